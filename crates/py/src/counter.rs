@@ -8,6 +8,7 @@ use crate::plan::Plan;
 use crate::release::Release;
 use crate::running::in_chunks;
 use crate::units::multiple;
+use crate::uses::{Span, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::plan::Intervals;
@@ -23,8 +24,10 @@ use std::sync::MutexGuard;
 /// :meth:`add` adds to the open step, :meth:`tick` closes it and releases the running sum; :meth:`release_many` does
 /// both for many steps at once.
 ///
-/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. Name a counter
-/// once: two data sets under one key, name and plan have the same noise, and the difference of their releases is exact.
+/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. A name is for one
+/// data set: two under one key, name and plan have the same noise, and the difference of their releases is exact. So a step
+/// is released again (from an older state, by another counter, in another process that has loaded the key) only with the
+/// same totals, and otherwise refused with a :class:`StateError`.
 /// ``confidence``, strictly between 0 and 1, is that of the intervals.
 ///
 /// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person, and keeps the other
@@ -48,6 +51,7 @@ pub(crate) struct Counter {
     state: Own<State>,
     name: String,
     confidence: f64,
+    watch: Watch,
 }
 
 struct State {
@@ -56,9 +60,28 @@ struct State {
 }
 
 impl Counter {
-    fn of(stream: RunningSum, name: StreamName, confidence: f64) -> PyResult<Self> {
+    fn of(stream: RunningSum, key: &SecretKey, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
-        Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence })
+        let watch = Watch::new("Counter", key, &name, &stream.plan().digest(), b"sum").since(stream.step());
+        Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
+    }
+
+    /// What closing steps through this one gives out: they have one sum.
+    fn span(&self, first: u64, last: u64, sum: i64) -> Option<Span> {
+        Some(Span { first, last, mark: self.watch.marker()?.sum(sum) })
+    }
+
+    /// What closing a step for each total would give out, as far as the sums fit.
+    fn spans(&self, stream: &RunningSum, totals: &[i64]) -> Vec<Span> {
+        let (closed, open) = stream.exact_sums();
+        let mut sum = closed + open; // fits: checked by every `add`
+        let mut step = stream.step();
+        let next = |total: &i64| {
+            sum = sum.checked_add(*total)?;
+            step += 1;
+            self.span(step, step, sum)
+        };
+        totals.iter().map_while(next).collect()
     }
 
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, State> {
@@ -118,7 +141,7 @@ impl Counter {
     fn new(plan: &Plan, key: &SecretKey, name: &str, confidence: f64) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let stream = RunningSum::new(plan.inner().clone(), key.inner(), name.clone()).or_raise()?;
-        Self::of(stream, name, confidence)
+        Self::of(stream, key, name, confidence)
     }
 
     /// The counter that was saved, with the same plan, key and name; it goes on as if it had never stopped.
@@ -144,7 +167,7 @@ impl Counter {
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let restored = || RunningSum::restore(plan.inner().clone(), key.inner(), name.clone(), state);
-        Self::of(py.detach(restored).or_raise()?, name, confidence)
+        Self::of(py.detach(restored).or_raise()?, key, name, confidence)
     }
 
     /// Adds events to the open step: their number, or the sum of their values.
@@ -169,7 +192,8 @@ impl Counter {
 
     /// Closes the open step, and ``steps - 1`` empty ones after it, and releases the running sum of the last of them.
     ///
-    /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
+    /// Raises :class:`HorizonExhausted` beyond the horizon, and :class:`StateError` where one of the steps was released
+    /// with another sum; nothing is closed then.
     ///
     /// >>> import evertally as et
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
@@ -181,6 +205,11 @@ impl Counter {
         let mut state = self.go_on(py)?;
         let state = &mut *state;
         let to = after(state.stream.step(), steps)?;
+        if to <= state.stream.plan().horizon() {
+            let (closed, open) = state.stream.exact_sums();
+            let span = self.span(state.stream.step() + 1, to, closed + open); // fits: checked by every `add`
+            self.watch.give(py, span.as_slice())?;
+        }
         py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
     }
 
@@ -188,7 +217,8 @@ impl Counter {
     /// ``step`` (uint64), ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
     ///
     /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals
-    /// than steps are left raise :class:`HorizonExhausted`, and the counter is as it was. Steps before a total that is
+    /// than steps are left raise :class:`HorizonExhausted`, and totals other than those that a step was released with
+    /// :class:`StateError`; the counter is then as it was. Steps before a total that is
     /// refused, or before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`. Their releases can be
     /// had once more from a state that was saved before, with the same totals.
     ///
@@ -202,11 +232,17 @@ impl Counter {
         let state = &mut *state;
         let totals = multiples(totals, state.stream.plan().request().grid())?;
         check_room(&state.stream, totals.len())?;
+        let spans = self.spans(&state.stream, &totals);
+        self.watch.check(&spans)?;
+        let first = state.stream.step();
         rows(py, &FIELDS, totals.len(), |mut places| {
-            in_chunks(py, &totals, |total| {
+            let released = in_chunks(py, &totals, |total| {
                 let row = places.next().expect("a row a total");
                 state.release_into(*total, row)
-            })
+            });
+            // Nobody has seen a row yet, and nobody will see those behind a total that is refused.
+            let closed = spans.len().min((state.stream.step() - first) as usize);
+            self.watch.give(py, &spans[..closed]).and(released)
         })
     }
 

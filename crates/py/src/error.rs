@@ -38,6 +38,11 @@ pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     exception("InvalidError", message.into())
 }
 
+/// Something that does not go on from where it stands.
+pub(crate) fn state(message: impl Into<String>) -> PyErr {
+    exception("StateError", message.into())
+}
+
 fn of_library(error: &evertally::Error) -> PyErr {
     let class = match error.kind() {
         ErrorKind::WeakBudget => return exception("InvalidError", format!("{error} (allow_weak, allow_weak_budget)")),

@@ -1,14 +1,16 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
+use crate::uses::Uses;
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
+use evertally_publish::disk::folder_of;
 use evertally_publish::keyfile;
 use evertally_publish::ledger::{Absent, Ledger};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// A seed for a key that **everybody can compute**: for tests and published examples, never for data.
@@ -46,6 +48,10 @@ impl TestSeed {
 /// key that was never saved, in this object; it refuses other data under a name that was used. A key
 /// :meth:`from_bytes` names the file of its ledger.
 ///
+/// What noise :class:`Counter`, :class:`LazyVector`, :class:`CountSketch` and :class:`VectorNoise` have given out is noted,
+/// too, beside the key's file (``FILE.uses``), for all processes that load it, or, for a key without a file, in this
+/// process: the same noise is given out again only for the same data. The file is as secret as the key.
+///
 /// >>> import evertally as et
 /// >>> key = et.SecretKey.generate()
 /// >>> repr(key) == f"SecretKey({key.id})"
@@ -54,6 +60,8 @@ impl TestSeed {
 pub(crate) struct SecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
+    /// Nothing for a key that everybody can compute.
+    uses: Option<Uses>,
 }
 
 /// Where the key's ledger is.
@@ -72,14 +80,20 @@ pub(crate) enum LedgerPlace {
 }
 
 impl SecretKey {
+    fn of(inner: Inner, place: LedgerPlace) -> Self {
+        let inner = Arc::new(inner);
+        let uses = Some(Uses::of(&inner));
+        Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
+    }
+
     fn in_memory(inner: Inner) -> Self {
         let ledger = Ledger::in_memory(&inner);
-        Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(LedgerPlace::Memory(ledger))) }
+        Self::of(inner, LedgerPlace::Memory(ledger))
     }
 
     /// A key that was handed over for noise: what is published with it, another process records.
     pub(crate) fn without_ledger(inner: Inner) -> Self {
-        Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(LedgerPlace::Unknown)) }
+        Self::of(inner, LedgerPlace::Unknown)
     }
 
     /// The library's key.
@@ -91,6 +105,32 @@ impl SecretKey {
     pub(crate) fn ledger_place(&self) -> &Arc<Mutex<LedgerPlace>> {
         &self.ledger_place
     }
+
+    /// What noise was given out; nothing for a key that everybody can compute.
+    pub(crate) fn uses(&self) -> Option<&Uses> {
+        self.uses.as_ref()
+    }
+
+    /// Notes what noise is given out in a file.
+    fn note_in(&self, path: &Path) -> PyResult<()> {
+        // The same file by the same name, however it is called.
+        let path = std::path::absolute(path)?;
+        let path = match (std::fs::canonicalize(&path), std::fs::canonicalize(folder_of(&path)), path.file_name()) {
+            (Ok(there), _, _) => there,
+            (_, Ok(folder), Some(name)) => folder.join(name),
+            _ => path,
+        };
+        self.uses.as_ref().map_or(Ok(()), |uses| uses.note_in(path))
+    }
+}
+
+/// The file of notes beside that of a key, or beside its ledger.
+fn uses_beside(file: &Path) -> PathBuf {
+    let key =
+        if file.extension().is_some_and(|ending| ending == "ledger") { file.with_extension("") } else { file.into() };
+    let mut path = key.into_os_string();
+    path.push(".uses");
+    path.into()
 }
 
 #[pymethods]
@@ -109,6 +149,9 @@ impl SecretKey {
 
     /// Reads a key file, as :meth:`save` or ``evertally key new`` wrote it.
     ///
+    /// ``uses`` names the file that notes what noise was given out, if not ``FILE.uses`` beside it: where the key's folder
+    /// is read-only.
+    ///
     /// Raises :class:`InvalidError` if there is none, it is damaged, or others may read it.
     ///
     /// >>> import evertally as et, tempfile, pathlib
@@ -118,10 +161,13 @@ impl SecretKey {
     /// >>> et.SecretKey.load(path) == key
     /// True
     #[staticmethod]
-    fn load(path: PathBuf) -> PyResult<Self> {
+    #[pyo3(signature = (path, *, uses = None))]
+    fn load(path: PathBuf, uses: Option<PathBuf>) -> PyResult<Self> {
         let inner = keyfile::read(&path).or_raise()?;
-        let ledger_place = LedgerPlace::File(std::path::absolute(path)?);
-        Ok(Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(ledger_place)) })
+        let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| uses_beside(&path)), Ok)?;
+        let key = Self::of(inner, LedgerPlace::File(std::path::absolute(path)?));
+        key.note_in(&uses)?;
+        Ok(key)
     }
 
     /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger beside it.
@@ -130,6 +176,13 @@ impl SecretKey {
     /// published. Raises :class:`InvalidError` in both cases.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let path = std::path::absolute(path)?;
+        let uses = uses_beside(&path);
+        if uses.exists() && !path.exists() {
+            return Err(invalid(format!(
+                "{} notes what noise of another key was given out: move it away first, to where that key is",
+                uses.display()
+            )));
+        }
         let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
         match &*ledger_place {
             LedgerPlace::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
@@ -154,7 +207,7 @@ impl SecretKey {
             }
         }
         *ledger_place = LedgerPlace::File(path);
-        Ok(())
+        self.note_in(&uses)
     }
 
     /// The key with these 32 bytes, as :meth:`expose_bytes` gave them to a key store.
@@ -165,18 +218,33 @@ impl SecretKey {
     /// ``ledger``. Only for a key that has published nothing, ever and anywhere, say ``published_nothing=True``: then the
     /// ledger may be missing and is begun with the first release, or is kept in this object where no file is named.
     /// With neither, :func:`release` and :meth:`save` refuse the key; everything that keeps no ledger takes it.
+    ///
+    /// ``uses`` names the file that notes what noise was given out, for all processes that have the key; without one it is
+    /// noted beside the ledger, and without that in this process alone.
     #[staticmethod]
-    #[pyo3(signature = (data, *, ledger = None, published_nothing = false))]
-    fn from_bytes(data: &[u8], ledger: Option<PathBuf>, published_nothing: bool) -> PyResult<Self> {
+    #[pyo3(signature = (data, *, ledger = None, published_nothing = false, uses = None))]
+    fn from_bytes(
+        data: &[u8],
+        ledger: Option<PathBuf>,
+        published_nothing: bool,
+        uses: Option<PathBuf>,
+    ) -> PyResult<Self> {
         let bytes = data.try_into().map_err(|_| invalid(format!("a key has 32 bytes, got {}", data.len())))?;
         let inner = Inner::from_bytes(bytes).or_raise()?;
         let absent = if published_nothing { Absent::Make } else { Absent::Refuse };
+        let uses = uses.or_else(|| ledger.as_deref().map(uses_beside));
         let place = match ledger {
             Some(path) => LedgerPlace::Ledger { path: std::path::absolute(path)?, absent },
-            None if published_nothing => return Ok(Self::in_memory(inner)),
+            None if published_nothing => LedgerPlace::Memory(Ledger::in_memory(&inner)),
             None => LedgerPlace::Unknown,
         };
-        Ok(Self { inner: Arc::new(inner), ledger_place: Arc::new(Mutex::new(place)) })
+        let key = Self::of(inner, place);
+        match (uses, &key.uses) {
+            (Some(path), _) => key.note_in(&path)?,
+            (None, Some(uses)) => uses.keep(), // the bytes may come back
+            (None, None) => {}
+        }
+        Ok(key)
     }
 
     /// The secret bytes, to be given to a key store and nobody else.
@@ -186,17 +254,21 @@ impl SecretKey {
     /// >>> et.SecretKey.from_bytes(key.expose_bytes()) == key
     /// True
     fn expose_bytes(&self) -> Vec<u8> {
+        // They may come back.
+        self.uses.as_ref().inspect(|uses| uses.keep());
         self.inner.expose_bytes().to_vec()
     }
 
-    /// A key that **everybody can compute**: for tests and published examples, never for data.
+    /// A key that **everybody can compute**: for tests and published examples, never for data. What its noise is given
+    /// out for is not noted.
     ///
     /// >>> import evertally as et
     /// >>> et.SecretKey.insecure_from_test_seed(et.TestSeed(1)) == et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
     /// True
     #[staticmethod]
     fn insecure_from_test_seed(seed: &TestSeed) -> Self {
-        Self::in_memory(Inner::insecure_from_test_seed(InnerSeed(seed.seed)))
+        // Its noise hides nothing, and nothing is noted.
+        Self { uses: None, ..Self::in_memory(Inner::insecure_from_test_seed(InnerSeed(seed.seed))) }
     }
 
     /// The public fingerprint: 32 hexadecimal digits that tell keys apart and reveal nothing.

@@ -12,6 +12,7 @@ use crate::request::request;
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
 use crate::units::multiple;
+use crate::uses::{Span, UNKNOWN, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
@@ -28,7 +29,9 @@ use std::sync::MutexGuard;
 ///
 /// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events
 /// tells where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
-/// :attr:`reads` elsewhere: a state that is older than what was published must not be read on.
+/// :attr:`reads` elsewhere: a state that is older than what was published must not be read on. Where reads were made
+/// since a state was saved (by any object of this name, in any process that has loaded the key), reading on from it is
+/// refused with a :class:`StateError`.
 ///
 /// Methods may be called from several threads, which take turns. Vectors are not pickled; see :meth:`save`.
 ///
@@ -45,9 +48,39 @@ use std::sync::MutexGuard;
 pub(crate) struct LazyVector {
     vector: Own<Inner>,
     name: String,
+    watch: Watch,
+}
+
+/// Makes reads, unless others were made from where this object stands: noise goes on from one read to the next.
+pub(crate) fn reading<I, T>(
+    py: Python<'_>,
+    watch: &Watch,
+    inner: &mut I,
+    reads: impl Fn(&I) -> u64,
+    work: impl FnOnce(&mut I) -> PyResult<T>,
+) -> PyResult<T> {
+    let before = reads(inner);
+    watch.check(&[Span::of(before + 1, UNKNOWN)])?;
+    let done = work(inner);
+    let after = reads(inner);
+    if after > before {
+        watch.give(py, &[Span { first: before + 1, last: after, mark: UNKNOWN }])?;
+    }
+    done
+}
+
+/// Watches the reads of a vector or sketch.
+pub(crate) fn watch(class: &'static str, key: &SecretKey, name: &StreamName, plan: &LazyPlan, reads: u64) -> Watch {
+    let purpose = format!("reads {}", plan.sampling());
+    Watch::new(class, key, name, &plan.plan().digest(), purpose.as_bytes()).since(reads)
 }
 
 impl LazyVector {
+    fn of(vector: Inner, key: &SecretKey, name: &StreamName) -> Self {
+        let watch = watch("LazyVector", key, name, vector.plan(), vector.reads());
+        Self { vector: Own::new(vector), name: name.to_string(), watch }
+    }
+
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
         self.vector.lock(py)
     }
@@ -115,8 +148,8 @@ impl LazyVector {
     fn new(plan: &Plan, key: &SecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let text = name.to_string();
-        Ok(Self { vector: Own::new(Inner::new(lazy, key.inner(), name).or_raise()?), name: text })
+        let vector = Inner::new(lazy, key.inner(), name.clone()).or_raise()?;
+        Ok(Self::of(vector, key, &name))
     }
 
     /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
@@ -128,8 +161,9 @@ impl LazyVector {
     /// >>> visits = et.LazyVector(plan, key, "visits", sums=1000)
     /// >>> visits.tick()
     /// 1
+    /// >>> reading = visits.read(7)
     /// >>> again = et.LazyVector.restore(plan, key, "visits", visits.save(), sums=1000)
-    /// >>> again.read(7) == visits.read(7)
+    /// >>> again.read(7) == reading
     /// True
     #[staticmethod]
     #[pyo3(signature = (plan, key, name, state, *, sums, sampling = "float"))]
@@ -144,9 +178,8 @@ impl LazyVector {
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let text = name.to_string();
-        let vector = py.detach(|| Inner::restore(lazy, key.inner(), name, state)).or_raise()?;
-        Ok(Self { vector: Own::new(vector), name: text })
+        let vector = py.detach(|| Inner::restore(lazy, key.inner(), name.clone(), state)).or_raise()?;
+        Ok(Self::of(vector, key, &name))
     }
 
     /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.
@@ -200,7 +233,8 @@ impl LazyVector {
     /// structured array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
     ///
     /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of
-    /// range and before the first step is closed.
+    /// range and before the first step is closed, and :class:`StateError` where another object of this name has read on
+    /// from where this one stands.
     fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut vector = self.go_on(py)?;
         let single = is_scalar(indices)?;
@@ -208,7 +242,9 @@ impl LazyVector {
         check_indices(&vector, &indices)?;
         let mut values = Vec::with_capacity(indices.len());
         let vector = &mut *vector;
-        in_chunks(py, &indices, |index| vector.read(*index).map(|release| values.push(release.value())))?;
+        reading(py, &self.watch, vector, Inner::reads, |vector| {
+            in_chunks(py, &indices, |index| vector.read(*index).map(|release| values.push(release.value())))
+        })?;
         let step = vector.step();
         let std_error = if step == 0 { 0.0 } else { vector.plan().std_error(step) };
         if single {

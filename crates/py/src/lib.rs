@@ -31,6 +31,7 @@ mod steps;
 mod sums;
 mod table;
 mod units;
+mod uses;
 mod vector;
 mod whole;
 
@@ -53,9 +54,9 @@ mod _evertally {
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        vector::batches::Batches, vector::candidate::VectorCandidate, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector, vector::training::Training,
-        vector::training::Way, vector::training::plan_training,
+        uses::allow_noise_reuse, vector::batches::Batches, vector::candidate::VectorCandidate,
+        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
+        vector::plan::plan_vector, vector::training::Training, vector::training::Way, vector::training::plan_training,
     };
 
     #[pymodule_init]

@@ -5,13 +5,14 @@ use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::items::{Items, Owned};
 use crate::key::SecretKey;
-use crate::lazy::values_of;
+use crate::lazy::{reading, values_of, watch};
 use crate::options::Options;
 use crate::own::Own;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
 use crate::running::{abandonable, in_chunks};
+use crate::uses::Watch;
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
@@ -43,6 +44,7 @@ use std::sync::MutexGuard;
 pub(crate) struct CountSketch {
     sketch: Own<Inner>,
     name: String,
+    watch: Watch,
 }
 
 /// The plan of a sketch. Called by `evertally.plan_sketch`, where its help is.
@@ -61,6 +63,16 @@ pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
 }
 
 impl CountSketch {
+    fn of(sketch: Inner, key: &SecretKey, name: &StreamName) -> Self {
+        let watch = watch("CountSketch", key, name, sketch.plan().lazy(), sketch.reads());
+        Self { sketch: Own::new(sketch), name: name.to_string(), watch }
+    }
+
+    /// Reads cells.
+    fn reading<T>(&self, py: Python<'_>, work: impl FnOnce(&mut Inner) -> PyResult<T>) -> PyResult<T> {
+        reading(py, &self.watch, &mut *self.go_on(py)?, Inner::reads, work)
+    }
+
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {
         self.sketch.lock(py)
     }
@@ -92,8 +104,7 @@ impl CountSketch {
     fn new(plan: &Plan, key: &SecretKey, name: &str, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let text = name.to_string();
-        Ok(Self { sketch: Own::new(Inner::new(plan, key.inner(), name).or_raise()?), name: text })
+        Ok(Self::of(Inner::new(plan, key.inner(), name.clone()).or_raise()?, key, &name))
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -111,9 +122,8 @@ impl CountSketch {
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let text = name.to_string();
-        let sketch = py.detach(|| Inner::restore(plan, key.inner(), name, state)).or_raise()?;
-        Ok(Self { sketch: Own::new(sketch), name: text })
+        let sketch = py.detach(|| Inner::restore(plan, key.inner(), name.clone(), state)).or_raise()?;
+        Ok(Self::of(sketch, key, &name))
     }
 
     /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.
@@ -154,7 +164,8 @@ impl CountSketch {
     /// Counts of items at the last closed step: a :class:`Reading` for one item, and for many a structured array with
     /// the fields ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
     ///
-    /// Raises :class:`InvalidError` before the first step is closed.
+    /// Raises :class:`InvalidError` before the first step is closed, and :class:`StateError` where another object of this
+    /// name has read on from where this one stands.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_sketch(1000, rows=5, width=1000, rho=0.5)
@@ -166,10 +177,10 @@ impl CountSketch {
     /// (100,)
     fn estimate<'py>(&self, py: Python<'py>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let items = Items::of(items)?;
-        let mut sketch = self.go_on(py)?;
-        let sketch = &mut *sketch;
         let mut estimates = Vec::with_capacity(items.as_slice().len());
-        in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))?;
+        self.reading(py, |sketch| {
+            in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))
+        })?;
         if let Items::One(_) = items {
             let estimate = estimates[0];
             let (step, value, std_error) = (estimate.step, estimate.value, estimate.noise_std_error);
@@ -189,9 +200,7 @@ impl CountSketch {
     ///
     /// Its square root over the width is about what collisions add to an estimate, see :meth:`collision_std_error`.
     fn second_moment(&self, py: Python<'_>) -> PyResult<Reading> {
-        let mut sketch = self.go_on(py)?;
-        let sketch = &mut *sketch;
-        let estimate = py.detach(|| sketch.second_moment()).or_raise()?;
+        let estimate = self.reading(py, |sketch| py.detach(|| sketch.second_moment()).or_raise())?;
         Ok(Reading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })
     }
 
@@ -215,13 +224,13 @@ impl CountSketch {
     /// True
     #[pyo3(signature = (confidence = 0.95))]
     fn half_width(&self, py: Python<'_>, confidence: f64) -> PyResult<f64> {
-        let mut sketch = self.lock(py);
-        let sketch = &mut *sketch;
-        let half_width = || {
-            let nobody = sketch.roster::<u64>([])?;
-            sketch.answer(&nobody)?.errors.half_width(confidence)
-        };
-        py.detach(half_width).or_raise()
+        self.reading(py, |sketch| {
+            let half_width = || {
+                let nobody = sketch.roster::<u64>([])?;
+                sketch.answer(&nobody)?.errors.half_width(confidence)
+            };
+            py.detach(half_width).or_raise()
+        })
     }
 
     /// Rows and width of the table.
@@ -250,7 +259,8 @@ impl CountSketch {
     /// >>> sketch = et.CountSketch(plan, key, "keys")
     /// >>> sketch.tick()
     /// 1
-    /// >>> et.CountSketch.restore(plan, key, "keys", sketch.save()).estimate("a") == sketch.estimate("a")
+    /// >>> estimate = sketch.estimate("a")
+    /// >>> et.CountSketch.restore(plan, key, "keys", sketch.save()).estimate("a") == estimate
     /// True
     fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let sketch = self.lock(py);

@@ -228,8 +228,14 @@ def test_seeking(key: et.SecretKey, mechanism: str) -> None:
     with pytest.raises(et.InvalidError, match="beyond the horizon"):
         noise.seek(HORIZON + 1)
     assert noise.step == HORIZON == noise.horizon
+    # Where noise depends on all steps before, it is sought forwards only.
+    noise = et.VectorNoise(plan_of("blt"), key, "run", coordinates=100)
+    whole = steps(noise, 5)
     with pytest.raises(et.InvalidError, match="checkpoint"):
-        et.VectorNoise(plan_of("blt"), key, "run", coordinates=100).seek(3)
+        noise.seek(3)
+    noise = et.VectorNoise(plan_of("blt"), key, "run", coordinates=100)
+    noise.seek(4)
+    assert noise.step == 4 and noise.next().tobytes() == whole[4].tobytes()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

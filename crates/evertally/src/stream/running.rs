@@ -49,6 +49,22 @@ impl RunningSum {
         self.step
     }
 
+    /// The **exact** sums of the closed steps and of the open one: for whoever tells data apart, and never to be shown.
+    ///
+    /// ```
+    /// # use evertally::{noise::SecretKey, plan::PlanRequest, privacy::{Budget, Epsilon}, stream::RunningSum};
+    /// # let plan = PlanRequest::count(10, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
+    /// let mut visits = RunningSum::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+    /// visits.add_sum(3)?;
+    /// visits.tick()?;
+    /// visits.add_sum(2)?;
+    /// assert_eq!(visits.exact_sums(), (3, 2));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn exact_sums(&self) -> (i64, i64) {
+        self.series.sums()
+    }
+
     /// Adds one event to the open step: 1 for a count, else its value in multiples of the grid. `O(1)`.
     ///
     /// # Errors

@@ -53,6 +53,7 @@ from ._evertally import (
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
 from ._history import interval
 from ._sums import release_steps, release_sums
+from ._uses import allow_noise_reuse
 
 __all__ = [
     "ArrowTable",
@@ -87,6 +88,7 @@ __all__ = [
     "VectorPlan",
     "Way",
     "__version__",
+    "allow_noise_reuse",
     "budget",
     "connect",
     "interval",

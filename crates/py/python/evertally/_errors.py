@@ -33,7 +33,8 @@ class HorizonExhausted(EvertallyError):
 
 
 class StateError(EvertallyError, ValueError):
-    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key."""
+    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key; or noise that was given
+    out for some data would meet other data."""
 
 
 class RandomnessError(EvertallyError, OSError):

@@ -16,18 +16,20 @@
 What the caller has to see to is said in `evertally.torch`: participations, separation, a declared batch size.
 
 **The noise is a pure function of the step.** The transformation's state is the number of steps taken and nothing
-else; the noise comes from a callback to the host, which is asked for "the noise of step t". So the transformation
-may be compiled, scanned, donated, rematerialized or run twice, and its state may be saved and restored like any
-array: the same step always gets the same bytes, and asking twice spends nothing. The host keeps its place in the
-stream:
+else; the noise comes from a callback to the host, which is asked for "the noise of step t, for these gradients". So the
+transformation may be compiled, scanned, donated, rematerialized or run twice, and its state may be saved and restored
+like any array: the same step always gets the same bytes, and asking twice spends nothing. The host keeps its place in
+the stream:
 
 - the next step is made as usual; the step it made last is handed out again (one vector is kept for this);
 - any other step, after a restored state, is sought out, which costs trees about as much as a step. The noise of BLTs
   depends on all steps before: there those in between are made and left, and an earlier step is reached from the
   beginning again. Start a resumed process with `saved=`, and it begins there.
 
-**One transformation is for one run.** A training that begins again with `init` meets the noise that it met before. With other
-data, another order or another learning rate it is another run, and needs a transformation with a name of its own.
+**One transformation is for one run.** A training that begins again with `init` meets the noise that it met before. With the
+same gradients that is right. With others it is another run, and needs a transformation with a name of its own: the device
+sends a hash of each step's gradients to the host, and a step that was handed out for others is refused
+(`evertally.StateError`, in JAX's words the error of a callback).
 
 **Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data.
 That is refused: give each model a transformation with a name of its own. Differentiating through the noise is
@@ -117,7 +119,7 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
     def add(step: jax.Array, *leaves: jax.Array) -> list[jax.Array]:
         size = sum(leaf.size for leaf in leaves)
         shape = jax.ShapeDtypeStruct((size,), jnp.float32)
-        noise = jax.pure_callback(functools.partial(host.noise_of, size), shape, step)
+        noise = jax.pure_callback(functools.partial(host.noise_of, size), shape, step, _mark(leaves))
         parts = jnp.split(noise, np.cumsum([leaf.size for leaf in leaves])[:-1])
         return [
             (leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32)) + part.reshape(leaf.shape)).astype(leaf.dtype)
@@ -134,6 +136,24 @@ def _never_batched(host: _Host) -> Callable[..., list[jax.Array]]:
     return add
 
 
+def _mark(leaves: tuple[jax.Array, ...]) -> jax.Array:
+    """Two words that tell gradients apart: sums, the same in whatever order the device adds, of all bits mixed with
+    their place."""
+    sums = jnp.zeros(2, jnp.uint32)
+    for number, leaf in enumerate(leaves):
+        wide = leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
+        bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
+        place = jax.lax.iota(jnp.uint32, bits.size) * np.uint32(0x9E3779B1) + np.uint32(0x7FEB352D * number & 0xFFFFFFFF)
+        words = []
+        for one, other in ((0x85EBCA6B, 0xC2B2AE35), (0x21F0AAAD, 0x735A2D97)):
+            mixed = (bits ^ place) + np.uint32(one)
+            mixed = (mixed ^ (mixed >> 16)) * np.uint32(one)
+            mixed = (mixed ^ (mixed >> 13)) * np.uint32(other)
+            words.append((mixed ^ (mixed >> 16)).sum(dtype=jnp.uint32))
+        sums = sums + jnp.stack(words)
+    return sums
+
+
 class _Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
@@ -143,21 +163,19 @@ class _Host:
         self._saved = saved
         self._lock = threading.Lock()
         self._noise: Any = None
-        self._last: np.ndarray | None = None  # noise of the step that the stream is at, if it was handed out
+        self._last: tuple[int, bytes, np.ndarray] | None = None  # what was handed out last: step, mark, noise
 
-    def noise_of(self, size: int, step: jax.Array) -> np.ndarray:
-        """Noise, of so many coordinates, of the update after `step` earlier ones."""
-        wanted = int(step) + 1
+    def noise_of(self, size: int, step: jax.Array, mark: jax.Array) -> np.ndarray:
+        """Noise, of so many coordinates, of the update after `step` earlier ones, for gradients with a mark."""
+        wanted, of = int(step) + 1, np.asarray(mark).tobytes()
         with self._lock:
-            if self._last is None or self._noise.step != wanted:
-                self._last = None  # it is wrong as soon as the stream moves, even if that fails
-                out = np.empty(size, dtype=np.float32)
+            if self._last is None or self._last[:2] != (wanted, of):
                 self._move_before(wanted, size)
-                while self._noise.step < wanted:
-                    self._noise.next_into(out)
+                out = np.empty(size, dtype=np.float32)
+                self._noise.next_into(out, of=of)
                 out.flags.writeable = False
-                self._last = out
-            return self._last
+                self._last = wanted, of, out
+            return self._last[2]
 
     def save(self) -> bytes:
         """State of the stream after the last step that was made, for a later process."""
@@ -167,18 +185,21 @@ class _Host:
             return self._noise.save()
 
     def _move_before(self, wanted: int, size: int) -> None:
-        """Makes the stream stand before a step: just before it if it can seek or need not, else somewhere earlier."""
+        """Makes the stream stand just before a step."""
         if self._noise is None:
             self._noise = self._start(size)
         if self._noise.step == wanted - 1:
             return
         try:
             self._noise.seek(wanted - 1)
-        except ValueError:  # a mechanism whose noise depends on all steps before
-            if self._noise.step >= wanted:
-                self._noise = self._start(size)
+        except ValueError:
+            if self._noise.step < wanted:
+                raise
+            # A mechanism whose noise depends on all steps before: from the beginning.
+            self._noise = self._start(size)
             if self._noise.step >= wanted:
                 self._noise = self._new(size)
+            self._noise.seek(wanted - 1)
 
     def _start(self, size: int) -> Any:
         if self._saved is None:

@@ -81,8 +81,11 @@ class DPFTRL:
 
     `state_dict` holds the optimizer's state and the noise's. **Both are secret**: the state of some mechanisms is
     noise that is still in use, and whoever has it can take it off the gradients. A resumed run continues bit for
-    bit. The noise of a step is always the same, so a run resumed from an older state must meet the same batches
-    again: two different batches under the same noise show their exact difference to whoever sees both results.
+    bit. The noise of a step is always the same: two different sums under it show their exact difference to whoever sees
+    both results. So steps that are taken again, from an older state or by another run under the name, are refused
+    (`evertally.StateError`, and nothing changes) as soon as their sum is not the same; a run with another learning rate
+    or another order needs a name of its own. Ranks of a distributed run that see parts of a batch add their sums up first and give
+    `step` the same total on each.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
+use crate::uses::{Span, UNKNOWN, Watch, Words, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::vector::{Real, Tuning, VectorNoise as Inner};
@@ -21,7 +22,9 @@ use std::sync::MutexGuard;
 /// ``coordinates`` are as many as the vector has, or ``(first, end)`` for a worker that owns this part of them: it gets
 /// exactly what is at ``first:end`` of the whole. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw different
 /// noise. Noise is a function of key, name, plan, step and coordinate, so **one name is for one run**: a run on other
-/// data needs another name, and a run that is taken up from an older state must meet the same data again.
+/// data needs another name. A step is given out again (from an older state, by another object, in another process that has
+/// loaded the key) only for the same data, and otherwise refused with a :class:`StateError`; a difference of two such sums
+/// would be exact.
 ///
 /// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and
 /// ``memory`` is ``"keep"`` (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
@@ -45,6 +48,8 @@ pub(crate) struct VectorNoise {
     stream: Own<Stream>,
     plan: Py<VectorPlan>,
     name: String,
+    watch: Watch,
+    threads: usize,
 }
 
 /// The stream of one element type.
@@ -96,8 +101,16 @@ impl Arguments {
         let stream = match self.double {
             false => self.opened(plan, key, state).map(Stream::Single),
             true => self.opened(plan, key, state).map(Stream::Double),
-        };
-        Ok(VectorNoise { stream: Own::new(stream?), plan: plan.clone().unbind(), name: self.name.to_string() })
+        }?;
+        let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
+        let watch = Watch::new("VectorNoise", key, &self.name, &plan.get().inner().digest(), purpose);
+        Ok(VectorNoise {
+            watch: watch.of_part(self.coordinates.clone()).since(either!(&stream, noise => noise.step())),
+            stream: Own::new(stream),
+            plan: plan.clone().unbind(),
+            name: self.name.to_string(),
+            threads: self.tuning.threads,
+        })
     }
 
     fn opened<F: Real>(
@@ -157,16 +170,51 @@ impl VectorNoise {
     }
 
     /// Gives the next step to an array of the stream's type.
-    fn give(&self, array: &Bound<'_, PyAny>, add: bool) -> PyResult<()> {
+    fn give(&self, array: &Bound<'_, PyAny>, to: To) -> PyResult<()> {
         // Nobody waits for a stream while holding another, so that arrays may be borrowed under its lock.
-        either!(&mut *self.go_on(array.py())?, noise => give(noise, array, add))
+        either!(&mut *self.go_on(array.py())?, noise => self.give_of(noise, array, to))
+    }
+
+    fn give_of<F: Words + Element>(&self, noise: &mut Inner<F>, array: &Bound<'_, PyAny>, to: To) -> PyResult<()> {
+        let py = array.py();
+        let mut elements = writable::<F>(array, noise.len())?;
+        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+        let step = noise.step() + 1;
+        // Beyond the last step nothing is given out, as the stream will say.
+        if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
+            let mark = match &to {
+                To::This => py.detach(|| marker.numbers(step, slice, self.threads)),
+                To::These(bytes) => marker.bytes(step, bytes),
+                To::Unknown => UNKNOWN,
+            };
+            self.watch.give(py, &[Span::of(step, mark)])?;
+        }
+        let add = matches!(to, To::This);
+        py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()
+    }
+
+    /// Moves to a step, which is one behind this one where a mechanism has to draw all steps.
+    fn seek_of<F: Real>(&self, py: Python<'_>, noise: &mut Inner<F>, step: u64) -> PyResult<()> {
+        let sought = py.detach(|| noise.seek(step));
+        if sought.is_ok() || step > noise.horizon() || step < noise.step() {
+            return sought.or_raise();
+        }
+        let mut passed = vec![F::default(); noise.len()];
+        while noise.step() < step {
+            py.detach(|| noise.next_into(&mut passed)).or_raise()?;
+            py.check_signals()?;
+        }
+        Ok(())
     }
 }
 
-fn give<F: Real + Element>(noise: &mut Inner<F>, array: &Bound<'_, PyAny>, add: bool) -> PyResult<()> {
-    let mut elements = writable::<F>(array, noise.len())?;
-    let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
-    array.py().detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()
+/// What noise is added to.
+enum To {
+    /// What it is given to.
+    This,
+    /// What these bytes stand for.
+    These(Vec<u8>),
+    Unknown,
 }
 
 #[pymethods]
@@ -190,13 +238,19 @@ impl VectorNoise {
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another stream.
     ///
-    /// >>> import evertally as et
+    /// >>> import evertally as et, numpy as np
     /// >>> plan, key = et.plan_vector(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
     /// >>> noise = et.VectorNoise(plan, key, "run 1", coordinates=100)
-    /// >>> first, state = noise.next(), noise.save()
+    /// >>> state, gradient = noise.save(), np.ones(100, np.float32)
+    /// >>> first = noise.add_next(gradient.copy())
     /// >>> again = et.VectorNoise.restore(plan, key, "run 1", state, coordinates=100)
-    /// >>> again.step, bool((again.next() == noise.next()).all())
-    /// (1, True)
+    /// >>> again.step, bool((again.add_next(gradient.copy()) == first).all())
+    /// (0, True)
+    /// >>> again.seek(0)
+    /// >>> again.add_next(2 * gradient)
+    /// Traceback (most recent call last):
+    /// ...
+    /// evertally.StateError: step 1 of the VectorNoise "run 1" was given out for other data, and ...
     #[staticmethod]
     #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep"), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep')")]
     #[allow(clippy::too_many_arguments)] // keywords, to the caller
@@ -216,48 +270,55 @@ impl VectorNoise {
     /// Moves to the next step, adds its noise to the array in place, and returns the array.
     ///
     /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an
-    /// array of another size, or that is read-only or not contiguous, and :class:`HorizonExhausted` after the last
-    /// step. Nothing changes then.
+    /// array of another size, or that is read-only or not contiguous, :class:`HorizonExhausted` after the last
+    /// step, and :class:`StateError` if the step was given out for an array of other numbers. Nothing changes then.
     fn add_next<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.give(&array, true)?;
+        self.give(&array, To::This)?;
         Ok(array)
     }
 
     /// Moves to the next step, writes its noise over the array, and returns the array. Raises what :meth:`add_next`
     /// does.
-    fn next_into<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.give(&array, false)?;
+    ///
+    /// ``of`` says what the noise will be added to: an array of numbers, or bytes or a whole number that stand for them
+    /// and for nothing else, as a hash of theirs. Without it the step is given out once and never again.
+    #[pyo3(signature = (array, *, of = None))]
+    fn next_into<'py>(&self, array: Bound<'py, PyAny>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let to = of.map_or(Ok(To::Unknown), |of| bytes_of(of).map(To::These))?;
+        self.give(&array, to)?;
         Ok(array)
     }
 
-    /// Moves to the next step and returns its noise as a new array of one dimension.
+    /// Moves to the next step and returns its noise as a new array of one dimension. ``of`` is as for :meth:`next_into`.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=(50, 80), dtype="float64")
     /// >>> noise.next().shape
     /// (30,)
-    fn next<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (*, of = None))]
+    fn next<'py>(&self, py: Python<'py>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let array = py.import("numpy")?.call_method1("empty", (self.__len__(py), self.dtype(py)))?;
-        self.next_into(array)
+        self.next_into(array, of)
     }
 
     /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
     ///
-    /// Trees need about the time of a step, ``"input"`` that of all steps before. Raises :class:`InvalidError` beyond
-    /// the horizon and for mechanisms whose noise depends on all steps before, as that of BLTs: these go on from a
-    /// :meth:`save`.
+    /// Trees need about the time of a step, ``"input"`` that of all steps before, and mechanisms whose noise depends on all
+    /// steps before, as that of BLTs, that of the steps between. Raises :class:`InvalidError` beyond the horizon, and for
+    /// the last ones backwards: these go on from a :meth:`save`. The steps between are not given out.
     ///
-    /// >>> import evertally as et
+    /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=100)
-    /// >>> first = noise.next()
+    /// >>> gradient = np.ones(100, np.float32)
+    /// >>> first = noise.add_next(gradient.copy())
     /// >>> noise.seek(0)
-    /// >>> bool((noise.next() == first).all())
+    /// >>> bool((noise.add_next(gradient.copy()) == first).all())
     /// True
     fn seek(&self, py: Python<'_>, step: Whole) -> PyResult<()> {
         let mut stream = self.go_on(py)?;
-        either!(&mut *stream, noise => py.detach(|| noise.seek(step.0))).or_raise()
+        either!(&mut *stream, noise => self.seek_of(py, noise, step.0))
     }
 
     /// The bytes from which :meth:`restore` goes on, **as secret as the key**: some hundred for trees; for other

@@ -39,7 +39,7 @@ class PredictableNoise:
         seed = int.from_bytes(key, "little") + step
         return np.random.default_rng(seed).standard_normal(coordinates, dtype=np.float32)
 
-    def next_into(self, out: np.ndarray) -> None:
+    def next_into(self, out: np.ndarray, of: object = None) -> None:
         assert out.flags.c_contiguous and out.ndim == 1 and out.dtype == self.dtype and len(out) == self.coordinates
         if self.step == self.plan.horizon:
             raise ValueError("the horizon is reached")
@@ -56,8 +56,9 @@ class PredictableNoise:
         return json.dumps([self.step, self.coordinates]).encode()
 
     def seek(self, step: int) -> None:
-        if not self.seekable or step > self.plan.horizon:
+        if step > self.plan.horizon or (step < self.step and not self.seekable):
             raise ValueError("it cannot be sought")
+        type(self).computed += 0 if self.seekable else step - self.step
         self.step = step
 
     @classmethod

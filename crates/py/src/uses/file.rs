@@ -1,0 +1,298 @@
+//! The file that notes what noise was given out, beside that of its key.
+//!
+//! Records of 64 bytes are written behind each other; the first is the header. All integers are little endian.
+//!
+//! | bytes | header | record |
+//! |---|---|---|
+//! | 16 | `evertally uses 1` | identity of the noise |
+//! | 16 | the key's id | first coordinate, and the one after the last |
+//! | 16 | 0 | first and last step |
+//! | 8 | 0 | mark of what they were given out for; 0: nobody knows |
+//! | 8 | SipHash-2-4 of the bytes before, under the key's secret | the same |
+//!
+//! A process locks the file for as long as it reads what others have written, and writes: so what is read is always all
+//! there is. Nothing is synced: a process that is killed loses nothing, a machine that loses power may lose the last
+//! records, and a record that is cut off, or zeros, at the end are taken for that.
+
+use super::history::Span;
+use super::mark::{derived, sip, sip_key};
+use crate::error::state;
+use evertally::noise::SecretKey;
+use evertally_publish::disk::{Access, RealDisk, replace};
+use pyo3::exceptions::PyOSError;
+use pyo3::{PyErr, PyResult};
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+
+const MAGIC: &[u8; 16] = b"evertally uses 1";
+const RECORD: usize = 64;
+/// A file is written anew when it has twice as many records as are needed, and so many more.
+const SPARE: u64 = 1 << 14;
+
+/// Steps of some noise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) identity: [u8; 16],
+    pub(super) part: Range<u64>,
+    pub(super) span: Span,
+}
+
+/// The file of one key.
+#[derive(Debug)]
+pub(super) struct UsesFile {
+    path: PathBuf,
+    key_id: [u8; 16],
+    sip: (u64, u64),
+    open: Option<Open>,
+    /// How long the file was when it was locked.
+    len: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// A lock is shared with the process that one is a fork of: each opens the file itself.
+    process: u32,
+    /// How many bytes are read, or our own.
+    read: u64,
+}
+
+impl UsesFile {
+    pub(super) fn new(path: PathBuf, key: &SecretKey) -> Self {
+        let mut secret = [0; 16];
+        derived(key, &[b"evertally 1 uses file"], &mut secret);
+        Self { path, key_id: *key.id().as_bytes(), sip: sip_key(&secret), open: None, len: 0 }
+    }
+
+    /// Does something while no other process does. It is given the records that are new to this process, and says what
+    /// follows them, and what comes of it; it is asked again where a file had to be made. Nothing is made for no records.
+    pub(super) fn turn<T>(&mut self, mut work: impl FnMut(Vec<Record>) -> (Vec<Record>, T)) -> PyResult<T> {
+        let mut make = false;
+        loop {
+            let there = self.lock(make)?;
+            let news = if there { self.news() } else { Ok(vec![]) };
+            let done = news.and_then(|news| match work(news) {
+                (more, _) if !there && !more.is_empty() => Ok(None),
+                (more, done) => self.append(&more).map(|()| Some(done)),
+            });
+            self.unlock();
+            match done {
+                Ok(None) => make = true,
+                Ok(Some(done)) => return Ok(done),
+                Err(error) => {
+                    self.open = None; // whoever puts it right puts another file there, perhaps
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Writes the file anew if most of it is no longer needed. The caller has just had its turn, and gives all records.
+    /// Where that fails the file stays as long as it is.
+    pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
+        let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
+        // A file that is open keeps its name on other systems.
+        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock(false).unwrap_or(false) {
+            return;
+        }
+        if self.open.as_ref().is_some_and(|open| open.read == self.len) {
+            let mut bytes = self.header().to_vec();
+            all().iter().for_each(|record| bytes.extend(self.sealed(record)));
+            if replace(&RealDisk, &self.path, &Access::Private, &mut &bytes[..]).is_ok() {
+                self.open = None; // and with it the lock
+            }
+        }
+        self.unlock();
+    }
+
+    /// Opens and locks the file; false where there is none and none is made.
+    fn lock(&mut self, make: bool) -> PyResult<bool> {
+        loop {
+            self.open.take_if(|open| open.process != std::process::id());
+            if self.open.is_none() {
+                let mut options = OpenOptions::new();
+                options.read(true).append(true).create(make);
+                #[cfg(unix)]
+                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+                let file = match options.open(&self.path) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound && !make => return Ok(false),
+                    opened => opened.map_err(|error| self.unwritten(&error))?,
+                };
+                self.check_mode(&file)?;
+                self.open = Some(Open { file, process: std::process::id(), read: 0 });
+            }
+            let Open { file, .. } = self.open.as_ref().expect("opened");
+            let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.unwritten(&error))?;
+            if has_its_name(&meta) {
+                self.len = meta.len();
+                return Ok(true);
+            }
+            self.open = None; // another process has written it anew
+        }
+    }
+
+    fn unlock(&self) {
+        if let Some(open) = &self.open {
+            let _ = open.file.unlock(); // it ends with the process at the latest
+        }
+    }
+
+    /// What others have written since the last turn.
+    fn news(&mut self) -> PyResult<Vec<Record>> {
+        let read = self.open.as_ref().expect("locked").read;
+        if self.len < read {
+            return Err(self.damaged());
+        }
+        let bytes = self.behind(read).map_err(|error| self.unwritten(&error))?;
+        if bytes.is_empty() {
+            return Ok(vec![]);
+        }
+        // Of a machine that lost power.
+        let whole = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        let (records, rest) = bytes.as_chunks::<RECORD>();
+        let (records, rest) = match records.iter().position(|record| *record == [0; RECORD]) {
+            Some(zeros) if zeros * RECORD >= whole => (&records[..zeros], true),
+            _ => (records, !rest.is_empty()),
+        };
+        if read == 0 && whole == 0 {
+            self.cut(0)?;
+            return Ok(vec![]);
+        }
+        let mut records = records.iter();
+        if read == 0 && records.next().is_none_or(|header| *header != self.header()) {
+            return Err(self.foreign());
+        }
+        let news = records.map(|bytes| self.opened(bytes)).collect::<Option<Vec<_>>>().ok_or_else(|| self.damaged())?;
+        let end = read + if read == 0 { RECORD as u64 } else { 0 } + (news.len() * RECORD) as u64;
+        if rest {
+            self.cut(end)?;
+        }
+        self.open.as_mut().expect("locked").read = end;
+        Ok(news)
+    }
+
+    /// Leaves so many bytes.
+    fn cut(&self, len: u64) -> PyResult<()> {
+        self.open.as_ref().expect("locked").file.set_len(len).map_err(|error| self.unwritten(&error))
+    }
+
+    fn behind(&self, read: u64) -> std::io::Result<Vec<u8>> {
+        let mut file = &self.open.as_ref().expect("locked").file;
+        let mut bytes = Vec::new();
+        if self.len != read {
+            file.seek(SeekFrom::Start(read))?;
+            file.read_to_end(&mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    fn append(&mut self, more: &[Record]) -> PyResult<()> {
+        if more.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity((more.len() + 1) * RECORD);
+        let read = self.open.as_ref().expect("locked").read;
+        if read == 0 {
+            bytes.extend(self.header());
+        }
+        more.iter().for_each(|record| bytes.extend(self.sealed(record)));
+        let open = self.open.as_mut().expect("locked");
+        if let Err(error) = open.file.write_all(&bytes) {
+            let _ = open.file.set_len(read); // what is cut off is left out when it is read
+            return Err(self.unwritten(&error));
+        }
+        open.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn header(&self) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        bytes[..16].copy_from_slice(MAGIC);
+        bytes[16..32].copy_from_slice(&self.key_id);
+        self.checked(bytes)
+    }
+
+    fn sealed(&self, Record { identity, part, span }: &Record) -> [u8; RECORD] {
+        let mut bytes = [0; RECORD];
+        bytes[..16].copy_from_slice(identity);
+        let numbers = [part.start, part.end, span.first, span.last, span.mark];
+        for (place, number) in bytes[16..56].as_chunks_mut::<8>().0.iter_mut().zip(numbers) {
+            *place = number.to_le_bytes();
+        }
+        self.checked(bytes)
+    }
+
+    fn checked(&self, mut bytes: [u8; RECORD]) -> [u8; RECORD] {
+        let check = sip(self.sip, &bytes[..56]);
+        bytes[56..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    fn opened(&self, bytes: &[u8; RECORD]) -> Option<Record> {
+        if self.checked(*bytes) != *bytes {
+            return None;
+        }
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+        let identity = bytes[..16].try_into().expect("16 bytes");
+        let span = Span { first: number(32), last: number(40), mark: number(48) };
+        Some(Record { identity, part: number(16)..number(24), span })
+    }
+
+    /// What a key is kept with is for its owner alone.
+    #[cfg(unix)]
+    fn check_mode(&self, file: &File) -> PyResult<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = file.metadata().map_err(|error| self.unwritten(&error))?.permissions().mode();
+        if mode & 0o077 == 0 {
+            return Ok(());
+        }
+        let shown = self.path.display();
+        Err(state(format!(
+            "{shown}, which notes what noise was given out, can be read by others (mode {:o}); run `chmod 600 {shown}`",
+            mode & 0o777
+        )))
+    }
+
+    #[cfg(not(unix))]
+    fn check_mode(&self, _: &File) -> PyResult<()> {
+        Ok(())
+    }
+
+    fn unwritten(&self, error: &std::io::Error) -> PyErr {
+        PyOSError::new_err(format!(
+            "cannot write {} ({error}), which notes what noise was given out, so that none meets other data; none was given \
+             out. Where the key's folder is read-only, name another place: SecretKey.load(path, uses=FILE)",
+            self.path.display()
+        ))
+    }
+
+    fn foreign(&self) -> PyErr {
+        state(format!(
+            "{} does not note what noise of this key was given out: it is of another key, or damaged. Put back the file that \
+             belongs to the key; or, for a key that is new, move this one away",
+            self.path.display()
+        ))
+    }
+
+    fn damaged(&self) -> PyErr {
+        state(format!(
+            "{}, which notes what noise was given out, is damaged: put back an undamaged copy. Without one nobody knows what \
+             the noise of this key was given out for: go on with a new key",
+            self.path.display()
+        ))
+    }
+}
+
+/// Whether a file that is open is still that of its name: it is written anew under its lock.
+#[cfg(unix)]
+fn has_its_name(meta: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    meta.nlink() > 0
+}
+
+#[cfg(not(unix))]
+fn has_its_name(_: &Metadata) -> bool {
+    true
+}

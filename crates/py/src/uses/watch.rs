@@ -1,0 +1,166 @@
+//! Of one object: what it gives out, and what is said where that is refused.
+
+use super::history::{Refusal, Span, Why};
+use super::mark::{Marker, Secrets};
+use super::{Claim, Uses};
+use crate::error::{invalid, state};
+use crate::key::SecretKey;
+use evertally::noise::StreamName;
+use pyo3::prelude::*;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// How many blocks of code say that noise may be given out again.
+static ALLOWED: AtomicUsize = AtomicUsize::new(0);
+
+/// Begins or ends a block in which nothing is refused. Called by `evertally.allow_noise_reuse`.
+#[pyfunction]
+#[pyo3(name = "_allow_noise_reuse")]
+pub(crate) fn allow_noise_reuse(begins: bool) {
+    if begins {
+        ALLOWED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        ALLOWED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Watches what an object gives out.
+pub(crate) struct Watch {
+    /// The object's class.
+    class: &'static str,
+    name: String,
+    /// Nothing, of a key that everybody can compute.
+    of_key: Option<(Uses, Secrets)>,
+    part: Range<u64>,
+    origin: u64,
+}
+
+impl Watch {
+    /// Watches noise that depends on a key, a name, the digest of a plan, and the purpose besides.
+    pub(crate) fn new(
+        class: &'static str,
+        key: &SecretKey,
+        name: &StreamName,
+        digest: &[u8; 32],
+        purpose: &[u8],
+    ) -> Self {
+        let secrets = || Secrets::new(key.inner(), name, digest, purpose);
+        let of_key = key.uses().map(|uses| (uses.clone(), secrets()));
+        Self { class, name: name.to_string(), of_key, part: 0..1, origin: 0 }
+    }
+
+    /// Of these coordinates.
+    pub(crate) fn of_part(self, part: Range<u64>) -> Self {
+        Self { part, ..self }
+    }
+
+    /// Of an object that was restored: someone has given out what is before this step.
+    pub(crate) fn since(self, origin: u64) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// What makes marks of data; nothing where nothing is watched.
+    pub(crate) fn marker(&self) -> Option<&Marker> {
+        self.of_key.as_ref().map(|(_, secrets)| &secrets.marker)
+    }
+
+    /// Refuses, before anything is done, what [`give`](Self::give) would refuse.
+    pub(crate) fn check(&self, spans: &[Span]) -> PyResult<()> {
+        let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
+        if ALLOWED.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        uses.check(&claim).map_err(|refusal| self.refused(&refusal))
+    }
+
+    /// Notes that some steps are given out, or refuses that: then nothing is noted.
+    pub(crate) fn give(&self, py: Python<'_>, spans: &[Span]) -> PyResult<()> {
+        let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
+        let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
+        let given = if uses.file.get().is_some() {
+            py.detach(|| uses.give(&claim, allowed))
+        } else {
+            uses.give(&claim, allowed)
+        };
+        given?.map_err(|refusal| self.refused(&refusal))
+    }
+
+    fn claim<'a>(&'a self, spans: &'a [Span]) -> Option<(&'a Uses, Claim<'a>)> {
+        let (uses, secrets) = self.of_key.as_ref()?;
+        let claim = Claim { identity: secrets.identity, part: &self.part, origin: self.origin, spans };
+        (!spans.is_empty()).then_some((uses, claim))
+    }
+
+    fn refused(&self, Refusal { step, last, why }: &Refusal) -> PyErr {
+        let (class, name) = (self.class, &self.name);
+        let reads = class != "Counter" && class != "VectorNoise";
+        let of = format!("of the {class} {name:?}");
+        let remedy = match class {
+            "VectorNoise" => format!(
+                "Another run needs a name of its own. To go on with this one, restore its last state (step {last}), or meet the \
+                 same data again. Ranks of one run take a range of coordinates each, or add the noise to the sum of all"
+            ),
+            "Counter" => format!(
+                "Other data need another name. To go on with this one, restore its last state (step {last}), or give the same \
+                 totals again"
+            ),
+            _ => format!(
+                "Go on with the object that has read, or restore its last state (of {last} reads); other data need another name"
+            ),
+        };
+        let said = match why {
+            Why::Other => format!(
+                "step {step} {of} was given out for other data, and with the same noise the two would show their exact \
+                 difference. {remedy}"
+            ),
+            Why::Unknown if reads => format!(
+                "read {step} {of} was made already, by an object that stood here too: the same noise would meet two sums. {remedy}"
+            ),
+            Why::Unknown => format!(
+                "step {step} {of} was given out already, and nothing says that it was for the same data. {remedy}{}",
+                if class == "VectorNoise" { ", with `of=` where noise is added elsewhere" } else { "" }
+            ),
+            Why::Part(part) => format!(
+                "step {step} {of} was given out for the coordinates {} to {}, which overlap with {} to {}. Workers take \
+                 ranges that do not overlap, and keep them for the whole run",
+                part.start,
+                part.end - 1,
+                self.part.start,
+                self.part.end - 1
+            ),
+            Why::Forked => format!(
+                "the {class} {name:?} was used by the process that this one is a fork of, and neither knows what the other \
+                 gives out. Take another name here, or load the key from its file: then all processes know"
+            ),
+        };
+        state(format!("{said}. (Where no data are at stake: evertally.allow_noise_reuse)"))
+    }
+}
+
+/// What says what noise is added to, in bytes.
+pub(crate) fn bytes_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    use numpy::{PyArray1, PyArrayMethods};
+    use pyo3::types::{PyBytes, PyInt};
+    if let Ok(bytes) = of.cast::<PyBytes>() {
+        return Ok(bytes.as_bytes().to_vec());
+    }
+    if of.is_instance_of::<PyInt>() {
+        return Ok(format!("number {}", of.str()?).into_bytes());
+    }
+    let numpy = of.py().import("numpy")?;
+    let whole = || -> PyResult<Vec<u8>> {
+        let array = numpy.call_method1("ascontiguousarray", (of,))?;
+        let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+        if !"biufcV".contains(&kind) {
+            return Err(invalid("it has no numbers"));
+        }
+        let bytes = array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?;
+        Ok(bytes.cast::<PyArray1<u8>>()?.try_readonly()?.as_slice()?.to_vec())
+    };
+    whole().map_err(|_| {
+        let class = of.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+        invalid(format!(
+            "`of` says what the noise is added to: bytes, an array of numbers or a whole number, got {class}"
+        ))
+    })
+}
