@@ -43,7 +43,8 @@ use pyo3::prelude::*;
 mod _evertally {
     #[pymodule_export]
     use super::conversions::{
-        delta_of_gaussian, delta_of_zcdp, epsilon_of_gaussian, epsilon_of_zcdp, mu_for, rho_for, zcdp_of_pure,
+        delta_of_gaussian, delta_of_zcdp, epsilon_of_gaussian, epsilon_of_sampled, epsilon_of_zcdp, mu_for,
+        noise_of_sampled, rho_for, zcdp_of_pure,
     };
     use super::*;
     #[pymodule_export]

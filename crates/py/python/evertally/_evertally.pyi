@@ -55,8 +55,10 @@ __all__ = [
     "delta_of_gaussian",
     "delta_of_zcdp",
     "epsilon_of_gaussian",
+    "epsilon_of_sampled",
     "epsilon_of_zcdp",
     "mu_for",
+    "noise_of_sampled",
     "rho_for",
     "zcdp_of_pure",
 ]
@@ -98,6 +100,8 @@ def rho_for(epsilon: float, delta: float) -> float: ...
 def delta_of_gaussian(mu: float, epsilon: float) -> float: ...
 def epsilon_of_gaussian(mu: float, delta: float) -> float: ...
 def mu_for(epsilon: float, delta: float) -> float: ...
+def epsilon_of_sampled(noise: float, *, rate: float, steps: int, delta: float) -> float: ...
+def noise_of_sampled(epsilon: float, delta: float, *, rate: float, steps: int) -> float: ...
 
 @final
 class Guarantee:

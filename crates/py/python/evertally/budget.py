@@ -8,8 +8,10 @@ from ._evertally import (
     delta_of_gaussian,
     delta_of_zcdp,
     epsilon_of_gaussian,
+    epsilon_of_sampled,
     epsilon_of_zcdp,
     mu_for,
+    noise_of_sampled,
     rho_for,
     zcdp_of_pure,
 )
@@ -18,8 +20,10 @@ __all__ = [
     "delta_of_gaussian",
     "delta_of_zcdp",
     "epsilon_of_gaussian",
+    "epsilon_of_sampled",
     "epsilon_of_zcdp",
     "mu_for",
+    "noise_of_sampled",
     "rho_for",
     "zcdp_of_pure",
 ]

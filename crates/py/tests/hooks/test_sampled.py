@@ -1,0 +1,179 @@
+"""Runs whose batches are drawn by lot, and DPFTRL as an optimizer."""
+
+import copy
+from typing import Any
+
+import evertally as et
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+import evertally.torch  # noqa: E402
+
+STEPS, EXAMPLES, FEATURES, CLASSES = 24, 400, 6, 3
+
+
+def key(seed: int = 3) -> et.SecretKey:
+    return et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
+
+
+def data() -> Any:
+    rng = np.random.default_rng(5)
+    inputs = rng.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
+    targets = (inputs @ rng.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
+    return torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(targets))
+
+
+def network() -> Any:
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(FEATURES, 5), torch.nn.Tanh(), torch.nn.Linear(5, CLASSES))
+
+
+def sampled_plan(**more: Any) -> et.VectorPlan:
+    return et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **more)
+
+
+def run(plan: et.VectorPlan, **options: Any) -> Any:
+    module = network()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
+    loss = torch.nn.functional.cross_entropy
+    return evertally.torch.make_private(module, loss, optimizer, data(), plan, key(), "run", **options)
+
+
+def weights(of: Any) -> Any:
+    return torch.cat([p.detach().reshape(-1) for p in of.module.parameters()])
+
+
+class TestMakePrivate:
+    def test_it_takes_the_lots_and_is_the_same_again(self) -> None:
+        plan = sampled_plan()
+        first, second = run(plan), run(plan)
+        sizes = []
+        for inputs, targets in first.loader:
+            sizes.append(len(inputs))
+            first.step(inputs, targets)
+        for inputs, targets in second.loader:
+            second.step(inputs, targets)
+        assert torch.equal(weights(first), weights(second))
+        assert sizes == [len(batch) for batch in et.Batches(plan, key(), "run", examples=EXAMPLES)]
+        assert first.epsilon_at(1e-5) <= 4.0 and first.optimizer.expected_batch_size == 40
+        with pytest.raises(et.HorizonExhausted):
+            first.step(inputs, targets)
+
+    def test_the_gradient_is_the_noisy_sum_over_the_expected_size(self) -> None:
+        plan = sampled_plan()
+        private = run(plan)
+        inputs, targets = next(iter(private.loader))
+        evertally.torch.grad_samples(private.module, private.loss, inputs, targets)
+        parameters = list(private.module.parameters())
+        sums = evertally.torch.clip_and_sum([p.grad_sample for p in parameters], plan.norm)
+        # Each sample is the gradient of its own example.
+        loss = private.loss(private.module(inputs[2:3]), targets[2:3])
+        for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters)):
+            torch.testing.assert_close(p.grad_sample[2], gradient)
+        private.optimizer.step()
+        noise = et.VectorNoise(plan, key(), "run", coordinates=sum(p.numel() for p in parameters))
+        expected = noise.add_next(torch.cat([total.reshape(-1) for total in sums]).numpy()) / np.float32(40)
+        np.testing.assert_array_equal(torch.cat([p.grad.reshape(-1) for p in parameters]).numpy(), expected)
+
+    def test_a_fixed_order_is_that_of_the_plan(self) -> None:
+        plan = et.plan_vector(8, rho=0.5, participations=2, separation=4)
+        private = run(plan, batch_size=100)
+        seen = []
+        for inputs, targets in private.loader:
+            seen.append(inputs[:, 0])
+            private.step(inputs, targets)
+        assert len(seen) == 8 and torch.equal(seen[0], seen[4]) and not torch.equal(seen[0], seen[1])
+        for batch_size in (101, 150, 401, None):
+            with pytest.raises(ValueError, match="more often|missing"):
+                run(plan, batch_size=batch_size)
+        with pytest.raises(ValueError, match="leave batch_size away"):
+            run(sampled_plan(), batch_size=40)
+
+    def test_batch_normalization_is_refused(self) -> None:
+        module = torch.nn.Sequential(torch.nn.Linear(FEATURES, 5), torch.nn.BatchNorm1d(5))
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+        loss = torch.nn.functional.cross_entropy
+        with pytest.raises(ValueError, match="`1` is batch normalization"):
+            evertally.torch.make_private(module, loss, optimizer, data(), sampled_plan(), key(), "run")
+
+    def test_empty_batches_take_their_step(self) -> None:
+        plan = et.plan_vector(40, epsilon=4.0, delta=1e-5, sampled=0.002, mechanism="input")
+        private, empty = run(plan), 0
+        for inputs, targets in private.loader:
+            before = weights(private)
+            empty += len(inputs) == 0
+            private.step(inputs, targets)
+            assert not torch.equal(before, weights(private))
+        assert empty > 5
+
+
+class TestOptimizer:
+    def private(self, plan: et.VectorPlan | None = None, **options: Any) -> tuple[Any, Any]:
+        module = network()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+        plan = plan or et.plan_vector(8, rho=0.5)
+        options.setdefault("expected_batch_size", 4)
+        return module, evertally.torch.DPFTRL(optimizer, plan, key(), "run", **options)
+
+    def test_other_examples_than_the_lots_are_refused(self) -> None:
+        plan = sampled_plan()
+        batches = et.Batches(plan, key(), "run", examples=EXAMPLES)
+        module, private = self.private(plan, batches=batches)
+        own = batches.batch(1)
+        zeros = [torch.zeros_like(p) for p in module.parameters()]
+        before = [p.detach().clone() for p in module.parameters()]
+        with pytest.raises(ValueError, match="give examples="):
+            private.step(zeros)
+        with pytest.raises(ValueError, match="not the examples of step 1"):
+            private.step(zeros, examples=[*own[:-1], own[-1] + 1])
+        for count in (len(own) - 1, 0):
+            for p in module.parameters():
+                p.grad_sample = torch.zeros(count, *p.shape) if count else None
+            with pytest.raises(ValueError, match=f"the batch of step 1 has {len(own)}"):
+                private.step()
+        assert private.noise.step == 0
+        assert all(torch.equal(p, old) for p, old in zip(module.parameters(), before))
+        private.step(zeros, examples=own)
+        for p in module.parameters():  # in two parts, as accumulated
+            p.grad_sample = [torch.zeros(3, *p.shape), torch.zeros(len(batches.batch(2)) - 3, *p.shape)]
+        private.step()
+        assert private.noise.step == 2
+
+    def test_plan_and_batches_go_together(self) -> None:
+        plan = sampled_plan()
+        with pytest.raises(ValueError, match="drawn by lot: give batches"):
+            self.private(plan)
+        with pytest.raises(ValueError, match="another plan or another name"):
+            self.private(plan, batches=et.Batches(plan, key(), "other run", examples=EXAMPLES))
+        with pytest.raises(ValueError, match="without sampling"):
+            self.private(batches=et.Batches(plan, key(), "run", examples=EXAMPLES))
+        with pytest.raises(ValueError, match="expected_batch_size is missing"):
+            self.private(expected_batch_size=None)
+
+    def test_a_step_on_exact_gradients_is_refused(self) -> None:
+        module, private = self.private()
+        before = [p.detach().clone() for p in module.parameters()]
+        module(torch.ones(2, FEATURES)).sum().backward()
+        with pytest.raises(RuntimeError, match="exact gradients"):
+            private.optimizer.step()
+        assert all(torch.equal(p, old) for p, old in zip(module.parameters(), before))
+
+    def test_schedulers_closures_and_words(self) -> None:
+        module, private = self.private()
+        scheduler = torch.optim.lr_scheduler.StepLR(private, step_size=2, gamma=0.1)
+        inputs, targets = torch.ones(4, FEATURES), torch.zeros(4, dtype=torch.long)
+
+        def closure() -> Any:
+            return evertally.torch.grad_samples(module, torch.nn.functional.cross_entropy, inputs, targets).sum()
+
+        assert float(private.step(closure)) > 0
+        scheduler.step()
+        private.step([torch.zeros_like(p) for p in module.parameters()])
+        scheduler.step()
+        assert private.param_groups[0]["lr"] == pytest.approx(0.05) == private.optimizer.param_groups[0]["lr"]
+        assert isinstance(private, torch.optim.Optimizer) and "step 2 of 8" in repr(private)
+        with pytest.raises(ValueError, match="cannot be added"):
+            private.add_param_group({"params": []})
+        with pytest.raises(TypeError, match="not pickled"):
+            copy.deepcopy(private)
