@@ -29,7 +29,7 @@ pub(crate) struct VectorCandidate {
     mean_std_error: f64,
     /// The error that the plan minimises, over that of the best candidate.
     relative_error: f64,
-    /// ``max_std_error`` over the proven lower bound for examples that take part once.
+    /// ``max_std_error`` over the proven lower bound; infinite with sampling, where none is known.
     above_bound: f64,
     /// Whether a step needs at most 64 vectors of memory or fresh noise, whatever the horizon. Only such mechanisms are
     /// chosen where none is named.
@@ -81,7 +81,7 @@ impl VectorCandidate {
             format!("{:.4}", self.max_std_error),
             format!("{:.4}", self.mean_std_error),
             format!("{:.3}", self.relative_error),
-            format!("{:.3}", self.above_bound),
+            if self.above_bound.is_finite() { format!("{:.3}", self.above_bound) } else { String::new() },
         ];
         Row { cells, chosen: self.name == chosen }
     }

@@ -93,8 +93,8 @@ impl VectorPlan {
     }
 
     fn curve(&self) -> String {
-        let bound = self.inner.lower_bound_max_std_error();
-        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), Some(bound)).svg()
+        let bound = Some(self.inner.lower_bound_max_std_error()).filter(|bound| *bound > 0.0);
+        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {
@@ -270,7 +270,7 @@ impl VectorPlan {
         self.inner.mean_std_error()
     }
 
-    /// What :attr:`max_std_error` of no mechanism can be below, for examples that take part once.
+    /// What :attr:`max_std_error` of no mechanism can be below; 0 with sampling, where no bound is known.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, rho=0.5)
