@@ -152,7 +152,12 @@ impl Training {
     }
 
     fn headline(&self) -> String {
-        format!("{} ways to train for {} steps, with {}", self.ways.len(), self.steps, self.promise)
+        let count = self.ways.len();
+        format!("{count} ways to train for {} steps, with {}; best: {}", self.steps, self.promise, self.best_in_words())
+    }
+
+    fn best_in_words(&self) -> &str {
+        &self.ways.iter().find(|way| way.get().fits).unwrap_or(&self.ways[0]).get().words
     }
 }
 
@@ -200,7 +205,7 @@ impl Training {
             std::iter::once(HEADS.map(str::to_owned)).chain(self.rows().into_iter().map(|row| row.cells)).collect();
         let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; 6] = std::array::from_fn(wide);
-        let mut out = self.headline() + "\n\n";
+        let mut out = format!("{}\n\n", self.headline());
         for row in &rows {
             let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
                 if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
