@@ -96,7 +96,7 @@ pub(crate) fn epsilon_of_sampled(py: Python<'_>, noise: f64, rate: f64, steps: W
 /// >>> from evertally import budget
 /// >>> noise = budget.noise_of_sampled(2.0, 1e-5, rate=0.01, steps=1000)
 /// >>> round(noise, 3), budget.epsilon_of_sampled(noise, rate=0.01, steps=1000, delta=1e-5) <= 2.0
-/// (0.957, True)
+/// (0.959, True)
 #[pyfunction]
 #[pyo3(signature = (epsilon, delta, *, rate, steps))]
 pub(crate) fn noise_of_sampled(py: Python<'_>, epsilon: f64, delta: f64, rate: f64, steps: Whole) -> PyResult<f64> {

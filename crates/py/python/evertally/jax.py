@@ -89,14 +89,21 @@ def correlated_noise(
     threads: int = 1,
     memory: str = "keep",
     saved: bytes | None = None,
+    batches: evertally.Batches | None = None,
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
     Chain it before anything else that changes gradients. `saved` is what `save()` gave in an earlier process; it
-    must be of this plan, key and name, and only saves time. A step beyond the horizon raises an error.
+    must be of this plan, key and name, and only saves time. A plan with `sampled` needs its `batches`: which examples are
+    in a sum cannot be seen here, so take those of step t for update t. A step beyond the horizon raises an error.
     """
     if plan.series != "increments":
         raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
+    if getattr(plan, "sampled", None) is not None and (batches is None or not batches.is_of(plan, key, name)):
+        raise ValueError(
+            "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
+            "examples=…) of this plan, key and name, and take them"
+        )
     host = _Host(plan, key, name, {"threads": threads, "memory": memory}, saved)
 
     def init(params: Any) -> NoiseState:

@@ -5,8 +5,8 @@
 
     ways = et.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
     run = et.torch.make_private(model, torch.nn.functional.cross_entropy, optimizer, dataset, ways.plan, key, "run 1")
-    for inputs, targets in run.loader:
-        run.step(inputs, targets)
+    for inputs, targets, examples in run.loader:
+        run.step(inputs, targets, examples)
 
 `make_private` gives the loader whose batches the plan is made for: drawn by lot from the key (`evertally.Batches`), or
 in one order for all epochs. Per-example gradients are those of `torch.func`. Where they come from elsewhere, such as
@@ -73,7 +73,8 @@ def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torc
     lengths = torch.linalg.vector_norm(norms, dim=0)
     finite = lengths.isfinite()
     factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
-    factors = torch.where(finite, factors, 0.0).to(torch.float32)
+    # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
+    factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
     sums = []
     for tensor, row in zip(grad_samples, rows):
         # A product of its own, not a matrix product: those may round harder than float32 (TF32).
@@ -118,7 +119,7 @@ class DPFTRL(torch.optim.Optimizer):
     ) -> None:
         if plan.series != "increments":
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
-        _check_batches(plan, batches, name)
+        _check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
                 raise ValueError("expected_batch_size is missing: give the declared number of examples of a batch")
@@ -127,7 +128,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
         # Not the base's __init__, which would make groups and a state of its own.
         self.optimizer = optimizer
-        self.batches = batches
+        self.batches: evertally.Batches | _Fixed | None = batches
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._identity = (plan, key, name)
@@ -139,11 +140,11 @@ class DPFTRL(torch.optim.Optimizer):
         self.noise = evertally.VectorNoise(*self._identity, **self._options)
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
-        self._optimizer_step_pre_hooks = {}
-        self._optimizer_step_post_hooks = {}
+        self._optimizer_step_pre_hooks: dict[int, Any] = {}
+        self._optimizer_step_post_hooks: dict[int, Any] = {}
 
     @property
-    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+    def param_groups(self) -> list[dict[str, Any]]:
         """Those of the wrapped optimizer."""
         return self.optimizer.param_groups
 
@@ -152,12 +153,12 @@ class DPFTRL(torch.optim.Optimizer):
         self.optimizer.param_groups = groups
 
     @property
-    def state(self) -> Any:  # type: ignore[override]
+    def state(self) -> Any:
         """That of the wrapped optimizer."""
         return self.optimizer.state
 
     @property
-    def defaults(self) -> dict[str, Any]:  # type: ignore[override]
+    def defaults(self) -> dict[str, Any]:
         """Those of the wrapped optimizer."""
         return self.optimizer.defaults
 
@@ -175,7 +176,7 @@ class DPFTRL(torch.optim.Optimizer):
         raise ValueError("parameters cannot be added to a private run: make the optimizer with all of them first")
 
     @torch.no_grad()
-    def step(  # type: ignore[override]
+    def step(
         self,
         clipped_sum: Iterable[torch.Tensor] | Callable[[], Any] | None = None,
         *,
@@ -198,6 +199,7 @@ class DPFTRL(torch.optim.Optimizer):
             with torch.enable_grad():
                 result = clipped_sum()
             clipped_sum = None
+            self._refuse_other_gradients()  # it may have unfrozen a parameter
         self._refuse_other_examples(clipped_sum is not None, examples)
         sums = self._sum_of_samples() if clipped_sum is None else list(clipped_sum)
         try:
@@ -242,8 +244,8 @@ class DPFTRL(torch.optim.Optimizer):
         """Before a step of the wrapped optimizer."""
         if not self._stepping:
             raise RuntimeError(
-                "this optimizer is wrapped in a DPFTRL, and a step of its own would apply exact gradients: call step() of "
-                "the DPFTRL"
+                "this optimizer is wrapped in a DPFTRL, and a step of its own would apply exact gradients: call step() "
+                "of the DPFTRL"
             )
 
     def _refuse_other_examples(self, is_summed: bool, examples: Iterable[int] | None) -> None:
@@ -253,23 +255,21 @@ class DPFTRL(torch.optim.Optimizer):
         step = self.noise.step + 1
         if step > self.plan.horizon:
             return  # the noise says so
-        batch = self.batches.batch(step)
-        if examples is not None:
-            if sorted(int(example) for example in examples) != batch.tolist():
-                raise ValueError(
-                    f"these are not the examples of step {step}: the plan's promise is for the lots of its Batches; "
-                    f"take batches.batch({step}), of {len(batch)} examples"
-                )
-        elif is_summed:
+        batch = [int(example) for example in self.batches.batch(step)]
+        if examples is not None and sorted(int(example) for example in examples) != batch:
+            raise ValueError(
+                f"these are not the examples of step {step}: the plan's promise is for its own batches; take those of "
+                f"batches.batch({step}), {len(batch)} examples"
+            )
+        if is_summed and examples is None:
             raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
-        else:
-            counts = {_examples(parameter) for parameter in self._parameters} - {None}
-            if counts - {len(batch)} or (not counts and len(batch)):
-                found = " and ".join(str(count) for count in sorted(counts - {None})) or "no"  # type: ignore[type-var]
-                raise ValueError(
-                    f"there are gradients of {found} examples, and the batch of step {step} has {len(batch)}: the "
-                    f"plan's promise is for the lots of its Batches; take batches.batch({step})"
-                )
+        counts = {_examples(parameter) for parameter in self._parameters} - {None}
+        if not is_summed and (counts - {len(batch)} or (not counts and batch)):
+            found = " and ".join(str(count) for count in counts) or "no"
+            raise ValueError(
+                f"there are gradients of {found} examples, and the batch of step {step} has {len(batch)}: the plan's "
+                f"promise is for its own batches; take batches.batch({step})"
+            )
 
     def _refuse_other_gradients(self) -> None:
         """The optimizer would apply the exact gradient of a parameter that the noise does not cover."""
@@ -345,7 +345,9 @@ def _examples(parameter: torch.Tensor) -> int | None:
     return None if samples is None else len(samples)
 
 
-def _check_batches(plan: evertally.VectorPlan, batches: evertally.Batches | None, name: str) -> None:
+def _check_batches(
+    plan: evertally.VectorPlan, batches: evertally.Batches | None, key: evertally.SecretKey, name: str
+) -> None:
     if getattr(plan, "sampled", None) is None:
         if batches is not None:
             raise ValueError("the plan is one without sampling: its batches are in a fixed order, not drawn by lot")
@@ -355,17 +357,24 @@ def _check_batches(plan: evertally.VectorPlan, batches: evertally.Batches | None
             "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
             "examples=…), and take them"
         )
-    if batches.plan != plan or batches.name != name:
-        raise ValueError("these batches are those of another plan or another name")
+    if not batches.is_of(plan, key, name):
+        raise ValueError("these batches are those of another plan, key or name")
 
 
-def grad_samples(module: torch.nn.Module, loss: Callable[..., torch.Tensor], inputs: Any, targets: Any) -> torch.Tensor:
+def grad_samples(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor],
+    inputs: Any,
+    targets: Any,
+    *,
+    accumulate: bool = False,
+) -> torch.Tensor:
     """Leaves the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, by `torch.func`;
     returns the losses, one for each example.
 
     `loss` takes the module's output for a batch of one example and its target, such as
-    `torch.nn.functional.cross_entropy`. Gradients of several calls before a step are those of one batch. Batch
-    normalization mixes examples, and is refused.
+    `torch.nn.functional.cross_entropy`. With `accumulate`, what is there already stays, as the first part of the same
+    batch. Batch normalization mixes examples, and is refused.
     """
     _refuse_mixing(module)
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -377,11 +386,13 @@ def grad_samples(module: torch.nn.Module, loss: Callable[..., torch.Tensor], inp
         return loss(output, target.unsqueeze(0))
 
     if len(inputs) == 0:
+        for parameter in trained.values() if not accumulate else ():
+            parameter.grad_sample = None
         return torch.zeros(0)
     gradients = torch.func.vmap(torch.func.grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
     samples, losses = gradients({name: p.detach() for name, p in trained.items()}, inputs, targets)
     for name, parameter in trained.items():
-        before = getattr(parameter, "grad_sample", None)
+        before = getattr(parameter, "grad_sample", None) if accumulate else None
         parameter.grad_sample = samples[name] if before is None else torch.cat([before, samples[name]])
     return losses.detach()
 
@@ -398,22 +409,50 @@ def _refuse_mixing(module: torch.nn.Module) -> None:
 class _Fixed:
     """The same batches in the same order in every epoch."""
 
-    def __init__(self, examples: int, batch: int, steps: int) -> None:
-        self._starts = examples // batch
-        self._batch = batch
-        self._steps = steps
+    def __init__(self, examples: int, size: int) -> None:
+        self._starts = examples // size
+        self._size = size
+
+    def batch(self, step: int) -> Iterable[int]:
+        """The examples of a step, from 1."""
+        first = (step - 1) % self._starts * self._size
+        return range(first, first + self._size)
+
+
+class _Remaining:
+    """The batches of the steps that are left: those after the last that the noise has given out."""
+
+    def __init__(self, private: DPFTRL) -> None:
+        self._private = private
 
     def __len__(self) -> int:
-        return self._steps
+        return self._private.plan.horizon - self._private.noise.step
 
     def __iter__(self) -> Iterator[list[int]]:
-        for step in range(self._steps):
-            first = step % self._starts * self._batch
-            yield list(range(first, first + self._batch))
+        for step in range(self._private.noise.step + 1, self._private.plan.horizon + 1):
+            assert self._private.batches is not None
+            yield [int(example) for example in self._private.batches.batch(step)]
+
+
+class _Numbered(torch.utils.data.Dataset):
+    """Examples with their numbers."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, number: int) -> tuple[int, Any]:
+        return number, self._dataset[number]
 
 
 class PrivateRun:
-    """A model, its private optimizer and the loader of the plan's batches, made by `make_private`."""
+    """A model, its private optimizer and the loader of the plan's batches, made by `make_private`.
+
+    The loader gives inputs, targets and numbers of the examples of the steps that are left: after a `load_state_dict`
+    of the `optimizer`, a loop over it goes on where the run was.
+    """
 
     def __init__(
         self,
@@ -424,11 +463,14 @@ class PrivateRun:
     ) -> None:
         self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
 
-    def step(self, inputs: Any, targets: Any) -> None:
-        """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer."""
+    def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
+        """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
+        than those of the step are refused."""
         grad_samples(self.module, self.loss, inputs, targets)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        try:
+            self.optimizer.step(examples=examples)
+        finally:
+            self.optimizer.zero_grad()
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
@@ -455,34 +497,34 @@ def make_private(
     """
     _refuse_mixing(module)
     examples = len(dataset)
-    sampler: Any
     if plan.sampled is not None:
         if batch_size is not None:
             raise ValueError("the plan draws batches by lot: leave batch_size away")
-        sampler = evertally.Batches(plan, key, name, examples=examples)
-        private = DPFTRL(optimizer, plan, key, name, batches=sampler)
+        batches = evertally.Batches(plan, key, name, examples=examples)
+        private = DPFTRL(optimizer, plan, key, name, batches=batches)
     else:
         if batch_size is None:
             raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
-        sampler = _Fixed(examples, batch_size, plan.horizon)
         epochs = -(-plan.horizon // (examples // batch_size)) if 0 < batch_size <= examples else 0
-        if not epochs or epochs > plan.participations or examples // batch_size < plan.separation and epochs > 1:
+        if not epochs or epochs > plan.participations or (examples // batch_size < plan.separation and epochs > 1):
             raise ValueError(
                 f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
                 f"allows: {plan.participations} times, {plan.separation} steps apart"
             )
         private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size)
-    collate = options.pop("collate_fn", None) or _collated(dataset)
-    loader = torch.utils.data.DataLoader(dataset, batch_sampler=sampler, collate_fn=collate, **options)
+        private.batches = _Fixed(examples, batch_size)
+    collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
+    sampler: Any = _Remaining(private)
+    loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     return PrivateRun(module, loss, private, loader)
 
 
-def _collated(dataset: Any) -> Callable[[list[Any]], Any]:
-    """As usual, and empty batches with the shapes of an example."""
+def _collated(dataset: Any, collate_pairs: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    """Inputs, targets and numbers; empty batches have the shapes of an example."""
 
-    def collate(pairs: list[Any]) -> Any:
-        if pairs:
-            return torch.utils.data.default_collate(pairs)
-        return tuple(part[:0] for part in torch.utils.data.default_collate([dataset[0]]))
+    def collate(items: list[tuple[int, Any]]) -> Any:
+        numbers = torch.tensor([number for number, _ in items], dtype=torch.long)
+        inputs, targets = collate_pairs([pair for _, pair in items] or [dataset[0]])
+        return (inputs, targets, numbers) if items else (inputs[:0], targets[:0], numbers)
 
     return collate

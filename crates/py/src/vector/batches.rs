@@ -4,7 +4,7 @@ use super::plan::VectorPlan;
 use crate::error::OrRaise;
 use crate::key::SecretKey;
 use crate::whole::Whole;
-use evertally::noise::StreamName;
+use evertally::noise::{KeyId, StreamName};
 use evertally::vector::Batches as Inner;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 
 /// The batches of a plan with ``sampled``: who takes part in which step, drawn by lot from the key.
 ///
-/// Examples have the numbers 0 to ``examples - 1``, which stay with them. In step t those whose number leaves the
+/// Examples have the numbers 0 to ``examples - 1``, which stay with them: where one is removed, its number stays empty.
+/// How many numbers there are is public. In step t those whose number leaves the
 /// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. The lots are a function of key, name,
 /// plan, step and number: a run that begins again, or goes on after a crash, has the same batches, and what the plan
 /// promises is what is run. It is a sequence of arrays, one for each step, such as PyTorch's ``DataLoader`` takes as its
@@ -34,6 +35,7 @@ pub(crate) struct Batches {
     inner: Inner,
     plan: Py<VectorPlan>,
     name: String,
+    key: KeyId,
 }
 
 #[pymethods]
@@ -43,7 +45,7 @@ impl Batches {
     fn new(plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str, examples: Whole) -> PyResult<Self> {
         let stream = name.parse::<StreamName>().or_raise()?;
         let inner = Inner::new(plan.get().inner(), key.inner(), stream, examples.0).or_raise()?;
-        Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned() })
+        Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned(), key: key.inner().id() })
     }
 
     /// The numbers of the examples of a step (from 1), in order.
@@ -76,6 +78,12 @@ impl Batches {
     #[getter]
     fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
         self.plan.clone_ref(py)
+    }
+
+    /// Whether they are those of this plan, key and name.
+    fn is_of(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str) -> bool {
+        let own = self.plan.get().inner().digest() == plan.get().inner().digest();
+        own && self.key == key.inner().id() && self.name == name
     }
 
     /// The name of the run.

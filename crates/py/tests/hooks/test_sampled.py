@@ -49,21 +49,21 @@ class TestMakePrivate:
         plan = sampled_plan()
         first, second = run(plan), run(plan)
         sizes = []
-        for inputs, targets in first.loader:
+        for inputs, targets, examples in first.loader:
             sizes.append(len(inputs))
-            first.step(inputs, targets)
-        for inputs, targets in second.loader:
-            second.step(inputs, targets)
+            first.step(inputs, targets, examples)
+        for batch in second.loader:
+            second.step(*batch)
         assert torch.equal(weights(first), weights(second))
         assert sizes == [len(batch) for batch in et.Batches(plan, key(), "run", examples=EXAMPLES)]
         assert first.epsilon_at(1e-5) <= 4.0 and first.optimizer.expected_batch_size == 40
         with pytest.raises(et.HorizonExhausted):
-            first.step(inputs, targets)
+            first.step(inputs, targets, examples)
 
     def test_the_gradient_is_the_noisy_sum_over_the_expected_size(self) -> None:
         plan = sampled_plan()
         private = run(plan)
-        inputs, targets = next(iter(private.loader))
+        inputs, targets, _ = next(iter(private.loader))
         evertally.torch.grad_samples(private.module, private.loss, inputs, targets)
         parameters = list(private.module.parameters())
         sums = evertally.torch.clip_and_sum([p.grad_sample for p in parameters], plan.norm)
@@ -80,15 +80,45 @@ class TestMakePrivate:
         plan = et.plan_vector(8, rho=0.5, participations=2, separation=4)
         private = run(plan, batch_size=100)
         seen = []
-        for inputs, targets in private.loader:
+        for inputs, targets, examples in private.loader:
             seen.append(inputs[:, 0])
-            private.step(inputs, targets)
+            private.step(inputs, targets, examples)
         assert len(seen) == 8 and torch.equal(seen[0], seen[4]) and not torch.equal(seen[0], seen[1])
         for batch_size in (101, 150, 401, None):
             with pytest.raises(ValueError, match="more often|missing"):
                 run(plan, batch_size=batch_size)
         with pytest.raises(ValueError, match="leave batch_size away"):
             run(sampled_plan(), batch_size=40)
+
+    @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
+    def test_a_resumed_run_goes_on_with_the_next_batch(self, options: dict[str, int]) -> None:
+        plan = et.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
+        whole, first, second = run(plan, **options), run(plan, **options), run(plan, **options)
+        for batch in whole.loader:
+            whole.step(*batch)
+        for place, batch in enumerate(first.loader):
+            first.step(*batch)
+            if place == 4:
+                break
+        second.module.load_state_dict(first.module.state_dict())
+        second.optimizer.load_state_dict(first.optimizer.state_dict())
+        assert len(second.loader) == plan.horizon - 5
+        for batch in second.loader:
+            second.step(*batch)
+        assert torch.equal(weights(second), weights(whole))
+
+    @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
+    def test_another_batch_is_refused(self, options: dict[str, int]) -> None:
+        plan = et.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
+        private = run(plan, **options)
+        (one, two), before = list(private.loader)[:2], weights(private)
+        with pytest.raises(ValueError, match="not the examples of step 1"):
+            private.step(*two)
+        with pytest.raises(ValueError, match="gradients of"):
+            private.step(two[0][:-1], two[1][:-1], one[2])
+        assert torch.equal(before, weights(private)) and private.optimizer.noise.step == 0
+        private.step(*one)  # what was refused is not added
+        assert private.optimizer.noise.step == 1
 
     def test_batch_normalization_is_refused(self) -> None:
         module = torch.nn.Sequential(torch.nn.Linear(FEATURES, 5), torch.nn.BatchNorm1d(5))
@@ -100,10 +130,10 @@ class TestMakePrivate:
     def test_empty_batches_take_their_step(self) -> None:
         plan = et.plan_vector(40, epsilon=4.0, delta=1e-5, sampled=0.002, mechanism="input")
         private, empty = run(plan), 0
-        for inputs, targets in private.loader:
+        for inputs, targets, examples in private.loader:
             before = weights(private)
             empty += len(inputs) == 0
-            private.step(inputs, targets)
+            private.step(inputs, targets, examples)
             assert not torch.equal(before, weights(private))
         assert empty > 5
 
@@ -127,6 +157,10 @@ class TestOptimizer:
             private.step(zeros)
         with pytest.raises(ValueError, match="not the examples of step 1"):
             private.step(zeros, examples=[*own[:-1], own[-1] + 1])
+        for p in module.parameters():
+            p.grad_sample = torch.zeros(EXAMPLES, *p.shape)
+        with pytest.raises(ValueError, match=f"gradients of {EXAMPLES} examples"):
+            private.step(examples=own)
         for count in (len(own) - 1, 0):
             for p in module.parameters():
                 p.grad_sample = torch.zeros(count, *p.shape) if count else None
@@ -144,8 +178,10 @@ class TestOptimizer:
         plan = sampled_plan()
         with pytest.raises(ValueError, match="drawn by lot: give batches"):
             self.private(plan)
-        with pytest.raises(ValueError, match="another plan or another name"):
+        with pytest.raises(ValueError, match="another plan, key or name"):
             self.private(plan, batches=et.Batches(plan, key(), "other run", examples=EXAMPLES))
+        with pytest.raises(ValueError, match="another plan, key or name"):
+            self.private(plan, batches=et.Batches(plan, key(4), "run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="without sampling"):
             self.private(batches=et.Batches(plan, key(), "run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="expected_batch_size is missing"):
@@ -158,6 +194,29 @@ class TestOptimizer:
         with pytest.raises(RuntimeError, match="exact gradients"):
             private.optimizer.step()
         assert all(torch.equal(p, old) for p, old in zip(module.parameters(), before))
+
+    def test_a_closure_cannot_unfreeze(self) -> None:
+        module = network()
+        module[0].weight.requires_grad_(False)
+        private = evertally.torch.DPFTRL(
+            torch.optim.SGD(module.parameters(), lr=1.0), et.plan_vector(8, rho=0.5), key(), "run", expected_batch_size=4
+        )
+        inputs, targets = torch.ones(4, FEATURES), torch.zeros(4, dtype=torch.long)
+
+        def closure() -> None:
+            evertally.torch.grad_samples(module, torch.nn.functional.cross_entropy, inputs, targets)
+            module[0].weight.requires_grad_(True)
+            torch.nn.functional.cross_entropy(module(inputs), targets).backward()
+
+        before = module[0].weight.detach().clone()
+        with pytest.raises(ValueError, match="would get no noise"):
+            private.step(closure)
+        assert torch.equal(before, module[0].weight)
+
+    def test_no_gradient_is_clipped_to_more_than_the_norm(self) -> None:
+        for size, norm, dtype in [(1e45, 1.0, torch.float64), (1e38, 1e-7, torch.float32), (3e38, 1e-3, torch.float32)]:
+            total = evertally.torch.clip_and_sum([torch.tensor([[size, 0.0]], dtype=dtype)], norm)[0]
+            assert float(torch.linalg.vector_norm(total, dtype=torch.float64)) <= norm
 
     def test_schedulers_closures_and_words(self) -> None:
         module, private = self.private()
