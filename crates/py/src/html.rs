@@ -1,7 +1,7 @@
 //! A plan in a notebook.
 
 const STYLE: &str = "border:0;padding:2px 10px;white-space:nowrap;text-align:";
-const NAME: &str = "left;max-width:18em;overflow:hidden;text-overflow:ellipsis";
+const NAME: &str = "left;max-width:34em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
 /// A mechanism of the ranking.

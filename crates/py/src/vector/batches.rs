@@ -104,7 +104,35 @@ impl Batches {
         }
     }
 
+    fn __iter__(slf: Py<Self>) -> AllBatches {
+        AllBatches { batches: slf, place: 0 }
+    }
+
     fn __repr__(&self) -> String {
         format!("{:?}, {:?}", self.inner, self.name)
+    }
+}
+
+/// One batch after the other.
+#[pyclass(module = "evertally")]
+pub(crate) struct AllBatches {
+    batches: Py<Batches>,
+    place: i64,
+}
+
+#[pymethods]
+impl AllBatches {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyArray1<i64>>>> {
+        let batches = self.batches.get();
+        // fits: a horizon is at most 2^62
+        if self.place as u64 >= batches.inner.horizon() {
+            return Ok(None);
+        }
+        self.place += 1;
+        batches.__getitem__(py, self.place - 1).map(Some)
     }
 }

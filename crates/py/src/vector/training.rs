@@ -15,10 +15,12 @@ use evertally_plot::sheet::Words;
 use evertally_plot::style::{Look, Marker, ink};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyIterator, PyList};
 
 /// Lines of the picture: the best, and what tells the most beside it.
 const MOST_LINES: usize = 7;
+/// No line of so many times the best error: it would press the others flat.
+const WORST_SHOWN: f64 = 3.0;
 /// Points of a line.
 const POINTS: u64 = 160;
 
@@ -196,6 +198,11 @@ impl Training {
         way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such way"))
     }
 
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let ways = self.ways.iter().map(|way| way.clone_ref(py));
+        PyList::new(py, ways.collect::<Vec<_>>())?.try_iter()
+    }
+
     fn __repr__(&self) -> String {
         self.headline()
     }
@@ -225,7 +232,8 @@ impl Training {
             look: Look::new(shades[place % shades.len()], (place > 3).then_some("5 3"), Marker::None),
             points: (0..=POINTS.min(self.steps)).map(|i| (step(i) as f64, plan.std_error(step(i)))).collect(),
         };
-        let lines: Vec<Line> = self.plans.iter().enumerate().take(MOST_LINES).map(line).collect();
+        let shown = |(place, _): &(usize, &Plan)| self.ways[*place].get().relative_error < WORST_SHOWN;
+        let lines: Vec<Line> = self.plans.iter().enumerate().filter(shown).take(MOST_LINES).map(line).collect();
         let x = Axis { spacing: Spacing::Linear, range: (1.0, self.steps.max(2) as f64), caption: "step".into() };
         let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
