@@ -1,86 +1,21 @@
-"""Private training with PyTorch: any optimizer, with noise in its gradients that a plan decides on.
-
-    import evertally as et
-    import evertally.torch
-
-    ways = et.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
-    run = et.torch.make_private(model, torch.nn.functional.cross_entropy, optimizer, dataset, ways.plan, key, "run 1")
-    for inputs, targets, examples in run.loader:
-        run.step(inputs, targets, examples)
-
-`make_private` gives the loader whose batches the plan is made for: drawn by lot from the key (`evertally.Batches`), or
-in one order for all epochs. Per-example gradients are those of `torch.func`. Where they come from elsewhere, such as
-Opacus, wrap the optimizer alone:
-
-    private = et.torch.DPFTRL(optimizer, plan, key, "run 1", batches=batches)
-    for batch in batches:
-        ...                 # leaves per-example gradients in p.grad_sample, as Opacus does
-        private.step()      # clip, sum, add noise, divide, optimizer.step()
-        private.zero_grad()
-
-The gradient of a step is a vector over all parameters, one after the other in the optimizer's order. Each example's
-vector is clipped to the plan's norm, the vectors are summed, the increment of the plan's noise is added, and the
-result is divided by the expected batch size. Whatever the optimizer makes of it is post-processing, and as private
-as the plan says. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also called DP-SGD
-with correlated noise (Kairouz and others 2021, Denisov and others 2022).
-
-Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
-batch normalization in `make_private`, noise that was given out for another sum. What only the caller can see to:
-without `sampled` in the plan, that no example takes part in more steps than its `participations`, nor sooner than its
-`separation`; that per-example gradients depend on one example each; that metrics and early stopping do not read private
-data.
-
-The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
-copy. For others, the vector is copied to their device once a step.
-"""
+"""An optimizer whose gradients have a plan's noise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
 
 import evertally
+import torch
 
-try:
-    import torch
-except ImportError as missing:
-    raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
-
-__all__ = ["DPFTRL", "PrivateRun", "clip_and_sum", "grad_samples", "make_private"]
-
-# A clipped vector must not be longer than the norm after its own rounding to float32 (relative error 2⁻²⁴ a coordinate,
-# and as much in the factor); norms are computed in float64. So the factor aims lower by more than both.
-SHRINK = 1.0 - 2.0**-20
+from evertally.torch._gradients import clip_and_sum
 
 
-def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torch.Tensor]:
-    """Clips each example's gradient over all tensors together to `norm` and sums over the examples.
+class Order(Protocol):
+    """Whatever knows the examples of each step."""
 
-    Each tensor has the examples along its first dimension. The sums are float32 and lie on their tensor's device. An
-    example whose gradient is not finite counts as zero: it would make the sum, and the whole model, tell of it.
-    """
-    examples = {len(tensor) for tensor in grad_samples}
-    if len(examples) != 1:
-        raise ValueError(
-            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
-        )
-    if examples == {0}:
-        return [torch.zeros(tensor.shape[1:], dtype=torch.float32, device=tensor.device) for tensor in grad_samples]
-    rows = [tensor.reshape(len(tensor), -1) for tensor in grad_samples]
-    norms = torch.stack(
-        [torch.linalg.vector_norm(row, dim=1, dtype=torch.float64).to(grad_samples[0].device) for row in rows]
-    )
-    lengths = torch.linalg.vector_norm(norms, dim=0)
-    finite = lengths.isfinite()
-    factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
-    # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
-    factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
-    sums = []
-    for tensor, row in zip(grad_samples, rows):
-        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
-        clipped = torch.where(finite.to(row.device)[:, None], row, 0.0) * factors.to(row.device)[:, None]
-        sums.append(clipped.sum(dim=0, dtype=torch.float32).view(tensor.shape[1:]))
-    return sums
+    def batch(self, step: int) -> Iterable[int]:
+        """The numbers of the examples of a step, from 1."""
 
 
 class DPFTRL(torch.optim.Optimizer):
@@ -128,7 +63,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
         # Not the base's __init__, which would make groups and a state of its own.
         self.optimizer = optimizer
-        self.batches: evertally.Batches | _Fixed | None = batches
+        self.batches: Order | None = batches
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._identity = (plan, key, name)
@@ -359,172 +294,3 @@ def _check_batches(
         )
     if not batches.is_of(plan, key, name):
         raise ValueError("these batches are those of another plan, key or name")
-
-
-def grad_samples(
-    module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
-    inputs: Any,
-    targets: Any,
-    *,
-    accumulate: bool = False,
-) -> torch.Tensor:
-    """Leaves the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, by `torch.func`;
-    returns the losses, one for each example.
-
-    `loss` takes the module's output for a batch of one example and its target, such as
-    `torch.nn.functional.cross_entropy`. With `accumulate`, what is there already stays, as the first part of the same
-    batch. Batch normalization mixes examples, and is refused.
-    """
-    _refuse_mixing(module)
-    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
-    others = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
-    others |= {name: buffer.detach() for name, buffer in module.named_buffers()}
-
-    def of_one(values: dict[str, torch.Tensor], one: Any, target: Any) -> torch.Tensor:
-        output = torch.func.functional_call(module, {**others, **values}, (one.unsqueeze(0),))
-        return loss(output, target.unsqueeze(0))
-
-    if len(inputs) == 0:
-        for parameter in trained.values() if not accumulate else ():
-            parameter.grad_sample = None
-        return torch.zeros(0)
-    gradients = torch.func.vmap(torch.func.grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
-    samples, losses = gradients({name: p.detach() for name, p in trained.items()}, inputs, targets)
-    for name, parameter in trained.items():
-        before = getattr(parameter, "grad_sample", None) if accumulate else None
-        parameter.grad_sample = samples[name] if before is None else torch.cat([before, samples[name]])
-    return losses.detach()
-
-
-def _refuse_mixing(module: torch.nn.Module) -> None:
-    for name, part in module.named_modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
-            raise ValueError(
-                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: their gradients have "
-                "no bound of their own. Use GroupNorm or LayerNorm"
-            )
-
-
-class _Fixed:
-    """The same batches in the same order in every epoch."""
-
-    def __init__(self, examples: int, size: int) -> None:
-        self._starts = examples // size
-        self._size = size
-
-    def batch(self, step: int) -> Iterable[int]:
-        """The examples of a step, from 1."""
-        first = (step - 1) % self._starts * self._size
-        return range(first, first + self._size)
-
-
-class _Remaining:
-    """The batches of the steps that are left: those after the last that the noise has given out."""
-
-    def __init__(self, private: DPFTRL) -> None:
-        self._private = private
-
-    def __len__(self) -> int:
-        return self._private.plan.horizon - self._private.noise.step
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for step in range(self._private.noise.step + 1, self._private.plan.horizon + 1):
-            assert self._private.batches is not None
-            yield [int(example) for example in self._private.batches.batch(step)]
-
-
-class _Numbered(torch.utils.data.Dataset):
-    """Examples with their numbers."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def __getitem__(self, number: int) -> tuple[int, Any]:
-        return number, self._dataset[number]
-
-
-class PrivateRun:
-    """A model, its private optimizer and the loader of the plan's batches, made by `make_private`.
-
-    The loader gives inputs, targets and numbers of the examples of the steps that are left: after a `load_state_dict`
-    of the `optimizer`, a loop over it goes on where the run was.
-    """
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        loss: Callable[..., torch.Tensor],
-        optimizer: DPFTRL,
-        loader: torch.utils.data.DataLoader[Any],
-    ) -> None:
-        self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
-
-    def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
-        """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
-        than those of the step are refused."""
-        grad_samples(self.module, self.loss, inputs, targets)
-        try:
-            self.optimizer.step(examples=examples)
-        finally:
-            self.optimizer.zero_grad()
-
-    def epsilon_at(self, delta: float) -> float:
-        """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
-        return self.optimizer.plan.guarantee.epsilon_at(delta)
-
-
-def make_private(
-    module: torch.nn.Module,
-    loss: Callable[..., torch.Tensor],
-    optimizer: torch.optim.Optimizer,
-    dataset: Any,
-    plan: evertally.VectorPlan,
-    key: evertally.SecretKey,
-    name: str,
-    *,
-    batch_size: int | None = None,
-    **options: Any,
-) -> PrivateRun:
-    """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
-
-    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
-    from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`.
-    """
-    _refuse_mixing(module)
-    examples = len(dataset)
-    if plan.sampled is not None:
-        if batch_size is not None:
-            raise ValueError("the plan draws batches by lot: leave batch_size away")
-        batches = evertally.Batches(plan, key, name, examples=examples)
-        private = DPFTRL(optimizer, plan, key, name, batches=batches)
-    else:
-        if batch_size is None:
-            raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
-        epochs = -(-plan.horizon // (examples // batch_size)) if 0 < batch_size <= examples else 0
-        if not epochs or epochs > plan.participations or (examples // batch_size < plan.separation and epochs > 1):
-            raise ValueError(
-                f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
-                f"allows: {plan.participations} times, {plan.separation} steps apart"
-            )
-        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size)
-        private.batches = _Fixed(examples, batch_size)
-    collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
-    sampler: Any = _Remaining(private)
-    loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    return PrivateRun(module, loss, private, loader)
-
-
-def _collated(dataset: Any, collate_pairs: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """Inputs, targets and numbers; empty batches have the shapes of an example."""
-
-    def collate(items: list[tuple[int, Any]]) -> Any:
-        numbers = torch.tensor([number for number, _ in items], dtype=torch.long)
-        inputs, targets = collate_pairs([pair for _, pair in items] or [dataset[0]])
-        return (inputs, targets, numbers) if items else (inputs[:0], targets[:0], numbers)
-
-    return collate

@@ -1,0 +1,46 @@
+"""Private training with PyTorch: any optimizer, with noise in its gradients that a plan decides on.
+
+    import evertally as et
+    import evertally.torch
+
+    ways = et.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
+    run = et.torch.make_private(model, torch.nn.functional.cross_entropy, optimizer, dataset, ways.plan, key, "run 1")
+    for inputs, targets, examples in run.loader:
+        run.step(inputs, targets, examples)
+
+`make_private` gives the loader whose batches the plan is made for: drawn by lot from the key (`evertally.Batches`), or
+in one order for all epochs. Per-example gradients are those of `torch.func`. Where they come from elsewhere, such as
+Opacus, wrap the optimizer alone:
+
+    private = et.torch.DPFTRL(optimizer, plan, key, "run 1", batches=batches)
+    for batch in batches:
+        ...                 # leaves per-example gradients in p.grad_sample, as Opacus does
+        private.step()      # clip, sum, add noise, divide, optimizer.step()
+        private.zero_grad()
+
+The gradient of a step is a vector over all parameters, one after the other in the optimizer's order. Each example's
+vector is clipped to the plan's norm, the vectors are summed, the increment of the plan's noise is added, and the
+result is divided by the expected batch size. Whatever the optimizer makes of it is post-processing, and as private
+as the plan says. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also called DP-SGD
+with correlated noise (Kairouz and others 2021, Denisov and others 2022).
+
+Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
+batch normalization in `make_private`, noise that was given out for another sum. What only the caller can see to:
+without `sampled` in the plan, that no example takes part in more steps than its `participations`, nor sooner than its
+`separation`; that per-example gradients depend on one example each; that metrics and early stopping do not read private
+data.
+
+The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
+copy. For others, the vector is copied to their device once a step.
+"""
+
+try:
+    import torch as torch
+except ImportError as missing:
+    raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
+
+from evertally.torch._gradients import clip_and_sum, grad_samples
+from evertally.torch._optimizer import DPFTRL
+from evertally.torch._run import PrivateRun, make_private
+
+__all__ = ["DPFTRL", "PrivateRun", "clip_and_sum", "grad_samples", "make_private"]

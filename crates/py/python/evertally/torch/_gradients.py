@@ -1,0 +1,88 @@
+"""Gradients of single examples, clipped and summed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+# A clipped vector must not be longer than the norm after its own rounding to float32 (relative error 2⁻²⁴ a coordinate,
+# and as much in the factor); norms are computed in float64. So the factor aims lower by more than both.
+SHRINK = 1.0 - 2.0**-20
+
+
+def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torch.Tensor]:
+    """Clips each example's gradient over all tensors together to `norm` and sums over the examples.
+
+    Each tensor has the examples along its first dimension. The sums are float32 and lie on their tensor's device. An
+    example whose gradient is not finite counts as zero: it would make the sum, and the whole model, tell of it.
+    """
+    examples = {len(tensor) for tensor in grad_samples}
+    if len(examples) != 1:
+        raise ValueError(
+            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
+        )
+    if examples == {0}:
+        return [torch.zeros(tensor.shape[1:], dtype=torch.float32, device=tensor.device) for tensor in grad_samples]
+    rows = [tensor.reshape(len(tensor), -1) for tensor in grad_samples]
+    norms = torch.stack(
+        [torch.linalg.vector_norm(row, dim=1, dtype=torch.float64).to(grad_samples[0].device) for row in rows]
+    )
+    lengths = torch.linalg.vector_norm(norms, dim=0)
+    finite = lengths.isfinite()
+    factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
+    # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
+    factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
+    sums = []
+    for tensor, row in zip(grad_samples, rows):
+        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
+        clipped = torch.where(finite.to(row.device)[:, None], row, 0.0) * factors.to(row.device)[:, None]
+        sums.append(clipped.sum(dim=0, dtype=torch.float32).view(tensor.shape[1:]))
+    return sums
+
+
+def grad_samples(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor],
+    inputs: Any,
+    targets: Any,
+    *,
+    accumulate: bool = False,
+) -> torch.Tensor:
+    """Leaves the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, by `torch.func`;
+    returns the losses, one for each example.
+
+    `loss` takes the module's output for a batch of one example and its target, such as
+    `torch.nn.functional.cross_entropy`. With `accumulate`, what is there already stays, as the first part of the same
+    batch. Batch normalization mixes examples, and is refused.
+    """
+    refuse_mixing(module)
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    others = {name: p.detach() for name, p in module.named_parameters() if not p.requires_grad}
+    others |= {name: buffer.detach() for name, buffer in module.named_buffers()}
+
+    def of_one(values: dict[str, torch.Tensor], one: Any, target: Any) -> torch.Tensor:
+        output = torch.func.functional_call(module, {**others, **values}, (one.unsqueeze(0),))
+        return loss(output, target.unsqueeze(0))
+
+    if len(inputs) == 0:
+        for parameter in trained.values() if not accumulate else ():
+            parameter.grad_sample = None
+        return torch.zeros(0)
+    gradients = torch.func.vmap(torch.func.grad_and_value(of_one), in_dims=(None, 0, 0), randomness="different")
+    samples, losses = gradients({name: p.detach() for name, p in trained.items()}, inputs, targets)
+    for name, parameter in trained.items():
+        before = getattr(parameter, "grad_sample", None) if accumulate else None
+        parameter.grad_sample = samples[name] if before is None else torch.cat([before, samples[name]])
+    return losses.detach()
+
+
+def refuse_mixing(module: torch.nn.Module) -> None:
+    """Refuses batch normalization."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
+            raise ValueError(
+                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: their gradients have "
+                "no bound of their own. Use GroupNorm or LayerNorm"
+            )
