@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from evertally.torch._layers import Formed, Gradients
 
 # A clipped vector must not be longer than the norm after its own rounding to float32 (relative error 2⁻²⁴ a coordinate,
 # and as much in the factor); norms are computed in float64. So the factor aims lower by more than both.
@@ -25,21 +28,35 @@ def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torc
         )
     if examples == {0}:
         return [torch.zeros(tensor.shape[1:], dtype=torch.float32, device=tensor.device) for tensor in grad_samples]
-    rows = [tensor.reshape(len(tensor), -1) for tensor in grad_samples]
-    norms = torch.stack(
-        [torch.linalg.vector_norm(row, dim=1, dtype=torch.float64).to(grad_samples[0].device) for row in rows]
-    )
-    lengths = torch.linalg.vector_norm(norms, dim=0)
-    finite = lengths.isfinite()
+    return clipped_sums([Formed(tensor) for tensor in grad_samples], norm)
+
+
+def clipped_sums(gradients: Sequence[Gradients], norm: float) -> list[torch.Tensor]:
+    """The sums over the examples, each clipped over all parameters together to `norm`."""
+    squares = [each.squares() for each in gradients]
+    device = squares[0].device
+    lengths = torch.stack([square.to(device) for square in squares]).sum(dim=0).sqrt()
+    underflow = sum(each.underflow() for each in gradients)
+    tiny = torch.as_tensor(underflow, device=device) > norm * 2.0**-22
+    finite = lengths.isfinite() & ~tiny
     factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
     # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
     factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
-    sums = []
-    for tensor, row in zip(grad_samples, rows):
-        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
-        clipped = torch.where(finite.to(row.device)[:, None], row, 0.0) * factors.to(row.device)[:, None]
-        sums.append(clipped.sum(dim=0, dtype=torch.float32).view(tensor.shape[1:]))
-    return sums
+    return [each.sum(finite, factors) for each in gradients]
+
+
+class GridSum:
+    """A sum of clipped sums that is the same in every order: each is rounded to a grid of 2⁻³⁶ of the norm, on which
+    float64 adds exactly as long as there are less than 2¹⁶ examples."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], norm: float) -> None:
+        self._step = 2.0 ** (math.frexp(norm)[1] - 37)
+        self.sums = [torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in parameters]
+
+    def add(self, sums: Sequence[torch.Tensor]) -> None:
+        """Adds one tensor to each."""
+        for total, more in zip(self.sums, sums):
+            total.add_((more.double() / self._step).round_().mul_(self._step))
 
 
 def grad_samples(

@@ -79,6 +79,11 @@ class DPFTRL(torch.optim.Optimizer):
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 
     @property
+    def parameters(self) -> list[torch.Tensor]:
+        """The trainable parameters, in the order of their coordinates, and of the tensors of a `clipped_sum`."""
+        return list(self._parameters)
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:
         """Those of the wrapped optimizer."""
         return self.optimizer.param_groups

@@ -8,7 +8,8 @@ from typing import Any
 import evertally
 import torch
 
-from evertally.torch._gradients import grad_samples, refuse_mixing
+from evertally.torch._ghost import clipped_gradients
+from evertally.torch._gradients import GridSum, clip_and_sum, grad_samples, refuse_mixing
 from evertally.torch._optimizer import DPFTRL
 
 
@@ -25,17 +26,44 @@ class PrivateRun:
         loss: Callable[..., torch.Tensor],
         optimizer: DPFTRL,
         loader: torch.utils.data.DataLoader[Any],
+        clipping: str = "samples",
+        microbatch: int | None = None,
     ) -> None:
         self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
+        self.clipping, self.microbatch = clipping, microbatch
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
         than those of the step are refused."""
+        numbers = [int(example) for example in examples]
+        self.optimizer.check_examples(numbers)
+        if not len(inputs) == len(targets) == len(numbers):
+            raise ValueError(
+                f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
+                f"{len(numbers)}: give what the loader gives"
+            )
+        if self.microbatch is None:
+            self.optimizer.step(self._sums(inputs, targets), examples=numbers)
+            return
+        total = GridSum(self.optimizer.parameters, self.optimizer.plan.norm)
+        for start in range(0, len(numbers), self.microbatch):
+            some = slice(start, start + self.microbatch)
+            total.add(self._sums(inputs[some], targets[some]))
+        self.optimizer.step(total.sums, examples=numbers)
+
+    def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
+        """Clipped sums of some examples."""
+        parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm
+        if self.clipping == "ghost":
+            return clipped_gradients(self.module, self.loss, inputs, targets, norm, parameters=parameters)
         grad_samples(self.module, self.loss, inputs, targets)
-        try:
-            self.optimizer.step(examples=examples)
-        finally:
-            self.optimizer.zero_grad()
+        samples = [p.grad_sample if hasattr(p, "grad_sample") else None for p in parameters]
+        present = [sample for sample in samples if sample is not None]
+        sums = iter(clip_and_sum(present, norm) if present else [])
+        for parameter in self.module.parameters():
+            parameter.grad_sample = None
+        zeros = torch.zeros_like
+        return [zeros(p, dtype=torch.float32) if own is None else next(sums) for p, own in zip(parameters, samples)]
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
@@ -52,6 +80,8 @@ def make_private(
     name: str,
     *,
     batch_size: int | None = None,
+    clipping: str = "samples",
+    microbatch: int | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
@@ -59,8 +89,16 @@ def make_private(
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
     from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
     is left at its end takes no part. `options` go to the `DataLoader`.
+
+    `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
+    `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
+    computed at a time; it changes nothing that is private, and little of the last bits.
     """
     refuse_mixing(module)
+    if clipping not in ("samples", "ghost"):
+        raise ValueError(f'clipping is "samples" or "ghost", got {clipping!r}')
+    if microbatch is not None and microbatch < 1:
+        raise ValueError(f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once")
     examples = len(dataset)
     if plan.sampled is not None:
         if batch_size is not None:
@@ -81,7 +119,7 @@ def make_private(
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    return PrivateRun(module, loss, private, loader)
+    return PrivateRun(module, loss, private, loader, clipping, microbatch)
 
 
 class _Fixed:

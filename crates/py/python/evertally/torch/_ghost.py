@@ -1,0 +1,246 @@
+"""Clipped sums of gradients without the gradients of single examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from evertally.torch._gradients import clipped_sums, refuse_mixing
+from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
+
+
+def clipped_gradients(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor],
+    inputs: Any,
+    targets: Any,
+    norm: float,
+    *,
+    parameters: Iterable[torch.Tensor] | None = None,
+) -> list[torch.Tensor]:
+    """The sum over the examples of their gradients, each clipped to `norm`: what `clip_and_sum` makes of
+    `grad_samples`, without the memory for a gradient of each example (ghost clipping).
+
+    `loss` takes the module's output for a batch of one example and its target, as for `grad_samples`. The sums are
+    float32, one for each of `parameters`, which are by default those of the module that are trainable, in its order.
+    They are for `DPFTRL.step(sums, examples=…)`, which has the order of its optimizer: give `parameters=` where that is
+    another.
+
+    How long the gradient of an example is follows from what went into a layer and the gradient of what came out of it
+    (Goodfellow 2015, arXiv 1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, with no second
+    backward pass (Bu and others 2022, arXiv 2210.00038). So it is for `Linear`, convolutions and `Embedding`, which may
+    be used several times, share their weights, and see sequences. Where the gradient of an example is smaller than
+    what its length would be taken from, as in convolutions of large pictures, it is formed (Bu and others 2022, arXiv
+    2205.10683). All other parameters (normalizations, attention's own projections, recurrent cells) get gradients of
+    single examples as in `grad_samples`. Each example runs by itself through `torch.func.vmap`: nothing that a module
+    does can mix them.
+
+    Lengths are in float64, with a bound of their error and of what rounds in the sum: what one example adds is never
+    longer than `norm`. An example whose gradient is not finite counts as zero. Batch normalization is refused.
+
+    >>> import torch, evertally.torch
+    >>> module, loss = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy
+    >>> inputs, targets = torch.ones(4, 3), torch.tensor([0, 1, 1, 0])
+    >>> weight, bias = evertally.torch.clipped_gradients(module, loss, inputs, targets, norm=0.1)
+    >>> tuple(weight.shape), tuple(bias.shape)
+    ((2, 3), (2,))
+    """
+    refuse_mixing(module)
+    wanted = [p for p in module.parameters() if p.requires_grad] if parameters is None else list(parameters)
+    names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
+    trained = {names[id(p)]: p for p in wanted if id(p) in names}
+    sums: dict[int, torch.Tensor] = {}
+    if len(inputs) and trained:
+        path = _Path.of(module, loss, inputs[:1], targets[:1], trained)
+        gradients = path.run(inputs, targets)
+        with _precise(inputs.device):
+            found = path.forms(gradients)
+            totals = clipped_sums(list(found.values()), norm) if found else []
+        sums = {id(trained[name]): total for name, total in zip(found, totals)}
+    return [sums[id(p)] if id(p) in sums else _zeros(p) for p in wanted]
+
+
+@dataclass
+class _Call:
+    """One use of a layer."""
+
+    layer: torch.nn.Module
+    #: What comes out for one example, and the like of what is added to it.
+    output: torch.Tensor
+
+
+@dataclass
+class _Taken:
+    """What was found on the way, the examples first."""
+
+    #: What went into each call, and the gradient of what came out.
+    inputs: tuple[torch.Tensor, ...]
+    outputs: tuple[torch.Tensor, ...]
+    #: Gradients of the parameters that no call accounts for.
+    others: dict[str, torch.Tensor]
+
+
+@dataclass
+class _Path:
+    """What a module and a loss do with one example."""
+
+    module: torch.nn.Module
+    loss: Callable[..., torch.Tensor]
+    trained: dict[str, torch.Tensor]
+    calls: list[_Call]
+    #: Of each layer that is called, which parameters it accounts for.
+    layers: dict[torch.nn.Module, dict[str, str]]
+
+    @classmethod
+    def of(
+        cls, module: torch.nn.Module, loss: Callable[..., torch.Tensor], one: Any, target: Any, trained: dict[str, Any]
+    ) -> _Path:
+        """Follows one example. Layers see their parameters detached: whatever has a gradient still is used elsewhere,
+        too, and no call of a layer accounts for it."""
+        elsewhere: set[str] = set()
+        while True:
+            layers = _layers(module, trained, elsewhere)
+            path = cls(module, loss, trained, [], layers)
+            used = path._follow(one, target)
+            if not used:
+                return path
+            elsewhere |= used
+
+    def _follow(self, one: Any, target: Any) -> set[str]:
+        """Notes the calls; returns which of the parameters that layers account for are used elsewhere."""
+        values = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
+        kept: dict[torch.nn.Module, dict[str, Any]] = {}
+        seen: list[tuple[torch.Tensor, int]] = []
+
+        def before(layer: torch.nn.Module, args: tuple[Any, ...]) -> None:
+            if len(args) == 1:  # a call by keyword is none of ours
+                kept[layer] = {part: layer._parameters[part] for part in self.layers[layer]}
+                layer._parameters.update({part: value.detach() for part, value in kept[layer].items()})
+
+        def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
+            if len(args) == 1:
+                layer._parameters.update(kept.pop(layer))
+                self.calls.append(_Call(layer, output.detach()))
+                seen.append((args[0], args[0]._version))
+
+        with torch.enable_grad(), ExitStack() as hooks:
+            for layer in self.layers:
+                hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
+                hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
+            result = self.loss(self._output(values, one), target)
+        if any(tensor._version != version for tensor, version in seen):
+            raise ValueError("the module changes in place what went into a layer: the gradient needs it as it was")
+        gradients = [None] * len(values)
+        if result.requires_grad:
+            gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
+        accounted = {name for parts in self.layers.values() for name in parts.values()}
+        return {name for name, gradient in zip(values, gradients) if gradient is not None and name in accounted}
+
+    def _output(self, values: dict[str, torch.Tensor], one: Any) -> Any:
+        """The module's output for a batch of one example."""
+        constants = {name: p.detach() for name, p in self.module.named_parameters() if name not in values}
+        constants |= {name: buffer.detach() for name, buffer in self.module.named_buffers()}
+        return torch.func.functional_call(self.module, {**constants, **values}, (one,))
+
+    def run(self, inputs: Any, targets: Any) -> _Taken:
+        """The same with all examples, each by itself. To what comes out of a call zeros are added, whose gradients are
+        taken."""
+        accounted = {name for parts in self.layers.values() for name in parts.values()}
+        values = {name: p.detach() for name, p in self.trained.items() if name not in accounted}
+        zeros = tuple(torch.zeros_like(call.output) for call in self.calls)
+        if not values and not zeros:
+            return _Taken((), (), {})
+
+        def of_one(values: dict[str, Any], zeros: tuple[Any, ...], one: Any, target: Any) -> Any:
+            seen: list[torch.Tensor] = []
+
+            def after(layer: torch.nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor | None:
+                if len(args) != 1:
+                    return None
+                if len(seen) == len(zeros) or not self._is_call(len(seen), layer, output):
+                    raise ValueError(_ANOTHER_WAY)
+                seen.append(args[0])
+                return output + zeros[len(seen) - 1]
+
+            with ExitStack() as hooks:
+                for layer in self.layers:
+                    hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
+                fixed = {name: self.trained[name].detach() for name in accounted}
+                result = self.loss(self._output({**fixed, **values}, one.unsqueeze(0)), target.unsqueeze(0))
+            if len(seen) != len(zeros):
+                raise ValueError(_ANOTHER_WAY)
+            return result, tuple(seen)
+
+        gradients = torch.func.grad(of_one, argnums=(0, 1), has_aux=True)
+        of_all = torch.func.vmap(gradients, in_dims=(None, None, 0, 0), randomness="different")
+        (others, outputs), seen = of_all(values, zeros, inputs, targets)
+        return _Taken(seen, outputs, others)
+
+    def _is_call(self, place: int, layer: torch.nn.Module, output: torch.Tensor) -> bool:
+        call = self.calls[place]
+        return call.layer is layer and call.output.shape == output.shape and call.output.dtype == output.dtype
+
+    def forms(self, taken: _Taken) -> dict[str, Gradients]:
+        """The gradients of single examples by parameter, each in its form."""
+        forms: dict[str, Gradients] = {name: Formed(samples) for name, samples in taken.others.items()}
+        uses: dict[tuple[str, str], list[Any]] = {}
+        for call, inputs, outputs in zip(self.calls, taken.inputs, taken.outputs):
+            for part, name in self.layers[call.layer].items():
+                uses.setdefault((part, name), []).append((call.layer, inputs.detach(), outputs.detach()))
+        for (part, name), calls in uses.items():
+            if part == "weight":
+                forms[name] = of_weight(calls, self.trained[name].shape)
+            else:
+                forms[name] = Formed(torch.stack([of_bias(layer, outputs) for layer, _, outputs in calls]).sum(dim=0))
+        return forms
+
+
+_ANOTHER_WAY = (
+    "the module takes another way through its layers than for the first example: ghost clipping needs one that is the "
+    'same each time. Use clipping="samples", or grad_samples'
+)
+
+
+def _layers(
+    module: torch.nn.Module, trained: dict[str, torch.Tensor], elsewhere: set[str]
+) -> dict[torch.nn.Module, dict[str, str]]:
+    """Layers that can account for all their trained parameters, and their names by part."""
+    names = {id(p): name for name, p in trained.items()}
+    found: dict[torch.nn.Module, dict[str, str]] = {}
+    kinds: dict[str, set[Any]] = {}
+    for layer in module.modules():
+        parts = {part: names[id(p)] for part, p in layer._parameters.items() if id(p) in names}
+        if kind_of(layer) is not None and parts:
+            found[layer] = parts
+            for part, name in parts.items():
+                kinds.setdefault(name, set()).add((part, kind_of(layer)))
+    several = elsewhere | {name for name, of in kinds.items() if len(of) > 1}
+    return {layer: parts for layer, parts in found.items() if not several & set(parts.values())}
+
+
+def _zeros(parameter: torch.Tensor) -> torch.Tensor:
+    return torch.zeros(parameter.shape, dtype=torch.float32, device=parameter.device)
+
+
+@contextmanager
+def _hook(handle: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@contextmanager
+def _precise(device: torch.device) -> Iterator[None]:
+    """Products of matrices in float32, and no less: the margin of the lengths is for these."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        with torch.autocast(device.type, enabled=False), torch.no_grad():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
