@@ -21,42 +21,40 @@ def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torc
     Each tensor has the examples along its first dimension. The sums are float32 and lie on their tensor's device. An
     example whose gradient is not finite counts as zero: it would make the sum, and the whole model, tell of it.
     """
+    same_number(grad_samples)
+    return clipped_sums([Formed(tensor) for tensor in grad_samples], norm)
+
+
+def same_number(grad_samples: Sequence[torch.Tensor]) -> None:
+    """Refuses gradients of different numbers of examples."""
     examples = {len(tensor) for tensor in grad_samples}
     if len(examples) != 1:
         raise ValueError(
             f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
         )
-    if examples == {0}:
-        return [torch.zeros(tensor.shape[1:], dtype=torch.float32, device=tensor.device) for tensor in grad_samples]
-    return clipped_sums([Formed(tensor) for tensor in grad_samples], norm)
 
 
-def clipped_sums(gradients: Sequence[Gradients], norm: float) -> list[torch.Tensor]:
-    """The sums over the examples, each clipped over all parameters together to `norm`."""
+def clipped_sums(
+    gradients: Sequence[Gradients], norm: float, over: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """The sums over the examples, each clipped over all parameters together to `norm`. `over` adds up squares of
+    lengths with those of other shards."""
     squares = [each.squares() for each in gradients]
-    device = squares[0].device
-    lengths = torch.stack([square.to(device) for square in squares]).sum(dim=0).sqrt()
-    underflow = sum(each.underflow() for each in gradients)
-    tiny = torch.as_tensor(underflow, device=device) > norm * 2.0**-22
-    finite = lengths.isfinite() & ~tiny
+    square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0)
+    lengths = (square if over is None else over(square)).sqrt()
+    underflow = torch.as_tensor(sum(each.underflow() for each in gradients), device=lengths.device)
+    finite = lengths.isfinite() & ~(underflow > norm * 2.0**-22)
     factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
     # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
     factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
     return [each.sum(finite, factors) for each in gradients]
 
 
-class GridSum:
-    """A sum of clipped sums that is the same in every order: each is rounded to a grid of 2⁻³⁶ of the norm, on which
-    float64 adds exactly as long as there are less than 2¹⁶ examples."""
-
-    def __init__(self, parameters: Sequence[torch.Tensor], norm: float) -> None:
-        self._step = 2.0 ** (math.frexp(norm)[1] - 37)
-        self.sums = [torch.zeros(p.shape, dtype=torch.float64, device=p.device) for p in parameters]
-
-    def add(self, sums: Sequence[torch.Tensor]) -> None:
-        """Adds one tensor to each."""
-        for total, more in zip(self.sums, sums):
-            total.add_((more.double() / self._step).round_().mul_(self._step))
+def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
+    """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. There float64 adds exactly as long as there are less than
+    2¹⁶ examples: sums of sums are the same in every order."""
+    step = 2.0 ** (math.frexp(norm)[1] - 37)
+    return (total.to(device="cpu", dtype=torch.float64) / step).round_().mul_(step)
 
 
 def grad_samples(

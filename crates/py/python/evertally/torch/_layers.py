@@ -43,7 +43,7 @@ class Formed:
         self._gradients = gradients
 
     def squares(self) -> torch.Tensor:
-        rows = self._gradients.reshape(len(self._gradients), -1)
+        rows = self._gradients[:, None].flatten(1)
         return torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square()
 
     def underflow(self) -> float:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import evertally
 import torch
 
-from evertally.torch._gradients import clip_and_sum
+from evertally.torch._gradients import clipped_sums, on_grid, same_number
+from evertally.torch._layers import Formed
+from evertally.torch._noise import RangedNoise
+from evertally.torch._ranks import Ranks
+from evertally.torch._shards import Shards
 
 
 class Order(Protocol):
@@ -31,14 +36,21 @@ class DPFTRL(torch.optim.Optimizer):
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
     other examples if it is told them.
 
+    With a `group` of `torch.distributed` each rank gives the sum over **its own part of a batch's examples**, and their
+    numbers. The sums are added up, each rank draws the noise of an equal share of the coordinates, and all get the same
+    gradients: bit for bit the noise of one process. Where parameters are sharded (`DTensor`s of
+    `torch.distributed.fsdp.fully_shard`), each rank draws the noise of its shards. What one rank refuses all do.
+
     `state_dict` holds the optimizer's state and the noise's. **Both are secret**: the state of some mechanisms is
     noise that is still in use, and whoever has it can take it off the gradients. A resumed run continues bit for
-    bit. The noise of a step is always the same: two different sums under it show their exact difference to whoever sees
-    both results. So steps that are taken again, from an older state or by another run under the name, are refused
-    (`evertally.StateError`, and nothing changes) as soon as their sum is not the same; a run with another learning rate
-    or another order needs a name of its own. Ranks of a distributed run that see parts of a batch add their sums up
-    first and give `step` the same total on each.
+    bit, on any number of ranks. The noise of a step is always the same: two different sums under it show their exact
+    difference to whoever sees both results. So steps that are taken again, from an older state or by another run under
+    the name, are refused (`evertally.StateError`, and nothing changes) as soon as their sum is not the same; a run with
+    another learning rate or another order needs a name of its own.
     """
+
+    #: So that `torch.amp.GradScaler` comes to `step`, which refuses it.
+    _step_supports_amp_scaling = True
 
     def __init__(
         self,
@@ -49,6 +61,7 @@ class DPFTRL(torch.optim.Optimizer):
         *,
         expected_batch_size: float | None = None,
         batches: evertally.Batches | None = None,
+        group: Any = None,
         threads: int = 1,
         memory: str = "keep",
     ) -> None:
@@ -66,15 +79,21 @@ class DPFTRL(torch.optim.Optimizer):
         self.batches: Order | None = batches
         self.plan = plan
         self.expected_batch_size = expected_batch_size
-        self._identity = (plan, key, name)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-        sizes = [p.numel() for p in self._parameters]
-        self._gradient = torch.zeros(sum(sizes), dtype=torch.float32)
-        self._parts = self._gradient.split(sizes)
-        self._options = {"coordinates": sum(sizes), "dtype": "float32", "threads": threads, "memory": memory}
-        self.noise = evertally.VectorNoise(*self._identity, **self._options)
+        self.ranks = Ranks(group)
+        with self.ranks.together():
+            self._shards = Shards(self._parameters, self.ranks)
+        run = (plan.digest, key.id, name, self._shapes(), expected_batch_size) if group is not None else ()
+        self.ranks.same(run, "plan, key, name, parameters or expected_batch_size")
+        with self.ranks.together():
+            options = {"dtype": "float32", "threads": threads, "memory": memory}
+            self.noise = RangedNoise((plan, key, name), self._shards.ranges, self._shards.total, **options)
+        self._gradient = self._shards.vector[: self._shards.total]
+        self._parts = self._gradient.split([p.numel() for p in self._parameters])
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
+        # A copy or a pickle would have no guard.
+        optimizer.__getstate__ = _refuse_copy  # type: ignore[method-assign]
         self._optimizer_step_pre_hooks: dict[int, Any] = {}
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 
@@ -121,6 +140,7 @@ class DPFTRL(torch.optim.Optimizer):
         clipped_sum: Iterable[torch.Tensor] | Callable[[], Any] | None = None,
         *,
         examples: Iterable[int] | None = None,
+        scale: float = 1.0,
     ) -> Any:
         """One private step. A function in the place of `clipped_sum` is a closure: it is called first, with gradients
         enabled, and leaves the samples; its result is returned.
@@ -131,24 +151,67 @@ class DPFTRL(torch.optim.Optimizer):
         plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
 
         `examples` are the numbers of the examples. Where batches are drawn by lot they are checked, and needed with
-        `clipped_sum`, which does not tell how many there are.
+        `clipped_sum`, which does not tell how many there are. In a group they are always needed, those of this rank's
+        part: no example may be in two. Of sharded parameters, `p.grad_sample` is that of the own shard, with all
+        examples of the batch on each rank.
+
+        `scale` is what the loss was multiplied by, a power of two: samples are divided by it, in float32, before they
+        are clipped. It must be a number that was fixed beforehand, so a step through `torch.amp.GradScaler`, whose scale
+        tells whether gradients have overflowed, is refused.
         """
-        self._refuse_other_gradients()
-        result = None
-        if callable(clipped_sum):
-            with torch.enable_grad():
-                result = clipped_sum()
-            clipped_sum = None
-            self._refuse_other_gradients()  # it may have unfrozen a parameter
-        self._refuse_other_examples(clipped_sum is not None, examples)
-        sums = self._sum_of_samples() if clipped_sum is None else list(clipped_sum)
+        result: list[Any] = []
+        check_scale(scale)
+
+        def sums() -> list[torch.Tensor | None]:
+            if clipped_sum is not None and not callable(clipped_sum):
+                return list(clipped_sum)
+            with self.ranks.together():
+                if clipped_sum is not None:
+                    with torch.enable_grad():
+                        result.append(clipped_sum())
+                    self._refuse_other_gradients()  # it may have unfrozen a parameter
+                self._refuse_other_counts()
+                samples = self._samples()
+            return self._sum_of(samples, scale)
+
+        self.take(sums, examples, clipped_sum is not None and not callable(clipped_sum))
+        return result[0] if result else None
+
+    @torch.no_grad()
+    def take(
+        self,
+        sums: Callable[[], Sequence[torch.Tensor | None]],
+        examples: Iterable[int] | None,
+        is_summed: bool = True,
+    ) -> None:
+        """One private step with the clipped sums that a function makes. In a group, what it raises on one rank is
+        refused on all."""
+        with self.ranks.together():
+            self._refuse_scaler()
+            self._refuse_other_gradients()
+            numbers = None if examples is None else [int(example) for example in examples]
+            if numbers is None and self.ranks.group is not None:
+                raise ValueError("give examples=, the numbers of this rank's part of the batch: no example may be in two")
+            if numbers is None and is_summed and self.batches is not None:
+                raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
+            self._numbers = numbers
+        own_shards = self._shards.sharded and not is_summed
+        self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
+        with self.ranks.together():
+            made = sums()
+            self._check_sums(made, own_shards)
+        before = self.noise.step
         try:
-            self._gather(sums)
-            self.noise.add_next(self._gradient.numpy())
+            self._gather(made, own_shards)
+            with self.ranks.together():
+                self.noise.add_next(self._gradient)
         except BaseException:
             # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
             self._gradient.zero_()
+            self.noise.stand_at(before)
             raise
+        if not self._shards.sharded:
+            self.ranks.collect(self._shards.vector)
         self._gradient.div_(self.expected_batch_size)
         self._hand_out()
         self._stepping = True
@@ -156,7 +219,6 @@ class DPFTRL(torch.optim.Optimizer):
             self.optimizer.step()
         finally:
             self._stepping = False
-        return result
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets gradients, per-example ones too."""
@@ -169,15 +231,21 @@ class DPFTRL(torch.optim.Optimizer):
         return {
             "optimizer": self.optimizer.state_dict(),
             "shapes": self._shapes(),
-            "noise": torch.frombuffer(bytearray(self.noise.save()), dtype=torch.uint8),
+            "noise": self.noise.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others."""
-        if [list(shape) for shape in state["shapes"]] != self._shapes():
-            raise ValueError("the state is that of a model with other parameters: build the model as it was")
-        noise = evertally.VectorNoise.restore(*self._identity, state["noise"].numpy().tobytes(), **self._options)
-        self.optimizer.load_state_dict(state["optimizer"])
+        """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others.
+
+        In a group each rank loads a state of its own rank, or of any where there are more or fewer ranks than there
+        were. Then the noise of all steps so far is drawn once more."""
+        with self.ranks.together():
+            if [list(shape) for shape in state["shapes"]] != self._shapes():
+                raise ValueError("the state is that of a model with other parameters: build the model as it was")
+            noise = self.noise.restored(state["noise"])
+        self.ranks.same(noise.step, "the step of the state")
+        with self.ranks.together():
+            self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
 
     def _refuse_exact(self, *_: Any) -> None:
@@ -188,26 +256,52 @@ class DPFTRL(torch.optim.Optimizer):
                 "of the DPFTRL"
             )
 
-    def _refuse_other_examples(self, is_summed: bool, examples: Iterable[int] | None) -> None:
-        """The plan's promise is for its own batches."""
-        if self.batches is None:
-            return
-        step = self.noise.step + 1
-        if step > self.plan.horizon:
-            return  # the noise says so
-        batch = [int(example) for example in self.batches.batch(step)]
-        if examples is not None and sorted(int(example) for example in examples) != batch:
+    def _refuse_scaler(self) -> None:
+        """`GradScaler.step` leaves these, and takes them back afterwards."""
+        found = [self.__dict__.pop(name, None) is not None for name in ("grad_scale", "found_inf")]
+        if any(found):
+            raise ValueError(
+                "the scale of a GradScaler follows whether gradients have overflowed, which tells of the data without "
+                "noise. Take bfloat16, which needs none; or multiply the loss by a number that is fixed, such as 1024, "
+                "and give step(scale=1024): an example that overflows counts as zero, and the step is taken"
+            )
+
+    def _refuse_other_examples(self, said: list[tuple[int, list[int] | None]], all_have_all: bool) -> None:
+        """The plan's promise is for its own batches, and each example counts once. All ranks see the same here."""
+        if len({step for step, _ in said}) != 1:
+            raise ValueError(f"ranks are at different steps: {[step for step, _ in said]}. Load states of one step")
+        if all_have_all and any(numbers != said[0][1] for _, numbers in said):
+            raise ValueError("ranks with shards have different examples: each has the samples of all of them")
+        parts = [numbers for _, numbers in (said[:1] if all_have_all else said) if numbers is not None]
+        numbers = sorted(number for part in parts for number in part)
+        step = said[0][0] + 1
+        if step > self.plan.horizon or not parts:
+            return  # the noise says so; or samples are counted
+        if len(set(numbers)) != len(numbers):
+            raise ValueError("an example is there twice: each rank gives the sum over a part of the batch of its own")
+        batch = None if self.batches is None else [int(example) for example in self.batches.batch(step)]
+        if batch is not None and numbers != batch:
             raise ValueError(
                 f"these are not the examples of step {step}: the plan's promise is for its own batches; take those of "
                 f"batches.batch({step}), {len(batch)} examples"
             )
-        if is_summed and examples is None:
-            raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
+
+    def _refuse_other_counts(self) -> None:
+        """Samples of another number of examples than there are."""
+        step = self.noise.step + 1
+        if step > self.plan.horizon:
+            return  # the noise says so
+        if self._numbers is not None:
+            expected = len(self._numbers)
+        elif self.batches is not None:
+            expected = len(list(self.batches.batch(step)))
+        else:
+            return
         counts = {_examples(parameter) for parameter in self._parameters} - {None}
-        if not is_summed and (counts - {len(batch)} or (not counts and batch)):
+        if counts - {expected} or (not counts and expected):
             found = " and ".join(str(count) for count in counts) or "no"
             raise ValueError(
-                f"there are gradients of {found} examples, and the batch of step {step} has {len(batch)}: the plan's "
+                f"there are gradients of {found} examples, and the batch of step {step} has {expected}: the plan's "
                 f"promise is for its own batches; take batches.batch({step})"
             )
 
@@ -224,50 +318,87 @@ class DPFTRL(torch.optim.Optimizer):
     def _shapes(self) -> list[list[int]]:
         return [list(parameter.shape) for parameter in self._parameters]
 
-    def _sum_of_samples(self) -> list[torch.Tensor | None]:
-        """Clipped sums by parameter; None for those that no example reached."""
+    def _samples(self) -> list[torch.Tensor | None]:
+        """Gradients of single examples by parameter; None for those that no example reached."""
         samples = [_joined(getattr(parameter, "grad_sample", None)) for parameter in self._parameters]
         present = [sample for sample in samples if sample is not None]
-        if not present and self.batches is not None:
-            return [None] * len(samples)  # an empty batch, which was checked
-        if not present:
+        known = self.batches is not None or self._numbers is not None
+        if not present and not known:
             raise ValueError(
                 "no parameter has a grad_sample: compute per-example gradients (Opacus's GradSampleModule or "
                 "torch.func) before step(), or give clipped_sum"
             )
-        for parameter, sample in zip(self._parameters, samples):
-            if sample is not None and sample.shape[1:] != parameter.shape:
+        for sample, shape in zip(samples, self._shards.shapes):
+            if sample is not None and sample.shape[1:] != shape:
                 raise ValueError(
-                    f"a grad_sample has shape {list(sample.shape)} for a parameter of shape {list(parameter.shape)}: "
+                    f"a grad_sample has shape {list(sample.shape)} for a parameter of shape {list(shape)}: "
                     "it needs one more dimension, of examples, in front"
                 )
-        sums = iter(clip_and_sum(present, self.plan.norm))
+        if present:
+            same_number(present)
+        return samples
+
+    def _sum_of(self, samples: list[torch.Tensor | None], scale: float) -> list[torch.Tensor | None]:
+        """Their clipped sums."""
+        present = [sample for sample in samples if sample is not None]
+        over = self._shards.over_all if self._shards.sharded else None
+        sums = iter(clipped_sums([Formed(sample) for sample in present], self.plan.norm * scale, over))
         for parameter in self._parameters:
             parameter.grad_sample = None
-        return [None if sample is None else next(sums) for sample in samples]
+        return [None if sample is None else next(sums).div_(scale) for sample in samples]
 
-    def _gather(self, sums: list[torch.Tensor | None]) -> None:
-        """Writes the sums into the one vector that noise is added to. Checks them all first: a step must not half
-        happen."""
+    def _check_sums(self, sums: Sequence[torch.Tensor | None], own_shards: bool) -> None:
         if len(sums) != len(self._parameters):
             raise ValueError(f"clipped_sum has {len(sums)} tensors for {len(self._parameters)} trainable parameters")
-        for parameter, total in zip(self._parameters, sums):
-            if total is not None and total.shape != parameter.shape:
-                raise ValueError(f"a clipped sum has shape {list(total.shape)} instead of {list(parameter.shape)}")
-        for part, total in zip(self._parts, sums):
-            if total is None:
-                part.zero_()
-            else:
-                part.copy_(total.reshape(-1))
+        shapes = self._shards.shapes if own_shards else [parameter.shape for parameter in self._parameters]
+        for shape, total in zip(shapes, sums):
+            if total is not None and total.shape != shape:
+                raise ValueError(f"a clipped sum has shape {list(total.shape)} instead of {list(shape)}")
+
+    def _gather(self, sums: Sequence[torch.Tensor | None], own_shards: bool) -> None:
+        """Writes the sums into the one vector that noise is added to; in a group those of all ranks together."""
+        self._gradient.zero_()
+        if own_shards:
+            for (first, end), total in zip(self._shards.ranges, sums):
+                if total is not None:
+                    self._gradient[first:end].copy_(total.reshape(-1))
+            return
+        if self.ranks.group is None:
+            for part, total in zip(self._parts, sums):
+                if total is not None:
+                    part.copy_(total.reshape(-1))
+            return
+        vector = torch.zeros(len(self._gradient), dtype=torch.float64)
+        for part, total in zip(vector.split([len(part) for part in self._parts]), sums):
+            if total is not None:
+                part.copy_(on_grid(total, self.plan.norm).reshape(-1))
+        self.ranks.add(vector)
+        self._gradient.copy_(vector)
 
     def _hand_out(self) -> None:
-        """Sets `p.grad`: views of the vector, on each device a copy of it."""
+        """Sets `p.grad`: views of the vector, on each device a copy of it; of shards their own part."""
+        if self._shards.sharded:
+            self._shards.hand_out()
+            return
         copies: dict[torch.device, Sequence[torch.Tensor]] = {}
         sizes = [len(part) for part in self._parts]
         for index, parameter in enumerate(self._parameters):
             if parameter.device not in copies:
                 copies[parameter.device] = self._gradient.to(parameter.device).split(sizes)
             parameter.grad = copies[parameter.device][index].view(parameter.shape).to(parameter.dtype)
+
+
+def check_scale(scale: float) -> None:
+    """Powers of two round nothing."""
+    if not (0 < scale < math.inf and math.frexp(scale)[0] == 0.5):
+        raise ValueError(f"scale is {scale}: give a power of two, such as 1024")
+
+
+def _refuse_copy(*_: Any) -> Any:
+    raise TypeError(
+        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would step on exact gradients. Its "
+        "state is in state_dict()"
+    )
 
 
 def _joined(samples: torch.Tensor | list[torch.Tensor] | None) -> torch.Tensor | None:

@@ -9,8 +9,9 @@ import evertally
 import torch
 
 from evertally.torch._ghost import clipped_gradients
-from evertally.torch._gradients import GridSum, clip_and_sum, grad_samples, refuse_mixing
-from evertally.torch._optimizer import DPFTRL
+from evertally.torch._gradients import clip_and_sum, grad_samples, on_grid, refuse_mixing
+from evertally.torch._optimizer import DPFTRL, check_scale
+from evertally.torch._ranks import part_of
 
 
 class PrivateRun:
@@ -28,42 +29,62 @@ class PrivateRun:
         loader: torch.utils.data.DataLoader[Any],
         clipping: str = "samples",
         microbatch: int | None = None,
+        scale: float = 1.0,
     ) -> None:
         self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
-        self.clipping, self.microbatch = clipping, microbatch
+        self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
         than those of the step are refused."""
         numbers = [int(example) for example in examples]
-        self.optimizer.check_examples(numbers)
-        if not len(inputs) == len(targets) == len(numbers):
-            raise ValueError(
-                f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
-                f"{len(numbers)}: give what the loader gives"
-            )
-        if self.microbatch is None:
-            self.optimizer.step(self._sums(inputs, targets), examples=numbers)
-            return
-        total = GridSum(self.optimizer.parameters, self.optimizer.plan.norm)
-        for start in range(0, len(numbers), self.microbatch):
-            some = slice(start, start + self.microbatch)
-            total.add(self._sums(inputs[some], targets[some]))
-        self.optimizer.step(total.sums, examples=numbers)
+
+        def sums() -> list[torch.Tensor]:
+            if not len(inputs) == len(targets) == len(numbers):
+                raise ValueError(
+                    f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
+                    f"{len(numbers)}: give what the loader gives"
+                )
+            return self._sums_of_all(inputs, targets)
+
+        self.optimizer.take(sums, numbers)
+
+    def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
+        if self.microbatch is None or not len(inputs):
+            return self._sums(inputs, targets)
+        norm = self.optimizer.plan.norm
+        totals = [torch.zeros(p.shape, dtype=torch.float64) for p in self.optimizer.parameters]
+        for some in (slice(first, first + self.microbatch) for first in range(0, len(inputs), self.microbatch)):
+            for total, more in zip(totals, self._sums(inputs[some], targets[some])):
+                total.add_(on_grid(more, norm))
+        return totals
 
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        """Clipped sums of some examples."""
-        parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm
+        """Clipped sums of some examples. Gradients are larger by the scale, and are clipped to as much more."""
+        parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm * self.scale
+
+        def loss(output: Any, target: Any) -> torch.Tensor:
+            return self.loss(output, target) * self.scale
+
         if self.clipping == "ghost":
-            return clipped_gradients(self.module, self.loss, inputs, targets, norm, parameters=parameters)
-        grad_samples(self.module, self.loss, inputs, targets)
-        samples = [p.grad_sample if hasattr(p, "grad_sample") else None for p in parameters]
+            sums = clipped_gradients(self.module, loss, inputs, targets, norm, parameters=parameters)
+        else:
+            sums = self._sums_of_samples(loss, inputs, targets, norm)
+        return [total.div_(self.scale) for total in sums]
+
+    def _sums_of_samples(self, loss: Any, inputs: Any, targets: Any, norm: float) -> list[torch.Tensor]:
+        try:
+            grad_samples(self.module, loss, inputs, targets)
+            samples = [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
+        finally:
+            for parameter in self.module.parameters():
+                parameter.grad_sample = None
         present = [sample for sample in samples if sample is not None]
         sums = iter(clip_and_sum(present, norm) if present else [])
-        for parameter in self.module.parameters():
-            parameter.grad_sample = None
-        zeros = torch.zeros_like
-        return [zeros(p, dtype=torch.float32) if own is None else next(sums) for p, own in zip(parameters, samples)]
+        return [
+            torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
+            for parameter, sample in zip(self.optimizer.parameters, samples)
+        ]
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
@@ -82,6 +103,8 @@ def make_private(
     batch_size: int | None = None,
     clipping: str = "samples",
     microbatch: int | None = None,
+    scale: float = 1.0,
+    group: Any = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
@@ -92,9 +115,20 @@ def make_private(
 
     `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
     `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
-    computed at a time; it changes nothing that is private, and little of the last bits.
+    computed at a time: less memory, and the same sums but for their last bits. `scale`, a power of two, multiplies the
+    loss, for gradients in float16; samples are divided by it before they are clipped.
+
+    With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get the
+    same gradients. With `microbatch` besides, they are those of one process bit for bit, for every number of ranks.
     """
     refuse_mixing(module)
+    check_scale(scale)
+    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+        raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
+    if any(hasattr(parameter, "device_mesh") for parameter in module.parameters()):
+        raise ValueError(
+            "the module's parameters are sharded, and torch.func does not see them whole: use DPFTRL with clipped sums"
+        )
     if clipping not in ("samples", "ghost"):
         raise ValueError(f'clipping is "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
@@ -104,7 +138,7 @@ def make_private(
         if batch_size is not None:
             raise ValueError("the plan draws batches by lot: leave batch_size away")
         batches = evertally.Batches(plan, key, name, examples=examples)
-        private = DPFTRL(optimizer, plan, key, name, batches=batches)
+        private = DPFTRL(optimizer, plan, key, name, batches=batches, group=group)
     else:
         if batch_size is None:
             raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
@@ -114,12 +148,12 @@ def make_private(
                 f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
                 f"allows: {plan.participations} times, {plan.separation} steps apart"
             )
-        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size)
+        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size, group=group)
         private.batches = _Fixed(examples, batch_size)
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
-    sampler: Any = _Remaining(private)
+    sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    return PrivateRun(module, loss, private, loader, clipping, microbatch)
+    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale)
 
 
 class _Fixed:
@@ -136,10 +170,11 @@ class _Fixed:
 
 
 class _Remaining:
-    """The batches of the steps that are left: those after the last that the noise has given out."""
+    """The batches of the steps that are left, those after the last that the noise has given out: of each the part of
+    this rank."""
 
-    def __init__(self, private: DPFTRL) -> None:
-        self._private = private
+    def __init__(self, private: DPFTRL, microbatch: int | None) -> None:
+        self._private, self._microbatch = private, microbatch
 
     def __len__(self) -> int:
         return self._private.plan.horizon - self._private.noise.step
@@ -147,7 +182,8 @@ class _Remaining:
     def __iter__(self) -> Iterator[list[int]]:
         for step in range(self._private.noise.step + 1, self._private.plan.horizon + 1):
             assert self._private.batches is not None
-            yield [int(example) for example in self._private.batches.batch(step)]
+            batch = [int(example) for example in self._private.batches.batch(step)]
+            yield part_of(batch, self._private.ranks, self._microbatch)
 
 
 class _Numbered(torch.utils.data.Dataset):

@@ -1,0 +1,80 @@
+"""The noise of a flat vector, or of the ranges of it that a rank has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import evertally
+import torch
+
+Range = tuple[int, int]
+
+
+class RangedNoise:
+    """`VectorNoise` of one or more ranges of coordinates, all at the same step."""
+
+    def __init__(self, identity: tuple[Any, ...], ranges: Sequence[Range], total: int, **options: Any) -> None:
+        self._identity, self._total, self._options = identity, total, options
+        self._ranges = [own for own in ranges if own[0] < own[1]]
+        self._parts: list[evertally.VectorNoise] = [self._made(own) for own in self._ranges]
+        self._step = 0
+
+    @property
+    def step(self) -> int:
+        """The step last given out; 0 before the first."""
+        return self._step
+
+    @property
+    def coordinates(self) -> int:
+        """How many there are here."""
+        return sum(end - first for first, end in self._ranges)
+
+    def add_next(self, vector: torch.Tensor) -> None:
+        """Adds the next step's noise to these ranges of the whole vector. All of them, or none."""
+        numbers = vector.numpy()
+        try:
+            for (first, end), part in zip(self._ranges, self._parts):
+                part.add_next(numbers[first:end])
+        except BaseException:
+            self.stand_at(self._step)
+            raise
+        self._step += 1
+
+    def stand_at(self, step: int) -> None:
+        """Stands after a step: what has gone on alone is made again."""
+        for place, part in enumerate(self._parts):
+            if part.step != step:
+                self._parts[place] = self._made(self._ranges[place], step)
+        self._step = step
+
+    def state(self) -> dict[str, Any]:
+        """For `restored`, and as secret as the key."""
+        states = [torch.frombuffer(bytearray(part.save()), dtype=torch.uint8) for part in self._parts]
+        return {"step": self._step, "ranges": [list(own) for own in self._ranges], "states": states}
+
+    def restored(self, state: dict[str, Any]) -> RangedNoise:
+        """The same noise as it was in a state, of these ranges or others: those are drawn anew through the state's
+        step."""
+        saved = {tuple(own): bytes(kept.numpy().tobytes()) for own, kept in zip(state["ranges"], state["states"])}
+        noise = RangedNoise(self._identity, (), self._total, **self._options)
+        noise._ranges, noise._step = self._ranges, int(state["step"])
+        if not set(self._ranges) <= set(saved):
+            for own, kept in saved.items():  # refuses those of another run
+                noise._step = self._made(own, state=kept).step
+        noise._parts = [
+            self._made(own, state=saved[own]) if own in saved else self._made(own, noise._step) for own in self._ranges
+        ]
+        if any(part.step != noise._step for part in noise._parts):
+            raise evertally.StateError("the ranges of the state are of different steps: it is none of a DPFTRL")
+        return noise
+
+    def _made(self, own: Range, step: int = 0, state: bytes | None = None) -> evertally.VectorNoise:
+        coordinates = self._total if own == (0, self._total) else own
+        options = {"coordinates": coordinates, **self._options}
+        if state is not None:
+            return evertally.VectorNoise.restore(*self._identity, state, **options)
+        noise = evertally.VectorNoise(*self._identity, **options)
+        if step:
+            noise.seek(step)
+        return noise

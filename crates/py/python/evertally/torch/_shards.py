@@ -1,0 +1,77 @@
+"""Which coordinates of the flat vector are whose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from evertally.torch._ranks import Ranks
+
+
+class Shards:
+    """The parameters of a rank in the vector over all parameters: all of them, with an equal share of the noise, or
+    where they are sharded (`DTensor`s) the rows that lie here."""
+
+    def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks) -> None:
+        self._parameters, self._ranks = parameters, ranks
+        sharded = [_is_sharded(parameter) for parameter in parameters]
+        self.sharded = any(sharded)
+        self.total = sum(parameter.numel() for parameter in parameters)
+        if not self.sharded:
+            each = -(-self.total // ranks.size)
+            #: The vector, with room for equal shares.
+            self.vector = torch.zeros(each * ranks.size, dtype=torch.float32)
+            self.shapes = [parameter.shape for parameter in parameters]
+            self.ranges = [ranks.share(self.total)]
+            return
+        if not all(sharded) or ranks.group is None:
+            raise ValueError("some parameters are sharded: shard all that are trained, and give group=")
+        self.vector = torch.zeros(self.total, dtype=torch.float32)
+        self.shapes = [parameter.to_local().shape for parameter in parameters]
+        self.ranges = []
+        start = 0
+        for parameter in parameters:
+            first, end = _rows(parameter, ranks)
+            width = parameter.numel() // max(1, len(parameter))
+            self.ranges.append((start + first * width, start + end * width))
+            start += parameter.numel()
+
+    def over_all(self, squares: torch.Tensor) -> torch.Tensor:
+        """Squares of lengths of all examples, added up over the shards in the order of the ranks."""
+        said = self._ranks.tell(squares.cpu())
+        return torch.stack(said).sum(dim=0).to(squares.device)
+
+    def hand_out(self) -> None:
+        """Sets `p.grad` of sharded parameters."""
+        for parameter, (first, end), shape in zip(self._parameters, self.ranges, self.shapes):
+            own = self.vector[first:end].view(shape).to(device=parameter.device, dtype=parameter.dtype, copy=True)
+            parameter.grad = type(parameter.data).from_local(
+                own,
+                parameter.device_mesh,
+                parameter.placements,
+                run_check=False,
+                shape=parameter.shape,
+                stride=parameter.stride(),
+            )
+
+
+def _is_sharded(parameter: torch.Tensor) -> bool:
+    return hasattr(parameter, "device_mesh") and hasattr(parameter, "to_local")
+
+
+def _rows(parameter: Any, ranks: Ranks) -> tuple[int, int]:
+    """The rows of a sharded parameter that lie here, as `torch.chunk` cuts them."""
+    along = parameter.placements[0]
+    if len(parameter.placements) != 1 or not (along.is_shard(0) and parameter.device_mesh.size() == ranks.size):
+        raise ValueError(
+            f"a parameter is placed as {parameter.placements}: shards are rows, over the ranks of the group, as those of "
+            "fully_shard with a mesh of one dimension"
+        )
+    count = len(parameter)
+    each = -(-count // ranks.size)
+    first, end = min(ranks.rank * each, count), min((ranks.rank + 1) * each, count)
+    if len(parameter.to_local()) != end - first:
+        raise ValueError(f"a shard has {len(parameter.to_local())} rows instead of {end - first}")
+    return first, end
