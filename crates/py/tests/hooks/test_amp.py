@@ -25,7 +25,9 @@ def data(worst: float = 1.0) -> Any:
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
     inputs[::7] *= worst
-    return torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES)))
+    return torch.utils.data.TensorDataset(
+        torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES))
+    )
 
 
 def private_run(worst: float = 1.0, **options: Any) -> Any:

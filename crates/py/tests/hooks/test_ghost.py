@@ -76,7 +76,10 @@ def words(length: int = 6) -> Any:
 
 
 NETWORKS: dict[str, Any] = {
-    "dense": (lambda: nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, CLASSES)), lambda: torch.randn(EXAMPLES, 6)),
+    "dense": (
+        lambda: nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, CLASSES)),
+        lambda: torch.randn(EXAMPLES, 6),
+    ),
     "time": (
         lambda: pictures(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 30), features=90),
         lambda: torch.randn(EXAMPLES, 3, 20),
@@ -94,11 +97,18 @@ NETWORKS: dict[str, Any] = {
         lambda: torch.randn(EXAMPLES, 3, 8, 8),
     ),
     "along a line": (
-        lambda: pictures(nn.Conv1d(8, 32, 5, padding=2, padding_mode="circular"), nn.Tanh(), nn.Conv1d(32, 32, 9, groups=2), features=64),
+        lambda: pictures(
+            nn.Conv1d(8, 32, 5, padding=2, padding_mode="circular"),
+            nn.Tanh(),
+            nn.Conv1d(32, 32, 9, groups=2),
+            features=64,
+        ),
         lambda: torch.randn(EXAMPLES, 8, 10),
     ),
     "in space": (
-        lambda: pictures(nn.Conv3d(2, 4, 2), nn.Conv3d(4, 40, (2, 2, 3), stride=(1, 2, 1), padding=(0, 1, 0)), features=80),
+        lambda: pictures(
+            nn.Conv3d(2, 4, 2), nn.Conv3d(4, 40, (2, 2, 3), stride=(1, 2, 1), padding=(0, 1, 0)), features=80
+        ),
         lambda: torch.randn(EXAMPLES, 2, 3, 4, 4),
     ),
     "words": (Language, words),
@@ -159,8 +169,14 @@ class TestSums:
                 several = isinstance(form, Products) and form._inputs.shape[1] > 1
                 times = isinstance(form, Products) and form._inputs.shape[2] > 1
                 met.add((type(form), "weight" in own, several, times))
-        products = {(Products, True, several, times) for several, times in [(False, False), (False, True), (True, True)]}
-        assert met == products | {(Formed, True, False, False), (Formed, False, False, False), (Rows, True, False, False)}
+        products = {
+            (Products, True, several, times) for several, times in [(False, False), (False, True), (True, True)]
+        }
+        assert met == products | {
+            (Formed, True, False, False),
+            (Formed, False, False, False),
+            (Rows, True, False, False),
+        }
 
     def test_parameters_have_the_order_that_is_asked_for(self) -> None:
         module, inputs, targets = network("dense")
@@ -177,7 +193,12 @@ class TestSums:
 
     def test_what_is_not_used_is_zero(self) -> None:
         module, inputs, targets = network("otherwise")
-        found = dict(zip([n for n, p in module.named_parameters() if p.requires_grad], clipped_gradients(module, LOSS, inputs, targets, 1.0)))
+        found = dict(
+            zip(
+                [n for n, p in module.named_parameters() if p.requires_grad],
+                clipped_gradients(module, LOSS, inputs, targets, 1.0),
+            )
+        )
         assert not found["unused.weight"].any() and found["two.weight"].any()
 
     @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
@@ -286,7 +307,10 @@ class TestBounds:
         inputs, outputs = hostile(seed)
         terms, wide, high = inputs.shape[2], inputs.shape[3], outputs.shape[3]
         generator = torch.Generator().manual_seed(seed)
-        others = torch.randn(20, 1, terms, wide, generator=generator), torch.randn(20, 1, terms, high, generator=generator)
+        others = (
+            torch.randn(20, 1, terms, wide, generator=generator),
+            torch.randn(20, 1, terms, high, generator=generator),
+        )
         shape = torch.Size([high, wide])
         (without,) = clipped_sums([Products(*others, shape)], 1.0)
         both = (torch.cat([some, own]) for some, own in zip(others, (inputs, outputs)))

@@ -37,7 +37,9 @@ def network(seed: int = 1) -> Any:
 def data() -> Any:
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
-    return torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES)))
+    return torch.utils.data.TensorDataset(
+        torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES))
+    )
 
 
 def private_run(plan: str, clipping: str = "samples", group: Any = None, seed: int = 1) -> Any:
@@ -45,7 +47,17 @@ def private_run(plan: str, clipping: str = "samples", group: Any = None, seed: i
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
     options = {"batch_size": 18} if plan == "order" else {}
     return evertally.torch.make_private(
-        module, LOSS, optimizer, data(), PLANS[plan](), key(), "run", clipping=clipping, microbatch=4, group=group, **options
+        module,
+        LOSS,
+        optimizer,
+        data(),
+        PLANS[plan](),
+        key(),
+        "run",
+        clipping=clipping,
+        microbatch=4,
+        group=group,
+        **options,
     )
 
 
@@ -79,7 +91,9 @@ def together(work: Callable[..., None], folder: Path, *arguments: Any) -> None:
     try:
         torch.multiprocessing.spawn(start, args=(work, folder, *arguments), nprocs=RANKS)
     except Exception:
-        raise AssertionError("\n".join(path.read_text() for path in folder.glob("failed *")) or "a rank was killed") from None
+        raise AssertionError(
+            "\n".join(path.read_text() for path in folder.glob("failed *")) or "a rank was killed"
+        ) from None
     finally:
         torch.set_num_threads(threads)
 
@@ -197,7 +211,9 @@ def refused(rank: int, folder: Path) -> None:
             own.step(*given, **more)
         after = own.state_dict()
         assert torch.equal(before, weights(module)) and own.noise.step == state["noise"]["step"]
-        assert [bytes(a.numpy()) for a in after["noise"]["states"]] == [bytes(b.numpy()) for b in state["noise"]["states"]]
+        assert [bytes(a.numpy()) for a in after["noise"]["states"]] == [
+            bytes(b.numpy()) for b in state["noise"]["states"]
+        ]
         for place, kept in state["optimizer"]["state"].items():
             assert torch.equal(kept["momentum_buffer"], after["optimizer"]["state"][place]["momentum_buffer"])
 
@@ -209,7 +225,9 @@ def refused(rank: int, folder: Path) -> None:
         unchanged("not the examples of step", ValueError, sums(rank), examples=part(step, of=0) if rank else [])
         unchanged("is there twice", ValueError, sums(rank), examples=part(step, of=0))
         wrong = sums(rank)[: 4 - rank]
-        unchanged(*(("3 tensors for 4", ValueError) if rank else ("rank 1 refuses", RuntimeError)), wrong, examples=part(step))
+        unchanged(
+            *(("3 tensors for 4", ValueError) if rank else ("rank 1 refuses", RuntimeError)), wrong, examples=part(step)
+        )
 
         def fails() -> None:
             if rank == 0:

@@ -24,13 +24,17 @@ def sampled_plan() -> et.VectorPlan:
 
 def network() -> Any:
     torch.manual_seed(1)
-    return torch.nn.Sequential(torch.nn.Linear(FEATURES, 8), torch.nn.LayerNorm(8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES))
+    return torch.nn.Sequential(
+        torch.nn.Linear(FEATURES, 8), torch.nn.LayerNorm(8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES)
+    )
 
 
 def data() -> Any:
     rng = np.random.default_rng(5)
     inputs = rng.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
-    return torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES)))
+    return torch.utils.data.TensorDataset(
+        torch.from_numpy(inputs), torch.from_numpy(rng.integers(0, CLASSES, EXAMPLES))
+    )
 
 
 def weights(module: Any) -> Any:
@@ -68,7 +72,9 @@ class TestSamplesFromElsewhere:
     def test_functorch(self) -> None:
         module, plan = network(), sampled_plan()
         batches = et.Batches(plan, KEY, "run", examples=EXAMPLES)
-        private = evertally.torch.DPFTRL(torch.optim.SGD(module.parameters(), lr=0.5), plan, KEY, "run", batches=batches)
+        private = evertally.torch.DPFTRL(
+            torch.optim.SGD(module.parameters(), lr=0.5), plan, KEY, "run", batches=batches
+        )
         inputs, targets = data().tensors
 
         def loss(values: Any, one: Any, target: Any) -> Any:
@@ -132,7 +138,9 @@ class TestGroupsAndSchedulers:
             if step == STEPS - 2:
                 break
         assert torch.equal(weights(run.module), weights(twin)) and len(set(rates)) > 1
-        again = scheduler(private_run(lambda module: torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)).optimizer)
+        again = scheduler(
+            private_run(lambda module: torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)).optimizer
+        )
         again.load_state_dict(ours.state_dict())
         assert again.state_dict() == ours.state_dict()
 
@@ -172,7 +180,11 @@ class TestMicrobatches:
         one, two, three = list(run.loader)[:3]
         run.step(*one)
         before, state = weights(run.module), copy.deepcopy(run.optimizer.state_dict())
-        for given in ((three[0], three[1], three[2]), (two[0][:-1], two[1][:-1], two[2]), (two[0], two[1][:-1], two[2])):
+        for given in (
+            (three[0], three[1], three[2]),
+            (two[0][:-1], two[1][:-1], two[2]),
+            (two[0], two[1][:-1], two[2]),
+        ):
             with pytest.raises(ValueError, match="not the examples of step 2|gradients of"):
                 run.step(*given)
         with pytest.raises(RuntimeError, match="shape|size|mat"):
@@ -187,7 +199,9 @@ class TestMicrobatches:
 
 
 class TestCopies:
-    @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps, lambda of: torch.save(of, io.BytesIO())])
+    @pytest.mark.parametrize(
+        "copied", [copy.copy, copy.deepcopy, pickle.dumps, lambda of: torch.save(of, io.BytesIO())]
+    )
     @pytest.mark.parametrize("which", ["private", "wrapped"])
     def test_neither_optimizer_is_copied(self, copied: Callable[[Any], Any], which: str) -> None:
         run = private_run()

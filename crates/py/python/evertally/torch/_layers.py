@@ -14,8 +14,8 @@ import torch
 
 #: A matrix product adds up so many terms in float32; more than these are added up in float64.
 TERMS = 1024
-#: By how much a sum of so many products may be off, in parts of the sum of the products' lengths: 2⁻²⁴ for each term, for
-#: the factor's product and for the result.
+#: By how much a sum of so many products may be off, in parts of the sum of the products' lengths: 2⁻²⁴ for each term,
+#: for the factor's product and for the result.
 MARGIN = 1.01 * 2.0**-14
 #: What a product of float32 may be off by, where tiny numbers become zero.
 TINY = 2.0**-125
@@ -174,7 +174,9 @@ def _terms(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> tuple[tor
         return inputs.reshape(examples, 1, -1, inputs.shape[-1]), outputs.reshape(examples, 1, -1, outputs.shape[-1])
     axes = len(layer.kernel_size)
     patches = _patches(layer, inputs.reshape(-1, *inputs.shape[-1 - axes :]))
-    high = outputs.flatten(outputs.dim() - axes).reshape(len(patches), layer.groups, -1, patches.shape[2]).transpose(2, 3)
+    high = (
+        outputs.flatten(outputs.dim() - axes).reshape(len(patches), layer.groups, -1, patches.shape[2]).transpose(2, 3)
+    )
 
     def by_example(parts: torch.Tensor) -> torch.Tensor:
         """Pictures of one example follow each other along t."""

@@ -9,12 +9,14 @@ import evertally
 import torch
 
 Range = tuple[int, int]
+#: Plan, key and name.
+Identity = tuple[evertally.VectorPlan, evertally.SecretKey, str]
 
 
 class RangedNoise:
     """`VectorNoise` of one or more ranges of coordinates, all at the same step."""
 
-    def __init__(self, identity: tuple[Any, ...], ranges: Sequence[Range], total: int, **options: Any) -> None:
+    def __init__(self, identity: Identity, ranges: Sequence[Range], total: int, **options: Any) -> None:
         self._identity, self._total, self._options = identity, total, options
         self._ranges = [own for own in ranges if own[0] < own[1]]
         self._parts: list[evertally.VectorNoise] = [self._made(own) for own in self._ranges]
@@ -70,11 +72,10 @@ class RangedNoise:
         return noise
 
     def _made(self, own: Range, step: int = 0, state: bytes | None = None) -> evertally.VectorNoise:
-        coordinates = self._total if own == (0, self._total) else own
-        options = {"coordinates": coordinates, **self._options}
+        (plan, key, name), coordinates = self._identity, self._total if own == (0, self._total) else own
         if state is not None:
-            return evertally.VectorNoise.restore(*self._identity, state, **options)
-        noise = evertally.VectorNoise(*self._identity, **options)
+            return evertally.VectorNoise.restore(plan, key, name, state, coordinates=coordinates, **self._options)
+        noise = evertally.VectorNoise(plan, key, name, coordinates=coordinates, **self._options)
         if step:
             noise.seek(step)
         return noise

@@ -93,7 +93,7 @@ class DPFTRL(torch.optim.Optimizer):
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         # A copy or a pickle would have no guard.
-        optimizer.__getstate__ = _refuse_copy  # type: ignore[method-assign]
+        vars(optimizer)["__getstate__"] = _refuse_copy
         self._optimizer_step_pre_hooks: dict[int, Any] = {}
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 
@@ -156,13 +156,13 @@ class DPFTRL(torch.optim.Optimizer):
         examples of the batch on each rank.
 
         `scale` is what the loss was multiplied by, a power of two: samples are divided by it, in float32, before they
-        are clipped. It must be a number that was fixed beforehand, so a step through `torch.amp.GradScaler`, whose scale
-        tells whether gradients have overflowed, is refused.
+        are clipped. It must be a number that was fixed beforehand, so a step through `torch.amp.GradScaler`, whose
+        scale tells whether gradients have overflowed, is refused.
         """
         result: list[Any] = []
-        check_scale(scale)
 
-        def sums() -> list[torch.Tensor | None]:
+        def sums(numbers: list[int] | None) -> list[torch.Tensor | None]:
+            check_scale(scale)
             if clipped_sum is not None and not callable(clipped_sum):
                 return list(clipped_sum)
             with self.ranks.together():
@@ -170,8 +170,8 @@ class DPFTRL(torch.optim.Optimizer):
                     with torch.enable_grad():
                         result.append(clipped_sum())
                     self._refuse_other_gradients()  # it may have unfrozen a parameter
-                self._refuse_other_counts()
-                samples = self._samples()
+                self._refuse_other_counts(numbers)
+                samples = self._samples(known=numbers is not None or self.batches is not None)
             return self._sum_of(samples, scale)
 
         self.take(sums, examples, clipped_sum is not None and not callable(clipped_sum))
@@ -180,25 +180,26 @@ class DPFTRL(torch.optim.Optimizer):
     @torch.no_grad()
     def take(
         self,
-        sums: Callable[[], Sequence[torch.Tensor | None]],
+        sums: Callable[[list[int] | None], Sequence[torch.Tensor | None]],
         examples: Iterable[int] | None,
         is_summed: bool = True,
     ) -> None:
-        """One private step with the clipped sums that a function makes. In a group, what it raises on one rank is
-        refused on all."""
+        """One private step with the clipped sums that a function makes, which is given the numbers of the examples. In
+        a group, what it raises on one rank is refused on all."""
         with self.ranks.together():
             self._refuse_scaler()
             self._refuse_other_gradients()
             numbers = None if examples is None else [int(example) for example in examples]
             if numbers is None and self.ranks.group is not None:
-                raise ValueError("give examples=, the numbers of this rank's part of the batch: no example may be in two")
+                raise ValueError(
+                    "give examples=, the numbers of this rank's part of the batch: no example may be in two"
+                )
             if numbers is None and is_summed and self.batches is not None:
                 raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
-            self._numbers = numbers
         own_shards = self._shards.sharded and not is_summed
         self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         with self.ranks.together():
-            made = sums()
+            made = sums(numbers)
             self._check_sums(made, own_shards)
         before = self.noise.step
         try:
@@ -286,13 +287,13 @@ class DPFTRL(torch.optim.Optimizer):
                 f"batches.batch({step}), {len(batch)} examples"
             )
 
-    def _refuse_other_counts(self) -> None:
+    def _refuse_other_counts(self, numbers: list[int] | None) -> None:
         """Samples of another number of examples than there are."""
         step = self.noise.step + 1
         if step > self.plan.horizon:
             return  # the noise says so
-        if self._numbers is not None:
-            expected = len(self._numbers)
+        if numbers is not None:
+            expected = len(numbers)
         elif self.batches is not None:
             expected = len(list(self.batches.batch(step)))
         else:
@@ -318,11 +319,11 @@ class DPFTRL(torch.optim.Optimizer):
     def _shapes(self) -> list[list[int]]:
         return [list(parameter.shape) for parameter in self._parameters]
 
-    def _samples(self) -> list[torch.Tensor | None]:
-        """Gradients of single examples by parameter; None for those that no example reached."""
+    def _samples(self, known: bool) -> list[torch.Tensor | None]:
+        """Gradients of single examples by parameter; None for those that no example reached. There may be none at all
+        where it is known of how many examples they are."""
         samples = [_joined(getattr(parameter, "grad_sample", None)) for parameter in self._parameters]
         present = [sample for sample in samples if sample is not None]
-        known = self.batches is not None or self._numbers is not None
         if not present and not known:
             raise ValueError(
                 "no parameter has a grad_sample: compute per-example gradients (Opacus's GradSampleModule or "

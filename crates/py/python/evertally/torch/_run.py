@@ -37,9 +37,9 @@ class PrivateRun:
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
         """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
         than those of the step are refused."""
-        numbers = [int(example) for example in examples]
 
-        def sums() -> list[torch.Tensor]:
+        def sums(numbers: list[int] | None) -> list[torch.Tensor]:
+            assert numbers is not None
             if not len(inputs) == len(targets) == len(numbers):
                 raise ValueError(
                     f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
@@ -47,7 +47,7 @@ class PrivateRun:
                 )
             return self._sums_of_all(inputs, targets)
 
-        self.optimizer.take(sums, numbers)
+        self.optimizer.take(sums, examples)
 
     def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         if self.microbatch is None or not len(inputs):
@@ -118,8 +118,8 @@ def make_private(
     computed at a time: less memory, and the same sums but for their last bits. `scale`, a power of two, multiplies the
     loss, for gradients in float16; samples are divided by it before they are clipped.
 
-    With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get the
-    same gradients. With `microbatch` besides, they are those of one process bit for bit, for every number of ranks.
+    With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get
+    the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
     """
     refuse_mixing(module)
     check_scale(scale)
@@ -132,7 +132,9 @@ def make_private(
     if clipping not in ("samples", "ghost"):
         raise ValueError(f'clipping is "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
-        raise ValueError(f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once")
+        raise ValueError(
+            f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once"
+        )
     examples = len(dataset)
     if plan.sampled is not None:
         if batch_size is not None:

@@ -66,8 +66,8 @@ def _rows(parameter: Any, ranks: Ranks) -> tuple[int, int]:
     along = parameter.placements[0]
     if len(parameter.placements) != 1 or not (along.is_shard(0) and parameter.device_mesh.size() == ranks.size):
         raise ValueError(
-            f"a parameter is placed as {parameter.placements}: shards are rows, over the ranks of the group, as those of "
-            "fully_shard with a mesh of one dimension"
+            f"a parameter is placed as {parameter.placements}: shards are rows, over the ranks of the group, as those "
+            "of fully_shard with a mesh of one dimension"
         )
     count = len(parameter)
     each = -(-count // ranks.size)
