@@ -21,6 +21,7 @@ def clipped_gradients(
     norm: float,
     *,
     parameters: Iterable[torch.Tensor] | None = None,
+    sparse: Iterable[torch.Tensor] = (),
 ) -> list[torch.Tensor]:
     """The sum over the examples of their gradients, each clipped to `norm`: what `clip_and_sum` makes of
     `grad_samples`, without the memory for a gradient of each example (ghost clipping).
@@ -28,7 +29,7 @@ def clipped_gradients(
     `loss` takes the module's output for a batch of one example and its target, as for `grad_samples`. The sums are
     float32, one for each of `parameters`, which are by default those of the module that are trainable, in its order.
     They are for `DPFTRL.step(sums, examples=…)`, which has the order of its optimizer: give `parameters=` where that is
-    another.
+    another. Those of `sparse`, weights of `Embedding` layers, get sparse sums of the rows that were looked up.
 
     How long the gradient of an example is follows from what went into a layer and the gradient of what came out of it
     (Goodfellow 2015, arXiv 1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, with no second
@@ -54,14 +55,15 @@ def clipped_gradients(
     names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
     trained = {names[id(p)]: p for p in wanted if id(p) in names}
     sums: dict[int, torch.Tensor] = {}
+    few = {id(p) for p in sparse}
     if len(inputs) and trained:
         path = _Path.of(module, loss, inputs[:1], targets[:1], trained)
         gradients = path.run(inputs, targets)
         with _precise(inputs.device):
-            found = path.forms(gradients)
+            found = path.forms(gradients, {name for name, p in trained.items() if id(p) in few})
             totals = clipped_sums(list(found.values()), norm) if found else []
         sums = {id(trained[name]): total for name, total in zip(found, totals)}
-    return [sums[id(p)] if id(p) in sums else _zeros(p) for p in wanted]
+    return [sums[id(p)] if id(p) in sums else _zeros(p, id(p) in few) for p in wanted]
 
 
 @dataclass
@@ -184,8 +186,10 @@ class _Path:
         call = self.calls[place]
         return call.layer is layer and call.output.shape == output.shape and call.output.dtype == output.dtype
 
-    def forms(self, taken: _Taken) -> dict[str, Gradients]:
+    def forms(self, taken: _Taken, sparse: set[str]) -> dict[str, Gradients]:
         """The gradients of single examples by parameter, each in its form."""
+        if not sparse.isdisjoint(taken.others):
+            raise ValueError("a table is used otherwise than by looking rows up: leave it out of tables")
         forms: dict[str, Gradients] = {name: Formed(samples) for name, samples in taken.others.items()}
         uses: dict[tuple[str, str], list[Any]] = {}
         for call, inputs, outputs in zip(self.calls, taken.inputs, taken.outputs):
@@ -193,7 +197,7 @@ class _Path:
                 uses.setdefault((part, name), []).append((call.layer, inputs.detach(), outputs.detach()))
         for (part, name), calls in uses.items():
             if part == "weight":
-                forms[name] = of_weight(calls, self.trained[name].shape)
+                forms[name] = of_weight(calls, self.trained[name].shape, name in sparse)
             else:
                 forms[name] = Formed(torch.stack([of_bias(layer, outputs) for layer, _, outputs in calls]).sum(dim=0))
         return forms
@@ -222,7 +226,10 @@ def _layers(
     return {layer: parts for layer, parts in found.items() if not several & set(parts.values())}
 
 
-def _zeros(parameter: torch.Tensor) -> torch.Tensor:
+def _zeros(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
+    if is_sparse:
+        rows = torch.zeros(1, 0, dtype=torch.long)
+        return torch.sparse_coo_tensor(rows, torch.zeros(0, parameter.shape[1]), parameter.shape, is_coalesced=True)
     return torch.zeros(parameter.shape, dtype=torch.float32, device=parameter.device)
 
 

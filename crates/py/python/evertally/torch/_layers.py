@@ -127,6 +127,16 @@ class Rows:
         return total.index_add_(0, self._rows, clipped)
 
 
+class FewRows(Rows):
+    """The same for a table that is too large to write to at every step: sums are sparse."""
+
+    def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
+        rows, places = torch.unique(self._rows, return_inverse=True)
+        total = clipped.new_zeros(len(rows), clipped.shape[1]).index_add_(0, places, clipped)
+        return torch.sparse_coo_tensor(rows[None], total, self._shape, is_coalesced=True)
+
+
 def kind_of(layer: torch.nn.Module) -> type | None:
     """That of layers whose weight's gradient follows from what goes in and the gradient of what comes out. No subclass:
     it may do something else."""
@@ -145,12 +155,15 @@ def of_bias(layer: torch.nn.Module, outputs: torch.Tensor) -> torch.Tensor:
     return channels.reshape(len(outputs), -1, *channels.shape[-2:]).sum(dim=(1, 3))
 
 
-def of_weight(calls: list[tuple[Any, torch.Tensor, torch.Tensor]], shape: torch.Size) -> Gradients:
+def of_weight(
+    calls: list[tuple[Any, torch.Tensor, torch.Tensor]], shape: torch.Size, is_sparse: bool = False
+) -> Gradients:
     """Gradients of a weight, from the layers that have used it, what went into each, and the gradient of what came out,
     the examples first."""
     if kind_of(calls[0][0]) is Rows:
         pairs = [_looked_up(*call) for call in calls]
-        return Rows(torch.cat([numbers for numbers, _ in pairs], 1), torch.cat([rows for _, rows in pairs], 1), shape)
+        numbers, rows = (torch.cat(parts, dim=1) for parts in zip(*pairs))
+        return (FewRows if is_sparse else Rows)(numbers, rows, shape)
     pairs = [_terms(*call) for call in calls]
     inputs, outputs = (torch.cat(parts, dim=2) if len(pairs) > 1 else parts[0] for parts in zip(*pairs))
     terms, wide, high = inputs.shape[2], inputs.shape[3], outputs.shape[3]

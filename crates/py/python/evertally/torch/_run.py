@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import evertally
@@ -12,6 +12,7 @@ from evertally.torch._ghost import clipped_gradients
 from evertally.torch._gradients import clip_and_sum, grad_samples, on_grid, refuse_mixing
 from evertally.torch._optimizer import DPFTRL, check_scale
 from evertally.torch._ranks import part_of
+from evertally.torch._tables import Rates, Tables
 
 
 class PrivateRun:
@@ -30,7 +31,9 @@ class PrivateRun:
         clipping: str = "samples",
         microbatch: int | None = None,
         scale: float = 1.0,
+        tables: Tables | None = None,
     ) -> None:
+        self.tables = tables
         self.module, self.loss, self.optimizer, self.loader = module, loss, optimizer, loader
         self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
@@ -47,7 +50,25 @@ class PrivateRun:
                 )
             return self._sums_of_all(inputs, targets)
 
-        self.optimizer.take(sums, examples)
+        if self.tables is None:
+            self.optimizer.take(sums, examples)
+        else:
+            self._step_with_tables(self.tables, sums, inputs, examples)
+
+    def _step_with_tables(self, tables: Tables, sums: Any, inputs: Any, examples: Iterable[int]) -> None:
+        """The tables' steps follow when nothing is refused any more."""
+        of_tables: list[torch.Tensor] = []
+
+        def others(numbers: list[int] | None) -> list[torch.Tensor]:
+            made = sums(numbers)
+            few = len(tables.layers)
+            of_tables.extend(made[len(made) - few :])
+            tables.check(of_tables)
+            return made[: len(made) - few]  # type: ignore[no-any-return]
+
+        with tables.of_step(self.module, inputs):
+            self.optimizer.take(others, examples)
+            tables.descend(of_tables)
 
     def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         if self.microbatch is None or not len(inputs):
@@ -67,7 +88,10 @@ class PrivateRun:
             return self.loss(output, target) * self.scale
 
         if self.clipping == "ghost":
-            sums = clipped_gradients(self.module, loss, inputs, targets, norm, parameters=parameters)
+            weights = self.tables.weights if self.tables else []
+            sums = clipped_gradients(
+                self.module, loss, inputs, targets, norm, parameters=parameters + weights, sparse=weights
+            )
         else:
             sums = self._sums_of_samples(loss, inputs, targets, norm)
         return [total.div_(self.scale) for total in sums]
@@ -85,6 +109,28 @@ class PrivateRun:
             torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
             for parameter, sample in zip(self.optimizer.parameters, samples)
         ]
+
+    def catch_up(self) -> None:
+        """Gives all rows of tables the noise that they have missed: then the module may be seen, in whatever way. Without
+        tables there is nothing to do."""
+        if self.tables:
+            self.tables.catch_up()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Of module, optimizer and noise, for `load_state_dict`: secret, as that of the optimizer is, and rows of tables
+        may be without their noise. A model that is to be seen is `module.state_dict()`."""
+        if not self.tables:
+            return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "tables": []}
+        module = self.tables.module_state(self.module)
+        return {"module": module, "optimizer": self.optimizer.state_dict(), "tables": self.tables.state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on from a `state_dict` of the same plan, key, name, module and tables; refuses others."""
+        noises = self.tables.restored(state["tables"]) if self.tables else []
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.module.load_state_dict(state["module"])
+        if self.tables:
+            self.tables.noises = noises
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
@@ -105,6 +151,7 @@ def make_private(
     microbatch: int | None = None,
     scale: float = 1.0,
     group: Any = None,
+    tables: Mapping[torch.nn.Embedding, Rates] | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
@@ -118,11 +165,18 @@ def make_private(
     computed at a time: less memory, and the same sums but for their last bits. `scale`, a power of two, multiplies the
     loss, for gradients in float16; samples are divided by it before they are clipped.
 
+    `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step: a
+    row gets the noise of the steps that it has missed when it is used, and never the whole table at once (see
+    `evertally.RowNoise`). Their weights are not the optimizer's: they take plain steps of gradient descent. Whoever calls the
+    module, or its `state_dict()`, finds rows with all their noise; whoever reads the weights calls `catch_up()` first.
+
     With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get
     the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
     """
     refuse_mixing(module)
     check_scale(scale)
+    if tables and (clipping != "ghost" or microbatch is not None or group is not None):
+        raise ValueError('tables need clipping="ghost", whole batches and one process')
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
     if any(hasattr(parameter, "device_mesh") for parameter in module.parameters()):
@@ -155,7 +209,8 @@ def make_private(
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale)
+    waiting = Tables(module, tables, optimizer, (plan, key, name), private.expected_batch_size) if tables else None
+    return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting)
 
 
 class _Fixed:
