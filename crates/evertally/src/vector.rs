@@ -25,6 +25,7 @@ mod batches;
 mod blocks;
 mod buffer;
 mod execute;
+mod lazy;
 mod noise;
 mod optimizer;
 mod plan;
@@ -40,6 +41,7 @@ mod tests;
 
 pub use batches::Batches;
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
+pub use lazy::RowNoise;
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
 pub use plan::{Order, Series, Training, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, Way, streams};
