@@ -20,7 +20,7 @@ mod tests;
 
 use self::gap::{Weights, gaps};
 use self::recurrence::Recurrence;
-use self::touched::Touched;
+use self::touched::{Found, Touched};
 use super::schedule::schedule;
 use super::scheme::Scheme;
 use super::threads::{asked, share};
@@ -198,10 +198,7 @@ impl<F: Real> RowNoise<F> {
         let mut rows = rows.to_vec();
         rows.sort_unstable();
         rows.dedup();
-        rows.retain(|row| self.touched.last(*row) < self.step);
-        // Of the same gap together, the shortest first.
-        rows.sort_by_key(|row| std::cmp::Reverse(self.touched.last(*row)));
-        rows.chunks(PASS).for_each(|rows| self.pass(table, rows));
+        rows.chunks(PASS).for_each(|rows| self.pass(table, rows.iter().copied()));
         Ok(())
     }
 
@@ -226,13 +223,8 @@ impl<F: Real> RowNoise<F> {
     pub fn catch_up_all(&mut self, table: &mut [F]) -> Result<()> {
         self.check_table(table.len())?;
         self.calls += 1;
-        let mut first = 0;
-        while first < self.rows {
-            let end = self.rows.min(first + PASS as u64);
-            let mut rows: Vec<u64> = (first..end).filter(|row| self.touched.last(*row) < self.step).collect();
-            rows.sort_by_key(|row| std::cmp::Reverse(self.touched.last(*row)));
-            self.pass(table, &rows);
-            first = end;
+        for first in (0..self.rows).step_by(PASS) {
+            self.pass(table, first..self.rows.min(first + PASS as u64));
         }
         self.touched.settle(self.step, self.step == self.horizon());
         Ok(())
@@ -275,11 +267,12 @@ impl<F: Real> RowNoise<F> {
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(Error::invalid(format!("row {} has two gradients: give their sum", twice[0])));
         }
-        if let Some(row) = rows.iter().find(|row| self.touched.last(**row) < self.step) {
+        let mut found = rows.iter().map(|row| self.touched.find(*row));
+        if let Some(Found { row, last, .. }) = found.find(|found| found.last < self.step) {
             return Err(Error::invalid(format!(
                 "row {row} has a gradient, but not the noise of steps {} to {}: catch up with the rows of a batch before \
                  they are used",
-                self.touched.last(*row) + 1,
+                last + 1,
                 self.step
             )));
         }
@@ -299,61 +292,57 @@ impl<F: Real> RowNoise<F> {
         Err(Error::invalid(format!("the table has {len} numbers, not {} rows of {}", self.rows, self.width)))
     }
 
-    /// Rows that are not up to date, in the order of falling last steps.
-    fn pass(&mut self, table: &mut [F], rows: &[u64]) {
-        if rows.is_empty() {
-            return;
-        }
-        let mut from: Vec<u64> = rows.iter().map(|row| self.touched.last(*row)).collect();
+    /// Some rows, each once.
+    fn pass(&mut self, table: &mut [F], rows: impl Iterator<Item = u64>) {
+        let mut rows: Vec<Found> =
+            rows.map(|row| self.touched.find(row)).filter(|found| found.last < self.step).collect();
+        // Of the same gap together, the shortest first.
+        rows.sort_by_key(|found| std::cmp::Reverse(found.last));
+        let mut from: Vec<u64> = rows.iter().map(|found| found.last).collect();
         from.dedup();
-        let gaps = gaps(&self.recurrence, &self.rates, &from, self.step);
-        let weights: Vec<Weights<F>> = gaps.iter().map(Weights::from).collect();
+        let weights: Vec<Weights<F>> =
+            gaps(&self.recurrence, &self.rates, &from, self.step).iter().map(Weights::from).collect();
         let width = self.width as usize;
         let (kept, all) = (self.recurrence.width() * width, (self.recurrence.width() + 1) * width);
         // What is kept next and then what is due, row by row.
         let mut results = vec![F::default(); rows.len() * all];
-        let of_row = |row: u64| {
-            let last = self.touched.last(row);
-            let gap = from.binary_search_by(|from| last.cmp(from)).expect("of the rows");
-            self.row(row, &weights[gap])
-        };
         let tasks = rows.chunks(SHARE).zip(results.chunks_mut(SHARE * all));
-        share(asked(self.threads).min(rows.len().div_ceil(SHARE)), tasks, |tasks| {
+        share(asked(self.threads).min(rows.len().div_ceil(SHARE)).max(1), tasks, |tasks| {
             let mut drawn = vec![F::default(); width];
             for (rows, results) in tasks {
-                rows.iter()
-                    .zip(results.chunks_exact_mut(all))
-                    .for_each(|(row, results)| of_row(*row)(results, &mut drawn));
+                for (found, results) in rows.iter().zip(results.chunks_exact_mut(all)) {
+                    let gap = from.binary_search_by(|from| found.last.cmp(from)).expect("of the rows");
+                    self.row(*found, &weights[gap], &mut drawn, results);
+                }
             }
         });
         let instructions = self.normals.instructions();
-        for (row, results) in rows.iter().zip(results.chunks_exact(all)) {
-            let place = *row as usize * width; // fits: within the table
+        for (found, results) in rows.iter().zip(results.chunks_exact(all)) {
+            let place = found.row as usize * width; // fits: within the table
             F::subtract(instructions, &mut table[place..place + width], &results[kept..]);
-            self.touched.put(*row, self.step, &results[..kept]);
+            self.touched.put(*found, self.step, &results[..kept]);
         }
     }
 
     /// Writes what follows for a row from what was kept of it.
-    fn row<'a>(&'a self, row: u64, weights: &'a Weights<F>) -> impl Fn(&mut [F], &mut [F]) + 'a {
-        move |results, drawn| {
-            let width = self.width as usize;
-            let draw = |variable: usize, drawn: &mut [F]| {
-                // fits: a mechanism keeps fewer than 128 vectors, as `Recurrence` says; steps are below 2^56
-                let name = BlockName { level: variable as u8, index: self.step };
-                F::draw(&self.normals, name, row * self.width, drawn);
-            };
-            advance(self.normals.instructions(), weights, self.touched.kept(row), (width, drawn), &draw, results);
-        }
+    fn row(&self, found: Found, weights: &Weights<F>, drawn: &mut [F], results: &mut [F]) {
+        let draw = |variable: usize, drawn: &mut [F]| {
+            // fits: a mechanism keeps fewer than 128 vectors, as `Recurrence` says; steps are below 2^56
+            let name = BlockName { level: variable as u8, index: self.step };
+            F::draw(&self.normals, name, found.row * self.width, drawn);
+        };
+        let width = self.width as usize;
+        advance(self.normals.instructions(), weights, self.touched.kept(found), (width, drawn), &draw, results);
     }
 
     /// The bytes from which [`restore`](Self::restore) goes on: which rows were used, and what is kept of them. **As secret
     /// as key and data.** The table is not among them.
     pub fn save(&self) -> Vec<u8> {
         let rows = self.touched.rows();
-        let saved = Saved { step: self.step, calls: self.calls, floor: self.touched.floor(), rows: rows.clone() };
+        let lasts = rows.iter().map(|found| (found.row, found.last)).collect();
+        let saved = Saved { step: self.step, calls: self.calls, floor: self.touched.floor(), rows: lasts };
         self.state.seal_noise(&saved, |bytes| {
-            rows.iter().for_each(|(row, _)| F::append_all(self.touched.kept(*row), bytes));
+            rows.iter().for_each(|found| F::append_all(self.touched.kept(*found), bytes));
         })
     }
 
@@ -386,7 +375,7 @@ impl<F: Real> RowNoise<F> {
         let mut kept = vec![F::default(); each / size_of::<F>()];
         for (place, (row, last)) in saved.rows.iter().enumerate() {
             F::read_into(&bytes[place * each..(place + 1) * each], &mut kept);
-            self.touched.put(*row, *last, &kept);
+            self.touched.put(self.touched.find(*row), *last, &kept);
         }
         (self.step, self.calls) = (saved.step, saved.calls);
         Ok(self)

@@ -76,7 +76,7 @@ fn single(memory: Memory) -> Tuning {
     Tuning { threads: 1, memory, ..Tuning::default() }
 }
 
-fn bits<F: super::Real>(values: &[F]) -> Vec<u8> {
+pub(super) fn bits<F: super::Real>(values: &[F]) -> Vec<u8> {
     let mut bytes = vec![];
     F::append_all(values, &mut bytes);
     bytes

@@ -258,3 +258,11 @@ fn rates_and_shape_choose_the_variables() {
     assert!(one.iter().zip(&twice).all(|(one, twice)| (2.0 * one - twice).abs() > 1e-6));
     assert_ne!(one, of((6, 4), &[0.5]));
 }
+
+/// Frozen: a run that was saved with one version goes on with the next.
+#[test]
+fn the_noise_of_rows_is_frozen() {
+    let values = run(1, 0, false);
+    let hash = blake3::hash(&crate::vector::tests::bits(&values));
+    assert_eq!(hash.to_hex()[..16], *"FROZEN");
+}

@@ -9,43 +9,47 @@ pub(super) struct Touched<F> {
     each: usize,
     /// All rows that are not listed have their noise up to this step, and nothing is kept of them.
     floor: u64,
-    rows: HashMap<u64, Row>,
+    /// Places of rows.
+    places: HashMap<u64, usize>,
+    /// By place: the step up to which the row has its noise.
+    lasts: Vec<u64>,
+    /// By place: what is kept.
     kept: Vec<F>,
 }
 
-#[derive(Clone, Copy)]
-struct Row {
-    last: u64,
-    /// Its place among what is kept.
-    place: usize,
+/// A row as it was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) row: u64,
+    /// The step up to which it has its noise.
+    pub(super) last: u64,
+    place: Option<usize>,
 }
 
 impl<F: Real> Touched<F> {
     pub(super) fn new(each: usize) -> Self {
-        Self { each, floor: 0, rows: HashMap::new(), kept: vec![] }
+        Self { each, floor: 0, places: HashMap::new(), lasts: vec![], kept: vec![] }
     }
 
-    /// The step up to which a row has its noise.
-    pub(super) fn last(&self, row: u64) -> u64 {
-        self.rows.get(&row).map_or(self.floor, |row| row.last)
+    pub(super) fn find(&self, row: u64) -> Found {
+        let place = self.places.get(&row).copied();
+        Found { row, last: place.map_or(self.floor, |place| self.lasts[place]), place }
     }
 
     /// What is kept of a row; empty for nothing, which stands for zeros.
-    pub(super) fn kept(&self, row: u64) -> &[F] {
-        let start = self.rows.get(&row).map(|row| row.place * self.each);
-        start.map_or(&[], |start| &self.kept[start..start + self.each])
+    pub(super) fn kept(&self, found: Found) -> &[F] {
+        found.place.map_or(&[], |place| &self.kept[place * self.each..(place + 1) * self.each])
     }
 
-    /// A row has its noise up to a step.
-    pub(super) fn put(&mut self, row: u64, last: u64, kept: &[F]) {
-        let place = self.rows.len();
-        let row = self.rows.entry(row).or_insert(Row { last, place });
-        row.last = last;
-        let start = row.place * self.each;
-        if start == self.kept.len() {
-            self.kept.extend_from_slice(kept);
+    /// A row that was just found has its noise up to a step.
+    pub(super) fn put(&mut self, found: Found, last: u64, kept: &[F]) {
+        if let Some(place) = found.place {
+            self.lasts[place] = last;
+            self.kept[place * self.each..(place + 1) * self.each].copy_from_slice(kept);
         } else {
-            self.kept[start..start + self.each].copy_from_slice(kept);
+            self.places.insert(found.row, self.lasts.len());
+            self.lasts.push(last);
+            self.kept.extend_from_slice(kept);
         }
     }
 
@@ -53,9 +57,7 @@ impl<F: Real> Touched<F> {
     /// nothing.
     pub(super) fn settle(&mut self, step: u64, is_last: bool) {
         if is_last || self.each == 0 {
-            self.floor = step;
-            self.rows = HashMap::new();
-            self.kept = vec![];
+            *self = Self { floor: step, ..Self::new(self.each) };
         }
     }
 
@@ -64,17 +66,19 @@ impl<F: Real> Touched<F> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.lasts.len()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of_val(&self.kept[..]) + self.rows.capacity() * (size_of::<u64>() + size_of::<Row>())
+        let listed = self.places.capacity() * size_of::<(u64, usize)>();
+        size_of_val(&self.kept[..]) + size_of_val(&self.lasts[..]) + listed
     }
 
-    /// Rows with their last steps, rising.
-    pub(super) fn rows(&self) -> Vec<(u64, u64)> {
-        let mut rows: Vec<(u64, u64)> = self.rows.iter().map(|(number, row)| (*number, row.last)).collect();
-        rows.sort_unstable();
+    /// All rows that are listed, rising.
+    pub(super) fn rows(&self) -> Vec<Found> {
+        let found = |(row, place): (&u64, &usize)| Found { row: *row, last: self.lasts[*place], place: Some(*place) };
+        let mut rows: Vec<Found> = self.places.iter().map(found).collect();
+        rows.sort_unstable_by_key(|found| found.row);
         rows
     }
 }
