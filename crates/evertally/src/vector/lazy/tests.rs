@@ -84,7 +84,7 @@ fn check(mechanism: Arc<dyn Mechanism>, rates: &[f64], ends: &[u64]) {
 fn patterns(horizon: u64) -> Vec<Vec<u64>> {
     let mut patterns: Vec<Vec<u64>> = vec![(1..=horizon).collect(), vec![horizon], vec![1, horizon]];
     let mut state = 7u64;
-    for bits in 0..6 {
+    for bits in [0, 2, 4] {
         let chosen = (1..=horizon).filter(|step| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             *step == horizon || state >> (61 - bits / 2) == 0
@@ -97,7 +97,7 @@ fn patterns(horizon: u64) -> Vec<Vec<u64>> {
 
 #[test]
 fn what_is_seen_has_the_covariance_of_dense_noise() {
-    for horizon in [1, 2, 7, 33] {
+    for horizon in [1, 2, 7, 24] {
         let even = vec![1.0; horizon as usize];
         let falling: Vec<f64> = (0..horizon).map(|step| 0.3 / (1.0 + step as f64)).collect();
         for mechanism in mechanisms(horizon) {
@@ -264,5 +264,5 @@ fn rates_and_shape_choose_the_variables() {
 fn the_noise_of_rows_is_frozen() {
     let values = run(1, 0, false);
     let hash = blake3::hash(&crate::vector::tests::bits(&values));
-    assert_eq!(hash.to_hex()[..16], *"FROZEN");
+    assert_eq!(hash.to_hex()[..16], *"a7bf8d0752fa9bc2");
 }
