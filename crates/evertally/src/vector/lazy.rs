@@ -7,20 +7,19 @@
 //! the mechanism keeps of it, **from the law that it has when it is drawn step by step**, see [`gap`]. So the joint law
 //! of everything that is ever seen is that of [`VectorNoise`](super::VectorNoise), whichever rows are used when.
 //!
-//! - `recurrence`: a mechanism's steps as linear maps of what it keeps
+//! - `vector/recurrence.rs`: a mechanism's steps as linear maps of what it keeps
 //! - `gap`: many steps in one
 //! - `touched`: what is kept of the rows that were used
 
 mod gap;
-mod recurrence;
 mod touched;
 
 #[cfg(test)]
 mod tests;
 
 use self::gap::{Weights, gaps};
-use self::recurrence::Recurrence;
 use self::touched::{Found, Touched};
+use super::recurrence::Recurrence;
 use super::schedule::schedule;
 use super::scheme::Scheme;
 use super::threads::{asked, share};

@@ -13,7 +13,7 @@ use crate::mechanism::{
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use std::sync::Arc;
 
-const SERIES: [Series; 2] = [Series::RunningSums, Series::Increments];
+pub(super) const SERIES: [Series; 2] = [Series::RunningSums, Series::Increments];
 const MEMORIES: [Memory; 2] = [Memory::Keep, Memory::Recompute];
 
 /// Every family over a horizon, with several parameters.

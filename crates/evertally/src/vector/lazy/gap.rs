@@ -12,8 +12,8 @@
 //! 2002, theorem 19.10), as if the weights of the steps were rounded so. Covariances, whose Cholesky factor would be the
 //! same, lose half of the digits.
 
-use super::recurrence::Recurrence;
 use crate::vector::Real;
+use crate::vector::recurrence::Recurrence;
 
 /// Weights below this part of the largest of their sum are 0: nothing of them is left in the sum's digits, and no number
 /// comes near those that processors treat differently.

@@ -1,10 +1,10 @@
 //! Noise that is drawn late against noise that is drawn step by step: the covariance of everything that is seen.
 
 use super::gap::{Weights, gaps};
-use super::recurrence::Recurrence;
 use super::{RowNoise, advance};
 use crate::mechanism::{Blt, Columns, EpochBands, Mechanism, Objective, Participation};
 use crate::noise::Node;
+use crate::vector::recurrence::Recurrence;
 use crate::vector::schedule::schedule;
 use crate::vector::tests::{key, mechanisms, name, scheme};
 use crate::vector::{InstructionSet, Memory, Series, Tuning};

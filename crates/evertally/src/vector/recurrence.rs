@@ -6,7 +6,7 @@ use crate::{Error, Result};
 use std::collections::HashSet;
 
 /// Numbers that the recurrence of all steps may take, 8 bytes each.
-const MOST_NUMBERS: usize = 1 << 27;
+const MOST_NUMBERS: usize = 1 << 25;
 /// Vectors that may be kept: fresh variables, one more, have names below 128.
 const MOST_KEPT: usize = 127;
 
@@ -66,7 +66,7 @@ impl Recurrence {
             let numbers = programs.len().saturating_mul((width + 1) * (width + 1).min(8));
             if numbers > MOST_NUMBERS || width > MOST_KEPT {
                 return Err(Error::invalid(format!(
-                    "{horizon} steps that keep {width} vectors are too many for noise that is drawn late; take fewer \
+                    "{horizon} steps that keep {width} vectors are too many to follow; take fewer \
                      steps or bands"
                 )));
             }
