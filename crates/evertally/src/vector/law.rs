@@ -4,7 +4,6 @@ use super::recurrence::{Form, Recurrence};
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::{Memory, Series, VectorPlan};
-use crate::mechanism::Mechanism;
 use crate::noise::Node;
 use crate::{Error, Result};
 use std::collections::HashMap;
