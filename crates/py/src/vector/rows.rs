@@ -173,17 +173,18 @@ impl RowNoise {
         let py = table.py();
         let rows = rows.map(naturals).transpose()?;
         let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let noise = &mut *noise;
         let (all, width) = noise.shape();
         let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
         let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
         match rows {
             Some(rows) => {
                 noise.check_catch_up(slice.len(), &rows).or_raise()?;
-                self.give(py, &noise, &described(0, &rows, &[]))?;
+                self.give(py, noise, &described(0, &rows, &[]))?;
                 py.detach(|| noise.catch_up(slice, &rows)).or_raise()?;
             }
             None => {
-                self.give(py, &noise, &described(1, &[], &[]))?;
+                self.give(py, noise, &described(1, &[], &[]))?;
                 py.detach(|| noise.catch_up_all(slice)).or_raise()?;
             }
         }
@@ -207,11 +208,12 @@ impl RowNoise {
         let py = table.py();
         let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
         let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let noise = &mut *noise;
         let (all, width) = noise.shape();
         let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
         let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
         noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
-        self.give(py, &noise, &described(2, &rows, &gradient))?;
+        self.give(py, noise, &described(2, &rows, &gradient))?;
         py.detach(|| noise.descend(slice, &rows, &gradient)).or_raise()?;
         drop(elements);
         Ok(table)
