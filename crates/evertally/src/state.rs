@@ -71,6 +71,15 @@ pub(crate) enum Layout {
         /// What a key must reach.
         threshold: i64,
     },
+    /// The noise of a table's rows, drawn when they are used.
+    Rows {
+        /// Number of rows.
+        rows: u64,
+        /// Coordinates of a row.
+        width: u64,
+        /// Bits of a number.
+        bits: u32,
+    },
 }
 
 /// The changing part of a state.
@@ -124,6 +133,11 @@ impl StateId {
     pub(crate) fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         let check_key = mac_key(key, &name, &plan_digest, Purpose::State);
         Self { plan_digest, key_id: key.id(), name, layout, check_key }
+    }
+
+    /// The digest of the plan, and of what else noise depends on.
+    pub(crate) fn digest(&self) -> &[u8; 32] {
+        &self.plan_digest
     }
 
     /// The bytes of a state.

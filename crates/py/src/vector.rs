@@ -7,5 +7,6 @@ pub(crate) mod guarantee;
 pub(crate) mod noise;
 pub(crate) mod plan;
 pub(crate) mod request;
+pub(crate) mod rows;
 pub(crate) mod training;
 pub(crate) mod words;

@@ -45,6 +45,9 @@ pub enum Purpose<'a> {
     Digests,
     /// Draws the batches of a training run ([`Batches`](crate::vector::Batches)). Tag 11.
     Batches,
+    /// The noise of a table's rows, drawn when they are used ([`RowNoise`](crate::vector::RowNoise)). The byte is as for
+    /// `Vector`. Tag 12.
+    Rows(u8),
 }
 
 impl<'a> Purpose<'a> {
@@ -63,6 +66,7 @@ impl<'a> Purpose<'a> {
             Purpose::Order => (9, &[]),
             Purpose::Digests => (10, &[]),
             Purpose::Batches => (11, &[]),
+            Purpose::Rows(bits) => (12, std::slice::from_ref(bits)),
         }
     }
 }

@@ -13,11 +13,11 @@ use crate::mechanism::{
 use crate::noise::{SecretKey, StreamName, TestSeed};
 use std::sync::Arc;
 
-const SERIES: [Series; 2] = [Series::RunningSums, Series::Increments];
+pub(super) const SERIES: [Series; 2] = [Series::RunningSums, Series::Increments];
 const MEMORIES: [Memory; 2] = [Memory::Keep, Memory::Recompute];
 
 /// Every family over a horizon, with several parameters.
-fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
+pub(super) fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let mut all: Vec<Arc<dyn Mechanism>> = vec![
         Arc::new(Input::new(horizon).unwrap()),
         Arc::new(Output::new(horizon).unwrap()),
@@ -60,15 +60,15 @@ fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     all
 }
 
-fn scheme(mechanism: Arc<dyn Mechanism>, series: Series) -> Scheme {
+pub(super) fn scheme(mechanism: Arc<dyn Mechanism>, series: Series) -> Scheme {
     Scheme { mechanism, sigma: 1.5, series, cipher: Cipher::Aes128Ctr, digest: [3; 32] }
 }
 
-fn key() -> SecretKey {
+pub(super) fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(11))
 }
 
-fn name() -> StreamName {
+pub(super) fn name() -> StreamName {
     "weights".parse().unwrap()
 }
 
@@ -76,7 +76,7 @@ fn single(memory: Memory) -> Tuning {
     Tuning { threads: 1, memory, ..Tuning::default() }
 }
 
-fn bits<F: super::Real>(values: &[F]) -> Vec<u8> {
+pub(super) fn bits<F: super::Real>(values: &[F]) -> Vec<u8> {
     let mut bytes = vec![];
     F::append_all(values, &mut bytes);
     bytes

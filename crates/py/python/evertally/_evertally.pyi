@@ -1,7 +1,7 @@
 """Types of the compiled half of evertally. Documentation is with the objects themselves."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar, final, overload
 
 import numpy as np
@@ -22,6 +22,7 @@ __all__ = [
     "Plan",
     "Reading",
     "Release",
+    "RowNoise",
     "SecretKey",
     "TestSeed",
     "Training",
@@ -407,6 +408,8 @@ class VectorPlan:
     def ranking(self) -> list[VectorCandidate]: ...
     def std_error(self, step: int) -> float: ...
     def std_errors(self, steps: npt.ArrayLike | None = None) -> npt.NDArray[np.float64]: ...
+    def noise_stds(self) -> npt.NDArray[np.float64]: ...
+    def noise_matrix(self) -> npt.NDArray[np.float64]: ...
     def _repr_svg_(self) -> str: ...
     def _repr_html_(self) -> str: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -508,6 +511,51 @@ class VectorNoise:
     @property
     def memory_bytes(self) -> int: ...
     def __len__(self) -> int: ...
+
+@final
+class RowNoise:
+    def __new__(
+        cls,
+        plan: VectorPlan,
+        key: SecretKey,
+        name: str,
+        *,
+        rows: int,
+        width: int,
+        rates: float | Sequence[float] | npt.NDArray[Any],
+        threads: int = 1,
+    ) -> RowNoise: ...
+    @staticmethod
+    def restore(
+        plan: VectorPlan,
+        key: SecretKey,
+        name: str,
+        state: bytes,
+        *,
+        rows: int,
+        width: int,
+        rates: float | Sequence[float] | npt.NDArray[Any],
+        threads: int = 1,
+    ) -> RowNoise: ...
+    def catch_up(self, table: _Array, rows: npt.ArrayLike | None = None) -> _Array: ...
+    def descend(self, table: _Array, rows: npt.ArrayLike, gradient: npt.ArrayLike) -> _Array: ...
+    def save(self) -> bytes: ...
+    @property
+    def step(self) -> int: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def touched(self) -> int: ...
+    @property
+    def memory_bytes(self) -> int: ...
+    @property
+    def plan(self) -> VectorPlan: ...
+    @property
+    def name(self) -> str: ...
 
 @final
 class ArrowTable:

@@ -95,6 +95,7 @@ impl Watch {
         let (class, name) = (self.class, &self.name);
         let reads = class != "Counter" && class != "VectorNoise";
         let of = format!("of the {class} {name:?}");
+        let what = if class == "RowNoise" { "call" } else { "step" };
         let remedy = match class {
             "VectorNoise" => format!(
                 "Another run needs a name of its own. To go on with this one, restore its last state (step {last}), or meet the \
@@ -104,13 +105,17 @@ impl Watch {
                 "Other data need another name. To go on with this one, restore its last state (step {last}), or give the same \
                  totals again"
             ),
+            "RowNoise" => format!(
+                "Another run needs a name of its own. To go on with this one, restore its last state (of {last} calls) and the \
+                 table as it was then, and meet the same data again"
+            ),
             _ => format!(
                 "Go on with the object that has read, or restore its last state (of {last} reads); other data need another name"
             ),
         };
         let said = match why {
             Why::Other => format!(
-                "step {step} {of} was given out for other data, and with the same noise the two would show their exact \
+                "{what} {step} {of} was given out for other data, and with the same noise the two would show their exact \
                  difference. {remedy}"
             ),
             Why::Unknown if reads => format!(

@@ -306,6 +306,37 @@ impl VectorPlan {
         Ok(column(py, py.detach(|| steps.iter().map(|step| self.inner.std_error(*step)).collect())))
     }
 
+    /// The standard deviation of the noise that is added in each step, for every coordinate: float64 of shape
+    /// (horizon,). For ``series="increments"`` it is that of the step's gradient, which correlated noise makes larger than
+    /// errors of sums are.
+    ///
+    /// Raises :class:`InvalidError` if there are too many steps to follow.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan_vector(50, rho=0.5, mechanism="input")
+    /// >>> bool((plan.noise_stds() == plan.sigma).all())
+    /// True
+    fn noise_stds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        Ok(column(py, py.detach(|| self.inner.noise_stds()).or_raise()?))
+    }
+
+    /// The matrix B of the noise, float64 of shape (horizon, variables): that of a coordinate is B z, with independent
+    /// standard normal variables z, over all steps. For whoever checks a promise or a program.
+    ///
+    /// Raises :class:`InvalidError` if it has more than 2^26 numbers.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> plan = et.plan_vector(50, rho=0.5, mechanism="normalized-blt(buffers=2)")
+    /// >>> matrix = plan.noise_matrix()
+    /// >>> sums = np.cumsum(matrix, axis=0)
+    /// >>> bool(np.allclose(np.linalg.norm(sums, axis=1), plan.std_errors()))
+    /// True
+    fn noise_matrix<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let matrix = py.detach(|| self.inner.noise_matrix()).or_raise()?;
+        let shape = (matrix.values().len() / matrix.variables(), matrix.variables());
+        column(py, matrix.values().to_vec()).call_method1("reshape", (shape,))
+    }
+
     fn __eq__(&self, other: &Self) -> bool {
         self.inner.digest() == other.inner.digest()
     }

@@ -105,6 +105,8 @@ fn every_part_of_the_address_matters() {
         Purpose::Hashing,
         Purpose::Persons,
         Purpose::Batches,
+        Purpose::Rows(32),
+        Purpose::Vector(32),
     ];
     let mut seen = HashSet::new();
     let mut count = 0;

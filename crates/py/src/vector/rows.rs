@@ -1,0 +1,289 @@
+//! The noise of a large table's rows, drawn when they are used.
+
+use super::array::writable;
+use super::plan::VectorPlan;
+use crate::arrays::naturals;
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use crate::own::Own;
+use crate::uses::{Span, Watch};
+use crate::whole::Whole;
+use evertally::noise::StreamName;
+use evertally::vector::{RowNoise as Inner, Tuning};
+use numpy::{PyArrayDyn, PyArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::sync::MutexGuard;
+
+/// The noise of a large table of parameters, such as an embedding, drawn for a row when the row is used.
+///
+/// The table is yours: a float32 array of ``rows`` times ``width``, C-contiguous and writeable; of a PyTorch embedding
+/// ``embedding.weight.data.numpy()``. A step is ``table -= rate * (gradient + noise)``, where the gradient is 0 but in
+/// the few rows that a batch uses, and the noise is not: it waits until a row is used, or seen. What is seen in the end
+/// has the joint law that it has when every step adds a :class:`VectorNoise` to all rows.
+///
+/// 1. ``catch_up(table, rows)`` with the rows that a batch uses, **before** they are read.
+/// 2. ``descend(table, rows, gradient)`` with the sum of clipped gradients, a row for each of these rows: one step.
+/// 3. ``catch_up(table)`` for all rows, **before anybody sees the table**.
+///
+/// ``rates`` are learning rates, divided by the expected batch size, one for all steps or one for each: what a step
+/// multiplies gradient and noise by. An example's gradient is clipped over all parameters together; those outside the
+/// table get the noise of a :class:`VectorNoise` of the same plan. Momentum does not go with rows that wait.
+///
+/// A row that is used takes as many normal variables as the mechanism keeps vectors, and one more, however many steps
+/// it has missed (a BLT with 3 buffers: at most 4). Memory is that of the rows that were used. Plans are those of increments, with
+/// any mechanism but square roots without bands. Threads take turns.
+///
+/// **Secret**: the table until it has caught up, this object and its states, which tell the rows that were used.
+///
+/// >>> import evertally as et, numpy as np
+/// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=4.0, delta=1e-6, participations=4, separation=250)
+/// >>> key, table = et.SecretKey.generate(), np.zeros((100_000, 16), np.float32)
+/// >>> noise = et.RowNoise(plan, key, "words", rows=100_000, width=16, rates=0.1 / 64)
+/// >>> for words in [[17, 4711, 17], [42, 17]]:
+/// ...     _ = noise.catch_up(table, words)
+/// ...     used = np.unique(words)
+/// ...     gradient = np.ones((len(used), 16), np.float32)  # of the batch, clipped and summed
+/// ...     _ = noise.descend(table, used, gradient)
+/// >>> noise.step, noise.touched
+/// (2, 1)
+/// >>> bool((noise.catch_up(table) != 0).all())
+/// True
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct RowNoise {
+    noise: Own<Inner<f32>>,
+    plan: Py<VectorPlan>,
+    name: String,
+    watch: Watch,
+}
+
+impl RowNoise {
+    fn open(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        (rows, width, rates, threads): (Whole, Whole, &Bound<'_, PyAny>, Whole),
+        state: Option<&[u8]>,
+    ) -> PyResult<Self> {
+        let (py, inner) = (plan.py(), plan.get().inner().clone());
+        let (stream, rates) = (name.parse::<StreamName>().or_raise()?, rates_of(rates)?);
+        let (shape, stream_name) = ((rows.0, width.0), stream.clone());
+        let tuning = Tuning { threads: usize::try_from(threads.0).unwrap_or(usize::MAX), ..Tuning::default() };
+        let key_inner = key.inner();
+        let made = py.detach(|| match state {
+            None => Inner::new(inner, key_inner, stream_name, shape, &rates, tuning),
+            Some(state) => Inner::restore(inner, key_inner, stream_name, shape, &rates, tuning, state),
+        });
+        let made = made.or_raise()?;
+        let watch = Watch::new("RowNoise", key, &stream, &made.digest(), b"rows 32").since(made.calls());
+        Ok(Self { noise: Own::new(made), plan: plan.clone().unbind(), name: name.to_owned(), watch })
+    }
+
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner<f32>> {
+        self.noise.lock(py)
+    }
+
+    /// Notes that the next call is for these bytes, or refuses that.
+    fn give(&self, py: Python<'_>, noise: &Inner<f32>, bytes: &[u8]) -> PyResult<()> {
+        let call = noise.calls() + 1;
+        let Some(marker) = self.watch.marker() else { return Ok(()) };
+        self.watch.give(py, &[Span::of(call, marker.bytes(call, bytes))])
+    }
+}
+
+/// One rate or a list of them.
+fn rates_of(rates: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let several = || -> PyResult<Vec<f64>> { rates.try_iter()?.map(|rate| rate?.extract()).collect() };
+    rates
+        .extract::<f64>()
+        .map(|rate| vec![rate])
+        .or_else(|_| several())
+        .map_err(|_| invalid(format!("rates are a number, or one for each step, got {rates}")))
+}
+
+/// What a call is for: its kind, the rows, and the numbers of a gradient.
+fn described(kind: u8, rows: &[u64], numbers: &[f32]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(9 + 8 * rows.len() + 4 * numbers.len());
+    bytes.push(kind);
+    bytes.extend((rows.len() as u64).to_le_bytes());
+    rows.iter().for_each(|row| bytes.extend(row.to_le_bytes()));
+    numbers.iter().for_each(|number| bytes.extend(number.to_bits().to_le_bytes()));
+    bytes
+}
+
+/// A copy of the numbers of a gradient.
+fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+    let numpy = gradient.py().import("numpy")?;
+    let array = numpy.call_method1("ascontiguousarray", (gradient,))?;
+    let Ok(array) = array.cast::<PyArrayDyn<f32>>() else {
+        let found = array.getattr("dtype")?;
+        return Err(PyTypeError::new_err(format!(
+            "the gradient must have dtype float32, as the table has, got {found}"
+        )));
+    };
+    let numbers = array.try_readonly().map_err(|problem| invalid(problem.to_string()))?;
+    Ok(numbers.as_slice().map_err(|problem| invalid(problem.to_string()))?.to_vec())
+}
+
+#[pymethods]
+impl RowNoise {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, *, rows, width, rates, threads=1)")]
+    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    fn new(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        rows: Whole,
+        width: Whole,
+        rates: &Bound<'_, PyAny>,
+        threads: Whole,
+    ) -> PyResult<Self> {
+        Self::open(plan, key, name, (rows, width, rates, threads), None)
+    }
+
+    /// The noise that was saved, with the same plan, key, name, shape and rates, beside the table as it was then. It goes
+    /// on as if it had never stopped.
+    ///
+    /// Raises :class:`StateError` if the bytes are damaged or belong to something else.
+    #[staticmethod]
+    #[pyo3(signature = (plan, key, name, state, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, state, *, rows, width, rates, threads=1)")]
+    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    fn restore(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        state: &[u8],
+        rows: Whole,
+        width: Whole,
+        rates: &Bound<'_, PyAny>,
+        threads: Whole,
+    ) -> PyResult<Self> {
+        Self::open(plan, key, name, (rows, width, rates, threads), Some(state))
+    }
+
+    /// Gives rows of the table the noise of the steps that they have missed, in place, and returns the table. ``rows`` are
+    /// whole numbers in any order, also more than once; None stands for all rows.
+    ///
+    /// Raises :class:`InvalidError` for a table of another size or a row that is not there, :class:`TypeError` for an
+    /// array of another type, and :class:`StateError` if this call was made for other rows. Nothing changes then.
+    #[pyo3(signature = (table, rows = None))]
+    fn catch_up<'py>(&self, table: Bound<'py, PyAny>, rows: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        let py = table.py();
+        let rows = rows.map(naturals).transpose()?;
+        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let noise = &mut *noise;
+        let (all, width) = noise.shape();
+        let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
+        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+        match rows {
+            Some(rows) => {
+                noise.check_catch_up(slice.len(), &rows).or_raise()?;
+                self.give(py, noise, &described(0, &rows, &[]))?;
+                py.detach(|| noise.catch_up(slice, &rows)).or_raise()?;
+            }
+            None => {
+                self.give(py, noise, &described(1, &[], &[]))?;
+                py.detach(|| noise.catch_up_all(slice)).or_raise()?;
+            }
+        }
+        drop(elements);
+        Ok(table)
+    }
+
+    /// Takes a step: subtracts the step's rate times ``gradient`` from these rows of the table, in place, and returns the
+    /// table; the noise of the step is due in all rows. ``gradient`` is a float32 array with a row for each of ``rows``,
+    /// the sum of clipped gradients; of an empty batch there are no rows, and the step is taken all the same.
+    ///
+    /// Raises :class:`InvalidError` if sizes do not fit, a row is named twice, or a row has not caught up;
+    /// :class:`HorizonExhausted` after the last step, and :class:`StateError` if this call was made for another gradient.
+    /// Nothing changes then.
+    fn descend<'py>(
+        &self,
+        table: Bound<'py, PyAny>,
+        rows: &Bound<'py, PyAny>,
+        gradient: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = table.py();
+        let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
+        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let noise = &mut *noise;
+        let (all, width) = noise.shape();
+        let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
+        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+        noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
+        self.give(py, noise, &described(2, &rows, &gradient))?;
+        py.detach(|| noise.descend(slice, &rows, &gradient)).or_raise()?;
+        drop(elements);
+        Ok(table)
+    }
+
+    /// The bytes from which :meth:`restore` goes on, **as secret as key and data**. The table is not among them: keep it
+    /// as it is now.
+    fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let noise = self.lock(py);
+        PyBytes::new(py, &py.detach(|| noise.save()))
+    }
+
+    /// Steps taken.
+    #[getter]
+    fn step(&self, py: Python<'_>) -> u64 {
+        self.lock(py).step()
+    }
+
+    /// Number of steps there are.
+    #[getter]
+    fn horizon(&self, py: Python<'_>) -> u64 {
+        self.lock(py).horizon()
+    }
+
+    /// Rows of the table.
+    #[getter]
+    fn rows(&self, py: Python<'_>) -> u64 {
+        self.lock(py).shape().0
+    }
+
+    /// Coordinates of a row.
+    #[getter]
+    fn width(&self, py: Python<'_>) -> u64 {
+        self.lock(py).shape().1
+    }
+
+    /// Rows of which something is kept.
+    #[getter]
+    fn touched(&self, py: Python<'_>) -> usize {
+        self.lock(py).touched()
+    }
+
+    /// Bytes that are kept of them.
+    #[getter]
+    fn memory_bytes(&self, py: Python<'_>) -> usize {
+        self.lock(py).memory_bytes()
+    }
+
+    /// The plan.
+    #[getter]
+    fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
+        self.plan.clone_ref(py)
+    }
+
+    /// The name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let noise = self.lock(py);
+        let (rows, width) = noise.shape();
+        format!("RowNoise({:?}, {rows} rows of {width}, step {} of {})", self.name, noise.step(), noise.horizon())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err(
+            "a RowNoise is not pickled or copied: two copies could give the same noise to different data. To move it, keep what \
+             save() gives as safe as the key, and RowNoise.restore(...) it",
+        ))
+    }
+}
