@@ -47,7 +47,7 @@ use std::sync::MutexGuard;
 /// ...     gradient = np.ones((len(used), 16), np.float32)  # of the batch, clipped and summed
 /// ...     _ = noise.descend(table, used, gradient)
 /// >>> noise.step, noise.touched
-/// (2, 1)
+/// (2, 2)
 /// >>> bool((noise.catch_up(table) != 0).all())
 /// True
 #[pyclass(frozen, module = "evertally")]

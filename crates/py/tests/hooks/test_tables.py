@@ -75,7 +75,7 @@ def test_steps_are_those_of_a_dense_table_without_noise(key: et.SecretKey) -> No
         train(private)
     late.catch_up()
     for one, other in zip(modules[0].parameters(), modules[1].parameters()):
-        assert torch.allclose(one, other, atol=2e-3), float((one - other).abs().max())
+        assert torch.allclose(one, other, atol=5e-3), float((one - other).abs().max())
 
 
 def test_noise_waits_until_rows_are_read(key: et.SecretKey) -> None:
