@@ -106,12 +106,13 @@ def test_what_is_wrong_is_refused_and_changes_nothing(key: et.SecretKey) -> None
     with pytest.raises(et.InvalidError, match="contiguous"):
         late.catch_up(np.asfortranarray(values))
     assert (before == values).all() and (late.step, late.touched) == (1, 0)
-    for more, said in [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"rates": [0.5] * 59}, "59 rates for 60 steps"),
         ({"rates": float("inf")}, "finite"),
         ({"rates": "fast"}, "a number"),
         ({"rows": 0}, "at least one row"),
-    ]:
+    ]
+    for more, said in wrong:
         with pytest.raises(et.InvalidError, match=said):
             noise(key, **more)
     sums = et.plan_vector(60, rho=0.5, mechanism="input", series="running-sums")
@@ -145,10 +146,10 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
 
 
 def test_the_same_noise_for_other_data_is_refused(key: et.SecretKey) -> None:
-    run(noise(key), table(), steps=5)
-    again = run(noise(key), table(), steps=5)  # the same data: the same bytes
-    assert (again == again).all()
-    for other in ({"seed": 2}, {"sums": 0.5}):
+    once = run(noise(key), table(), steps=5)
+    assert (run(noise(key), table(), steps=5) == once).all()  # the same data: the same bytes
+    others: list[dict[str, Any]] = [{"seed": 2}, {"sums": 0.5}]
+    for other in others:
         values = table()
         with pytest.raises(et.StateError, match='call [12] of the RowNoise "words" was given out for other data'):
             run(noise(key), values, steps=5, **other)
