@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -152,12 +152,16 @@ class TrainingAudit:
         if step > self.steps:
             return self.refuted
         if step != self._taken + 1:
-            raise ValueError(f"step {step} does not follow step {self._taken}: an audit watches every step once, in order")
+            raise ValueError(
+                f"step {step} does not follow step {self._taken}: an audit watches every step once, in order"
+            )
         values = np.asarray(released, dtype=np.float64).reshape(-1)
         if values.size != self.coordinates:
             raise ValueError(f"{values.size} numbers were released: the audit has {self.coordinates} coordinates")
         if not np.isfinite(values).all():
-            raise ValueError(f"step {step} released a number that is not finite: clip so that no example can bring one in")
+            raise ValueError(
+                f"step {step} released a number that is not finite: clip so that no example can bring one in"
+            )
         self._released[step - 1] = _rotated(values.reshape(self.tensors, -1))
         self._taken = step
         self._evidence[step - 1] = self._bets.take(self._step(step - 1))
@@ -214,7 +218,9 @@ class TrainingAudit:
         self._numbers = np.asarray(numbers).reshape(-1, 2)
         places = {int(number): place for place, number in enumerate(np.asarray(numbers).reshape(-1))}
         if len(places) != 2 * canaries or min(places) < 0:
-            raise ValueError(f"{canaries} canaries and their decoys need {2 * canaries} numbers of examples, each its own")
+            raise ValueError(
+                f"{canaries} canaries and their decoys need {2 * canaries} numbers of examples, each its own"
+            )
         for step in range(self.steps):
             for number in batches.batch(step + 1):
                 place = places.get(int(number))
@@ -255,7 +261,7 @@ class TrainingAudit:
             deviation=float(deviation),
         )
 
-    def _columns(self, which: npt.NDArray[np.bool_] | Array) -> Array:
+    def _columns(self, which: npt.NDArray[Any]) -> Array:
         """What contributions in these steps are in the innovations: canaries, steps."""
         return np.asarray(self.plan.norm * (which[:, : self._taken] @ self._whitening[: self._taken, : self._taken].T))
 
@@ -323,5 +329,3 @@ def _square(covariance: npt.ArrayLike, steps: int) -> Array:
     if given.shape != (steps, steps) or not np.allclose(given, given.T):
         raise ValueError(f"covariance has shape {given.shape}: give a symmetric array ({steps}, {steps})")
     return given
-
-

@@ -77,8 +77,9 @@ class Bets:
         shifts = [_tanh_bet((factor - 1.0) * step.expected * rest) for factor in LARGER]
         outweighs = step.weight * _beyond(step, step.outweighing.astype(float))
         elsewhere = step.weight * _beyond(step, step.elsewhere)
-        everything = np.concatenate([rest[None, :], step.blank])
-        smaller = [_small_bet(everything, rho) for rho in SMALLER]
+        # A contribution that is no canary's due would hide that there is no noise.
+        noise = step.blank if step.blank.size else rest
+        smaller = [_small_bet(noise, rho) for rho in SMALLER]
         gains = [
             *shifts,
             _tanh_bet(outweighs),

@@ -103,14 +103,18 @@ class AuditReport:
     def _lines(self) -> list[str]:
         said = f"{self.canaries} canaries, {self.steps} of {self.watched} steps"
         if self.alarm is not None:
-            lines = [f"The run is less private than promised: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."]
+            lines = [
+                f"The run is less private than promised: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."
+            ]
             lines += [f"Most likely: {reason}." for reason in self.reasons[:1]]
             lines += [f"Or: {reason}." for reason in self.reasons[1:3]]
         else:
             lines = [f"No evidence against the plan: p = {self.p_value:.2g} ({said})."]
         if self.blind:
             lines.append("The canaries hardly reach the sums: this audit sees little, whatever it says.")
-        lines.append(f"canaries add {self.canary} of the norm, decoys {self.decoy}; noise is {self.noise} of the plan's")
+        lines.append(
+            f"canaries add {self.canary} of the norm, decoys {self.decoy}; noise is {self.noise} of the plan's"
+        )
         if self.bounds is not None:
             lines += self._bound_lines(self.bounds)
         lines.append(

@@ -147,7 +147,15 @@ def audit_run(
     examples as there are canaries. `options` go to the `DataLoader`; see :class:`RunAudit` for the others.
     """
     audit = RunAudit(
-        module, loss, dataset, plan, canaries=canaries, tensors=tensors, seed=seed, steps=steps, significance=significance
+        module,
+        loss,
+        dataset,
+        plan,
+        canaries=canaries,
+        tensors=tensors,
+        seed=seed,
+        steps=steps,
+        significance=significance,
     )
     optimizer.add_param_group({"params": list(audit.module.canaries)})
     run = make_private(audit.module, loss, optimizer, audit.dataset, plan, key, name, batch_size=batch_size, **options)
@@ -203,7 +211,6 @@ class _WithCanaries(torch.utils.data.Dataset):
         self._dataset, self._inputs, self._target = dataset, inputs, target
         total, pairs = len(dataset) + len(inputs), len(inputs) // 2
         first = np.arange(pairs) * total // pairs
-        first = np.minimum(np.maximum.accumulate(np.maximum(first, 2 * np.arange(pairs))), total - 2 * (pairs - np.arange(pairs)))
         self.numbers = np.stack([first, first + 1], axis=1)
         self._place = {int(number): place for place, number in enumerate(self.numbers.reshape(-1))}
         self._others = np.setdiff1d(np.arange(total), self.numbers.reshape(-1))
