@@ -157,7 +157,6 @@ class Loop:
             pairs = [self.audit.dataset[number] for number in self.order.batch(step)]
             inputs, targets = torch.utils.data.default_collate(pairs)
             gradient = self.noisy(self.total(inputs, targets)) / BATCH
-            torch.nn.utils.vector_to_parameters  # noqa: B018
             first = 0
             for parameter in self.audit.module.parameters():
                 parameter.grad = gradient[first : first + parameter.numel()].view_as(parameter).clone()
@@ -252,7 +251,7 @@ class TestOwnLoop:
 
     @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
     def test_faults_are_caught(self, fault: Callable[..., Loop]) -> None:
-        report = fault(fixed_plan(rho=20.0)).run()
+        report = fault(fixed_plan(rho=10.0)).run()
         assert report.refuted, str(report)
         assert report.families[0] == FAULTS[fault], str(report)
 
@@ -261,7 +260,7 @@ class TestOwnLoop:
             def total(self, inputs: Any, targets: Any) -> Any:
                 return super().total(inputs * 1.01, targets)
 
-        report = Augmented(fixed_plan(rho=20.0)).run()
+        report = Augmented(fixed_plan(rho=10.0)).run()
         assert report.blind and not report.refuted and "hardly reach" in str(report)
 
     def test_an_optimizer_without_the_canaries_is_refused(self) -> None:

@@ -88,14 +88,20 @@ class AuditReport:
     def reasons(self) -> list[str]:
         """What is usually behind such evidence, the likeliest first."""
         found = [REASONS[family] for family in self.families]
-        both = self.canary.value, self.noise.value
-        if self.refuted and all(map(math.isfinite, both)) and abs(both[0] / both[1] - 1) < 0.1 < abs(both[0] - 1):
+        if self.refuted and self._is_scaled:
             found.insert(
                 0,
-                f"everything is {both[0]:.3g} times what it should be, noise too: what observe was given is not the sum, or "
+                f"everything is {self.noise.value:.3g} times what it should be, noise too: what was observed is not the sum, or "
                 "was divided by another number",
             )
         return found
+
+    @property
+    def _is_scaled(self) -> bool:
+        canary, noise = self.canary, self.noise
+        if not (math.isfinite(canary.value) and (noise.is_above(1.02) or noise.is_below(0.98))):
+            return False
+        return abs(canary.value - noise.value) < min(3.0 * canary.std_error, abs(canary.value - 1.0))
 
     def __str__(self) -> str:
         return "\n".join(self._lines())

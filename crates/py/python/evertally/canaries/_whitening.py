@@ -84,7 +84,11 @@ def _of_epoch_bands(plan: VectorPlan, steps: int) -> Matrix:
         sums[: step + 1] += scales[step] * row
         if not abs(sums @ sums / variances[step] - 1) < 1e-9:
             raise ValueError(f"the covariances of {plan.mechanism}'s noise are not known: give covariance=")
-    factor = plan.sigma * scales[:, None] * np.array([np.append(inverse[t::-1], np.zeros(horizon - 1 - t)) for t in range(horizon)])
+    factor = (
+        plan.sigma
+        * scales[:, None]
+        * np.array([np.append(inverse[t::-1], np.zeros(horizon - 1 - t)) for t in range(horizon)])
+    )
     return np.asarray((factor @ factor.T)[:steps, :steps])
 
 
