@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._evertally import Batches, VectorPlan
-from ._bets import Array, Bets, Step
+from ._bets import APART, Array, Bets, Step
 from ._report import AuditReport, Factor
 from ._shown import shown
 from ._whitening import noise_covariance, whitening
@@ -104,6 +104,7 @@ class TrainingAudit:
         self._takes_part = self._steps_of(canaries, batches, numbers)
         # Coins are tossed for this audit alone: nothing else in the run may know them.
         self._present = np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
+        self._contributions = self._added()
         self._released = np.zeros((watched, tensors, canaries))
         self._taken = 0
         self._bets = Bets(watched)
@@ -238,23 +239,31 @@ class TrainingAudit:
                     f"{self.plan.participations}, {self.plan.separation} apart"
                 )
 
-    def _sums(self) -> Array:
-        """What canaries and decoys add to their coordinate, in norms: canaries, steps."""
+    def _added(self) -> Array:
+        """What canaries and decoys add to their coordinate: canaries, steps, with no steps before the first and after
+        the last."""
         present = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
-        return np.asarray(present[:, None] * self._takes_part[:, 0] - self._takes_part[:, 1])
+        added = self.plan.norm * (present[:, None] * self._takes_part[:, 0] - self._takes_part[:, 1])
+        return np.pad(added, ((0, 0), (APART, APART)))
 
     def _step(self, row: int) -> Step:
         weights = self._whitening[row, : row + 1]
         innovations = np.tensordot(weights, self._released[: row + 1], axes=1)
         canary, decoy = self._takes_part[:, 0, row], self._takes_part[:, 1, row]
         blank = self._released[row, 1:]
+        # The steps up to this one, and as many from later or earlier on.
+        windows = np.lib.stride_tricks.sliding_window_view(
+            self._contributions[:, : row + 1 + 2 * APART], row + 1, axis=1
+        )
+        expected = (windows @ weights).T
         deviation = 1.0 / weights[row]
         return Step(
             innovations=innovations[0],
-            expected=self.plan.norm * (self._sums()[:, : row + 1] @ weights),
+            expected=expected[APART],
             weight=self.plan.norm * weights[row],
             outweighing=self._present & canary & decoy,
             elsewhere=np.where(self._present, ~canary * 1.0, ~decoy * -1.0),
+            repeated=np.delete(expected, APART, axis=0),
             blank=innovations[1:],
             raw_blank=blank,
             predicted_blank=blank - innovations[1:] * deviation,

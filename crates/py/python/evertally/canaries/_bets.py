@@ -25,6 +25,8 @@ Array = npt.NDArray[np.float64]
 LARGER = (1.1, 1.3, 2.0, 4.0, 100.0)
 SMALLER = (0.97, 0.9, 0.75, 0.5, 0.1, 0.01)
 SHARES = (0.03, 0.1, 0.3, 1.0)
+#: By how many steps earlier or later whole batches may come again.
+APART = 32
 
 #: Families of bets, and what usually is behind the one that wins.
 REASONS = {
@@ -33,6 +35,7 @@ REASONS = {
     "outweighs": "a canary outweighs what others add to the same sum: sums of several examples are clipped, not the "
     "examples (a micro-batch's gradient), or clipping is left out",
     "elsewhere": "examples take part in steps that are not theirs: other batches than the plan's, or more epochs",
+    "repeated": "whole batches take part again some steps later or earlier: more epochs, or shorter ones",
     "smaller": "noise is smaller than the plan's: left out, of too small a scale, added to a part only, or averaged",
     "sometimes": "noise is smaller than the plan's in some steps: sums are divided by the size of the batch, or steps "
     "go without noise",
@@ -51,6 +54,7 @@ class Step:
     weight: float  # of a contribution in this step, in standard deviations
     outweighing: npt.NDArray[np.bool_]  # present, with a decoy in the same sum
     elsewhere: Array  # the sign of what is not expected in this step, or 0
+    repeated: Array  # what would come on top if all batches came again so many steps apart: distances, canaries
     blank: Array
     raw_blank: Array  # as released, in the place of innovations
     predicted_blank: Array  # what was to be expected of `raw_blank` after the earlier steps
@@ -84,6 +88,7 @@ class Bets:
             *shifts,
             _tanh_bet(outweighs),
             *(_tanh_bet(elsewhere, share) for share in SHARES),
+            *(_tanh_bet(np.abs(more) * _beyond(step, np.sign(more))) for more in step.repeated),
             *smaller,
             *(_part(0.2, gain) for gain in smaller),
             _part(self._seldom, self._bet_on_again(step)),
@@ -122,6 +127,7 @@ _COUNTS = {
     "larger": len(LARGER),
     "outweighs": 1,
     "elsewhere": len(SHARES),
+    "repeated": 2 * APART,
     "smaller": len(SMALLER),
     "sometimes": len(SMALLER),
     "again": 1,

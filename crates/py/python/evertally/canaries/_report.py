@@ -88,6 +88,8 @@ class AuditReport:
     def reasons(self) -> list[str]:
         """What is usually behind such evidence, the likeliest first."""
         found = [REASONS[family] for family in self.families]
+        if self.refuted and self.canary.is_above(10.0):
+            found.insert(0, f"clipping is left out: canaries add {self.canary.value:.2g} of the norm")
         if self.refuted and self._is_scaled:
             found.insert(
                 0,
