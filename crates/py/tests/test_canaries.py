@@ -337,7 +337,7 @@ class TestAudit:
         report = audit.report()
         assert report.refuted and report.alarm is not None and report.alarm <= 40 and report.p_value <= 0.01
         assert FAULTS[fault] in report.families[:2], report.families
-        assert any(reason == canaries._report.REASONS[FAULTS[fault]] for reason in report.reasons)
+        assert any(reason == _bets.REASONS[FAULTS[fault]] for reason in report.reasons)
         assert report.reasons[0] in str(report)
         assert f"alarm after step {report.alarm}" in str(report)
 

@@ -241,7 +241,7 @@ FAULTS: dict[type[Loop], str] = {
     HalfTheNoise: "smaller",
     MeanNotSum: "smaller",
     NoiseAgain: "again",
-    OtherOrder: "elsewhere",
+    OtherOrder: "repeated",
 }
 
 
