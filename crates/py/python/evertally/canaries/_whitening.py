@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -59,41 +61,98 @@ def noise_covariance(plan: VectorPlan, steps: int) -> Matrix:
 
 def _of_epoch_bands(plan: VectorPlan, steps: int) -> Matrix:
     """Bands with columns of different lengths, which counts cannot always have: increments are `u_t = x_t v_t`, where `v`
-    is the noise through the inverse of a banded filter `c` (2⁻¹⁶ of whole numbers), and the `x_t` are 2¹⁴ over whole
-    numbers. The plan's standard errors tell both, step by step: `Var S_t` grows by the square of `x Σ_(k<t) r_k` as long
-    as the columns have one length, with `r` the inverse of `c`, and from then on it tells `x_t`."""
-    bands = int(plan.mechanism.split("bands=")[1].split(")")[0].split(",")[0])
-    if plan.optimizer is not None:
-        raise ValueError(f"the covariances of {plan.mechanism}'s noise are not known where it is made for an optimizer")
-    variances = (plan.std_errors() / plan.sigma) ** 2
-    horizon, scales = plan.horizon, np.empty(plan.horizon)
-    bands = min(bands, horizon)
-    scales[:bands] = _whole(2**14, np.sqrt(variances[0]))
-    partial = np.sqrt(np.maximum(np.diff(variances[:bands], prepend=0.0), 0.0)) / scales[0]
-    filtered = _reciprocal(np.diff(partial, prepend=0.0), bands)
-    filtered = np.round(filtered * 2**16) / 2**16
-    inverse = _reciprocal(filtered, horizon)
-    sums = np.zeros(horizon)  # how the running sum depends on every normal variable
+    is the noise through the inverse of a filter `c`, whole numbers of 2⁻¹⁶ up to 1, and the `x_t` are 2¹⁴ over whole
+    numbers.
+
+    The plan's standard errors tell both, step by step, whether they are of running sums or of parameters, `W u`: as long
+    as the columns have one length, the only unknown in `Var (W u)_t` is the newest coefficient, and from then on `x_t`. Of
+    the two roots that of a whole number is the right one; of the second coefficient both may be whole, and both are tried.
+    What comes out must give the plan's errors to 10⁻⁹."""
+    bands = min(int(plan.mechanism.split("bands=")[1].split(")")[0].split(",")[0]), plan.horizon)
+    workload, variances = _workload(plan), (plan.std_errors() / plan.sigma) ** 2
+    # A last step without a learning rate is in no error. Its column is like that before it, in the same epoch.
+    is_alike = plan.participations == 1 or (plan.horizon - 1) % plan.separation != 0
+    is_last_known = workload[-1, -1] > 1e-6 * workload[0, 0] or is_alike
+    for second in (0, 1) if is_last_known else ():
+        increments = _solved(bands, workload, variances, second)
+        if increments is not None:
+            return np.asarray(plan.sigma**2 * (increments @ increments.T)[:steps, :steps])
+    raise ValueError(f"the covariances of {plan.mechanism}'s noise are not known: give covariance=")
+
+
+def _solved(bands: int, workload: Matrix, variances: Matrix, second: int) -> Matrix | None:
+    """The noise of the increments, as a matrix that normal variables are multiplied by."""
+    horizon = len(variances)
+    filtered, inverse = np.eye(1, bands)[0], np.eye(1, horizon)[0]
+    increments = np.zeros((horizon, horizon))
+    scale = _to_whole([np.sqrt(variances[0]) / workload[0, 0]], lambda x: 2**14 / x)[0]
     for step in range(horizon):
-        row = inverse[step::-1]
-        if step >= bands:
-            # variance = |sums + x row|²
-            square, product = row @ row, sums[: step + 1] @ row
-            rest = product**2 - square * (sums @ sums - variances[step])
-            scales[step] = _whole(2**14, (np.sqrt(max(rest, 0.0)) - product) / square)
-        sums[: step + 1] += scales[step] * row
-        if not abs(sums @ sums / variances[step] - 1) < 1e-9:
-            raise ValueError(f"the covariances of {plan.mechanism}'s noise are not known: give covariance=")
-    factor = (
-        plan.sigma
-        * scales[:, None]
-        * np.array([np.append(inverse[t::-1], np.zeros(horizon - 1 - t)) for t in range(horizon)])
-    )
-    return np.asarray((factor @ factor.T)[:steps, :steps])
+        weight = workload[step, step]
+        before = workload[step, :step] @ increments[:step]
+        if 0 < step < bands:
+            known = before[: step + 1] + weight * scale * np.append(0.0, inverse[:step][::-1])
+            known[0] -= weight * scale * (filtered[1:step] @ inverse[1:step][::-1])
+            rest = np.sqrt(max(variances[step] - known[1:] @ known[1:], 0.0))
+            roots = [(known[0] - root) / (weight * scale) for root in (rest, -rest)]
+            roots = [root for root in roots if -1e-9 < root < 1.0 + 1e-9]
+            if step == 1:
+                roots = roots[second : second + 1]
+            if not roots:
+                return None
+            filtered[step] = _to_whole(roots, lambda c: 2**16 * c)[1] / 2**16
+        if step < bands:
+            inverse = _reciprocal(filtered[: step + 1], horizon)
+        row = np.append(inverse[step::-1], np.zeros(horizon - 1 - step))
+        if step >= bands and weight > 1e-6 * workload[0, 0]:
+            # variance = |before + weight x row|²
+            square, product = weight**2 * (row @ row), weight * (before @ row)
+            rest = np.sqrt(max(product**2 - square * (before @ before - variances[step]), 0.0))
+            roots = [(root - product) / square for root in (rest, -rest) if root > product]
+            if not roots:
+                return None
+            scale = _to_whole(roots, lambda x: 2**14 / x)[0]
+        elif step == horizon - 1 and 1 < bands < horizon:
+            # The last column has one coefficient, the one before it two.
+            scale = _to_whole([scale / np.sqrt(1.0 + filtered[1] ** 2)], lambda x: 2**14 / x)[0]
+        increments[step] = scale * row
+        found = before + weight * increments[step]
+        if not abs(found @ found / variances[step] - 1) < 1e-9:
+            return None
+    return increments
 
 
-def _whole(unit: int, value: float) -> float:
-    return unit / round(unit / value) if value > 0.0 else np.nan
+def _to_whole(roots: list[float], whole: Callable[[float], float]) -> tuple[float, float]:
+    """The root whose number is closest to a whole one: the root as that number would have it, and the number."""
+    root = min(roots, key=lambda root: abs(whole(root) - round(whole(root))))
+    number = float(round(whole(root)))
+    return root * whole(root) / number if number else root, number
+
+
+def _workload(plan: VectorPlan) -> Matrix:
+    """What the plan's errors are of, as a matrix that increments are multiplied by: running sums, or the parameters."""
+    horizon = plan.horizon
+    optimizer = json.loads(plan.to_json()).get("optimizer")
+    if optimizer is None:
+        return np.tril(np.ones((horizon, horizon)))
+    workload, parameters, momentum = np.empty((horizon, horizon)), np.zeros(horizon), np.zeros(horizon)
+    for step, rate in enumerate(_rates(optimizer["rates"], horizon)):
+        momentum *= optimizer["momentum"]
+        momentum[step] += 1.0
+        parameters = (1.0 - optimizer["weight_decay"] * rate) * parameters + rate * momentum
+        workload[step] = parameters
+    return workload
+
+
+def _rates(rates: dict[str, Any], horizon: int) -> list[float]:
+    if "list" in rates:
+        return list(rates["list"])
+    if "constant" in rates:
+        return [rates["constant"]] * horizon
+    given = rates["warmup-cosine"]
+    peak, warmup, last = given["peak"], given["warmup"], given["last"]
+    up = [peak * step / warmup for step in range(1, warmup + 1)]
+    rest = np.arange(1, horizon - warmup + 1) / (horizon - warmup)
+    return up + list(last + (peak - last) * 0.5 * (1.0 + np.cos(np.pi * rest)))
 
 
 def _reciprocal(coefficients: Matrix, count: int) -> Matrix:
