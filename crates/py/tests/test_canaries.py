@@ -213,7 +213,7 @@ BANDS: list[dict[str, Any]] = [
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": 0.1, "momentum": 0.9},
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": [0.1 / t for t in range(1, 61)]},
     {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": 0.1, "schedule": "cosine", "warmup": 5},
-    {"rho": 0.5, "learning_rate": 0.1, "schedule": "cosine", "momentum": 0.9, "weight_decay": 0.01},
+    {"rho": 0.5, "participations": 3, "separation": 20, "learning_rate": 0.1, "momentum": 0.9, "weight_decay": 0.01},
 ]
 
 
@@ -227,6 +227,15 @@ def test_bands_are_read_off_the_errors(bands: int, given: dict[str, Any], key: e
     whitening = _whitening.whitening(_whitening.noise_covariance(plan, steps))
     white = whitening @ np.stack([noise.next() for _ in range(steps)])
     np.testing.assert_allclose(white @ white.T / size, np.eye(steps), atol=7 / math.sqrt(size))
+
+
+def test_bands_that_cannot_be_read_are_refused() -> None:
+    """One participation, so that the lengths of columns change before all coefficients are known."""
+    loop: dict[str, Any] = {"learning_rate": 0.1, "schedule": "cosine", "momentum": 0.9, "weight_decay": 0.01}
+    plan = et.plan_vector(60, rho=0.5, mechanism="epoch-bands(bands=4)", **loop)
+    with pytest.raises(ValueError, match="are not known: give covariance="):
+        TrainingAudit(plan)
+    TrainingAudit(plan, covariance=np.eye(60))
 
 
 def clipped(gradients: Array, norm: float) -> Array:
