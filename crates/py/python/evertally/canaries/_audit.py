@@ -99,12 +99,12 @@ class TrainingAudit:
         if not 1 <= watched <= plan.horizon:
             raise ValueError(f"{watched} steps cannot be watched: the plan has {plan.horizon}")
         self.plan, self.steps, self.significance, self.tensors = plan, watched, significance, tensors
-        self._given = noise_covariance(plan, watched) if covariance is None else _square(covariance, watched)
-        self._whitening = whitening(self._given)
+        self.covariance = noise_covariance(plan, watched) if covariance is None else _square(covariance, watched)
+        self._whitening = whitening(self.covariance)
         self._takes_part = self._steps_of(canaries, batches, numbers)
         # Coins are tossed for this audit alone: nothing else in the run may know them.
         self._present = np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
-        self._contributions = self._added()
+        self._expected = self._means()
         self._released = np.zeros((watched, tensors, canaries))
         self._taken = 0
         self._bets = Bets(watched)
@@ -239,31 +239,28 @@ class TrainingAudit:
                     f"{self.plan.participations}, {self.plan.separation} apart"
                 )
 
-    def _added(self) -> Array:
-        """What canaries and decoys add to their coordinate: canaries, steps, with no steps before the first and after
-        the last."""
+    def _means(self) -> Array:
+        """The means of the innovations as canaries and decoys make them, and as they would if all batches came so many
+        steps earlier or later: distances (none in the middle), canaries, steps."""
         present = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
         added = self.plan.norm * (present[:, None] * self._takes_part[:, 0] - self._takes_part[:, 1])
-        return np.pad(added, ((0, 0), (APART, APART)))
+        added = np.pad(added, ((0, 0), (APART, APART)))
+        shifted = (added[:, first : first + self.steps] for first in range(2 * APART + 1))
+        return np.stack([moved @ self._whitening.T for moved in shifted])
 
     def _step(self, row: int) -> Step:
         weights = self._whitening[row, : row + 1]
         innovations = np.tensordot(weights, self._released[: row + 1], axes=1)
         canary, decoy = self._takes_part[:, 0, row], self._takes_part[:, 1, row]
         blank = self._released[row, 1:]
-        # The steps up to this one, and as many from later or earlier on.
-        windows = np.lib.stride_tricks.sliding_window_view(
-            self._contributions[:, : row + 1 + 2 * APART], row + 1, axis=1
-        )
-        expected = (windows @ weights).T
         deviation = 1.0 / weights[row]
         return Step(
             innovations=innovations[0],
-            expected=expected[APART],
+            expected=self._expected[APART, :, row],
             weight=self.plan.norm * weights[row],
             outweighing=self._present & canary & decoy,
             elsewhere=np.where(self._present, ~canary * 1.0, ~decoy * -1.0),
-            repeated=np.delete(expected, APART, axis=0),
+            repeated=np.delete(self._expected[:, :, row], APART, axis=0),
             blank=innovations[1:],
             raw_blank=blank,
             predicted_blank=blank - innovations[1:] * deviation,

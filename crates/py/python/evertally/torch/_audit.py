@@ -53,9 +53,11 @@ class RunAudit:
         seed: int | None = None,
         **options: Any,
     ) -> None:
-        self.plan, self._options = plan, {"tensors": tensors, "seed": _seed(seed), **options}
+        self.plan = plan
+        self._options: dict[str, Any] = {"tensors": tensors, "seed": _seed(seed), **options}
         # Coins are those of the audit that watches: the same seed.
         drawn = TrainingAudit(plan, canaries, **self._options, batches=_Nobody(), numbers=np.arange(2 * canaries))
+        self._options["covariance"] = drawn.covariance
         example, target = dataset[0]
         inputs = _inputs(torch.as_tensor(example), dataset, 2 * canaries)
         lengths = drawn.directions().sum(axis=2).reshape(-1) / tensors
