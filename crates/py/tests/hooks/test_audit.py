@@ -100,7 +100,7 @@ class TestAuditRun:
         assert torch.equal(module(inputs), module.inner(inputs))
         evertally.torch.grad_samples(module, LOSS, inputs, targets)
         assert all(not p.grad_sample.any() for p in module.canaries)
-        evertally.torch.grad_samples(module, LOSS, module._inputs, data()[0][1].repeat(200))
+        evertally.torch.grad_samples(module, LOSS, module.inputs, data()[0][1].repeat(200))
         assert all(not p.grad_sample.any() for p in module.inner.parameters())
         found = torch.cat([p.grad_sample for p in module.canaries], dim=1).numpy()
         np.testing.assert_allclose(found, run.audit.audit.directions().reshape(200, -1), rtol=1e-5)
@@ -286,3 +286,42 @@ class TestOwnLoop:
         inputs, targets = torch.utils.data.default_collate([audit.dataset[int(n)] for n in audit.dataset.numbers[:, 1]])
         evertally.torch.grad_samples(audit.module, LOSS, inputs, targets)
         assert all(p.grad_sample.diagonal().lt(0).all() for p in audit.module.canaries)
+
+
+class TestOpacus:
+    @pytest.fixture(autouse=True)
+    def imported(self) -> None:
+        pytest.importorskip("opacus")
+
+    def report(self, multiplier: float) -> Any:
+        """DP-SGD of Opacus, with a noise multiplier beside the one that the plan asks for."""
+        from opacus import GradSampleModule
+        from opacus.optimizers import DPOptimizer
+
+        plan = fixed_plan(mechanism="input")
+        audit = evertally.torch.RunAudit(network(), LOSS, data(), plan, seed=3)
+        module = GradSampleModule(audit.module, strict=False)
+        plain = torch.optim.SGD(module.parameters(), lr=0.1)
+        torch.manual_seed(3)
+        optimizer = DPOptimizer(
+            plain,
+            noise_multiplier=multiplier * plan.sigma / plan.norm,
+            max_grad_norm=plan.norm,
+            expected_batch_size=BATCH,
+        )
+        audit.watch(plain, InOrder(), expected_batch_size=BATCH)
+        for step in range(1, STEPS + 1):
+            pairs = [audit.dataset[number] for number in InOrder().batch(step)]
+            inputs, targets = torch.utils.data.default_collate(pairs)
+            optimizer.zero_grad()
+            LOSS(module(inputs), targets).backward()
+            optimizer.step()
+        return audit.report()
+
+    def test_its_dp_sgd_keeps_the_plan(self) -> None:
+        report = self.report(1.0)
+        assert report.steps == STEPS and not report.refuted and not report.blind, str(report)
+
+    def test_a_smaller_multiplier_does_not(self) -> None:
+        report = self.report(0.8)
+        assert report.refuted and report.families[0] == "smaller", str(report)

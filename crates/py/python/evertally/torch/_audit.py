@@ -171,39 +171,60 @@ class CanaryModule(torch.nn.Module):
     """A module with the canaries' parameters. Examples whose inputs are those of a canary get an output whose gradient
     lies in these alone; all others the module's own, whose gradient is zero there."""
 
+    inputs: torch.Tensor
+    lengths: torch.Tensor
+
     def __init__(self, module: torch.nn.Module, inputs: torch.Tensor, lengths: torch.Tensor, tensors: int) -> None:
         super().__init__()
         self.inner = module
-        self.canaries = torch.nn.ParameterList(torch.zeros(len(inputs) // 2) for _ in range(tensors))
-        self.register_buffer("_inputs", inputs, persistent=False)
-        self.register_buffer("_lengths", lengths, persistent=False)
+        self.push = _Push(len(inputs) // 2, tensors)
+        self.register_buffer("inputs", inputs, persistent=False)
+        self.register_buffer("lengths", lengths, persistent=False)
+
+    @property
+    def canaries(self) -> list[torch.nn.Parameter]:
+        """The canaries' parameters: in each of them one coordinate for each canary."""
+        return list(self.push.parameters())
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         """As the module's."""
         output = self.inner(inputs)
-        known = (inputs.unsqueeze(1) == self._inputs.unsqueeze(0)).flatten(2).all(dim=2)
-        # Zero, whatever the optimizer has made of the parameters; only its gradient counts. A canary and its decoy have
-        # the same coordinates.
-        pushed = sum((parameter - parameter.detach() for parameter in self.canaries), torch.zeros(()))
-        push = (known * self._lengths * pushed.repeat_interleave(2)).sum(dim=1)
+        known = (inputs.unsqueeze(1) == self.inputs.unsqueeze(0)).flatten(2).all(dim=2)
+        # A canary and its decoy have the same coordinates.
+        push = self.push((known * self.lengths).unflatten(1, (-1, 2)).sum(dim=2)).to(output.dtype)
         shape = (-1,) + (1,) * (output.dim() - 1)
-        first = torch.zeros_like(output).reshape(len(output), -1)
-        first = torch.cat([push.to(output.dtype).unsqueeze(1), first[:, 1:]], dim=1).reshape(output.shape)
-        return torch.where(known.any(dim=1).reshape(shape), first, output)
+        others = torch.zeros_like(output).reshape(len(output), -1)[:, 1:]
+        pushed = torch.cat([push.unsqueeze(1), others], dim=1).reshape(output.shape)
+        return torch.where(known.any(dim=1).reshape(shape), pushed, output)
 
     def scale_to(self, loss: Callable[..., torch.Tensor], target: torch.Tensor) -> None:
         """Makes the gradients of canaries as long as they should be, whatever the loss makes of an output."""
-        one = self._inputs[1:2]
+        one = self.inputs[1:2]
         with torch.enable_grad():
             output = self(one)
-            (gradient,) = torch.autograd.grad(loss(output, target.unsqueeze(0)).sum(), [self.canaries[0]])
-        slope = float(gradient[0]) / float(self._lengths[1])
+            (gradient,) = torch.autograd.grad(loss(output, target.unsqueeze(0)).sum(), self.canaries[:1])
+        slope = float(gradient[0]) / float(self.lengths[1])
         if not 1e-6 < abs(slope) < 1e6:
             raise ValueError(
                 f"the loss of a canary has a slope of {slope} in its output: put an example first in the data set whose "
                 "loss changes where its output is near zero"
             )
-        self._lengths /= slope
+        self.lengths /= slope
+
+
+class _Push(torch.nn.Module):
+    """A number for each example: zero, whatever the optimizer makes of the parameters. Only its gradient counts, and is
+    that of a canary or a decoy. A module of its own, for what gathers per-example gradients module by module."""
+
+    def __init__(self, canaries: int, tensors: int) -> None:
+        super().__init__()
+        for number in range(tensors):
+            self.register_parameter(f"canaries{number}", torch.nn.Parameter(torch.zeros(canaries)))
+
+    def forward(self, lengths: torch.Tensor) -> torch.Tensor:
+        """The numbers of a batch, from the lengths of its gradients: examples, canaries."""
+        moved = torch.stack([parameter - parameter.detach() for parameter in self.parameters()]).sum(dim=0)
+        return (lengths * moved).sum(dim=1)
 
 
 class _WithCanaries(torch.utils.data.Dataset):
