@@ -111,9 +111,10 @@ class AuditReport:
     def _lines(self) -> list[str]:
         said = f"{self.canaries} canaries, {self.steps} of {self.watched} steps"
         if self.alarm is not None:
-            lines = [
-                f"The run is less private than promised: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."
-            ]
+            head = (
+                "The observed sums are not the plan's" if self._is_scaled else "The run is less private than promised"
+            )
+            lines = [f"{head}: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."]
             lines += [f"Most likely: {reason}." for reason in self.reasons[:1]]
             lines += [f"Or: {reason}." for reason in self.reasons[1:3]]
         else:

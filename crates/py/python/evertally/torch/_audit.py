@@ -227,7 +227,7 @@ class _Push(torch.nn.Module):
         return (lengths * moved).sum(dim=1)
 
 
-class _WithCanaries(torch.utils.data.Dataset):
+class _WithCanaries(torch.utils.data.Dataset[Any]):
     """The data set with canaries and decoys, pair by pair, evenly among the others."""
 
     def __init__(self, dataset: Any, inputs: torch.Tensor, target: Any) -> None:
