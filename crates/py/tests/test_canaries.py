@@ -107,7 +107,7 @@ class TestBoundOnMu:
                 assert tail <= canaries.p_value_of_mu(m, m, v, mu=mu) * (1 + 1e-6)
 
     def test_the_recursion_is_that_of_the_definition(self) -> None:
-        """Against the chances themselves: from the tail down, each the least that the inequality of the theorem allows."""
+        """Against the chances themselves: from the tail down, each the least that the theorem allows."""
         found = []
         for r, v, mu, tail in itertools.product([6, 9, 20], [5, 6], [0.1, 0.5, 1.0], [0.05, 0.3, 0.6, 0.9]):
             m, v = r + 3, min(v * r // 7 + 1, r)

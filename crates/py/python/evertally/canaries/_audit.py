@@ -30,11 +30,11 @@ class TrainingAudit:
     """Watches a training run for whether it keeps its plan: canaries take part or not, by coins that the run does not
     know, and what the run releases must not show them better than the plan says.
 
-    A **canary** is an example whose gradient lies in coordinates of its own, where no other example has any: the audit's
-    coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that what it adds
-    is what clipping leaves. Every canary has a **decoy**, which always takes part, with the opposite and shorter
-    gradient: a sum that is clipped as a whole, instead of each example, shows by it. Where the plan's neighbours are
-    ``"replace-one"``, a canary that is not there is replaced by its opposite.
+    A **canary** is an example whose gradient lies in coordinates of its own, where no other example has any: the
+    audit's coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that what
+    it adds is what clipping leaves. Every canary has a **decoy**, which always takes part, with the opposite and
+    shorter gradient: a sum that is clipped as a whole, instead of each example, shows by it. Where the plan's
+    neighbours are ``"replace-one"``, a canary that is not there is replaced by its opposite.
 
     Make each step of the run with the gradients of :meth:`canaries` among those of the batch, before clipping, and give
     :meth:`observe` what comes out. The audit knows coins, steps and lots; the key it does not need.
@@ -70,7 +70,8 @@ class TrainingAudit:
         The chance at most of an alarm in a run that keeps its plan, over all steps together.
     tensors
         In how many tensors a canary's gradient lies, in equal parts: clipping each tensor by itself shows from two on.
-        One at least; with one there are no coordinates without canaries, and noise that is used again is not looked for.
+        One at least; with one there are no coordinates without canaries, and noise that is used again is not looked
+        for.
     covariance
         Of one coordinate of the noise between the watched steps, an array (steps, steps), where the noise is not the
         plan's own or the plan's is not known.
@@ -146,9 +147,9 @@ class TrainingAudit:
     def observe(self, step: int, released: npt.ArrayLike) -> bool:
         """Looks at what a step released: the audit's coordinates of the noisy sum, **not divided** by a batch size.
 
-        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps beyond those that
-        are watched are not looked at. Raises ``ValueError``, and looks at nothing, where a step is left out, or the
-        numbers are not those of the audit's coordinates.
+        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps beyond those
+        that are watched are not looked at. Raises ``ValueError``, and looks at nothing, where a step is left out, or
+        the numbers are not those of the audit's coordinates.
         """
         if step > self.steps:
             return self.refuted

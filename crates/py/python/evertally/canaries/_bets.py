@@ -1,12 +1,13 @@
 """Bets against a run that keeps its plan: wealth that grows where it does not, and is a test at every step.
 
-What is bet on are innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that keeps its plan** has the plan's noise, times a factor of at least one, and each
-canary adds to each of its own steps the clipped vector, or all canaries the same share of it. Given everything earlier,
-innovations less their means, `r`, are then
+What is bet on are innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that
+keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds to each of its own steps the
+clipped vector, or all canaries the same share of it. Given everything earlier, innovations less their means, `r`, are
+then
 
 * normal with a variance of at least 1, so that `exp(-r² (1/ρ² - 1) / 2) / ρ` for ρ < 1 is at most 1 in the mean,
 * symmetric around a number that does not lie to the side a bet is on, so that `1 + tanh(Δ r)` is at most 1 in the mean.
-  That is the best bet on a shift by Δ against everything symmetric: `N(Δ, 1)` over the mixture of `N(Δ, 1)` and `N(-Δ, 1)`.
+  That is the best bet on a shift by Δ against everything symmetric: `N(Δ, 1)` over the mixture of it and `N(-Δ, 1)`.
 
 So products of such factors, and mixtures of products, are supermartingales that begin with 1, and exceed `1/α` at any
 time with chance at most α (Ville's inequality). Testing by betting: Shafer 2021; Waudby-Smith, Ramdas 2024 (arXiv
@@ -30,8 +31,8 @@ APART = 32
 
 #: Families of bets, and what usually is behind the one that wins.
 REASONS = {
-    "larger": "contributions are larger than the clipping norm: a sum that is counted twice, clipping that is left out, "
-    "or done for each tensor by itself, or to another norm",
+    "larger": "contributions are larger than the clipping norm: a sum that is counted twice, clipping that is left "
+    "out, or done for each tensor by itself, or to another norm",
     "outweighs": "a canary outweighs what others add to the same sum: sums of several examples are clipped, not the "
     "examples (a micro-batch's gradient), or clipping is left out",
     "elsewhere": "examples take part in steps that are not theirs: other batches than the plan's, or more epochs",

@@ -66,11 +66,11 @@ def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> floa
     """The chance of at least so many right guesses is at most this, for every μ-Gaussian differentially private run.
 
     Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235). With `p_j` the
-    chance of exactly `j` right guesses, `A_i = Σ_(j≥i) j p_j / m` and `B_i = Σ_(j≥i) (r - j + 1) p_(j-1) / m`, tossing one
-    coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would make
-    `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also one that gives all canaries away at
-    once and seldom; so it is far from what independent noise for each of them would show. The result is above the
-    supremum that refutes by up to 10⁻⁹ of it.
+    chance of exactly `j` right guesses, `A_i = Σ_(j≥i) j p_j / m` and `B_i = Σ_(j≥i) (r - j + 1) p_(j-1) / m`, tossing
+    one coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would make
+    `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also one that gives all canaries away at once and
+    seldom; so it is far from what independent noise for each of them would show. The result is above the supremum that
+    refutes by up to 10⁻⁹ of it.
 
     >>> from evertally.canaries import p_value_of_mu
     >>> p_value_of_mu(200, 200, 100, mu=0.5) > 0.5, p_value_of_mu(200, 200, 150, mu=0.5) < 0.1
@@ -94,7 +94,8 @@ def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> floa
 
 
 def mu_lower_bound(canaries: int, guesses: int, right: int, *, confidence: float = 0.95) -> float:
-    """No μ-Gaussian differentially private run has a μ below this, unless guesses were luckier than the confidence allows.
+    """No μ-Gaussian differentially private run has a μ below this, unless guesses were luckier than the confidence
+    allows.
 
     By :func:`p_value_of_mu`; rounded down by up to 10⁻⁹. 0 where nothing is shown.
 
@@ -116,9 +117,9 @@ def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: floa
     """As :func:`mu_lower_bound`, for guesses about all canaries that are right or wrong independently of one another.
 
     So it is where every canary has coordinates of its own, their noise is independent, and the guess about it reads
-    these alone. A guess is then right with chance at most `Φ(μ/2)` (Dong, Roth, Su 2022, "Gaussian differential privacy":
-    the trade-off curve where both errors are equal), and their number is below a binomial one. Abstaining would need
-    another bound: guess about all. Rounded down by up to 10⁻⁹.
+    these alone. A guess is then right with chance at most `Φ(μ/2)` (Dong, Roth, Su 2022, "Gaussian differential
+    privacy": the trade-off curve where both errors are equal), and their number is below a binomial one. Abstaining
+    would need another bound: guess about all. Rounded down by up to 10⁻⁹.
 
     >>> from evertally.canaries import mu_lower_bound, mu_lower_bound_if_independent
     >>> mu_lower_bound_if_independent(1000, 690) > 0.8 > 2 * mu_lower_bound(1000, 1000, 690)
@@ -179,9 +180,9 @@ def _p_value_of_epsilon(
 def _is_too_much(canaries: int, guesses: int, right: int, mu: float, tail: float) -> bool:
     """Whether no μ-Gaussian differentially private run has so many right guesses with so large a chance.
 
-    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, but the first `B`, which is what is left of
-    the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`, which
-    fall as i does, a larger `B` at one place makes no later bound smaller.
+    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, but the first `B`, which is what is left
+    of the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`,
+    which fall as i does, a larger `B` at one place makes no later bound smaller.
     """
     a, b = tail * right / canaries, tail * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):

@@ -37,8 +37,8 @@ class Factor:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What an audit has found. It can refute, never prove: it sees the coordinates of its canaries only, and what canaries
-    of this kind show.
+    """What an audit has found. It can refute, never prove: it sees the coordinates of its canaries only, and what
+    canaries of this kind show.
 
     >>> import evertally as et, numpy as np
     >>> from evertally.canaries import TrainingAudit
@@ -93,8 +93,8 @@ class AuditReport:
         if self.refuted and self._is_scaled:
             found.insert(
                 0,
-                f"everything is {self.noise.value:.3g} times what it should be, noise too: what was observed is not the sum, or "
-                "was divided by another number",
+                f"everything is {self.noise.value:.3g} times what it should be, noise too: what was observed is not "
+                "the sum, or was divided by another number",
             )
         return found
 
@@ -127,20 +127,21 @@ class AuditReport:
         if self.bounds is not None:
             lines += self._bound_lines(self.bounds)
         lines.append(
-            f"A run that keeps its plan raises an alarm with chance at most {self.significance:g}. No alarm proves nothing: an "
-            "audit sees the coordinates of its canaries only."
+            f"A run that keeps its plan raises an alarm with chance at most {self.significance:g}. No alarm proves "
+            "nothing: an audit sees the coordinates of its canaries only."
         )
         return lines
 
     def _bound_lines(self, bounds: Shown) -> list[str]:
         confidence = f"{100 * bounds.confidence:g} %"
         lines = [
-            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g} ({confidence} confidence, {bounds.right} of {bounds.guesses} "
-            f"guesses right); promised: ε ≤ {bounds.promised_epsilon:.4g}"
+            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g} ({confidence} confidence, {bounds.right} of "
+            f"{bounds.guesses} guesses right); promised: ε ≤ {bounds.promised_epsilon:.4g}"
         ]
         if bounds.mu is not None:
             lines.append(
-                f"μ ≥ {bounds.mu:.3g} if canaries are independent ({confidence}); promised: μ ≤ {bounds.promised_mu:.4g}"
+                f"μ ≥ {bounds.mu:.3g} if canaries are independent ({confidence}); "
+                f"promised: μ ≤ {bounds.promised_mu:.4g}"
             )
         return lines
 
@@ -166,7 +167,8 @@ class AuditReport:
         ticks = [tick for tick in range(math.ceil(low), math.floor(high) + 1) if tick % every == 0]
         grid = [
             f'<line x1="{left}" x2="{width - right}" y1="{y(t):.1f}" y2="{y(t):.1f}" stroke="#e3e6ea"/>'
-            f'<text x="{left - 8}" y="{y(t) + 4:.1f}" text-anchor="end">10<tspan dy="-5" font-size="9">{t}</tspan></text>'
+            f'<text x="{left - 8}" y="{y(t) + 4:.1f}" text-anchor="end">10'
+            f'<tspan dy="-5" font-size="9">{t}</tspan></text>'
             for t in ticks
         ]
         marks = [
@@ -176,8 +178,8 @@ class AuditReport:
         colour = "#c0392b" if self.refuted else "#1f6f8b"
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-                'font-family="DejaVu Sans, sans-serif" font-size="12" fill="#1b1f24">',
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+                f'height="{height}" font-family="DejaVu Sans, sans-serif" font-size="12" fill="#1b1f24">',
                 f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
                 f'<text x="{left}" y="20" font-weight="bold">{html.escape(self._title())}</text>',
                 *grid,

@@ -60,14 +60,14 @@ def noise_covariance(plan: VectorPlan, steps: int) -> Matrix:
 
 
 def _of_epoch_bands(plan: VectorPlan, steps: int) -> Matrix:
-    """Bands with columns of different lengths, which counts cannot always have: increments are `u_t = x_t v_t`, where `v`
-    is the noise through the inverse of a filter `c`, whole numbers of 2⁻¹⁶ up to 1, and the `x_t` are 2¹⁴ over whole
-    numbers.
+    """Bands with columns of different lengths, which counts cannot always have: increments are `u_t = x_t v_t`, where
+    `v` is the noise through the inverse of a filter `c`, whole numbers of 2⁻¹⁶ up to 1, and the `x_t` are 2¹⁴ over
+    whole numbers.
 
-    The plan's standard errors tell both, step by step, whether they are of running sums or of parameters, `W u`: as long
-    as the columns have one length, the only unknown in `Var (W u)_t` is the newest coefficient, and from then on `x_t`. Of
-    the two roots that of a whole number is the right one; of the second coefficient both may be whole, and both are tried.
-    What comes out must give the plan's errors to 10⁻⁹."""
+    The plan's standard errors tell both, step by step, whether they are of running sums or of parameters, `W u`: as
+    long as the columns have one length, the only unknown in `Var (W u)_t` is the newest coefficient, and from then on
+    `x_t`. Of the two roots that of a whole number is the right one; of the second coefficient both may be whole, and
+    both are tried. What comes out must give the plan's errors to 10⁻⁹."""
     bands = min(int(plan.mechanism.split("bands=")[1].split(")")[0].split(",")[0]), plan.horizon)
     workload, variances = _workload(plan), (plan.std_errors() / plan.sigma) ** 2
     # A last step without a learning rate is in no error. Its column is like that before it, in the same epoch.

@@ -28,8 +28,8 @@ class RunAudit:
     The module has a few parameters more, and gives examples that are canaries an output of its own: canaries are known
     by their inputs, so these must reach the module as the data set gives them (augmentation and changes of type in
     between hide them, and the report says that canaries are not seen). Everything else in the loop is what it is: its
-    per-example gradients, clipping, sums, noise. What is watched are the gradients with which the wrapped optimizer moves
-    the canaries' parameters.
+    per-example gradients, clipping, sums, noise. What is watched are the gradients with which the wrapped optimizer
+    moves the canaries' parameters.
 
     Parameters
     ----------
@@ -144,9 +144,9 @@ def audit_run(
                 break             # the evidence suffices
         print(run.report())
 
-    **Take a key of its own**, and throw model and optimizer away afterwards: the optimizer gets the canaries' parameters,
-    and the model that comes out has seen their gradients. Data and batches are those of a run with twice as many more
-    examples as there are canaries. `options` go to the `DataLoader`; see :class:`RunAudit` for the others.
+    **Take a key of its own**, and throw model and optimizer away afterwards: the optimizer gets the canaries'
+    parameters, and the model that comes out has seen their gradients. Data and batches are those of a run with twice as
+    many more examples as there are canaries. `options` go to the `DataLoader`; see :class:`RunAudit` for the others.
     """
     audit = RunAudit(
         module,
@@ -206,8 +206,8 @@ class CanaryModule(torch.nn.Module):
         slope = float(gradient[0]) / float(self.lengths[1])
         if not 1e-6 < abs(slope) < 1e6:
             raise ValueError(
-                f"the loss of a canary has a slope of {slope} in its output: put an example first in the data set whose "
-                "loss changes where its output is near zero"
+                f"the loss of a canary has a slope of {slope} in its output: put an example first in the data set "
+                "whose loss changes where its output is near zero"
             )
         self.lengths /= slope
 
