@@ -134,8 +134,9 @@ class AuditReport:
 
     def _bound_lines(self, bounds: Shown) -> list[str]:
         confidence = f"{100 * bounds.confidence:g} %"
+        curve = "" if bounds.mu is None else ", of Gaussian noise"
         lines = [
-            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g} ({confidence} confidence, {bounds.right} of "
+            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} of "
             f"{bounds.guesses} guesses right); promised: ε ≤ {bounds.promised_epsilon:.4g}"
         ]
         if bounds.mu is not None:

@@ -25,7 +25,8 @@ class Shown:
     right: int
     delta: float
     confidence: float
-    #: No (ε, δ) below this is true of the run.
+    #: No (ε, δ) below this is true of the run. Without lots the bound is one on μ of Gaussian differential privacy, as the
+    #: promise is, and this the ε that Gaussian noise has with that μ.
     epsilon: float
     #: What the plan promises at this δ.
     promised_epsilon: float
