@@ -16,7 +16,7 @@ the noise of vectors, and :func:`plan_release` for tables.
 1
 """
 
-from . import budget
+from . import budget, canaries
 from ._connect import Publication, Receipt, Service, Stream, connect
 from ._errors import (
     EvertallyError,
@@ -92,6 +92,7 @@ __all__ = [
     "__version__",
     "allow_noise_reuse",
     "budget",
+    "canaries",
     "connect",
     "interval",
     "plan",

@@ -39,9 +39,20 @@ try:
 except ImportError as missing:
     raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
 
+from evertally.torch._audit import AuditedRun, RunAudit, audit_run
 from evertally.torch._gradients import clip_and_sum, grad_samples
 from evertally.torch._ghost import clipped_gradients
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._run import PrivateRun, make_private
 
-__all__ = ["DPFTRL", "PrivateRun", "clip_and_sum", "clipped_gradients", "grad_samples", "make_private"]
+__all__ = [
+    "AuditedRun",
+    "DPFTRL",
+    "PrivateRun",
+    "RunAudit",
+    "audit_run",
+    "clip_and_sum",
+    "clipped_gradients",
+    "grad_samples",
+    "make_private",
+]

@@ -1,0 +1,338 @@
+"""Canaries in a training run, and what its releases tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .._evertally import Batches, VectorPlan
+from ._bets import APART, Array, Bets, Step
+from ._report import AuditReport, Factor
+from ._shown import shown
+from ._whitening import noise_covariance, whitening
+
+#: Lengths of the canaries' gradients before they are clipped, in norms: so long that clipping does all. A canary that
+#: is summed with its decoy before both are clipped decides on the direction.
+CANARY, DECOY = 1e5, 1e2
+
+
+class Order(Protocol):
+    """Whatever knows the examples of each step, such as :class:`evertally.Batches`."""
+
+    def batch(self, step: int) -> Iterable[int]:
+        """The numbers of the examples of a step, from 1."""
+
+
+class TrainingAudit:
+    """Watches a training run for whether it keeps its plan: canaries take part or not, by coins that the run does not
+    know, and what the run releases must not show them better than the plan says.
+
+    A **canary** is an example whose gradient lies in coordinates of its own, where no other example has any: the
+    audit's coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that what
+    it adds is what clipping leaves. Every canary has a **decoy**, which always takes part, with the opposite and
+    shorter gradient: a sum that is clipped as a whole, instead of each example, shows by it. Where the plan's
+    neighbours are ``"replace-one"``, a canary that is not there is replaced by its opposite.
+
+    Make each step of the run with the gradients of :meth:`canaries` among those of the batch, before clipping, and give
+    :meth:`observe` what comes out. The audit knows coins, steps and lots; the key it does not need.
+
+    >>> import evertally as et, numpy as np
+    >>> from evertally.canaries import TrainingAudit
+    >>> plan = et.plan_vector(40, rho=0.5, participations=4, separation=10, mechanism="banded-sqrt(bands=4)")
+    >>> audit = TrainingAudit(plan, 20, seed=1)
+    >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "audit", coordinates=audit.coordinates, dtype="float64")
+    >>> for step in range(1, 41):
+    ...     gradients = audit.canaries(step)      # and those of the batch, with zeros in these coordinates
+    ...     lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    ...     clipped = gradients * np.minimum(1.0, plan.norm / np.maximum(lengths, 1e-300))
+    ...     refuted = audit.observe(step, noise.add_next(clipped.sum(axis=0)))
+    >>> refuted, audit.report().refuted
+    (False, False)
+
+    Parameters
+    ----------
+    plan
+        That of the run, with ``series="increments"``.
+    canaries
+        How many, 2 or more. The lower bounds on ε grow with them; alarms need few.
+    batches
+        Who takes part in which step, by :meth:`Order.batch`: needed where the plan has ``sampled``. Without it canaries
+        are spread over the steps as the plan allows.
+    numbers
+        The numbers of canaries and decoys in these batches, an array (canaries, 2). With :class:`evertally.Batches` the
+        last ones, where left out.
+    steps
+        How many steps are watched, from the first; the whole run, where left out, and at most 2000.
+    significance
+        The chance at most of an alarm in a run that keeps its plan, over all steps together.
+    tensors
+        In how many tensors a canary's gradient lies, in equal parts: clipping each tensor by itself shows from two on.
+        One at least; with one there are no coordinates without canaries, and noise that is used again is not looked
+        for.
+    covariance
+        Of one coordinate of the noise between the watched steps, an array (steps, steps), where the noise is not the
+        plan's own or the plan's is not known.
+    seed
+        Of the coins, for tests. Drawn from the system, where left out.
+    """
+
+    def __init__(
+        self,
+        plan: VectorPlan,
+        canaries: int = 100,
+        *,
+        batches: Order | None = None,
+        numbers: npt.ArrayLike | None = None,
+        steps: int | None = None,
+        significance: float = 0.01,
+        tensors: int = 4,
+        covariance: npt.ArrayLike | None = None,
+        seed: int | None = None,
+    ) -> None:
+        if canaries < 2 or tensors < 1:
+            raise ValueError(f"{canaries} canaries in {tensors} tensors: give 2 or more canaries in 1 tensor or more")
+        if not 0.0 < significance < 1.0:
+            raise ValueError(f"significance is {significance}: give a number between 0 and 1")
+        watched = plan.horizon if steps is None else steps
+        if not 1 <= watched <= plan.horizon:
+            raise ValueError(f"{watched} steps cannot be watched: the plan has {plan.horizon}")
+        self.plan, self.steps, self.significance, self.tensors = plan, watched, significance, tensors
+        self.covariance = noise_covariance(plan, watched) if covariance is None else _square(covariance, watched)
+        self._whitening = whitening(self.covariance)
+        self._takes_part = self._steps_of(canaries, batches, numbers)
+        # Coins are tossed for this audit alone: nothing else in the run may know them.
+        self._present = np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
+        self._expected = self._means()
+        self._released = np.zeros((watched, tensors, canaries))
+        self._taken = 0
+        self._bets = Bets(watched)
+        self._evidence = np.zeros(watched)
+        self._alarm: int | None = None
+        self._reasons: list[str] = []
+
+    @property
+    def coordinates(self) -> int:
+        """How many coordinates the audit adds to the gradient: those of a tensor together, tensor after tensor."""
+        return self.tensors * self._present.size
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the evidence has sufficed at any step so far."""
+        return self._alarm is not None
+
+    def presence(self) -> npt.NDArray[np.bool_]:
+        """Which canaries take part: **secret** until the run is over."""
+        return self._present.copy()
+
+    def directions(self) -> Array:
+        """The gradients of canaries and of decoys, unclipped, as they are for the whole run: an array (canaries, 2,
+        coordinates) with zeros for canaries that are not there."""
+        size = self._present.size
+        lengths = np.empty((size, 2))
+        lengths[:, 0] = np.where(self._present, CANARY, -CANARY if self._is_replaced else 0.0)
+        lengths[:, 1] = -DECOY
+        direction = np.tile(np.eye(size), self.tensors) / np.sqrt(self.tensors)
+        return np.asarray(self.plan.norm * lengths[:, :, None] * direction[:, None, :])
+
+    def canaries(self, step: int) -> Array:
+        """The gradients, unclipped, of the canaries and decoys that take part in a step: an array (examples,
+        coordinates). Clip and sum them with the others of the batch."""
+        if not 1 <= step <= self.steps:
+            return np.zeros((0, self.coordinates))
+        return self.directions()[self._takes_part[:, :, step - 1]]
+
+    def observe(self, step: int, released: npt.ArrayLike) -> bool:
+        """Looks at what a step released: the audit's coordinates of the noisy sum, **not divided** by a batch size.
+
+        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps beyond those
+        that are watched are not looked at. Raises ``ValueError``, and looks at nothing, where a step is left out, or
+        the numbers are not those of the audit's coordinates.
+        """
+        if step > self.steps:
+            return self.refuted
+        if step != self._taken + 1:
+            raise ValueError(
+                f"step {step} does not follow step {self._taken}: an audit watches every step once, in order"
+            )
+        values = np.asarray(released, dtype=np.float64).reshape(-1)
+        if values.size != self.coordinates:
+            raise ValueError(f"{values.size} numbers were released: the audit has {self.coordinates} coordinates")
+        if not np.isfinite(values).all():
+            raise ValueError(
+                f"step {step} released a number that is not finite: clip so that no example can bring one in"
+            )
+        self._released[step - 1] = _rotated(values.reshape(self.tensors, -1))
+        self._taken = step
+        self._evidence[step - 1] = self._bets.take(self._step(step - 1))
+        if self._alarm is None and self._evidence[step - 1] >= -np.log(self.significance):
+            self._alarm, self._reasons = step, self._bets.winners(self.significance)
+        return self.refuted
+
+    def report(self, *, delta: float = 1e-5, confidence: float = 0.95) -> AuditReport:
+        """What the audit has found so far.
+
+        ``delta`` and ``confidence`` are those of the lower bound on ε, which there is once all watched steps are
+        observed.
+        """
+        bounds = None
+        if self._taken == self.steps:
+            bounds = shown(self.plan, *self._coins(), self._present, delta, confidence)
+        canary, decoy, noise = self._factors()
+        evidence = self._evidence[: self._taken]
+        return AuditReport(
+            plan=self.plan,
+            canaries=self._present.size,
+            steps=self._taken,
+            watched=self.steps,
+            significance=self.significance,
+            evidence=evidence,
+            p_value=float(min(1.0, np.exp(-max(evidence.max(initial=0.0), 0.0)))),
+            alarm=self._alarm,
+            families=tuple(self._reasons),
+            canary=canary,
+            decoy=decoy,
+            noise=noise,
+            bounds=bounds,
+        )
+
+    @property
+    def _is_replaced(self) -> bool:
+        return self.plan.neighbours == "replace-one"
+
+    def _steps_of(self, canaries: int, batches: Order | None, numbers: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
+        """Who takes part when: canaries, canary or decoy, steps."""
+        plan, takes_part = self.plan, np.zeros((canaries, 2, self.steps), dtype=bool)
+        if batches is None:
+            if plan.sampled is not None:
+                raise ValueError("the plan's examples are drawn by lot: give batches=, those of the run")
+            period = min(plan.separation if plan.participations > 1 else self.steps, self.steps)
+            for canary in range(canaries):
+                last = canary * period // canaries + plan.participations * plan.separation
+                takes_part[canary, :, canary * period // canaries : last : plan.separation] = True
+            return takes_part
+        if numbers is None:
+            if not isinstance(batches, Batches):
+                raise ValueError("numbers= is missing: give those of canaries and decoys, an array (canaries, 2)")
+            numbers = np.arange(batches.examples - 2 * canaries, batches.examples)
+        self._numbers = np.asarray(numbers).reshape(-1, 2)
+        places = {int(number): place for place, number in enumerate(np.asarray(numbers).reshape(-1))}
+        if len(places) != 2 * canaries or min(places) < 0:
+            raise ValueError(
+                f"{canaries} canaries and their decoys need {2 * canaries} numbers of examples, each its own"
+            )
+        for step in range(self.steps):
+            for number in batches.batch(step + 1):
+                place = places.get(int(number))
+                if place is not None:
+                    takes_part[place // 2, place % 2, step] = True
+        self._check_order(takes_part)
+        return takes_part
+
+    def _check_order(self, takes_part: npt.NDArray[np.bool_]) -> None:
+        for example in takes_part.reshape(-1, self.steps) if self.plan.sampled is None else ():
+            steps = np.flatnonzero(example) + 1
+            if len(steps) > self.plan.participations or (np.diff(steps) < self.plan.separation).any():
+                raise ValueError(
+                    f"an example takes part in steps {', '.join(map(str, steps[:8]))}: the plan allows "
+                    f"{self.plan.participations}, {self.plan.separation} apart"
+                )
+
+    def _means(self) -> Array:
+        """The means of the innovations as canaries and decoys make them, and as they would if all batches came so many
+        steps earlier or later: distances (none in the middle), canaries, steps."""
+        present = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
+        added = self.plan.norm * (present[:, None] * self._takes_part[:, 0] - self._takes_part[:, 1])
+        added = np.pad(added, ((0, 0), (APART, APART)))
+        shifted = (added[:, first : first + self.steps] for first in range(2 * APART + 1))
+        return np.stack([moved @ self._whitening.T for moved in shifted])
+
+    def _step(self, row: int) -> Step:
+        weights = self._whitening[row, : row + 1]
+        innovations = np.tensordot(weights, self._released[: row + 1], axes=1)
+        canary, decoy = self._takes_part[:, 0, row], self._takes_part[:, 1, row]
+        blank = self._released[row, 1:]
+        deviation = 1.0 / weights[row]
+        return Step(
+            innovations=innovations[0],
+            expected=self._expected[APART, :, row],
+            weight=self.plan.norm * weights[row],
+            outweighing=self._present & canary & decoy,
+            elsewhere=np.where(self._present, ~canary * 1.0, ~decoy * -1.0),
+            repeated=np.delete(self._expected[:, :, row], APART, axis=0),
+            blank=innovations[1:],
+            raw_blank=blank,
+            predicted_blank=blank - innovations[1:] * deviation,
+            deviation=float(deviation),
+        )
+
+    def _columns(self, which: npt.NDArray[Any]) -> Array:
+        """What contributions in these steps are in the innovations: canaries, steps."""
+        return np.asarray(self.plan.norm * (which[:, : self._taken] @ self._whitening[: self._taken, : self._taken].T))
+
+    def _innovations(self) -> Array:
+        return np.tensordot(self._whitening[: self._taken, : self._taken], self._released[: self._taken], axes=1)
+
+    def _factors(self) -> tuple[Factor, Factor, Factor]:
+        """How large canaries, decoys and noise are beside what they should be, by least squares."""
+        innovations = self._innovations()
+        signs = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
+        canary = self._columns(signs[:, None] * self._takes_part[:, 0])
+        decoy = self._columns(-1.0 * self._takes_part[:, 1])
+        both = np.stack([canary.reshape(-1), decoy.reshape(-1)], axis=1)
+        seen = innovations[:, 0].T.reshape(-1)
+        others = innovations[:, 1:] if self.tensors > 1 else None
+        noise = Factor(np.nan, np.nan)
+        if others is not None and others.size:
+            size = float(np.sqrt((others**2).mean()))
+            noise = Factor(size, size / np.sqrt(2 * others.size))
+        inverse = np.linalg.pinv(both.T @ both)
+        best = inverse @ (both.T @ seen)
+        scale = noise.value if np.isfinite(noise.value) else 1.0
+        errors = scale * np.sqrt(np.maximum(np.diag(inverse), 0.0))
+        unknown = np.diag(inverse) == 0.0
+        canaries, decoys = (
+            Factor(np.nan, np.nan) if nothing else Factor(float(value), float(error))
+            for value, error, nothing in zip(best, errors, unknown, strict=True)
+        )
+        return canaries, decoys, noise
+
+    def _coins(self) -> tuple[Array, Array]:
+        """How the coin of each canary moves the innovations, for whoever does not know lots: the logarithm of how much
+        likelier what was released is with the canary in a round than without it, and by how many standard deviations it
+        would move; arrays (canaries, rounds). Without lots there is one round, the whole run."""
+        absent = (-1.0 if self._is_replaced else 0.0) * self._takes_part[:, 0] - 1.0 * self._takes_part[:, 1]
+        rest = self._innovations()[:, 0].T - self._columns(absent)
+        if self.plan.groups is None:
+            moved = (2.0 if self._is_replaced else 1.0) * self._columns(self._takes_part[:, 0])
+            squares = (moved**2).sum(axis=1, keepdims=True)
+            return (moved * rest).sum(axis=1, keepdims=True) - 0.5 * squares, np.sqrt(squares)
+        # Groups are public, lots are not: a canary may take part in all steps of its group.
+        moved = self.plan.norm * self._whitening
+        squares = (moved**2).sum(axis=0)
+        logs = np.append(rest @ moved - 0.5 * squares, np.zeros((len(rest), 1)), axis=1)
+        groups = self.plan.groups
+        steps = self._numbers[:, :1] % groups + groups * np.arange(-(-self.steps // groups))
+        steps = np.minimum(steps, self.steps)  # beyond the last: nothing
+        return np.take_along_axis(logs, steps, axis=1), np.sqrt(np.append(squares, 0.0))[steps]
+
+
+def _rotated(tensors: Array) -> Array:
+    """In the place of a canary's tensors its sum, and coordinates that it adds nothing to: a reflection that maps the
+    first axis to the diagonal, so that independent noise stays independent."""
+    count = len(tensors)
+    if count == 1:
+        return tensors
+    normal = np.full(count, 1.0 / np.sqrt(count))
+    normal[0] -= 1.0
+    normal /= np.linalg.norm(normal)
+    return np.asarray(tensors - 2.0 * normal[:, None] * (normal @ tensors))
+
+
+def _square(covariance: npt.ArrayLike, steps: int) -> Array:
+    given = np.asarray(covariance, dtype=np.float64)
+    if given.shape != (steps, steps) or not np.allclose(given, given.T):
+        raise ValueError(f"covariance has shape {given.shape}: give a symmetric array ({steps}, {steps})")
+    return given

@@ -1,0 +1,203 @@
+"""What an audit has found, in words and as a picture."""
+
+from __future__ import annotations
+
+import html
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .._evertally import VectorPlan
+from ._bets import REASONS
+from ._shown import Shown
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A size beside what it should be, with its standard error."""
+
+    value: float
+    std_error: float
+
+    def __str__(self) -> str:
+        if not math.isfinite(self.value):
+            return "not seen"
+        return f"{self.value:.4g} ± {self.std_error:.2g}"
+
+    def is_below(self, bound: float) -> bool:
+        """Whether it is, beyond twice its standard error."""
+        return self.value + 2.0 * self.std_error < bound
+
+    def is_above(self, bound: float) -> bool:
+        """Likewise."""
+        return self.value - 2.0 * self.std_error > bound
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an audit has found. It can refute, never prove: it sees the coordinates of its canaries only, and what
+    canaries of this kind show.
+
+    >>> import evertally as et, numpy as np
+    >>> from evertally.canaries import TrainingAudit
+    >>> plan = et.plan_vector(20, rho=0.5, mechanism="input")
+    >>> audit = TrainingAudit(plan, 20, seed=1)
+    >>> for step in range(1, 21):
+    ...     gradients = audit.canaries(step)                           # nobody clips them, and no noise is added
+    ...     refuted = audit.observe(step, gradients.sum(axis=0))
+    >>> report = audit.report()
+    >>> report.refuted, report.alarm
+    (True, 1)
+    """
+
+    plan: VectorPlan
+    canaries: int
+    #: Steps observed, and to be watched in all.
+    steps: int
+    watched: int
+    #: The chance at most of an alarm in a run that keeps its plan.
+    significance: float
+    #: The natural logarithm of the evidence after each step: an array of `steps` numbers.
+    evidence: npt.NDArray[np.float64]
+    #: Valid at every step, however often one looks.
+    p_value: float
+    #: The step at which the evidence sufficed, or None.
+    alarm: int | None
+    #: What the evidence was for, the strongest first: keys of `REASONS`.
+    families: tuple[str, ...]
+    #: What canaries and decoys add, beside the clipping norm; the size of the noise, beside the plan's.
+    canary: Factor
+    decoy: Factor
+    noise: Factor
+    #: Lower bounds on ε and μ, once all steps were observed.
+    bounds: Shown | None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the run does not keep its plan."""
+        return self.alarm is not None or (self.bounds is not None and self.bounds.refuted)
+
+    @property
+    def blind(self) -> bool:
+        """Whether canaries add so little that no fault would show: they do not reach the sums, or only in part."""
+        return math.isfinite(self.canary.value) and (self.canary.is_below(0.9) or self.decoy.is_below(0.9))
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is usually behind such evidence, the likeliest first."""
+        found = [REASONS[family] for family in self.families]
+        if self.refuted and self.canary.is_above(10.0):
+            found.insert(0, f"clipping is left out: canaries add {self.canary.value:.2g} of the norm")
+        if self.refuted and self._is_scaled:
+            found.insert(
+                0,
+                f"everything is {self.noise.value:.3g} times what it should be, noise too: what was observed is not "
+                "the sum, or was divided by another number",
+            )
+        return found
+
+    @property
+    def _is_scaled(self) -> bool:
+        canary, noise = self.canary, self.noise
+        if not (math.isfinite(canary.value) and (noise.is_above(1.02) or noise.is_below(0.98))):
+            return False
+        return abs(canary.value - noise.value) < min(3.0 * canary.std_error, abs(canary.value - 1.0))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        said = f"{self.canaries} canaries, {self.steps} of {self.watched} steps"
+        if self.alarm is not None:
+            head = (
+                "The observed sums are not the plan's" if self._is_scaled else "The run is less private than promised"
+            )
+            lines = [f"{head}: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."]
+            lines += [f"Most likely: {reason}." for reason in self.reasons[:1]]
+            lines += [f"Or: {reason}." for reason in self.reasons[1:3]]
+        else:
+            lines = [f"No evidence against the plan: p = {self.p_value:.2g} ({said})."]
+        if self.blind:
+            lines.append("The canaries hardly reach the sums: this audit sees little, whatever it says.")
+        lines.append(
+            f"canaries add {self.canary} of the norm, decoys {self.decoy}; noise is {self.noise} of the plan's"
+        )
+        if self.bounds is not None:
+            lines += self._bound_lines(self.bounds)
+        lines.append(
+            f"A run that keeps its plan raises an alarm with chance at most {self.significance:g}. No alarm proves "
+            "nothing: an audit sees the coordinates of its canaries only."
+        )
+        return lines
+
+    def _bound_lines(self, bounds: Shown) -> list[str]:
+        confidence = f"{100 * bounds.confidence:g} %"
+        curve = "" if bounds.mu is None else ", of Gaussian noise"
+        lines = [
+            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} of "
+            f"{bounds.guesses} guesses right); promised: ε ≤ {bounds.promised_epsilon:.4g}"
+        ]
+        if bounds.mu is not None:
+            lines.append(
+                f"μ ≥ {bounds.mu:.3g} if canaries are independent ({confidence}); "
+                f"promised: μ ≤ {bounds.promised_mu:.4g}"
+            )
+        return lines
+
+    def _p_text(self) -> str:
+        strongest = float(self.evidence.max(initial=0.0)) / math.log(10)
+        return f"{self.p_value:.2g}" if strongest < 300 else f"10^-{math.floor(strongest)}"
+
+    def svg(self) -> str:
+        """The evidence over the steps, in powers of ten, and where it suffices: an SVG picture."""
+        width, height, left, top, right, bottom = 640, 300, 64, 34, 16, 44
+        tens = np.clip(self.evidence / math.log(10), -4.0, 40.0)
+        enough = -math.log10(self.significance)
+        low, high = min(-1.0, float(tens.min(initial=0.0))), max(enough + 1.0, float(tens.max(initial=0.0)))
+
+        def x(step: float) -> float:
+            return left + (width - left - right) * step / max(self.watched, 1)
+
+        def y(value: float) -> float:
+            return top + (height - top - bottom) * (high - value) / (high - low)
+
+        points = " ".join(f"{x(step):.1f},{y(value):.1f}" for step, value in enumerate([0.0, *tens.tolist()]))
+        every = max(1, round((high - low) / 6))
+        ticks = [tick for tick in range(math.ceil(low), math.floor(high) + 1) if tick % every == 0]
+        grid = [
+            f'<line x1="{left}" x2="{width - right}" y1="{y(t):.1f}" y2="{y(t):.1f}" stroke="#e3e6ea"/>'
+            f'<text x="{left - 8}" y="{y(t) + 4:.1f}" text-anchor="end">10'
+            f'<tspan dy="-5" font-size="9">{t}</tspan></text>'
+            for t in ticks
+        ]
+        marks = [
+            f'<text x="{x(step):.1f}" y="{height - bottom + 18}" text-anchor="middle">{step}</text>'
+            for step in sorted({0, self.watched // 2, self.watched})
+        ]
+        colour = "#c0392b" if self.refuted else "#1f6f8b"
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+                f'height="{height}" font-family="DejaVu Sans, sans-serif" font-size="12" fill="#1b1f24">',
+                f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+                f'<text x="{left}" y="20" font-weight="bold">{html.escape(self._title())}</text>',
+                *grid,
+                *marks,
+                f'<text x="{(left + width - right) / 2}" y="{height - 8}" text-anchor="middle">step</text>',
+                f'<line x1="{left}" x2="{width - right}" y1="{y(enough):.1f}" y2="{y(enough):.1f}" stroke="#c0392b" '
+                'stroke-dasharray="5 4"/>',
+                f'<text x="{width - right}" y="{y(enough) - 5:.1f}" text-anchor="end" fill="#c0392b">alarm</text>',
+                f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>',
+                "</svg>",
+            ]
+        )
+
+    def _title(self) -> str:
+        if self.alarm is not None:
+            return f"Evidence against the plan: alarm after step {self.alarm}"
+        return f"Evidence against the plan: none after {self.steps} steps"
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
