@@ -339,6 +339,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
             state, kept = private.state_dict()["noise"], private.noise
             private.noise = private.noise.restored(state)
             assert private.noise is not kept and private.noise.step == BREAK
+            torch.save(state, folder / f"noise {rank}")
     full = torch.cat([p.full_tensor().detach().reshape(-1) for p in module.parameters()])
     torch.save(full, folder / f"sharded {rank}")
 
@@ -355,5 +356,16 @@ def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
         batch = torch.from_numpy(batches.batch(step))
         evertally.torch.grad_samples(module, LOSS, inputs[batch], targets[batch])
         private.step(examples=batch)
+        if step == BREAK:
+            kept = copy.deepcopy(private.state_dict())
+    straight = weights(module)
+    for rank in range(RANKS):  # the noise goes on in one process, bit for bit
+        private.load_state_dict(kept | {"noise": torch.load(tmp_path / f"noise {rank}")})
+        for step in range(BREAK + 1, STEPS + 1):
+            private.step([torch.zeros_like(p) for p in module.parameters()], examples=batches.batch(step))
+        noise = et.VectorNoise(plan, key(), "run", coordinates=straight.numel())
+        noise.seek(STEPS - 1)
+        found = torch.cat([p.grad.reshape(-1) for p in module.parameters()]).numpy()
+        assert (found == noise.next() / np.float32(batches.expected_size)).all()
     for rank in range(RANKS):
-        torch.testing.assert_close(torch.load(tmp_path / f"sharded {rank}"), weights(module), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(torch.load(tmp_path / f"sharded {rank}"), straight, rtol=1e-5, atol=1e-6)
