@@ -222,6 +222,14 @@ class TestSums:
             assert torch.get_float32_matmul_precision() == "medium"
         finally:
             torch.set_float32_matmul_precision(before)
+        if hasattr(torch.backends.mkldnn.matmul, "fp32_precision"):
+            torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+            try:  # asking for the older setting is an error now
+                again = flat(clipped_gradients(module, LOSS, inputs, targets, 0.5))
+                assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+            finally:
+                torch.set_float32_matmul_precision(before)
+            assert float((again - expected).norm() / expected.norm()) < 0.05
         assert float((found - expected).norm() / expected.norm()) < 0.05
         assert lengths[0] > 0.5 and 0.49 < float(alone.norm()) <= 0.5
         module = module.to(torch.bfloat16)
@@ -254,6 +262,23 @@ class TestRefusals:
                 return self.layer(self.layer(inputs)) if self.often % 2 else self.layer(inputs)
 
         self.refused(Once(), torch.randn(3, 6), "another way")
+
+    def test_modules_that_keep_what_they_see(self) -> None:
+        class Keeps(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = nn.Linear(6, 6)
+                self.register_buffer("mean", torch.zeros(6))
+
+            def forward(self, inputs: Any) -> Any:
+                with torch.no_grad():
+                    self.mean.mul_(0.9).add_(inputs.mean(dim=0), alpha=0.1)
+                return self.layer(inputs - self.mean)
+
+        module = Keeps()
+        with pytest.raises(RuntimeError, match="in-?place"):
+            clipped_gradients(module, LOSS, torch.randn(3, 6), torch.zeros(3, dtype=torch.long), 1.0)
+        assert not module.mean.any()
 
     def test_inputs_that_change_in_place(self) -> None:
         class InPlace(nn.Module):

@@ -309,7 +309,7 @@ class TestRefusals:
 
 def sharded(rank: int, folder: Path, gives: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     mesh = init_device_mesh("cpu", (RANKS,))
     module, plain, plan = network(), network(), PLANS["lots"]()
@@ -321,6 +321,11 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
     inputs, targets = data().tensors
     with pytest.raises(ValueError, match="sharded"):
         evertally.torch.make_private(module, LOSS, optimizer, data(), plan, key(), "other")
+    older = FullyShardedDataParallel(network(), use_orig_params=True, device_id=torch.device("cpu"))
+    with pytest.raises(ValueError, match="fully_shard"):
+        evertally.torch.DPFTRL(
+            torch.optim.SGD(older.parameters(), lr=0.5), plan, key(), "run", batches=batches, group=private.ranks.group
+        )
     for step in range(1, STEPS + 1):
         batch = torch.from_numpy(batches.batch(step))
         with torch.no_grad():
