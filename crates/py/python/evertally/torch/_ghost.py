@@ -239,9 +239,8 @@ def _hook(handle: Any) -> Iterator[None]:
 @contextmanager
 def _precise(device: torch.device) -> Iterator[None]:
     """Products of matrices in float32, and no less: the margin of the lengths is for these."""
-    own = [
-        each for each in (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul) if hasattr(each, "fp32_precision")
-    ]
+    products = [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
+    own = [each for each in products if hasattr(each, "fp32_precision")]
     before = [each.fp32_precision for each in own]
     old = None if own else torch.get_float32_matmul_precision()  # before PyTorch 2.9
     try:

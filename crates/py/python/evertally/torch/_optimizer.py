@@ -67,6 +67,10 @@ class DPFTRL(torch.optim.Optimizer):
     ) -> None:
         if plan.series != "increments":
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError(
+                "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
+            )
         _check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
