@@ -342,6 +342,17 @@ class TestBounds:
         (total,) = clipped_sums([Products(*both, shape)], 1.0)
         assert float((total.double() - without.double()).norm()) <= 1 + 1e-5
 
+    def test_what_cancels_altogether_takes_nothing_with_it(self) -> None:
+        """Its gradient is zero, and between its terms the sums of others are rounded to its size."""
+        generator = torch.Generator().manual_seed(5)
+        others = torch.randn(20, 1, 2, 30, generator=generator), torch.randn(20, 1, 2, 30, generator=generator)
+        large = 1e4 * torch.randn(1, 1, 1, 30, generator=generator), 1e4 * torch.randn(1, 1, 1, 30, generator=generator)
+        own = torch.cat([large[0], large[0]], 2), torch.cat([large[1], -large[1]], 2)
+        (without,) = clipped_sums([Products(*others, torch.Size([30, 30]))], 1.0)
+        both = (torch.cat([some, more]) for some, more in zip(others, own))
+        (total,) = clipped_sums([Products(*both, torch.Size([30, 30]))], 1.0)
+        assert not exact(*own).any() and float((total.double() - without.double()).norm()) <= 1
+
     def test_what_is_too_small_to_round_counts_as_zero(self) -> None:
         inputs, outputs = torch.full((1, 1, 1, 2), 2.0**120), torch.full((1, 1, 1, 2), 1.4 * 2.0**-149)
         for norm in (2.0**-30, 1.0):
