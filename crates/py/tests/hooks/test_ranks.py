@@ -257,6 +257,12 @@ def refused(rank: int, folder: Path) -> None:
     other.step(sums(20 + rank, again), examples=part(2))
     assert torch.equal(weights(again), weights(module)), "the same sums again are given out again"
 
+    # One gives sums, the other samples.
+    for p in again.parameters():
+        p.grad_sample = torch.zeros(len(part(3)), *p.shape)
+    other.step(*([sums(3)] if rank else []), examples=part(3))
+    assert other.noise.step == 3
+
     # Ranks that stand at different steps.
     _, behind = private()
     if rank:
