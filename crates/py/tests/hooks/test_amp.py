@@ -101,6 +101,8 @@ class TestScale:
             private.step(scale=scale)
         with pytest.raises(ValueError, match="power of two"):
             private_run(scale=scale)
+        with pytest.raises(ValueError, match="leave scale away"):
+            private.step([torch.zeros_like(p) for p in module.parameters()], scale=2.0)
         assert private.noise.step == 0 and torch.equal(before, weights(module))
 
     @pytest.mark.parametrize("clipping", ["samples", "ghost"])

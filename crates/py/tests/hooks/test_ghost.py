@@ -222,6 +222,14 @@ class TestSums:
             assert torch.get_float32_matmul_precision() == "medium"
         finally:
             torch.set_float32_matmul_precision(before)
+        if hasattr(torch.backends.mkldnn.matmul, "fp32_precision"):
+            torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+            try:  # asking for the older setting is an error now
+                again = flat(clipped_gradients(module, LOSS, inputs, targets, 0.5))
+                assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
+            finally:
+                torch.set_float32_matmul_precision(before)
+            assert float((again - expected).norm() / expected.norm()) < 0.05
         assert float((found - expected).norm() / expected.norm()) < 0.05
         assert lengths[0] > 0.5 and 0.49 < float(alone.norm()) <= 0.5
         module = module.to(torch.bfloat16)
@@ -254,6 +262,23 @@ class TestRefusals:
                 return self.layer(self.layer(inputs)) if self.often % 2 else self.layer(inputs)
 
         self.refused(Once(), torch.randn(3, 6), "another way")
+
+    def test_modules_that_keep_what_they_see(self) -> None:
+        class Keeps(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.layer = nn.Linear(6, 6)
+                self.register_buffer("mean", torch.zeros(6))
+
+            def forward(self, inputs: Any) -> Any:
+                with torch.no_grad():
+                    self.mean.mul_(0.9).add_(inputs.mean(dim=0), alpha=0.1)
+                return self.layer(inputs - self.mean)
+
+        module = Keeps()
+        with pytest.raises(RuntimeError, match="in-?place"):
+            clipped_gradients(module, LOSS, torch.randn(3, 6), torch.zeros(3, dtype=torch.long), 1.0)
+        assert not module.mean.any()
 
     def test_inputs_that_change_in_place(self) -> None:
         class InPlace(nn.Module):
@@ -316,6 +341,17 @@ class TestBounds:
         both = (torch.cat([some, own]) for some, own in zip(others, (inputs, outputs)))
         (total,) = clipped_sums([Products(*both, shape)], 1.0)
         assert float((total.double() - without.double()).norm()) <= 1 + 1e-5
+
+    def test_what_cancels_altogether_takes_nothing_with_it(self) -> None:
+        """Its gradient is zero, and between its terms the sums of others are rounded to its size."""
+        generator = torch.Generator().manual_seed(5)
+        others = torch.randn(20, 1, 2, 30, generator=generator), torch.randn(20, 1, 2, 30, generator=generator)
+        large = 1e4 * torch.randn(1, 1, 1, 30, generator=generator), 1e4 * torch.randn(1, 1, 1, 30, generator=generator)
+        own = torch.cat([large[0], large[0]], 2), torch.cat([large[1], -large[1]], 2)
+        (without,) = clipped_sums([Products(*others, torch.Size([30, 30]))], 1.0)
+        both = (torch.cat([some, more]) for some, more in zip(others, own))
+        (total,) = clipped_sums([Products(*both, torch.Size([30, 30]))], 1.0)
+        assert not exact(*own).any() and float((total.double() - without.double()).norm()) <= 1
 
     def test_what_is_too_small_to_round_counts_as_zero(self) -> None:
         inputs, outputs = torch.full((1, 1, 1, 2), 2.0**120), torch.full((1, 1, 1, 2), 1.4 * 2.0**-149)

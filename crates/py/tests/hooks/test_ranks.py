@@ -257,6 +257,12 @@ def refused(rank: int, folder: Path) -> None:
     other.step(sums(20 + rank, again), examples=part(2))
     assert torch.equal(weights(again), weights(module)), "the same sums again are given out again"
 
+    # One gives sums, the other samples.
+    for p in again.parameters():
+        p.grad_sample = torch.zeros(len(part(3)), *p.shape)
+    other.step(*([sums(3)] if rank else []), examples=part(3))
+    assert other.noise.step == 3
+
     # Ranks that stand at different steps.
     _, behind = private()
     if rank:
@@ -309,7 +315,7 @@ class TestRefusals:
 
 def sharded(rank: int, folder: Path, gives: str) -> None:
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 
     mesh = init_device_mesh("cpu", (RANKS,))
     module, plain, plan = network(), network(), PLANS["lots"]()
@@ -321,6 +327,11 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
     inputs, targets = data().tensors
     with pytest.raises(ValueError, match="sharded"):
         evertally.torch.make_private(module, LOSS, optimizer, data(), plan, key(), "other")
+    older = FullyShardedDataParallel(network(), use_orig_params=True, device_id=torch.device("cpu"))
+    with pytest.raises(ValueError, match="fully_shard"):
+        evertally.torch.DPFTRL(
+            torch.optim.SGD(older.parameters(), lr=0.5), plan, key(), "run", batches=batches, group=private.ranks.group
+        )
     for step in range(1, STEPS + 1):
         batch = torch.from_numpy(batches.batch(step))
         with torch.no_grad():
@@ -339,6 +350,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
             state, kept = private.state_dict()["noise"], private.noise
             private.noise = private.noise.restored(state)
             assert private.noise is not kept and private.noise.step == BREAK
+            torch.save(state, folder / f"noise {rank}")
     full = torch.cat([p.full_tensor().detach().reshape(-1) for p in module.parameters()])
     torch.save(full, folder / f"sharded {rank}")
 
@@ -355,5 +367,16 @@ def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
         batch = torch.from_numpy(batches.batch(step))
         evertally.torch.grad_samples(module, LOSS, inputs[batch], targets[batch])
         private.step(examples=batch)
+        if step == BREAK:
+            kept = copy.deepcopy(private.state_dict())
+    straight = weights(module)
+    for rank in range(RANKS):  # the noise goes on in one process, bit for bit
+        private.load_state_dict(kept | {"noise": torch.load(tmp_path / f"noise {rank}")})
+        for step in range(BREAK + 1, STEPS + 1):
+            private.step([torch.zeros_like(p) for p in module.parameters()], examples=batches.batch(step))
+        noise = et.VectorNoise(plan, key(), "run", coordinates=straight.numel())
+        noise.seek(STEPS - 1)
+        found = torch.cat([p.grad.reshape(-1) for p in module.parameters()]).numpy()
+        assert (found == noise.next() / np.float32(batches.expected_size)).all()
     for rank in range(RANKS):
-        torch.testing.assert_close(torch.load(tmp_path / f"sharded {rank}"), weights(module), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(torch.load(tmp_path / f"sharded {rank}"), straight, rtol=1e-5, atol=1e-6)

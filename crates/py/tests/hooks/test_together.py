@@ -219,6 +219,10 @@ class TestCopies:
         assert torch.equal(before, weights(run.module)) and run.optimizer.noise.step == 0
         run.step(*next(iter(run.loader)))  # they are not in the way
 
+    def test_optimizers_that_look_at_the_loss_are_refused(self) -> None:
+        with pytest.raises(ValueError, match="LBFGS looks at the exact loss"):
+            private_run(lambda module: torch.optim.LBFGS(module.parameters()))
+
     def test_distributed_modules_are_refused(self) -> None:
         module = object.__new__(torch.nn.parallel.DistributedDataParallel)
         torch.nn.Module.__init__(module)

@@ -24,11 +24,14 @@ result is divided by the expected batch size. Whatever the optimizer makes of it
 as the plan says. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also called DP-SGD
 with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
+`clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
+`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get that of their shards.
+
 Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
-batch normalization in `make_private`, noise that was given out for another sum. What only the caller can see to:
-without `sampled` in the plan, that no example takes part in more steps than its `participations`, nor sooner than its
-`separation`; that per-example gradients depend on one example each; that metrics and early stopping do not read private
-data.
+batch normalization in `make_private`, noise that was given out for another sum, a loss scale that follows the
+gradients. What only the caller can see to: without `sampled` in the plan, that no example takes part in more steps than
+its `participations`, nor sooner than its `separation`; that per-example gradients depend on one example each; that
+metrics and early stopping do not read private data.
 
 The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
 copy. For others, the vector is copied to their device once a step.

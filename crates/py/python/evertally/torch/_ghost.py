@@ -133,7 +133,8 @@ class _Path:
             for layer in self.layers:
                 hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
                 hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
-            result = self.loss(self._output(values, one), target)
+            # Whatever the module keeps of what it sees must not be of one example: the run would keep none.
+            result = self.loss(self._output(values, one, copied=True), target)
         if any(tensor._version != version for tensor, version in seen):
             raise ValueError("the module changes in place what went into a layer: the gradient needs it as it was")
         gradients = [None] * len(values)
@@ -142,10 +143,11 @@ class _Path:
         accounted = {name for parts in self.layers.values() for name in parts.values()}
         return {name for name, gradient in zip(values, gradients) if gradient is not None and name in accounted}
 
-    def _output(self, values: dict[str, torch.Tensor], one: Any) -> Any:
+    def _output(self, values: dict[str, torch.Tensor], one: Any, copied: bool = False) -> Any:
         """The module's output for a batch of one example."""
         constants = {name: p.detach() for name, p in self.module.named_parameters() if name not in values}
-        constants |= {name: buffer.detach() for name, buffer in self.module.named_buffers()}
+        for name, buffer in self.module.named_buffers():
+            constants[name] = buffer.detach().clone() if copied else buffer.detach()
         return torch.func.functional_call(self.module, {**constants, **values}, (one,))
 
     def run(self, inputs: Any, targets: Any) -> _Taken:
@@ -244,10 +246,19 @@ def _hook(handle: Any) -> Iterator[None]:
 @contextmanager
 def _precise(device: torch.device) -> Iterator[None]:
     """Products of matrices in float32, and no less: the margin of the lengths is for these."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    products = [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
+    own = [each for each in products if hasattr(each, "fp32_precision")]
+    before = [each.fp32_precision for each in own]
+    old = None if own else torch.get_float32_matmul_precision()  # before PyTorch 2.9
     try:
+        for each in own:
+            each.fp32_precision = "ieee"
+        if old is not None:
+            torch.set_float32_matmul_precision("highest")
         with torch.autocast(device.type, enabled=False), torch.no_grad():
             yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        for each, precision in zip(own, before):
+            each.fp32_precision = precision
+        if old is not None:
+            torch.set_float32_matmul_precision(old)

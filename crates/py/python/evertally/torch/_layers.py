@@ -50,9 +50,14 @@ class Formed:
         return 0.0  # each number times a factor that is not tiny
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
-        clipped = _each(finite, self._gradients, 0.0) * _along(factors, self._gradients)
-        return clipped.sum(dim=0, dtype=torch.float32)
+        total = torch.zeros(self._gradients.shape[1:], dtype=torch.float32, device=self._gradients.device)
+        some = max(1, 2**20 // max(1, total.numel()))  # a few at a time, so that copies are small
+        pieces = (part.split(some) for part in (finite.to(total.device), self._gradients, factors.to(total.device)))
+        for own, gradients, factor in zip(*pieces):
+            # A product of its own, not a matrix product: those may round harder than float32 (TF32).
+            clipped = _each(own, gradients, 0.0) * _along(factor, gradients)
+            total += clipped.sum(dim=0, dtype=torch.float32)
+        return total
 
 
 class Products:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import evertally
@@ -67,6 +68,10 @@ class DPFTRL(torch.optim.Optimizer):
     ) -> None:
         if plan.series != "increments":
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError(
+                "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
+            )
         _check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
@@ -164,8 +169,11 @@ class DPFTRL(torch.optim.Optimizer):
         def sums(numbers: list[int] | None) -> list[torch.Tensor | None]:
             check_scale(scale)
             if clipped_sum is not None and not callable(clipped_sum):
+                if scale != 1:
+                    raise ValueError("clipped_sum is taken as it is: divide it by the scale, and leave scale away")
                 return list(clipped_sum)
-            with self.ranks.together():
+            # The squares of the lengths meet on their way: nothing may fail on one rank alone before.
+            with self.ranks.together() if self._shards.sharded else nullcontext():
                 if clipped_sum is not None:
                     with torch.enable_grad():
                         result.append(clipped_sum())
@@ -197,6 +205,8 @@ class DPFTRL(torch.optim.Optimizer):
             if numbers is None and is_summed and self.batches is not None:
                 raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
         own_shards = self._shards.sharded and not is_summed
+        if self._shards.sharded:
+            self.ranks.same(own_shards, "what is given, sums or samples,")
         self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         with self.ranks.together():
             made = sums(numbers)

@@ -16,6 +16,11 @@ class Shards:
 
     def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks) -> None:
         self._parameters, self._ranks = parameters, ranks
+        if any(getattr(parameter, "_fsdp_flattened", False) for parameter in parameters):
+            raise ValueError(
+                "these parameters are flat pieces of FullyShardedDataParallel, which no longer tell whose coordinates they "
+                "are: shard with torch.distributed.fsdp.fully_shard"
+            )
         sharded = [_is_sharded(parameter) for parameter in parameters]
         self.sharded = any(sharded)
         self.total = sum(parameter.numel() for parameter in parameters)
