@@ -45,6 +45,7 @@ finite has the vector 0, in all parts. Means are over the *expected* batch size:
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -344,3 +345,37 @@ class Clipping:
         if noisy.shape != (self.coordinates,):
             raise ValueError(f"the noisy sum has shape {noisy.shape} instead of ({self.coordinates},)")
         return noisy
+
+
+def noise_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
+    """Standard deviations of the noise in each coordinate of a plan's increments, at every step: float64 of shape
+    (horizon,), exact.
+
+    Where noise is correlated they differ from step to step, and from `plan.std_errors()`, which are those of sums. They
+    are the errors of the parameters of an optimizer that forgets all but the last vector: learning rate 1, weight
+    decay 1.
+
+    Raises ``ValueError`` for plans of running sums.
+
+    >>> import evertally as et
+    >>> plan = et.plan_vector(8, epsilon=2.0, delta=1e-5, mechanism="input")
+    >>> bool(np.allclose(noise_stds(plan), plan.sigma))
+    True
+    """
+    if plan.series != "increments":
+        raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
+    twin = plan_vector(
+        plan.horizon,
+        norm=plan.norm,
+        learning_rate=1.0,
+        weight_decay=1.0,
+        budget=plan.budget,
+        neighbours=plan.neighbours,
+        participations=1 if plan.sampled else plan.participations,
+        separation=1 if plan.sampled else plan.separation,
+        sampled=plan.sampled,
+        mechanism=json.loads(plan.to_json())["mechanism"],
+        objective=plan.objective,
+        allow_weak_budget=True,
+    )
+    return twin.std_errors() * (plan.sigma / twin.sigma)

@@ -24,6 +24,9 @@ result is divided by the expected batch size. Whatever the optimizer makes of it
 as the plan says. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also called DP-SGD
 with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
+The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the second moments are those of
+gradients without their noise; both in the same release and under the same budget.
+
 Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
 batch normalization in `make_private`, noise that was given out for another sum. What only the caller can see to:
 without `sampled` in the plan, that no example takes part in more steps than its `participations`, nor sooner than its
@@ -39,8 +42,19 @@ try:
 except ImportError as missing:
     raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
 
+from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._adam import DPAdam
 from evertally.torch._gradients import clip_and_sum, grad_samples
 from evertally.torch._optimizer import DPFTRL
 from evertally.torch._run import PrivateRun, make_private
 
-__all__ = ["DPFTRL", "PrivateRun", "clip_and_sum", "grad_samples", "make_private"]
+__all__ = [
+    "AdaptiveClipping",
+    "DPAdam",
+    "DPFTRL",
+    "PrivateRun",
+    "SecondMoments",
+    "clip_and_sum",
+    "grad_samples",
+    "make_private",
+]

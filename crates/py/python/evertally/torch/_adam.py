@@ -63,7 +63,7 @@ class DPAdam(torch.optim.Optimizer):
         self.second_moments: Sequence[tuple[torch.Tensor, float]] | None = None
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step on the noisy gradients in `p.grad`; parameters without one stay. Returns the closure's result."""
         result = None
         if closure is not None:
@@ -101,7 +101,9 @@ class DPAdam(torch.optim.Optimizer):
             state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
             bias, error = noise_std**2, math.sqrt(2) * noise_std**2
         else:
-            state["square"].mul_(second).add_(moment[0].to(parameter), alpha=1 - second)
+            estimate = moment[0].to(parameter)
+            estimate = estimate.view_as(parameter) if estimate.numel() == parameter.numel() else estimate
+            state["square"].mul_(second).add_(estimate, alpha=1 - second)
             bias, error = 0.0, moment[1]
         state["noise"] = second * state["noise"] + (1 - second) * bias
         state["error"] = second**2 * state["error"] + ((1 - second) * error) ** 2  # variances add up

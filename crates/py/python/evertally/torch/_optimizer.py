@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import evertally
 import torch
 
+from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._clipping import Released
 from evertally.torch._gradients import clip_and_sum
 
 
@@ -27,6 +29,10 @@ class DPFTRL(torch.optim.Optimizer):
     The plan must be one of increments, and needs one step of its horizon for each `step()`. The coordinates of the
     noise are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are
     for the whole run.
+
+    `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector and
+    under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
     other examples if it is told them.
@@ -49,6 +55,8 @@ class DPFTRL(torch.optim.Optimizer):
         *,
         expected_batch_size: float | None = None,
         batches: evertally.Batches | None = None,
+        adaptive_clipping: AdaptiveClipping | None = None,
+        second_moments: SecondMoments | None = None,
         threads: int = 1,
         memory: str = "keep",
     ) -> None:
@@ -69,9 +77,12 @@ class DPFTRL(torch.optim.Optimizer):
         self._identity = (plan, key, name)
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         sizes = [p.numel() for p in self._parameters]
-        self._gradient = torch.zeros(sum(sizes), dtype=torch.float32)
+        self._released = Released(optimizer, plan, sizes, expected_batch_size, adaptive_clipping, second_moments)
+        self._vector = torch.zeros(self._released.coordinates, dtype=torch.float32)
+        self._gradient = self._vector[: sum(sizes)]
         self._parts = self._gradient.split(sizes)
-        self._options = {"coordinates": sum(sizes), "dtype": "float32", "threads": threads, "memory": memory}
+        size = len(self._vector)
+        self._options: dict[str, Any] = dict(coordinates=size, dtype="float32", threads=threads, memory=memory)
         self.noise = evertally.VectorNoise(*self._identity, **self._options)
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
@@ -86,6 +97,12 @@ class DPFTRL(torch.optim.Optimizer):
     @param_groups.setter
     def param_groups(self, groups: list[dict[str, Any]]) -> None:
         self.optimizer.param_groups = groups
+
+    @property
+    def threshold(self) -> float:
+        """The length to which the gradients of the next step are clipped: the plan's norm, or what `adaptive_clipping`
+        has made of earlier releases. It may be published; the rest of a `state_dict` may not."""
+        return self._released.threshold
 
     @property
     def state(self) -> Any:
@@ -136,15 +153,17 @@ class DPFTRL(torch.optim.Optimizer):
             clipped_sum = None
             self._refuse_other_gradients()  # it may have unfrozen a parameter
         self._refuse_other_examples(clipped_sum is not None, examples)
+        if clipped_sum is not None:
+            self._released.refuse_sums()
         sums = self._sum_of_samples() if clipped_sum is None else list(clipped_sum)
         try:
             self._gather(sums)
-            self.noise.add_next(self._gradient.numpy())
+            self.noise.add_next(self._vector.numpy())
         except BaseException:
             # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
-            self._gradient.zero_()
+            self._vector.zero_()
             raise
-        self._gradient.div_(self.expected_batch_size)
+        self._released.decode(self._vector, self.noise.step)
         self._hand_out()
         self._stepping = True
         try:
@@ -165,15 +184,18 @@ class DPFTRL(torch.optim.Optimizer):
             "optimizer": self.optimizer.state_dict(),
             "shapes": self._shapes(),
             "noise": torch.frombuffer(bytearray(self.noise.save()), dtype=torch.uint8),
+            "clipping": self._released.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others."""
         if [list(shape) for shape in state["shapes"]] != self._shapes():
             raise ValueError("the state is that of a model with other parameters: build the model as it was")
+        self._released.check_state(state.get("clipping"))
         noise = evertally.VectorNoise.restore(*self._identity, state["noise"].numpy().tobytes(), **self._options)
         self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
+        self._released.restore(state.get("clipping"))
 
     def _refuse_exact(self, *_: Any) -> None:
         """Before a step of the wrapped optimizer."""
@@ -236,10 +258,14 @@ class DPFTRL(torch.optim.Optimizer):
                     f"a grad_sample has shape {list(sample.shape)} for a parameter of shape {list(parameter.shape)}: "
                     "it needs one more dimension, of examples, in front"
                 )
-        sums = iter(clip_and_sum(present, self.plan.norm))
+        if self._released.clipping is not None:
+            found = self._released.encode(samples, self._vector)
+        else:
+            sums = iter(clip_and_sum(present, self.plan.norm))
+            found = [None if sample is None else next(sums) for sample in samples]
         for parameter in self._parameters:
             parameter.grad_sample = None
-        return [None if sample is None else next(sums) for sample in samples]
+        return found
 
     def _gather(self, sums: list[torch.Tensor | None]) -> None:
         """Writes the sums into the one vector that noise is added to. Checks them all first: a step must not half

@@ -8,6 +8,7 @@ from typing import Any
 import evertally
 import torch
 
+from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._gradients import grad_samples, refuse_mixing
 from evertally.torch._optimizer import DPFTRL
 
@@ -52,21 +53,25 @@ def make_private(
     name: str,
     *,
     batch_size: int | None = None,
+    adaptive_clipping: AdaptiveClipping | None = None,
+    second_moments: SecondMoments | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
 
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
     from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`.
+    is left at its end takes no part. `options` go to the `DataLoader`, `adaptive_clipping` and `second_moments` to the
+    :class:`DPFTRL`.
     """
+    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
     refuse_mixing(module)
     examples = len(dataset)
     if plan.sampled is not None:
         if batch_size is not None:
             raise ValueError("the plan draws batches by lot: leave batch_size away")
         batches = evertally.Batches(plan, key, name, examples=examples)
-        private = DPFTRL(optimizer, plan, key, name, batches=batches)
+        private = DPFTRL(optimizer, plan, key, name, batches=batches, **extras)
     else:
         if batch_size is None:
             raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
@@ -76,7 +81,7 @@ def make_private(
                 f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
                 f"allows: {plan.participations} times, {plan.separation} steps apart"
             )
-        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size)
+        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size, **extras)
         private.batches = _Fixed(examples, batch_size)
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private)
