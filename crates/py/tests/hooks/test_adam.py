@@ -246,3 +246,54 @@ class TestInDPFTRL:
             run.step(*batch)
         assert run.optimizer.threshold != before and run.optimizer.noise.step == 12
         assert len(optimizer.second_moments or ()) == 4 and np.isfinite(weights(network)).all()
+
+
+class TestOptax:
+    @pytest.fixture(autouse=True)
+    def imported(self) -> None:
+        pytest.importorskip("jax")
+
+    def test_it_is_that_of_torch(self) -> None:
+        import evertally.jax as ej
+        import jax
+
+        stds = np.array([0.5, 2.0, 1.0, 3.0, 0.1], np.float32)
+        rng = np.random.default_rng(1)
+        parameter = torch.nn.Parameter(torch.zeros(50))
+        ours = DPAdam([parameter], lr=0.1, betas=(0.8, 0.9), floor=1.5)
+        transformation = ej.scale_by_dp_adam(stds, 0.8, 0.9, floor=1.5)
+        state, total = transformation.init(jax.numpy.zeros(50)), np.zeros(50)
+        update = jax.jit(transformation.update)
+        for std in stds:
+            gradient = rng.standard_normal(50).astype(np.float32)
+            ours.noise_std, parameter.grad = float(std), torch.from_numpy(gradient)
+            ours.step()
+            scaled, state = update(jax.numpy.asarray(gradient), state)
+            total -= 0.1 * np.asarray(scaled)
+        np.testing.assert_allclose(total, parameter.detach().numpy(), rtol=1e-4, atol=1e-6)
+
+    def test_it_trains_after_the_noise(self) -> None:
+        import evertally.jax as ej
+        import jax.numpy as jnp
+        import optax
+
+        own = plan()
+        chain = optax.chain(
+            ej.correlated_noise(own, KEY, "optax"),
+            optax.scale(1 / BATCH),
+            ej.scale_by_dp_adam(noise_stds(own) / BATCH),
+            optax.scale_by_learning_rate(0.1),
+        )
+        params = {"one": jnp.zeros(3), "other": jnp.ones((2, 2))}
+        state = chain.init(params)
+        for _ in range(own.horizon):
+            updates, state = chain.update(params, state, params)
+            params = optax.apply_updates(params, updates)
+        assert int(state[2].step) == own.horizon and all(np.isfinite(leaf).all() for leaf in params.values())
+
+    @pytest.mark.parametrize("given", [([],), ([-1.0],), (1.0, 1.0), (1.0, 0.9, 0.99, -1.0)])
+    def test_mistakes_are_named(self, given: Any) -> None:
+        import evertally.jax as ej
+
+        with pytest.raises(ValueError, match="noise_stds|b1|eps"):
+            ej.scale_by_dp_adam(*given)
