@@ -224,12 +224,12 @@ class TestNoiseOfSteps:
         ids=str,
     )
     def test_it_is_that_of_the_noise(self, given: dict[str, Any]) -> None:
-        """Within 2 % of the variances of 100,000 coordinates, 4.5 of their standard errors: of some 450 figures in all
-        one is further off with probability 0.003; the key is fixed."""
+        """Within 2.5 % of the variances of 100,000 coordinates: 5.6 of their standard errors, and 4.2 of the difference
+        where both are measured (some 160 figures: one is further off with probability 0.004). The key is fixed."""
         plan = et.plan_vector(32, epsilon=2.0, delta=1e-5, **given)
         noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(2)), "run", coordinates=100_000)
         measured = np.array([noise.next().astype(np.float64).var() for _ in range(32)])
-        np.testing.assert_allclose(measured, noise_stds(plan) ** 2, rtol=0.02)
+        np.testing.assert_allclose(measured, noise_stds(plan) ** 2, rtol=0.025)
 
     def test_sums_have_none(self) -> None:
         with pytest.raises(ValueError, match="increments"):

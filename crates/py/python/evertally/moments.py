@@ -45,6 +45,7 @@ finite has the vector 0, in all parts. Means are over the *expected* batch size:
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ._evertally import VectorPlan
+from ._evertally import SecretKey, TestSeed, VectorNoise, VectorPlan
 from ._functions import plan_vector
 
 __all__ = ["AdaptiveClipping", "Clipping", "SecondMoments", "noise_stds"]
@@ -347,15 +348,17 @@ class Clipping:
         return noisy
 
 
+@functools.lru_cache(maxsize=16)
 def noise_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
     """Standard deviations of the noise in each coordinate of a plan's increments, at every step: float64 of shape
-    (horizon,), exact.
+    (horizon,), not to be written to.
 
     Where noise is correlated they differ from step to step, and from `plan.std_errors()`, which are those of sums. They
-    are the errors of the parameters of an optimizer that forgets all but the last vector: learning rate 1, weight
-    decay 1.
+    are the errors of the parameters of an optimizer that forgets all but the last vector (learning rate 1, weight decay
+    1), and exact. Matrices of `epoch-bands` are made for one optimizer, so theirs are measured: over as many coordinates
+    as 2²⁵ numbers allow, with a relative standard error of 0.2 % to 256 steps and 0.6 % at 2000, always the same.
 
-    Raises ``ValueError`` for plans of running sums.
+    Raises ``ValueError`` for plans of running sums, and of more steps than an optimizer's errors are followed over.
 
     >>> import evertally as et
     >>> plan = et.plan_vector(8, epsilon=2.0, delta=1e-5, mechanism="input")
@@ -364,6 +367,12 @@ def noise_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
     """
     if plan.series != "increments":
         raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
+    stds = _measured_stds(plan) if plan.mechanism.startswith("epoch-bands") else _exact_stds(plan)
+    stds.flags.writeable = False
+    return stds
+
+
+def _exact_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
     twin = plan_vector(
         plan.horizon,
         norm=plan.norm,
@@ -379,3 +388,16 @@ def noise_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
         allow_weak_budget=True,
     )
     return twin.std_errors() * (plan.sigma / twin.sigma)
+
+
+def _measured_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
+    # Of a key that protects nothing, so that a run that is resumed has the same figures.
+    key = SecretKey.insecure_from_test_seed(TestSeed(0))
+    coordinates = min(2**17, max(2**12, 2**25 // plan.horizon))
+    noise = VectorNoise(plan, key, "standard deviations of the steps", coordinates=coordinates)
+    vector = np.empty(coordinates, np.float32)
+    stds = np.empty(plan.horizon)
+    for step in range(plan.horizon):
+        noise.next_into(vector, of=b"the same in every measurement")
+        stds[step] = math.sqrt(np.mean(np.square(vector, dtype=np.float64)))
+    return stds
