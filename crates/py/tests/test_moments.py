@@ -1,4 +1,4 @@
-"""Clipping that adapts, and second moments: how long vectors are, what is read from them, and how the threshold moves."""
+"""Clipping that adapts, and second moments: how long vectors are, what is read from them, how the threshold moves."""
 
 import doctest
 import math
@@ -36,8 +36,8 @@ def gradients(threshold: float) -> npt.NDArray[np.float64]:
     """Of 6 coordinates and all lengths, in random directions, along axes, diagonals and blocks, of all signs; and just
     at, below and above the threshold."""
     rng = np.random.default_rng(5)
-    directions = [rng.standard_normal((200, 6)), np.eye(6), -np.eye(6), np.ones((1, 6)), rng.choice([-1.0, 0, 1], (200, 6))]
-    rows = np.concatenate(directions)
+    axes, signs = np.concatenate([np.eye(6), -np.eye(6)]), rng.choice([-1.0, 0, 1], (200, 6))
+    rows = np.concatenate([rng.standard_normal((200, 6)), axes, np.ones((1, 6)), signs])
     rows = rows[np.abs(rows).sum(axis=1) > 0]
     rows /= np.linalg.norm(rows, axis=1)[:, None]
     lengths = threshold * np.array([0, 1e-30, 1e-8, 0.3, 0.5, 0.7, 0.99, 1 - 1e-9, 1, 1 + 1e-9, 1.5, 1e3, 1e25])
@@ -62,7 +62,8 @@ class TestSensitivity:
             rows = gradients(clipping.threshold)
             for width in (0.5, 0.1, 0.01):
                 best = rows[np.argsort(lengths_of(clipping.encode(rows)))[-40:]]
-                rows = np.concatenate([best, np.repeat(best, 20, axis=0) * np.exp(width * rng.standard_normal((800, 6)))])
+                near = np.repeat(best, 20, axis=0) * np.exp(width * rng.standard_normal((800, 6)))
+                rows = np.concatenate([best, near])
             assert lengths_of(clipping.encode(rows)).max() <= NORM
 
     def test_the_mark_is_as_long_beyond_the_threshold(self) -> None:
@@ -267,7 +268,7 @@ def test_a_state_goes_on_with_the_threshold() -> None:
         (lambda: Clipping(1.0, [1], 0), "expected_batch_size"),
         (lambda: Clipping(1.0, [1], 1, threshold=0.0), "threshold"),
         (lambda: Clipping(1.0, [1], 1, threshold=1.0, adaptive=AdaptiveClipping()), "initial"),
-        (lambda: Clipping(1.0, [1, 1], 1, adaptive=AdaptiveClipping(share=0.5), moments=SecondMoments(share=0.5)), "share"),
+        (lambda: Clipping(1.0, [1, 1], 1, adaptive=AdaptiveClipping(share=0.5), moments=SecondMoments(0.5)), "share"),
         (lambda: Clipping(1.0, [2], 1).encode([[1.0]]), "row of 2"),
         (lambda: Clipping(1.0, [2], 1).decode(np.zeros(3)), "shape"),
         (lambda: Clipping(1.0, [2], 1).second_moments(np.zeros(2)), "SecondMoments"),

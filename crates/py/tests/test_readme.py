@@ -10,7 +10,13 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("crates/py/README.md", 3), ("README.md", 2), ("docs/guide/python.md", 2), ("docs/guide/training.md", 1)],
+    [
+        ("crates/py/README.md", 3),
+        ("README.md", 2),
+        ("docs/guide/python.md", 2),
+        ("docs/guide/training.md", 1),
+        ("docs/guide/moments.md", 1),
+    ],
 )
 def test_the_readme_runs(page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -9,12 +9,12 @@ of the parameters. With `x = g min(1, C/‖g‖)/C`, so that `r = ‖x‖ ≤ 1`
 
 where the second part is there if the threshold adapts, and the third if second moments are wanted.
 
-**Added or removed, and replaced by another.** The vector of an absent example is 0, so the bound is on the length of the
-vector itself, for whoever is in and for whoever is not: the mark of an example beyond the threshold is `-s/2` and not 0, as
-long as that of one within. Let `q = s²/4` be the share of the mark and `m` that of the moments.
+**Added or removed, and replaced by another.** The vector of an absent example is 0, so the bound is on the length of
+the vector itself, for whoever is in and for whoever is not: the mark of an example beyond the threshold is `-s/2` and
+not 0, as long as that of one within. Let `q = s²/4` be the share of the mark and `m` that of the moments.
 
 - *Threshold alone*: `a² r² + s²/4 ≤ (1 - q) + q = 1` with `a² = 1 - q`. A mark of 0 or `s` would need `s² ≤ q`: half
-  the signal. (Andrew and others 2021, arXiv 1905.03871, section 2, for the ½.)
+  the signal. (The ½ is that of Andrew and others 2021, arXiv 1905.03871.)
 - *Moments of K > 1 blocks*: `c = 1/K`, `λ² = m K/(K-1)` and `a² = 1 - q - m`. As `‖y‖² ≤ (Σ y_k)² = r⁴`, the squared
   length without the mark is at most `f(r²) = a² r² + λ² (r⁴ - 2 r²/K + 1/K)`, convex in `r²`, so that its ends decide:
   `f(1) = a² + λ² (K-1)/K = 1 - q`, and `f(0) = λ²/K = m/(K-1) ≤ 1 - q`. The centre saves a part `1/K` of the cost.
@@ -25,22 +25,22 @@ long as that of one within. Let `q = s²/4` be the share of the mark and `m` tha
 Two vectors of at most `norm` are at most `2 norm` apart, which is what plans for replaced examples count with. All that
 holds under whatever mechanism, also where examples are drawn by lot.
 
-**Replaced in place** (`in_place`): only where an example is replaced by one that takes part in the *same steps*. Then what
-counts is how far two vectors are apart, at most `2 norm`, and second moments cost nothing (joint moment estimation:
-Kalinin, Upadhyay, Lampert 2025, arXiv 2502.06597, for all products of coordinates): `c = 0`, `λ² = a²/2`, `a² = 1 - q`.
-Proof for blocks. For `x, x'` of length at most 1, the longer one `x`, let `U = ‖x - x'‖²`, `V = ‖x + x'‖²`,
-`d_k = y_k - y'_k = ⟨(x - x')_k, (x + x')_k⟩`, `p = √(UV)` and `t = Σ d_k = ‖x‖² - ‖x'‖² ≥ 0`. By Cauchy and Schwarz
-`Σ |d_k| ≤ p`, those of one sign add up to `(p + t)/2` at most, and so `Σ d_k² ≤ p (p + t)/2`. As `U + V + 2t = 4 ‖x‖²
-≤ 4`, both `U ≤ 4` and `p ≤ 2`, and `U + ½ Σ d_k² ≤ U + UV/4 + tp/4 ≤ U + V + 2t ≤ 4`. The mark adds at most `s² = 4q` to
-`4 a²`. With two blocks or more no larger `λ` will do: let `x` be `(1, 1)/√2` and `x'` go towards `-x`. **A plan does not
-promise this by itself**: its replaced examples may come in other steps. Then one vector counts alone, and its squared
-length can be `1 + a²/2`.
+**Replaced in place** (`in_place`): only where an example is replaced by one that takes part in the *same steps*. Then
+what counts is how far two vectors are apart, at most `2 norm`, and second moments cost nothing (joint moment
+estimation: Kalinin, Upadhyay, Lampert 2025, arXiv 2502.06597, for all products of coordinates): `c = 0`, `λ² = a²/2`,
+`a² = 1 - q`. Proof for blocks. For `x, x'` of length at most 1, the longer one `x`, let `U = ‖x - x'‖²`, `V = ‖x +
+x'‖²`, `d_k = y_k - y'_k = ⟨(x - x')_k, (x + x')_k⟩`, `p = √(UV)` and `t = Σ d_k = ‖x‖² - ‖x'‖² ≥ 0`. By Cauchy and
+Schwarz `Σ |d_k| ≤ p`, those of one sign add up to `(p + t)/2` at most, and so `Σ d_k² ≤ p (p + t)/2`. As `U + V + 2t =
+4 ‖x‖² ≤ 4`, both `U ≤ 4` and `p ≤ 2`, and `U + ½ Σ d_k² ≤ U + UV/4 + tp/4 ≤ U + V + 2t ≤ 4`. The mark adds at most `s²
+= 4q` to `4 a²`. With two blocks or more no larger `λ` will do: let `x` be `(1, 1)/√2` and `x'` go towards `-x`. **A
+plan does not promise this by itself**: its replaced examples may come in other steps. Then one vector counts alone, and
+its squared length can be `1 + a²/2`.
 
-**Adaptivity.** Thresholds are a function of earlier releases. Promises of vector plans hold for vectors that
-depend on all earlier releases, for every mechanism and with lots: the noise is continuous and Gaussian, and given the past
-a step is a shift of it that the past knows (Denisov and others 2022, arXiv 2202.08312, theorem 2.1; the proofs of this
-library are in the headers of `mechanism/accounting/participation.rs` and `vector/sampling.rs`). An example that is not
-finite has the vector 0, in all parts. Means are over the *expected* batch size: the size of a batch may be a secret.
+**Adaptivity.** Thresholds are a function of earlier releases. Promises of vector plans hold for vectors that depend on
+all earlier releases, for every mechanism and with lots: the noise is continuous and Gaussian, and given the past a step
+is a shift of it that the past knows (Denisov and others 2022, arXiv 2202.08312, for matrix mechanisms; the proofs of this library
+are in the headers of `mechanism/accounting/participation.rs` and `vector/sampling.rs`). An example that is not finite
+has the vector 0, in all parts. Means are over the *expected* batch size: the size of a batch may be a secret.
 """
 
 from __future__ import annotations
@@ -73,10 +73,11 @@ class AdaptiveClipping:
     """A clipping threshold that follows a quantile of the lengths of gradients, privately.
 
     After each step `threshold *= exp(rate * (quantile - fraction))`, with the noisy fraction of examples within it,
-    between `least` and `most` (Andrew and others 2021, arXiv 1905.03871, algorithm 1). `initial` is the first threshold,
-    in units of gradients, and chosen without looking at the data. `share`, between 0 and 1, is the part of the squared
-    norm that the fraction takes: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for 0.05, and the
-    standard error of a step's fraction is `σ_t / (2 √share · norm · batch)`, with the noise `σ_t` of the step.
+    between `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the first
+    threshold, in units of gradients, and chosen without looking at the data. `share`, between 0 and 1, is the part of
+    the squared norm that the fraction takes: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
+    0.05, and the standard error of a step's fraction is `σ_t / (2 √share · norm · batch)`, with the noise `σ_t` of the
+    step.
 
     Raises ``ValueError`` for numbers outside their ranges.
 
@@ -108,11 +109,12 @@ class AdaptiveClipping:
 class SecondMoments:
     """The mean squares of examples' clipped gradients, privately: how large gradients are in each block of parameters.
 
-    `per` is ``"block"`` (of a model, a tensor of parameters) or ``"coordinate"``. `share`, between 0 and 1, is the part of
-    the squared norm that they take; of a single block they take none. `scale`, at least 1, is for many blocks with
+    `per` is ``"block"`` (of a model, a tensor of parameters) or ``"coordinate"``. `share`, between 0 and 1, is the part
+    of the squared norm that they take; of a single block they take none. `scale`, at least 1, is for many blocks with
     squares that are spread over them: the noise of the moments is so much smaller, and those of examples whose squares
-    lie in few blocks are shortened; the root of the number of blocks is much. `in_place` takes no share, and says that an example is replaced by one that takes part in the same steps: a weaker
-    promise than that of the plan, which must be one with ``neighbours="replace-one"``. The module's header has the proofs.
+    lie in few blocks are shortened; the root of the number of blocks is much. `in_place` takes no share, and says that
+    an example is replaced by one that takes part in the same steps: a weaker promise than that of the plan, which must
+    be one with ``neighbours="replace-one"``. The module's header has the proofs.
 
     Raises ``ValueError`` for numbers outside their ranges.
 
@@ -141,8 +143,8 @@ class Clipping:
     next threshold. For any framework: what is released is one vector a step.
 
     `norm` is the plan's. `sizes` are the numbers of coordinates of the blocks, one after the other; without second
-    moments they do not matter, and one number will do. `expected_batch_size` is the declared one. Without `adaptive` the
-    threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` are the plan's.
+    moments they do not matter, and one number will do. `expected_batch_size` is the declared one. Without `adaptive`
+    the threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` are the plan's.
 
     Noise is added to the sum over the batch of what :meth:`encode` returns, as one vector of :attr:`coordinates`:
 
@@ -355,8 +357,9 @@ def noise_stds(plan: VectorPlan) -> npt.NDArray[np.float64]:
 
     Where noise is correlated they differ from step to step, and from `plan.std_errors()`, which are those of sums. They
     are the errors of the parameters of an optimizer that forgets all but the last vector (learning rate 1, weight decay
-    1), and exact. Matrices of `epoch-bands` are made for one optimizer, so theirs are measured: over as many coordinates
-    as 2²⁵ numbers allow, with a relative standard error of 0.2 % to 256 steps and 0.6 % at 2000, always the same.
+    1), and exact. Matrices of `epoch-bands` are made for one optimizer, so theirs are measured: over as many
+    coordinates as 2²⁵ numbers allow, with a relative standard error of 0.2 % to 256 steps and 0.6 % at 2000, always the
+    same.
 
     Raises ``ValueError`` for plans of running sums, and of more steps than an optimizer's errors are followed over.
 

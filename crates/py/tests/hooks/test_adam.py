@@ -93,7 +93,8 @@ class TestDPAdam:
         parameter.grad = torch.tensor([0.0, 1.0, 100.0])
         optimizer.step()
         floor = 2 * math.sqrt(2) * 9
-        np.testing.assert_allclose(parameter.detach(), [0, -1 / math.sqrt(floor), -100 / math.sqrt(10_000 - 9)], rtol=1e-5)
+        expected = [0, -1 / math.sqrt(floor), -100 / math.sqrt(10_000 - 9)]
+        np.testing.assert_allclose(parameter.detach(), expected, rtol=1e-5)
 
     def test_released_moments_take_the_place_of_squares(self) -> None:
         first, other = torch.nn.Parameter(torch.zeros(2, 2)), torch.nn.Parameter(torch.zeros(2))

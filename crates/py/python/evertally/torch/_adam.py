@@ -13,26 +13,27 @@ class DPAdam(torch.optim.Optimizer):
     """Adam, or with `weight_decay` AdamW, whose second moments are those of the gradients without their noise.
 
     Of a gradient `g` with noise of variance `σ_t²` the square is `g² + σ_t²` in expectation. Where noise is larger than
-    gradients, as in private training, plain Adam divides every coordinate by about `σ_t` alone, and is momentum. Here the
-    known variance is taken off, step by step, with the weights of the moving average (Tang, Shpilevskiy, Lécuyer 2024,
-    arXiv 2312.14334, algorithm 1, for one `σ`):
+    gradients, as in private training, plain Adam divides every coordinate by about `σ_t` alone, and is momentum. Here
+    the known variance is taken off, step by step, with the weights of the moving average (Tang, Shpilevskiy, Lécuyer
+    2024, arXiv 2312.14334, for one `σ`):
 
         v_t = β₂ v_(t-1) + (1-β₂) g_t²,      u_t = β₂ u_(t-1) + (1-β₂) σ_t²
         p -= lr · m̂_t / (√max(v̂_t - û_t, floor · e_t) + eps)
 
-    `m̂`, `v̂`, `û` are divided by `1-β^t` as in Adam. `e_t` is the standard error that noise alone, independent over the
-    steps, gives `v̂_t`: what is less cannot be told from zero. `floor` says how many of them a second moment is at least.
-    Without noise this is Adam, bit for bit of the formula.
+    `m̂`, `v̂`, `û` are divided by `1-β^t` as in Adam. `e_t` is the standard error that noise alone, independent over
+    the steps, gives `v̂_t`: what is less cannot be told from zero. `floor` says how many of them a second moment is at
+    least. Without noise this is Adam.
 
-    Wrapped in a `DPFTRL` the optimizer is told `noise_std` before every step: the standard deviation of the plan's noise
-    of that step, which differs from step to step where noise is correlated, in units of the gradient. By itself it needs
-    it set, such as `noise_multiplier * max_grad_norm / expected_batch_size` with Opacus. All of it is a function of the
-    noisy gradients: post-processing, as private as these are.
+    Wrapped in a `DPFTRL` the optimizer is told `noise_std` before every step: the standard deviation of the plan's
+    noise of that step, which differs from step to step where noise is correlated, in units of the gradient. By itself
+    it needs it set, such as `noise_multiplier * max_grad_norm / expected_batch_size` with Opacus. All of it is a
+    function of the noisy gradients: post-processing, as private as these are.
 
-    With ``DPFTRL(…, second_moments=SecondMoments(…))`` there are `second_moments` as well, released beside the gradients: `v` is then the
-    moving average of these, `u` is 0 and `e` follows from their noise. They are mean squares of *single examples'* clipped
-    gradients, where Adam's are squares of the *batch's* mean: of a batch of `B` with hardly any mean, `B` times as large.
-    Divide by roots of them, and the learning rate is up to `√B` times that of Adam.
+    With ``DPFTRL(…, second_moments=SecondMoments(…))`` there are `second_moments` as well, released beside the
+    gradients: `v` is then the moving average of these, `u` is 0 and `e` follows from their noise. They are mean squares
+    of *single examples'* clipped gradients, where Adam's are squares of the *batch's* mean: of a batch of `B` with
+    hardly any mean, `B` times as large. Divide by roots of them, and the learning rate is up to `√B` times that of
+    Adam.
 
     `eps` and `floor` are at least 0. A step raises ``RuntimeError``, and changes nothing, if `noise_std` was not set.
 
@@ -71,8 +72,8 @@ class DPAdam(torch.optim.Optimizer):
                 result = closure()
         if self.noise_std is None:
             raise RuntimeError(
-                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it every "
-                "step, or set noise_std"
+                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it before "
+                "every step, or set noise_std"
             )
         moments = iter(self.second_moments or ())
         for group in self.param_groups:

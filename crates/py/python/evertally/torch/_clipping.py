@@ -111,7 +111,9 @@ def encode_and_sum(
     rows = [None if sample is None else sample.reshape(len(sample), -1) for sample in samples]
     examples = {len(row) for row in rows if row is not None}
     if len(examples) != 1:
-        raise ValueError(f"per-example gradients of one step have {sorted(examples)} examples: give all the same number")
+        raise ValueError(
+            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
+        )
     factors, extra = clipping.weigh(_lengths(rows, sizes, examples.pop(), clipping).numpy())
     weights = torch.from_numpy(factors)
     sums: list[torch.Tensor | None] = []

@@ -30,8 +30,8 @@ class DPFTRL(torch.optim.Optimizer):
     noise are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are
     for the whole run.
 
-    `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector and
-    under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
+    and under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
