@@ -30,9 +30,11 @@ HERE = Path(__file__).parent
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 8.0)
 SEEDS = 3
-TUNING_SEEDS, TUNING_EPSILON = range(1000, 1002), 2.0
+TUNING_SEEDS = range(1000, 1002)
+RATES_OF = {1.0: 1.0, 2.0: 2.0, 8.0: 2.0}  # by ε: for which ε the learning rate was chosen
 LOSS = nn.functional.cross_entropy
-GRIDS = {"sgd": (0.1, 0.3, 1.0, 3.0, 10.0), "adam": (0.003, 0.01, 0.03, 0.1)}
+LADDER = [float(f"{digit}e{power}") for power in range(-4, 3) for digit in (1, 3)]
+STARTS = {"sgd": (0.1, 10.0), "adam": (0.003, 0.1)}  # first and last rate to try; then further while the best is an end
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,14 @@ DATA = {
 
 @dataclass(frozen=True)
 class Method:
-    """`threshold` is that of clipping, or the first one where it adapts; `rates_of` names the method whose learning rate
+    """`threshold` is that of clipping, or the first one where it follows a `quantile`; `rates_of` names the method whose learning rate
     is taken, without tuning."""
 
     label: str
     optimizer: str
     threshold: float = 1.0
     planned: bool = False
-    adaptive: bool = False
+    quantile: float | None = None
     moments: SecondMoments | None = None
     rates_of: str | None = None
 
@@ -80,13 +82,16 @@ METHODS = {
     "clip-high": Method("threshold 10", "sgd", threshold=10.0),
     "clip-low-same": Method("threshold 0.1, rate of 1", "sgd", threshold=0.1, rates_of="momentum"),
     "clip-high-same": Method("threshold 10, rate of 1", "sgd", threshold=10.0, rates_of="momentum"),
-    "adaptive": Method("adaptive from 1", "sgd", adaptive=True),
-    "adaptive-low": Method("adaptive from 0.1", "sgd", threshold=0.1, adaptive=True, rates_of="adaptive"),
-    "adaptive-high": Method("adaptive from 10", "sgd", threshold=10.0, adaptive=True, rates_of="adaptive"),
+    "median": Method("median from 1", "sgd", quantile=0.5),
+    "median-low": Method("median from 0.1", "sgd", threshold=0.1, quantile=0.5, rates_of="median"),
+    "median-high": Method("median from 10", "sgd", threshold=10.0, quantile=0.5, rates_of="median"),
+    "upper": Method("quantile 0.8 from 1", "sgd", quantile=0.8),
+    "upper-low": Method("quantile 0.8 from 0.1", "sgd", threshold=0.1, quantile=0.8, rates_of="upper"),
+    "upper-high": Method("quantile 0.8 from 10", "sgd", threshold=10.0, quantile=0.8, rates_of="upper"),
 }
 PANELS = {
     "optimizers": ("momentum", "adam", "dpadam", "moments-block", "moments-coordinate"),
-    "thresholds": ("momentum", "clip-low", "clip-high", "adaptive", "adaptive-low", "adaptive-high"),
+    "thresholds": ("momentum", "clip-low", "clip-high", "median", "upper", "upper-low", "upper-high"),
 }
 # Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
 STYLES = {
@@ -97,9 +102,10 @@ STYLES = {
     "moments-coordinate": ("#009E73", "D"),
     "clip-low": ("#E69F00", "v"),
     "clip-high": ("#E69F00", "^"),
-    "adaptive": ("#0072B2", "o"),
-    "adaptive-low": ("#56B4E9", "v"),
-    "adaptive-high": ("#56B4E9", "^"),
+    "median": ("#CC79A7", "o"),
+    "upper": ("#0072B2", "o"),
+    "upper-low": ("#56B4E9", "v"),
+    "upper-high": ("#56B4E9", "^"),
 }
 
 
@@ -146,7 +152,8 @@ def accuracy(data: str, name: str, epsilon: float, rate: float, seed: int) -> fl
     train, test = order[: own.training], order[own.training :]
     model = network(data, seed)
     # A threshold that adapts starts where it is told; the norm is then nothing but a unit.
-    plan = plan_for(data, epsilon, method.planned, 1.0 if method.adaptive else method.threshold)
+    follows = None if method.quantile is None else AdaptiveClipping(method.quantile, initial=method.threshold)
+    plan = plan_for(data, epsilon, method.planned, 1.0 if follows else method.threshold)
     # A key made from a seed repeats the experiment, and protects nobody. These data are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     run = make_private(
@@ -157,7 +164,7 @@ def accuracy(data: str, name: str, epsilon: float, rate: float, seed: int) -> fl
         plan,
         key,
         f"{data}, {name}, {epsilon}, {rate}",
-        adaptive_clipping=AdaptiveClipping(initial=method.threshold) if method.adaptive else None,
+        adaptive_clipping=follows,
         second_moments=method.moments,
         **({} if plan.sampled else {"batch_size": own.batch}),
     )
@@ -171,25 +178,40 @@ def cases() -> Iterator[tuple[str, str, float]]:
     yield from itertools.product(DATA, METHODS, EPSILONS)
 
 
+@functools.cache
+def tuning_mean(data: str, name: str, epsilon: float, rate: float) -> float:
+    return statistics.mean(accuracy(data, name, epsilon, rate, seed) for seed in TUNING_SEEDS)
+
+
+def best_rate(data: str, name: str, epsilon: float) -> float:
+    """The rate with the best mean accuracy over other seeds."""
+    first, last = (LADDER.index(end) for end in STARTS["sgd" if METHODS[name].optimizer == "sgd" else "adam"])
+    while True:
+        tried = LADDER[first : last + 1]
+        best = LADDER.index(max(tried, key=lambda rate: tuning_mean(data, name, epsilon, rate)))
+        wider = max(0, best - 1), min(len(LADDER) - 1, best + 1)
+        if first <= wider[0] and wider[1] <= last:
+            break
+        first, last = min(first, wider[0]), max(last, wider[1])
+    means = "  ".join(f"{rate:g}: {tuning_mean(data, name, epsilon, rate):.3f}" for rate in tried)
+    print(f"{data:7} {name:19} ε = {epsilon:g}  {means}", flush=True)
+    return LADDER[best]
+
+
 def tune(folder: Path) -> None:
-    """The rate with the best mean accuracy over other seeds at one ε, for each method; writes moments-rates.csv."""
-    rows, epsilon = [], TUNING_EPSILON
-    for data, name in itertools.product(DATA, METHODS):
-        if METHODS[name].rates_of:
-            continue
-        grid = GRIDS["sgd" if METHODS[name].optimizer == "sgd" else "adam"]
-        means = {
-            rate: statistics.mean(accuracy(data, name, epsilon, rate, seed) for seed in TUNING_SEEDS) for rate in grid
-        }
-        best = max(means, key=means.__getitem__)
-        print(f"{data:7} {name:19} " + "  ".join(f"{r:g}: {m:.3f}" for r, m in means.items()), flush=True)
-        rows.append({"data": data, "method": name, "rate": best})
+    """Chooses a rate for each method, data set and ε of `RATES_OF`; writes moments-rates.csv."""
+    cases = itertools.product(DATA, METHODS, dict.fromkeys(RATES_OF.values()))
+    rows = [
+        {"data": data, "method": name, "epsilon": epsilon, "rate": best_rate(data, name, epsilon)}
+        for data, name, epsilon in cases
+        if not METHODS[name].rates_of
+    ]
     write(rows, folder / "moments-rates.csv")
 
 
-def rates() -> dict[tuple[str, str], float]:
+def rates() -> dict[tuple[str, str, float], float]:
     with open(HERE / "moments-rates.csv", newline="") as file:
-        return {(row["data"], row["method"]): float(row["rate"]) for row in csv.DictReader(file)}
+        return {(row["data"], row["method"], float(row["epsilon"])): float(row["rate"]) for row in csv.DictReader(file)}
 
 
 def experiment(seeds: int) -> Iterator[dict[str, Any]]:
@@ -197,7 +219,7 @@ def experiment(seeds: int) -> Iterator[dict[str, Any]]:
     tuned = rates()
     for data, name, epsilon in cases():
         method = METHODS[name]
-        rate = tuned[data, method.rates_of or name]
+        rate = tuned[data, method.rates_of or name, RATES_OF[epsilon]]
         found = [accuracy(data, name, epsilon, rate, seed) for seed in range(seeds)]
         plan = plan_for(data, epsilon, method.planned, 1.0)
         row = {
