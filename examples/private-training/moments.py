@@ -1,5 +1,5 @@
-"""Optimizers and clipping thresholds under the same promises: momentum, Adam, Adam without the noise, second moments out
-of the same release, and thresholds that adapt.
+"""Optimizers and clipping thresholds under the same promises: momentum, Adam, Adam without the noise, second moments
+out of the same release, and thresholds that adapt.
 
     python moments.py
 
@@ -56,8 +56,8 @@ DATA = {
 
 @dataclass(frozen=True)
 class Method:
-    """`threshold` is that of clipping, or the first one where it follows a `quantile`; `rates_of` names the method whose learning rate
-    is taken, without tuning."""
+    """`threshold` is that of clipping, or the first one where it follows a `quantile`; `rates_of` names the method whose
+    learning rate is taken, without tuning."""
 
     label: str
     optimizer: str

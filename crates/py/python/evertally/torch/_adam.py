@@ -72,7 +72,7 @@ class DPAdam(torch.optim.Optimizer):
                 result = closure()
         if self.noise_std is None:
             raise RuntimeError(
-                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it before "
+                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it at "
                 "every step, or set noise_std"
             )
         moments = iter(self.second_moments or ())
