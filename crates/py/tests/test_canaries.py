@@ -201,7 +201,9 @@ def test_whitened_noise_is_white(mechanism: str, key: et.SecretKey) -> None:
     sums = np.tril(np.ones((steps, steps)))
     np.testing.assert_allclose(np.sqrt(np.diag(sums @ covariance @ sums.T)), plan.std_errors(), rtol=1e-6)
     if mechanism == "output":
-        return  # its increments but the first are a multiple of nothing
+        with pytest.raises(ValueError, match="function of that of others"):  # increments but the first are 0
+            _whitening.whitening(covariance)
+        return
     noise = et.VectorNoise(plan, key, mechanism, coordinates=size, dtype="float64")
     white = _whitening.whitening(covariance) @ np.stack([noise.next() for _ in range(steps)])
     np.testing.assert_allclose(white @ white.T / size, np.eye(steps), atol=5 * math.sqrt(2 / size))
@@ -217,9 +219,9 @@ BANDS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("bands", [1, 2, 4, 12])
+@pytest.mark.parametrize("bands", [1, 4])
 @pytest.mark.parametrize("given", BANDS, ids=lambda given: " ".join(given))
-def test_bands_are_read_off_the_errors(bands: int, given: dict[str, Any], key: et.SecretKey) -> None:
+def test_bands_are_those_of_the_noise(bands: int, given: dict[str, Any], key: et.SecretKey) -> None:
     """Whatever the errors are of: the noise is white then, the last step's too, which may be in none."""
     steps, size = 60, 10_000
     plan = et.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
@@ -227,15 +229,6 @@ def test_bands_are_read_off_the_errors(bands: int, given: dict[str, Any], key: e
     whitening = _whitening.whitening(_whitening.noise_covariance(plan, steps))
     white = whitening @ np.stack([noise.next() for _ in range(steps)])
     np.testing.assert_allclose(white @ white.T / size, np.eye(steps), atol=7 / math.sqrt(size))
-
-
-def test_bands_that_cannot_be_read_are_refused() -> None:
-    """One participation, so that the lengths of columns change before all coefficients are known."""
-    loop: dict[str, Any] = {"learning_rate": 0.1, "schedule": "cosine", "momentum": 0.9, "weight_decay": 0.01}
-    plan = et.plan_vector(60, rho=0.5, mechanism="epoch-bands(bands=4)", **loop)
-    with pytest.raises(ValueError, match="are not known: give covariance="):
-        TrainingAudit(plan)
-    TrainingAudit(plan, covariance=np.eye(60))
 
 
 def clipped(gradients: Array, norm: float) -> Array:

@@ -13,6 +13,8 @@
     total = et.jax.clip_and_sum(gradients, plan.norm)
     updates, state = optimizer.update(total, state, params)
 
+`scale_by_dp_adam` in the place of `optax.adam` takes the noise off the second moments.
+
 What the caller has to see to is said in `evertally.torch`: participations, separation, a declared batch size.
 
 **The noise is a pure function of the step.** The transformation's state is the number of steps taken and nothing
@@ -57,7 +59,9 @@ try:
 except ImportError as missing:
     raise ImportError("evertally.jax needs JAX: pip install jax") from missing
 
-__all__ = ["CorrelatedNoise", "NoiseState", "clip_and_sum", "correlated_noise"]
+from evertally._optax import DPAdamState, scale_by_dp_adam
+
+__all__ = ["CorrelatedNoise", "DPAdamState", "NoiseState", "clip_and_sum", "correlated_noise", "scale_by_dp_adam"]
 
 # Squares are summed in blocks of this many, and the sums of blocks again, so that the relative error of a float32 sum
 # is at most 63·2⁻²⁴ a level whatever order the compiler takes: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.

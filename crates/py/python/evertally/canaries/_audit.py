@@ -74,7 +74,7 @@ class TrainingAudit:
         for.
     covariance
         Of one coordinate of the noise between the watched steps, an array (steps, steps), where the noise is not the
-        plan's own or the plan's is not known.
+        plan's own.
     seed
         Of the coins, for tests. Drawn from the system, where left out.
     """

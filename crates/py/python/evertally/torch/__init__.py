@@ -25,7 +25,9 @@ as the plan says. With the plan's mechanism `input` this is DP-SGD; with the oth
 with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
 `clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
-`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get that of their shards.
+`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get that of their shards. With
+`tables=` rows of embeddings get their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the second moments are those of
+gradients without their noise; both in the same release and under the same budget.
 
 Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
 batch normalization in `make_private`, noise that was given out for another sum, a loss scale that follows the
@@ -42,6 +44,8 @@ try:
 except ImportError as missing:
     raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
 
+from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._adam import DPAdam
 from evertally.torch._audit import AuditedRun, RunAudit, audit_run
 from evertally.torch._gradients import clip_and_sum, grad_samples
 from evertally.torch._ghost import clipped_gradients
@@ -49,10 +53,13 @@ from evertally.torch._optimizer import DPFTRL
 from evertally.torch._run import PrivateRun, make_private
 
 __all__ = [
+    "AdaptiveClipping",
     "AuditedRun",
+    "DPAdam",
     "DPFTRL",
     "PrivateRun",
     "RunAudit",
+    "SecondMoments",
     "audit_run",
     "clip_and_sum",
     "clipped_gradients",

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import evertally
 import torch
 
+from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
 from evertally.torch._noise import RangedNoise
@@ -33,6 +35,10 @@ class DPFTRL(torch.optim.Optimizer):
     The plan must be one of increments, and needs one step of its horizon for each `step()`. The coordinates of the
     noise are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are
     for the whole run.
+
+    `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
+    and under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
     other examples if it is told them.
@@ -63,6 +69,8 @@ class DPFTRL(torch.optim.Optimizer):
         expected_batch_size: float | None = None,
         batches: evertally.Batches | None = None,
         group: Any = None,
+        adaptive_clipping: AdaptiveClipping | None = None,
+        second_moments: SecondMoments | None = None,
         threads: int = 1,
         memory: str = "keep",
     ) -> None:
@@ -85,16 +93,22 @@ class DPFTRL(torch.optim.Optimizer):
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+        sizes = [p.numel() for p in self._parameters]
+        self._released = Released(optimizer, plan, sizes, expected_batch_size, adaptive_clipping, second_moments)
+        if self.adapts and group is not None:
+            raise ValueError("adaptive clipping and second moments are for one process: leave group away")
         self.ranks = Ranks(group)
         with self.ranks.together():
-            self._shards = Shards(self._parameters, self.ranks)
+            self._shards = Shards(self._parameters, self.ranks, self._released.coordinates - sum(sizes))
         run = (plan.digest, key.id, name, self._shapes(), expected_batch_size) if group is not None else ()
         self.ranks.same(run, "plan, key, name, parameters or expected_batch_size")
         with self.ranks.together():
             options = {"dtype": "float32", "threads": threads, "memory": memory}
             self.noise = RangedNoise((plan, key, name), self._shards.ranges, self._shards.total, **options)
-        self._gradient = self._shards.vector[: self._shards.total]
-        self._parts = self._gradient.split([p.numel() for p in self._parameters])
+        #: What is released: the gradient, then further coordinates where there are any.
+        self._vector = self._shards.vector[: self._shards.total]
+        self._gradient = self._vector[: sum(sizes)]
+        self._parts = self._gradient.split(sizes)
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         # A copy or a pickle would have no guard.
@@ -108,6 +122,11 @@ class DPFTRL(torch.optim.Optimizer):
         return list(self._parameters)
 
     @property
+    def adapts(self) -> bool:
+        """Whether more than a gradient is released: a threshold that adapts, or second moments."""
+        return self._released.clipping is not None
+
+    @property
     def param_groups(self) -> list[dict[str, Any]]:
         """Those of the wrapped optimizer."""
         return self.optimizer.param_groups
@@ -115,6 +134,12 @@ class DPFTRL(torch.optim.Optimizer):
     @param_groups.setter
     def param_groups(self, groups: list[dict[str, Any]]) -> None:
         self.optimizer.param_groups = groups
+
+    @property
+    def threshold(self) -> float:
+        """The length to which the gradients of the next step are clipped: the plan's norm, or what `adaptive_clipping`
+        has made of earlier releases. It may be published; the rest of a `state_dict` may not."""
+        return self._released.threshold
 
     @property
     def state(self) -> Any:
@@ -195,6 +220,8 @@ class DPFTRL(torch.optim.Optimizer):
         """One private step with the clipped sums that a function makes, which is given the numbers of the examples. In
         a group, what it raises on one rank is refused on all."""
         with self.ranks.together():
+            if is_summed:
+                self._released.refuse_sums()
             self._refuse_scaler()
             self._refuse_other_gradients()
             numbers = None if examples is None else [int(example) for example in examples]
@@ -208,6 +235,7 @@ class DPFTRL(torch.optim.Optimizer):
         if self._shards.sharded:
             self.ranks.same(own_shards, "what is given, sums or samples,")
         self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
+        self._vector[len(self._gradient) :].zero_()
         with self.ranks.together():
             made = sums(numbers)
             self._check_sums(made, own_shards)
@@ -215,15 +243,15 @@ class DPFTRL(torch.optim.Optimizer):
         try:
             self._gather(made, own_shards)
             with self.ranks.together():
-                self.noise.add_next(self._gradient)
+                self.noise.add_next(self._vector)
         except BaseException:
             # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
-            self._gradient.zero_()
+            self._vector.zero_()
             self.noise.stand_at(before)
             raise
         if not self._shards.sharded:
             self.ranks.collect(self._shards.vector)
-        self._gradient.div_(self.expected_batch_size)
+        self._released.decode(self._vector, self.noise.step)
         self._hand_out()
         self._stepping = True
         try:
@@ -243,6 +271,7 @@ class DPFTRL(torch.optim.Optimizer):
             "optimizer": self.optimizer.state_dict(),
             "shapes": self._shapes(),
             "noise": self.noise.state(),
+            "clipping": self._released.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -253,11 +282,13 @@ class DPFTRL(torch.optim.Optimizer):
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
                 raise ValueError("the state is that of a model with other parameters: build the model as it was")
+            self._released.check_state(state.get("clipping"))
             noise = self.noise.restored(state["noise"])
         self.ranks.same(noise.step, "the step of the state")
         with self.ranks.together():
             self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
+        self._released.restore(state.get("clipping"))
 
     def _refuse_exact(self, *_: Any) -> None:
         """Before a step of the wrapped optimizer."""
@@ -351,6 +382,13 @@ class DPFTRL(torch.optim.Optimizer):
 
     def _sum_of(self, samples: list[torch.Tensor | None], scale: float) -> list[torch.Tensor | None]:
         """Their clipped sums."""
+        if self.adapts and any(sample is not None for sample in samples):
+            if scale != 1:
+                raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
+            sums = self._released.encode(samples, self._vector)
+            for parameter in self._parameters:
+                parameter.grad_sample = None
+            return sums
         present = [sample for sample in samples if sample is not None]
         over = self._shards.over_all if self._shards.sharded else None
         sums = iter(clipped_sums([Formed(sample) for sample in present], self.plan.norm * scale, over))

@@ -8,6 +8,7 @@ from typing import Any
 import evertally
 import torch
 
+from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._ghost import clipped_gradients
 from evertally.torch._gradients import clip_and_sum, grad_samples, on_grid, refuse_mixing
 from evertally.torch._optimizer import DPFTRL, check_scale
@@ -50,10 +51,20 @@ class PrivateRun:
                 )
             return self._sums_of_all(inputs, targets)
 
-        if self.tables is None:
+        if self.optimizer.adapts:
+            self._step_with_samples(inputs, targets, examples)
+        elif self.tables is None:
             self.optimizer.take(sums, examples)
         else:
             self._step_with_tables(self.tables, sums, inputs, examples)
+
+    def _step_with_samples(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
+        """The optimizer clips, to its own threshold."""
+        try:
+            grad_samples(self.module, self.loss, inputs, targets)
+            self.optimizer.step(examples=examples)
+        finally:
+            self.optimizer.zero_grad()
 
     def _step_with_tables(self, tables: Tables, sums: Any, inputs: Any, examples: Iterable[int]) -> None:
         """The tables' steps follow when nothing is refused any more."""
@@ -152,13 +163,16 @@ def make_private(
     scale: float = 1.0,
     group: Any = None,
     tables: Mapping[torch.nn.Embedding, Rates] | None = None,
+    adaptive_clipping: AdaptiveClipping | None = None,
+    second_moments: SecondMoments | None = None,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
 
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
     from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`.
+    is left at its end takes no part. `options` go to the `DataLoader`, `adaptive_clipping` and `second_moments` to the
+    :class:`DPFTRL`; these two need gradients of single examples, all at once.
 
     `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
     `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
@@ -173,6 +187,7 @@ def make_private(
     With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get
     the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
     """
+    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
     refuse_mixing(module)
     check_scale(scale)
     if tables and (clipping != "ghost" or microbatch is not None or group is not None):
@@ -189,12 +204,14 @@ def make_private(
         raise ValueError(
             f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once"
         )
+    if (adaptive_clipping or second_moments) and (clipping != "samples" or microbatch is not None or scale != 1):
+        raise ValueError('adaptive clipping and second moments need clipping="samples", whole batches and no scale')
     examples = len(dataset)
     if plan.sampled is not None:
         if batch_size is not None:
             raise ValueError("the plan draws batches by lot: leave batch_size away")
         batches = evertally.Batches(plan, key, name, examples=examples)
-        private = DPFTRL(optimizer, plan, key, name, batches=batches, group=group)
+        private = DPFTRL(optimizer, plan, key, name, batches=batches, group=group, **extras)
     else:
         if batch_size is None:
             raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
@@ -204,7 +221,7 @@ def make_private(
                 f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
                 f"allows: {plan.participations} times, {plan.separation} steps apart"
             )
-        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size, group=group)
+        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size, group=group, **extras)
         private.batches = _Fixed(examples, batch_size)
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private, microbatch)

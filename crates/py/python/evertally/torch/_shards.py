@@ -12,9 +12,9 @@ from evertally.torch._ranks import Ranks
 
 class Shards:
     """The parameters of a rank in the vector over all parameters: all of them, with an equal share of the noise, or
-    where they are sharded (`DTensor`s) the rows that lie here."""
+    where they are sharded (`DTensor`s) the rows that lie here. In a process by itself further coordinates may follow."""
 
-    def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks) -> None:
+    def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks, extra: int = 0) -> None:
         self._parameters, self._ranks = parameters, ranks
         if any(getattr(parameter, "_fsdp_flattened", False) for parameter in parameters):
             raise ValueError(
@@ -23,7 +23,7 @@ class Shards:
             )
         sharded = [_is_sharded(parameter) for parameter in parameters]
         self.sharded = any(sharded)
-        self.total = sum(parameter.numel() for parameter in parameters)
+        self.total = sum(parameter.numel() for parameter in parameters) + extra
         if not self.sharded:
             each = -(-self.total // ranks.size)
             #: The vector, with room for equal shares.

@@ -1,0 +1,117 @@
+"""Adam on noisy gradients, whose second moments do not count the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+
+class DPAdam(torch.optim.Optimizer):
+    """Adam, or with `weight_decay` AdamW, whose second moments are those of the gradients without their noise.
+
+    Of a gradient `g` with noise of variance `σ_t²` the square is `g² + σ_t²` in expectation. Where noise is larger than
+    gradients, as in private training, plain Adam divides every coordinate by about `σ_t` alone, and is momentum. Here
+    the known variance is taken off, step by step, with the weights of the moving average (Tang, Shpilevskiy, Lécuyer
+    2024, arXiv 2312.14334, for one `σ`):
+
+        v_t = β₂ v_(t-1) + (1-β₂) g_t²,      u_t = β₂ u_(t-1) + (1-β₂) σ_t²
+        p -= lr · m̂_t / (√max(v̂_t - û_t, floor · e_t) + eps)
+
+    `m̂`, `v̂`, `û` are divided by `1-β^t` as in Adam. `e_t` is the standard error that noise alone, independent over
+    the steps, gives `v̂_t`: what is less cannot be told from zero. `floor` says how many of them a second moment is at
+    least. Without noise this is Adam.
+
+    Wrapped in a `DPFTRL` the optimizer is told `noise_std` before every step: the standard deviation of the plan's
+    noise of that step, which differs from step to step where noise is correlated, in units of the gradient. By itself
+    it needs it set, such as `noise_multiplier * max_grad_norm / expected_batch_size` with Opacus. All of it is a
+    function of the noisy gradients: post-processing, as private as these are.
+
+    With ``DPFTRL(…, second_moments=SecondMoments(…))`` there are `second_moments` as well, released beside the
+    gradients: `v` is then the moving average of these, `u` is 0 and `e` follows from their noise. They are mean squares
+    of *single examples'* clipped gradients, where Adam's are squares of the *batch's* mean: of a batch of `B` with
+    hardly any mean, `B` times as large. Divide by roots of them, and the learning rate is up to `√B` times that of
+    Adam.
+
+    `eps` and `floor` are at least 0. A step raises ``RuntimeError``, and changes nothing, if `noise_std` was not set.
+
+        optimizer = et.torch.DPAdam(model.parameters(), lr=1e-3)
+        run = et.torch.make_private(model, loss, optimizer, dataset, plan, key, "run 1")
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        *,
+        floor: float = 1.0,
+        weight_decay: float = 0.0,
+    ) -> None:
+        if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1):
+            raise ValueError(f"betas are {betas}: give two numbers from 0, below 1")
+        for name, value in {"lr": lr, "eps": eps, "floor": floor, "weight_decay": weight_decay}.items():
+            if not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"{name} is {value}: give a number from 0")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, floor=floor, weight_decay=weight_decay))
+        #: Standard deviation of the noise in each coordinate of the gradients of the next step.
+        self.noise_std: float | None = None
+        #: For each tensor an estimate of second moments, one number or one for each coordinate, and its noise's
+        #: standard deviation; None: those of the gradients are taken.
+        self.second_moments: Sequence[tuple[torch.Tensor, float]] | None = None
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step on the noisy gradients in `p.grad`; parameters without one stay. Returns the closure's result."""
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+        if self.noise_std is None:
+            raise RuntimeError(
+                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it at "
+                "every step, or set noise_std"
+            )
+        moments = iter(self.second_moments or ())
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    own = next(moments, None) if parameter.requires_grad else None
+                    self._move(parameter, group, self.noise_std, own)
+        return result
+
+    def _move(
+        self,
+        parameter: torch.Tensor,
+        group: dict[str, Any],
+        noise_std: float,
+        moment: tuple[torch.Tensor, float] | None,
+    ) -> None:
+        (first, second), state = group["betas"], self.state[parameter]
+        if not state:
+            state |= {"step": 0, "noise": 0.0, "error": 0.0}
+            state["mean"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+            state["square"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+        assert parameter.grad is not None
+        state["step"] += 1
+        state["mean"].lerp_(parameter.grad, 1 - first)
+        if moment is None:
+            state["square"].mul_(second).addcmul_(parameter.grad, parameter.grad, value=1 - second)
+            bias, error = noise_std**2, math.sqrt(2) * noise_std**2
+        else:
+            estimate = moment[0].to(parameter)
+            estimate = estimate.view_as(parameter) if estimate.numel() == parameter.numel() else estimate
+            state["square"].mul_(second).add_(estimate, alpha=1 - second)
+            bias, error = 0.0, moment[1]
+        state["noise"] = second * state["noise"] + (1 - second) * bias
+        state["error"] = second**2 * state["error"] + ((1 - second) * error) ** 2  # variances add up
+        whole = 1 - second ** state["step"]
+        least = group["floor"] * math.sqrt(state["error"]) / whole
+        square = ((state["square"] - state["noise"]) / whole).clamp_(min=least)
+        if group["weight_decay"]:
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+        rate = group["lr"] / (1 - first ** state["step"])
+        parameter.addcdiv_(state["mean"], square.sqrt_().add_(group["eps"]), value=-rate)

@@ -1,0 +1,147 @@
+"""Vectors of a model's gradients that hold more than gradients: `evertally.moments` over tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import evertally
+import numpy as np
+import torch
+
+from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
+
+
+class Released:
+    """What a step of `DPFTRL` releases: the clipped gradient, and further coordinates where they are asked for."""
+
+    def __init__(
+        self,
+        optimizer: Any,
+        plan: evertally.VectorPlan,
+        sizes: Sequence[int],
+        expected_batch_size: float,
+        adaptive: AdaptiveClipping | None,
+        moments: SecondMoments | None,
+    ) -> None:
+        self.clipping: Clipping | None = None
+        if adaptive is not None or moments is not None:
+            self.clipping = Clipping(
+                plan.norm, sizes, expected_batch_size, adaptive=adaptive, moments=moments, neighbours=plan.neighbours
+            )
+        self._sizes, self._norm, self._expected = list(sizes), plan.norm, expected_batch_size
+        self._optimizer = optimizer if hasattr(optimizer, "noise_std") else None
+        self._stds = np.zeros(0) if self._optimizer is None else plan.noise_stds()
+
+    @property
+    def coordinates(self) -> int:
+        """Of the noise."""
+        return sum(self._sizes) if self.clipping is None else self.clipping.coordinates
+
+    @property
+    def threshold(self) -> float:
+        """The length to which the next gradients are clipped."""
+        return self._norm if self.clipping is None else self.clipping.threshold
+
+    def encode(self, samples: Sequence[torch.Tensor | None], vector: torch.Tensor) -> list[torch.Tensor | None]:
+        """Sums of examples' gradients by tensor; those of their further coordinates go into the vector."""
+        assert self.clipping is not None
+        sums, extra = encode_and_sum(samples, self._sizes, self.clipping)
+        vector[sum(self._sizes) :] = extra
+        return sums
+
+    def decode(self, vector: torch.Tensor, step: int) -> None:
+        """Makes of a step's noisy vector the mean gradient, in place, and tells the optimizer what it asks for."""
+        size = sum(self._sizes)
+        scale = 1 / self._expected if self.clipping is None else self.clipping.noise_scale
+        if self._optimizer is not None:
+            self._optimizer.noise_std = float(self._stds[step - 1]) * scale
+        if self.clipping is None:
+            vector.div_(self._expected)
+            return
+        noisy = vector.numpy()
+        if self._optimizer is not None and self.clipping.moments is not None:
+            self._optimizer.second_moments = self._moments(noisy, float(self._stds[step - 1]))
+        self.clipping.update(noisy)
+        vector[:size].mul_(scale)
+        vector[size:].zero_()  # nothing is left there for the next step, which may have no examples
+
+    def _moments(self, noisy: Any, std: float) -> list[tuple[torch.Tensor, float]]:
+        """By tensor, with the standard deviation of their noise."""
+        assert self.clipping is not None and self.clipping.moments is not None
+        found = torch.from_numpy(self.clipping.second_moments(noisy))
+        parts = found.split(self._sizes if self.clipping.moments.per == "coordinate" else [1] * len(self._sizes))
+        stds = torch.from_numpy(std * self.clipping.moment_noise_scales).split([len(part) for part in parts])
+        return [(part, float(own[0])) for part, own in zip(parts, stds)]
+
+    def refuse_sums(self) -> None:
+        """A sum does not tell how long its gradients were."""
+        if self.clipping is not None:
+            raise ValueError(
+                "adaptive clipping and second moments need the gradients of single examples: leave them in "
+                "p.grad_sample, unclipped, and call step() without a sum"
+            )
+
+    def state(self) -> dict[str, Any] | None:
+        """Of the clipping, for a resumed run."""
+        return None if self.clipping is None else self.clipping.state()
+
+    def check_state(self, state: dict[str, Any] | None) -> None:
+        """Refuses one of other clipping."""
+        if (state is None) != (self.clipping is None):
+            raise ValueError(
+                "the state is that of other clipping: give the same adaptive_clipping and second_moments, or none"
+            )
+        if self.clipping is not None and state is not None:
+            self.clipping.check_state(state)
+
+    def restore(self, state: dict[str, Any] | None) -> None:
+        """Goes on from one that was checked."""
+        if self.clipping is not None and state is not None:
+            self.clipping.restore(state)
+
+
+def encode_and_sum(
+    samples: Sequence[torch.Tensor | None], sizes: Sequence[int], clipping: Clipping
+) -> tuple[list[torch.Tensor | None], torch.Tensor]:
+    """The sum of all examples' vectors: a tensor for each tensor of per-example gradients, and the further coordinates.
+
+    Sums are float32; None stays, and stands for gradients of zero.
+    """
+    rows = [None if sample is None else sample.reshape(len(sample), -1) for sample in samples]
+    examples = {len(row) for row in rows if row is not None}
+    if len(examples) != 1:
+        raise ValueError(
+            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
+        )
+    factors, extra = clipping.weigh(_lengths(rows, sizes, examples.pop(), clipping).numpy())
+    weights = torch.from_numpy(factors)
+    sums: list[torch.Tensor | None] = []
+    for sample, row in zip(samples, rows):
+        if sample is None or row is None:
+            sums.append(None)
+            continue
+        own = weights.to(row.device)[:, None]
+        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
+        vectors = torch.where(own > 0, row, 0.0) * own
+        sums.append(vectors.sum(dim=0, dtype=torch.float32).view(sample.shape[1:]))
+    return sums, torch.from_numpy(extra).sum(dim=0, dtype=torch.float32)
+
+
+def _lengths(
+    rows: Sequence[torch.Tensor | None], sizes: Sequence[int], examples: int, clipping: Clipping
+) -> torch.Tensor:
+    """In float64 on the CPU, a column for each tensor, or for each coordinate."""
+    if clipping.moments is not None and clipping.moments.per == "coordinate":
+        parts = [
+            torch.zeros(examples, size, dtype=torch.float64) if row is None else row.detach().abs().double().cpu()
+            for row, size in zip(rows, sizes)
+        ]
+        return torch.cat(parts, dim=1)
+    norms = [
+        torch.zeros(examples, dtype=torch.float64)
+        if row is None
+        else torch.linalg.vector_norm(row.detach(), dim=1, dtype=torch.float64).cpu()
+        for row in rows
+    ]
+    return torch.stack(norms, dim=1)
