@@ -85,10 +85,9 @@ class TestAuditRun:
                 return getattr(self.noise, name)
 
             def add_next(self, array: Any) -> Any:
-                kept = array.copy()
+                kept = array.clone()
                 self.noise.add_next(array)
-                array[:] = kept
-                return array
+                array.copy_(kept)
 
         run.run.optimizer.noise = Silent(run.run.optimizer.noise)
         assert run.step(*next(iter(run.loader))) and run.refuted

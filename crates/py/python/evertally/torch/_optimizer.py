@@ -385,10 +385,10 @@ class DPFTRL(torch.optim.Optimizer):
         if self.adapts and any(sample is not None for sample in samples):
             if scale != 1:
                 raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
-            sums = self._released.encode(samples, self._vector)
+            encoded = self._released.encode(samples, self._vector)
             for parameter in self._parameters:
                 parameter.grad_sample = None
-            return sums
+            return encoded
         present = [sample for sample in samples if sample is not None]
         over = self._shards.over_all if self._shards.sharded else None
         sums = iter(clipped_sums([Formed(sample) for sample in present], self.plan.norm * scale, over))

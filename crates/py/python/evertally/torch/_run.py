@@ -75,7 +75,7 @@ class PrivateRun:
             few = len(tables.layers)
             of_tables.extend(made[len(made) - few :])
             tables.check(of_tables)
-            return made[: len(made) - few]  # type: ignore[no-any-return]
+            return made[: len(made) - few]
 
         with tables.of_step(self.module, inputs):
             self.optimizer.take(others, examples)
