@@ -24,6 +24,7 @@
 mod batches;
 mod blocks;
 mod buffer;
+mod elsewhere;
 mod execute;
 mod noise;
 mod optimizer;
@@ -39,6 +40,7 @@ mod tuning;
 mod tests;
 
 pub use batches::Batches;
+pub use elsewhere::{Code, Instruction, Programs};
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
