@@ -10,7 +10,7 @@ use super::scheme::Scheme;
 use super::{Cipher, Memory, Real, VectorPlan};
 use crate::noise::{Purpose, SecretKey, StreamName, subkey};
 use crate::{Error, ErrorKind, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -130,7 +130,7 @@ impl Programs {
 
     /// What all programs have in common.
     fn look_through(&mut self) {
-        let (mut ops, mut shapes) = (vec![], vec![]);
+        let (mut ops, mut shapes) = (vec![], HashSet::new());
         for step in 1..=self.horizon {
             ops.clear();
             self.schedule.program(step, &mut ops);
@@ -140,15 +140,17 @@ impl Programs {
             if codes.len() > self.template.len() {
                 self.template.clone_from(&codes);
             }
-            if !shapes.contains(&codes) && shapes.len() <= MOST_SHAPES {
-                shapes.push(codes);
+            if shapes.len() <= MOST_SHAPES {
+                shapes.insert(codes);
             }
-            let undoes = ops.iter().find_map(|op| if let Op::UndoBuffers { steps, .. } = op { Some(steps) } else { None });
+            let undoes =
+                ops.iter().find_map(|op| if let Op::UndoBuffers { steps, .. } = op { Some(steps) } else { None });
             if let Some(steps) = undoes.filter(|_| step == 1) {
                 self.recurrence = (rounded(&steps.gaps), rounded(&steps.echoes));
             }
         }
-        self.alike = shapes.len() <= MOST_SHAPES && shapes.iter().all(|codes| lacks_additions_only(codes, &self.template));
+        self.alike =
+            shapes.len() <= MOST_SHAPES && shapes.iter().all(|codes| lacks_additions_only(codes, &self.template));
         self.step = self.horizon;
     }
 

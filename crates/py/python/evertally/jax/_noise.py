@@ -124,6 +124,12 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
             first = jax.lax.axis_index(mesh.axis_names).astype(jnp.uint32) * np.uint32(count)
         return noise_of(shape, order, vectors, first, count)
 
+    if mesh is not None:
+        rows = PartitionSpec(None, *spec)
+        specs = {"in_specs": (PartitionSpec(), rows), "out_specs": (spec, rows)}
+        made = jax.shard_map(made, mesh=mesh, check_vma=False, **specs)
+    compiled = jax.jit(made)  # whether the update is or not
+
     def noise(state: NoiseState, leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, Any]:
         size = sum(leaf.size for leaf in leaves)
         length = length_of(size)
@@ -134,16 +140,9 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
                 f"{(shape.buffers, length)}: restore the state of the same model, plan, memory and mesh"
             )
         words = jax.ShapeDtypeStruct((shape.words,), jnp.uint32)
-        order = jax.pure_callback(
-            functools.partial(device.order, size, length), words, state.step, _mark(leaves), tag
-        )
-        run = made
-        if mesh is not None:
-            kept = PartitionSpec(None, *spec)
-            run = jax.shard_map(
-                made, mesh=mesh, in_specs=(PartitionSpec(), kept), out_specs=(spec, kept), check_vma=False
-            )
-        values, vectors = run(order, vectors)
+        give = functools.partial(device.order, size, length)
+        order = jax.pure_callback(give, words, state.step, _mark(leaves), tag)
+        values, vectors = compiled(order, vectors)
         return values[:size], Kept(order[2:4], vectors) if shape.buffers else ()
 
     def save() -> bytes:
