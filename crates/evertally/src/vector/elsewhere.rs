@@ -1,8 +1,8 @@
 //! The noise of vectors for whoever computes it elsewhere: a device that has its own compiler.
 //!
-//! A step is a short [program](super::program). Written down in numbers, with the weights as the kernels round them, it can be
-//! run by any interpreter that draws the same normal variables and rounds every operation by itself: the bytes are then those
-//! of [`VectorNoise`](super::VectorNoise).
+//! A step is a short [program](super::program). Written down in numbers, with the weights as the kernels round them, it
+//! can be run by any interpreter that draws the same normal variables and rounds every operation by itself: the bytes
+//! are then those of [`VectorNoise`](super::VectorNoise).
 
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
@@ -14,8 +14,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// One operation on an accumulator (0 when a program begins), two registers and buffers: vectors that have an element for
-/// every coordinate, all in single precision.
+/// One operation on an accumulator (0 when a program begins), two registers and buffers: vectors that have an element
+/// for every coordinate, all in single precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instruction {
     /// What is done.
@@ -58,15 +58,16 @@ pub enum Code {
     Restore = 10,
     /// `acc -= register`
     Subtract = 11,
-    /// One step of the [recurrence](Programs::recurrence) of a BLT, with its buffers in the first places and `weight` for
-    /// its factor: see [`Real::undo_buffers`]
+    /// One step of the [recurrence](Programs::recurrence) of a BLT, with its buffers in the first places and `weight`
+    /// for its factor: see [`Real::undo_buffers`]
     UndoBuffers = 12,
 }
 
 /// The programs of a stream's steps, and the key that its normal variables are drawn with.
 ///
-/// **As secret as the key.** Coordinate `c` of a node has the normal variable that [`evertally_kernels::Normals`] gives it
-/// under [`cipher`](Self::cipher) and [`subkey`](Self::subkey). After the last instruction the accumulator is the noise.
+/// **As secret as the key.** Coordinate `c` of a node has the normal variable that [`evertally_kernels::Normals`] gives
+/// it under [`cipher`](Self::cipher) and [`subkey`](Self::subkey). After the last instruction the accumulator is the
+/// noise.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Memory, Programs, VectorRequest}};
@@ -97,8 +98,8 @@ impl Programs {
     /// The programs of a plan's stream. Looks through those of all steps: about a microsecond each.
     ///
     /// # Errors
-    /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step by
-    /// step.
+    /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step
+    /// by step.
     pub fn new(plan: &VectorPlan, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
         Self::of(&Scheme::from(plan), key, name, memory)
     }
@@ -107,8 +108,8 @@ impl Programs {
         let schedule = schedule(scheme, memory)?;
         if schedule.response().is_some() {
             return Err(Error::invalid(format!(
-                "the noise of `{}` is computed for many steps at once, by Fourier transforms, and on the host alone; take \
-                 on=\"host\", or a mechanism that goes step by step, such as blt, epoch-bands or smooth",
+                "the noise of `{}` is computed for many steps at once, by Fourier transforms, and on the host \
+                 alone; take on=\"host\", or a mechanism that goes step by step, such as blt, epoch-bands or smooth",
                 scheme.mechanism.name()
             )));
         }

@@ -18,8 +18,8 @@ use pyo3::types::PyBytes;
 /// Instructions as whole numbers: code, place, level, the halves of an index, and the bits of a weight.
 type Numbers = [u32; 6];
 
-/// The programs of a stream in single precision, each given out for what its noise is added to; what makes the noise of it
-/// elsewhere is **as secret as the key**.
+/// The programs of a stream in single precision, each given out for what its noise is added to; what makes the noise of
+/// it elsewhere is **as secret as the key**.
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct _Programs {
     programs: Own<Programs>,

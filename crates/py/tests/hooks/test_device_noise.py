@@ -1,4 +1,5 @@
-"""Noise that XLA computes: the bytes of the host, whatever the mechanism, the range, the step and the number of devices."""
+"""Noise that XLA computes: the bytes of the host, whatever the mechanism, the range, the step and the number of
+devices."""
 
 import os
 import subprocess
@@ -84,8 +85,10 @@ class TestBytes:
         for step in range(1, STEPS + 1):
             assert same(steps.next(step), noise.next()), step
 
-    @pytest.mark.parametrize("mechanism, memory", [("smooth(h=9,zeros=4)", "recompute"), ("binary", "recompute"),
-                                                   ("banded-inverse-sqrt(bands=4)", "recompute")])
+    @pytest.mark.parametrize(
+        "mechanism, memory",
+        [("smooth(h=9,zeros=4)", "recompute"), ("binary", "recompute"), ("banded-inverse-sqrt(bands=4)", "recompute")],
+    )
     def test_increments_that_are_drawn_again(self, mechanism: str, memory: str) -> None:
         plan = plan_of(mechanism)
         steps, noise = Steps(plan, 0, 100, memory), et.VectorNoise(plan, test_key(), "run", coordinates=100)
@@ -118,8 +121,12 @@ class TestBytes:
 class TestNormals:
     def words(self) -> np.ndarray:
         """About every border of octaves, halves and rarity, of both signs; and random ones."""
-        edges = [m + step for shift in range(32) for m in (2 << shift >> 1, 3 << shift >> 1, 5 << shift >> 2, 7 << shift >> 2)
-                 for step in range(-4, 5)]
+        edges = [
+            m + step
+            for shift in range(32)
+            for m in (2 << shift >> 1, 3 << shift >> 1, 5 << shift >> 2, 7 << shift >> 2)
+            for step in range(-4, 5)
+        ]
         both = np.array([word & 0xFFFFFFFF for edge in edges for word in (edge, ~edge)], np.uint32)
         return np.concatenate([both, np.random.default_rng(1).integers(0, 2**32, 1 << 22, dtype=np.uint32)])
 
@@ -303,8 +310,11 @@ class TestTransformation:
         plan = plan_of("blt(buffers=2)")
         noise = correlated_noise(plan, test_key(), "run", on="device")
         subkey = _evertally._Programs(plan, test_key(), "run", coordinates=SIZE).subkey()
-        settings = {"jax_compilation_cache_dir": str(tmp_path), "jax_persistent_cache_min_compile_time_secs": 0,
-                    "jax_persistent_cache_min_entry_size_bytes": -1}
+        settings = {
+            "jax_compilation_cache_dir": str(tmp_path),
+            "jax_persistent_cache_min_compile_time_secs": 0,
+            "jax_persistent_cache_min_entry_size_bytes": -1,
+        }
         before = {name: getattr(jax.config, name) for name in settings}
         try:
             for name, value in settings.items():

@@ -1,14 +1,14 @@
 """Noise that is made where the gradients are.
 
 A step is a short program (`evertally::vector::Programs`): a few operations on vectors that have an element for every
-coordinate. The host says which, and hands out the key of the stream's normal variables with it, as the answer to "step t, for
-these gradients": no more than some hundred bytes. So the host still refuses a step that was given out for other gradients, and
-without its answer there is no noise. **The key is in no program**: it comes as an argument, is in no compiled code, in no cache of
-compiled code, and in no state.
+coordinate. The host says which, and hands out the key of the stream's normal variables with it, as the answer to "step
+t, for these gradients": no more than some hundred bytes. So the host still refuses a step that was given out for other
+gradients, and without its answer there is no noise. **The key is in no program**: it comes as an argument, is in no
+compiled code, in no cache of compiled code, and in no state.
 
-What the programs keep between steps (the buffers of a BLT, the bands of a banded matrix, the partial sums of a tree) is in
-the state of the transformation, as the bits of numbers, so that nobody rounds them to another type by mistake. A tag, a keyed hash
-of stream and step, goes with them: buffers of another run, or beside another step, are refused.
+What the programs keep between steps (the buffers of a BLT, the bands of a banded matrix, the partial sums of a tree)
+is in the state of the transformation, as the bits of numbers, so that nobody rounds them to another type by mistake. A
+tag, a keyed hash of stream and step, goes with them: buffers of another run, or beside another step, are refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ __all__ = ["Device", "Kept", "Shape", "noise_of"]
 
 U32 = jnp.uint32
 # The codes of `evertally::vector::Code`.
-(CLEAR, LOAD, ADD, DRAW, DRAW_THROUGH, SCALE, STORE, ACCUMULATE, DIFFERENCE, SAVE, RESTORE, SUBTRACT, UNDO_BUFFERS) = range(13)
+CLEAR, LOAD, ADD, DRAW, DRAW_THROUGH, SCALE, STORE = range(7)
+ACCUMULATE, DIFFERENCE, SAVE, RESTORE, SUBTRACT, UNDO_BUFFERS = range(7, 13)
+CODES = 13
 REGISTERS = 2
 # Numbers of an instruction: code, place, level, the halves of an index, and the bits of a weight.
 NUMBERS = 6
@@ -103,15 +105,15 @@ class Device:
         return np.frombuffer(digest.digest(), "<u4").astype(np.uint32)
 
     def order(self, size: int, length: int, step: jax.Array, mark: jax.Array, tag: jax.Array) -> np.ndarray:
-        """What is done in the step after so many, for gradients of `size` coordinates with a mark; `length` are those that
-        are kept, and `tag` is theirs."""
+        """What is done in the step after so many, for gradients of `size` coordinates with a mark; `length` are those
+        that are kept, and `tag` is theirs."""
         before = int(step)
         with self._lock:
             if self.shape.buffers and not np.array_equal(np.asarray(tag), self.tag(before, length)):
                 raise evertally.StateError(
-                    f"the state is not that of this transformation after {before} steps: it belongs to another key, name, "
-                    "plan or size, or what it keeps was mixed with another step. Restore all of the optimizer's state together, "
-                    "of the same run"
+                    f"the state is not that of this transformation after {before} steps: it belongs to another key, "
+                    "name, plan or size, or what it keeps was mixed with another step. Restore all of the optimizer's "
+                    "state together, of the same run"
                 )
             rows = self._of(size).program(before + 1, np.asarray(mark).tobytes())
         rows = self._padded(rows)
@@ -151,7 +153,7 @@ def noise_of(shape: Shape, order: jax.Array, vectors: Any, first: Any, count: in
         for place, code in enumerate(shape.template):
             state = machine.perform(code, machine.rows[place], state)
     else:
-        numbers = jnp.asarray([shape.codes.index(code) if code in shape.codes else 0 for code in range(13)])
+        numbers = jnp.asarray([shape.codes.index(code) if code in shape.codes else 0 for code in range(CODES)])
         ways = [functools.partial(machine.perform, code) for code in shape.codes]
 
         def instruction(place: Any, state: Any) -> Any:
@@ -247,6 +249,6 @@ def tried(cipher: str, platform: str) -> None:
     wrong = int((np.asarray(made).view(np.uint32) != expected.view(np.uint32)).sum())
     if wrong:
         raise RuntimeError(
-            f"of {TRIED} normal variables this device ({platform}) computes {wrong} with other bits than the host, so that its noise "
-            'would not be that of the plan: take on="host"'
+            f"of {TRIED} normal variables this device ({platform}) computes {wrong} with other bits than the host, so "
+            'that its noise would not be that of the plan: take on="host"'
         )

@@ -15,7 +15,9 @@ __all__ = ["Host"]
 class Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
-    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], saved: bytes | None) -> None:
+    def __init__(
+        self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], saved: bytes | None
+    ) -> None:
         self._identity = (plan, key, name)
         self._options = options
         self._saved = saved

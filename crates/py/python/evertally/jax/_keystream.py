@@ -4,8 +4,8 @@ Only additions, exclusive ors, ands and shifts of 32-bit words: no compiler may 
 arguments, never constants of a program, and no table is looked up with them.
 
 Words come in groups of 256. Of ChaCha (Bernstein: a counter and a nonce of 64 bits each) a group is 16 blocks side by
-side, row after row. Of AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to block i
-of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box, 2012,
+side, row after row. Of AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to block
+i of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box, 2012,
 IACR ePrint 2011/332), as bitsliced programs have it.
 """
 

@@ -50,17 +50,18 @@ def correlated_noise(
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
-    Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: which examples are in a sum
-    cannot be seen here, so take those of step t for update t. A step beyond the horizon raises an error.
+    Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: which examples are
+    in a sum cannot be seen here, so take those of step t for update t. A step beyond the horizon raises an error.
 
-    `on` says where the noise is made; its bytes are the same. The host has the faster kernels (with `threads` of them), and
-    `saved`, what `save()` gave in an earlier process of this plan, key and name, only saves it time. On the device nothing of the
-    noise is moved, and the state keeps what the mechanism needs: all of it goes on from a saved state, which is **as secret
-    as the key**. `memory="recompute"` keeps as little as possible. With a `mesh` the devices make a range of coordinates
-    each.
+    `on` says where the noise is made; its bytes are the same. The host has the faster kernels (with `threads` of them),
+    and `saved`, what `save()` gave in an earlier process of this plan, key and name, only saves it time. On the device
+    nothing of the noise is moved, and the state keeps what the mechanism needs: all of it goes on from a saved state,
+    which is **as secret as the key**. `memory="recompute"` keeps as little as possible. With a `mesh` the devices make
+    a range of coordinates each.
 
     Raises `ValueError` for a plan of running sums, for one whose batches are missing, and on the device for `sqrt` and
-    `normalized-sqrt`, whose noise the host alone computes; `RuntimeError` where the device computes other bytes than the host.
+    `normalized-sqrt`, whose noise the host alone computes; `RuntimeError` where the device computes other bytes than
+    the host.
 
     >>> import evertally as et, evertally.jax, jax.numpy as jnp
     >>> plan = et.plan_vector(100, norm=1.0, rho=0.5, mechanism="blt(buffers=2)")
@@ -189,7 +190,8 @@ def _mark(leaves: tuple[jax.Array, ...]) -> jax.Array:
     for number, leaf in enumerate(leaves):
         wide = leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))
         bits = jax.lax.bitcast_convert_type(wide, jnp.uint32).reshape(-1)
-        place = jax.lax.iota(jnp.uint32, bits.size) * np.uint32(0x9E3779B1) + np.uint32(0x7FEB352D * number & 0xFFFFFFFF)
+        start = np.uint32(0x7FEB352D * number & 0xFFFFFFFF)
+        place = jax.lax.iota(jnp.uint32, bits.size) * np.uint32(0x9E3779B1) + start
         words = []
         for one, other in ((0x85EBCA6B, 0xC2B2AE35), (0x21F0AAAD, 0x735A2D97)):
             mixed = (bits ^ place) + np.uint32(one)

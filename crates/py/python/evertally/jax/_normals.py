@@ -1,13 +1,14 @@
-"""The normal variables of `evertally_kernels::Normals` in single precision, computed by XLA: the same bytes on every device.
+"""The normal variables of `evertally_kernels::Normals` in single precision, computed by XLA: the same bytes on every
+device.
 
-Most words become a normal by a polynomial in single precision, each of whose products and sums the host rounds by itself.
-**Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does on CPUs, whatever
-`optimization_barrier` or `reduce_precision` stand between the two. So the bits of every product go through an exclusive or
-with a word that is 0 when the program runs, but that no compiler can know to be (`rounded`). What comes between a product and
-a sum is then an operation on whole numbers, and nothing is left to be fused.
+Most words become a normal by a polynomial in single precision, each of whose products and sums the host rounds by
+itself. **Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does on CPUs,
+whatever `optimization_barrier` or `reduce_precision` stand between the two. So the bits of every product go through an
+exclusive or with a word that is 0 when the program runs, but that no compiler can know to be (`rounded`). What comes
+between a product and a sum is then an operation on whole numbers, and nothing is left to be fused.
 
-About one word in 2^15 lies in the tail. It takes 128 more bits and is computed in double precision (`_tails`), in a loop that few
-words enter.
+About one word in 2^15 lies in the tail. It takes 128 more bits and is computed in double precision (`_tails`), in a
+loop that few words enter.
 """
 
 from __future__ import annotations
@@ -105,7 +106,8 @@ def of_words(words: Any, zero: Any) -> Any:
     """The normals of words that are not rare; of others anything."""
     # Leading zeros of the magnitude: below 15, or else anything below 32.
     octave = lax.clz(words << U32(1) | U32(2))
-    # The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer end.
+    # The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer
+    # end.
     offset = (words << U32(2)) << octave
     row = (octave | offset >> U32(27) & U32(16)).astype(jnp.int32)
     unit = np.float32(2.0**-31)

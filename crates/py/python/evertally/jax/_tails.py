@@ -1,8 +1,8 @@
 """Normal variables far out in the tail: in double precision, the same bits as those of `evertally_kernels::quantile`.
 
-About one word in 2^15 takes this way. IEEE 754 says what every operation gives; that no product is fused with a sum is seen to
-as in `_normals`. JAX has doubles only where `jax.enable_x64` says so, and numbers of the host become single precision on their
-way into a program: here they come as the words of their bits.
+About one word in 2^15 takes this way. IEEE 754 says what every operation gives; that no product is fused with a sum is
+seen to as in `_normals`. JAX has doubles only where `jax.enable_x64` says so, and numbers of the host become single
+precision on their way into a program: here they come as the words of their bits.
 """
 
 from __future__ import annotations
