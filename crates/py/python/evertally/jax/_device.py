@@ -104,7 +104,7 @@ class Device:
         digest = hashlib.blake2b(said, key=self._key.tobytes()[:32], digest_size=8, person=b"evertally state")
         return np.frombuffer(digest.digest(), "<u4").astype(np.uint32)
 
-    def order(self, size: int, length: int, step: jax.Array, mark: jax.Array, tag: jax.Array) -> np.ndarray:
+    def order(self, size: int, length: int, step: Any, mark: Any, tag: Any) -> np.ndarray:
         """What is done in the step after so many, for gradients of `size` coordinates with a mark; `length` are those
         that are kept, and `tag` is theirs."""
         before = int(step)
@@ -237,7 +237,7 @@ class _Machine:
 
 
 @functools.cache
-def tried(cipher: str, platform: str) -> None:
+def tried(cipher: Any, platform: str) -> None:
     """Tries whether this platform computes the bytes of the host. Raises `RuntimeError` where it does not."""
     plan = evertally.plan_vector(1, rho=0.5, mechanism="input", cipher=cipher)
     key = evertally.SecretKey.insecure_from_test_seed(evertally.TestSeed(1))

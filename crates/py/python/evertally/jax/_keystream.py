@@ -128,14 +128,13 @@ def _aes(key: Any, node: Node, chunks: Any, counters: Any) -> Any:
     keys = _planes(key)
     state = [plane ^ keys[0, bit] for bit, plane in enumerate(state)]
 
-    def middle(number: Any, planes: Any) -> Any:
-        mixed = _mixed(_shifted(_substituted(list(planes))))
-        of_round = keys[number]
-        return tuple(plane ^ of_round[bit] for bit, plane in enumerate(mixed))
+    def one_round(number: Any, planes: Any) -> Any:
+        shifted = _shifted(_substituted(list(planes)))
+        # The last one does not mix columns. The S-box is compiled once.
+        pairs = zip(_mixed(shifted), shifted)
+        return tuple(jnp.where(number < 10, *pair) ^ keys[number, bit] for bit, pair in enumerate(pairs))
 
-    state = list(lax.fori_loop(1, 10, middle, tuple(state)))
-    last = _shifted(_substituted(state))
-    return _unsliced(jnp.stack([plane ^ keys[10, bit] for bit, plane in enumerate(last)]))
+    return _unsliced(jnp.stack(lax.fori_loop(1, 11, one_round, tuple(state))))
 
 
 def _planes(key: Any) -> Any:

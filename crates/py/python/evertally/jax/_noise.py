@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import evertally
 import jax
@@ -120,14 +120,14 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
         return NoiseState(jnp.zeros((), jnp.int32), device.kept(length_of(size), sharding))
 
     def made(order: jax.Array, vectors: jax.Array) -> tuple[jax.Array, jax.Array]:
-        count, first = vectors.shape[1], 0
+        count, first = vectors.shape[1], cast(Any, 0)
         if mesh is not None:
             first = jax.lax.axis_index(mesh.axis_names).astype(jnp.uint32) * np.uint32(count)
         return noise_of(shape, order, vectors, first, count)
 
     if mesh is not None:
         rows = PartitionSpec(None, *spec)
-        specs = {"in_specs": (PartitionSpec(), rows), "out_specs": (spec, rows)}
+        specs: dict[str, Any] = {"in_specs": (PartitionSpec(), rows), "out_specs": (spec, rows)}
         made = jax.shard_map(made, mesh=mesh, check_vma=False, **specs)
     compiled = jax.jit(made)  # whether the update is or not
 

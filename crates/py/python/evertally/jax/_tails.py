@@ -11,6 +11,7 @@ import functools
 from typing import Any
 
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -32,11 +33,8 @@ def of_rare_words(words: Any, more: list[Any], zero: Any) -> Any:
 
 
 def _doubles() -> Any:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    from jax.experimental import enable_x64  # before JAX 0.8
-
-    return enable_x64(True)
+    owner: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before JAX 0.8
+    return owner.enable_x64(True)
 
 
 def _probability(magnitude: Any, more: list[Any]) -> Any:
