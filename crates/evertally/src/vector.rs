@@ -24,6 +24,7 @@
 mod batches;
 mod blocks;
 mod buffer;
+mod elsewhere;
 mod execute;
 mod law;
 mod lazy;
@@ -42,6 +43,7 @@ mod tuning;
 mod tests;
 
 pub use batches::Batches;
+pub use elsewhere::{Code, Instruction, Programs};
 pub use evertally_kernels::{Cipher, InstructionSet, Real};
 pub use law::NoiseMatrix;
 pub use lazy::RowNoise;

@@ -59,6 +59,10 @@ mod tests;
 pub use f32::normals_f32;
 pub use f64::normals_f64;
 
+/// The coefficients of the polynomials in single precision, for whoever computes the same normals elsewhere: row l + 16 h for
+/// octave l and half h, the constant first.
+pub const SINGLE_ROWS: [[f32; 8]; 32] = tables::F32;
+
 /// Segments of this octave and beyond are rare: their words take more bits.
 const RARE: u32 = 15;
 

@@ -41,7 +41,7 @@ fn horner(coefficients: [f64; 8], x: f64) -> f64 {
 }
 
 /// Numerator and denominator of a rational function, the constants first.
-type Rational = [[f64; 8]; 2];
+pub type Rational = [[f64; 8]; 2];
 
 const MIDDLE: Rational = [
     [
@@ -66,7 +66,8 @@ const MIDDLE: Rational = [
     ],
 ];
 
-const NEAR: Rational = [
+/// The function of `sqrt(-log(tail)) - 1.6`, up to 5, in the tail.
+pub const NEAR: Rational = [
     [
         1.423_437_110_749_683_5,
         4.630_337_846_156_546,
@@ -89,7 +90,8 @@ const NEAR: Rational = [
     ],
 ];
 
-const FAR: Rational = [
+/// The function of `sqrt(-log(tail)) - 5`, beyond 5, in the tail.
+pub const FAR: Rational = [
     [
         6.657_904_643_501_103,
         5.463_784_911_164_114,

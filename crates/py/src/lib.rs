@@ -56,9 +56,9 @@ mod _evertally {
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
         uses::allow_noise_reuse, vector::batches::Batches, vector::candidate::VectorCandidate,
-        vector::guarantee::VectorGuarantee, vector::noise::VectorNoise, vector::plan::VectorPlan,
-        vector::plan::plan_vector, vector::rows::RowNoise, vector::training::Training, vector::training::Way,
-        vector::training::plan_training,
+        vector::device::_Programs, vector::device::normal_tables, vector::guarantee::VectorGuarantee,
+        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
+        vector::training::Training, vector::training::Way, vector::training::plan_training,
     };
 
     #[pymodule_init]

@@ -1,4 +1,5 @@
 mod bytes;
+mod elsewhere;
 mod precision;
 mod rows;
 mod states;

@@ -130,7 +130,7 @@ impl Arguments {
 }
 
 /// How many coordinates, or from which one to before which one.
-fn range(coordinates: &Bound<'_, PyAny>) -> PyResult<Range<u64>> {
+pub(super) fn range(coordinates: &Bound<'_, PyAny>) -> PyResult<Range<u64>> {
     if let Ok(count) = coordinates.extract::<u64>() {
         return Ok(0..count);
     }

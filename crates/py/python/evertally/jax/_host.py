@@ -1,0 +1,72 @@
+"""Noise that is made on the host."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import evertally
+import jax
+import numpy as np
+
+__all__ = ["Host"]
+
+
+class Host:
+    """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
+
+    def __init__(
+        self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], saved: bytes | None
+    ) -> None:
+        self._identity = (plan, key, name)
+        self._options = options
+        self._saved = saved
+        self._lock = threading.Lock()
+        self._noise: Any = None
+        self._last: tuple[int, bytes, np.ndarray] | None = None  # what was handed out last: step, mark, noise
+
+    def noise_of(self, size: int, step: jax.Array, mark: jax.Array) -> np.ndarray:
+        """Noise, of so many coordinates, of the update after `step` earlier ones, for gradients with a mark."""
+        wanted, of = int(step) + 1, np.asarray(mark).tobytes()
+        with self._lock:
+            if self._last is None or self._last[:2] != (wanted, of):
+                self._move_before(wanted, size)
+                out = np.empty(size, dtype=np.float32)
+                self._noise.next_into(out, of=of)
+                out.flags.writeable = False
+                self._last = wanted, of, out
+            return self._last[2]
+
+    def save(self) -> bytes:
+        """State of the stream after the last step that was made, for a later process."""
+        with self._lock:
+            if self._noise is None:
+                raise ValueError("no step was taken yet: there is nothing to save")
+            return self._noise.save()
+
+    def _move_before(self, wanted: int, size: int) -> None:
+        """Makes the stream stand just before a step."""
+        if self._noise is None:
+            self._noise = self._start(size)
+        if self._noise.step == wanted - 1:
+            return
+        try:
+            self._noise.seek(wanted - 1)
+        except ValueError:
+            if self._noise.step < wanted:
+                raise
+            # A mechanism whose noise depends on all steps before: from the beginning.
+            self._noise = self._start(size)
+            if self._noise.step >= wanted:
+                self._noise = self._new(size)
+            self._noise.seek(wanted - 1)
+
+    def _start(self, size: int) -> Any:
+        if self._saved is None:
+            return self._new(size)
+        return evertally.VectorNoise.restore(
+            *self._identity, self._saved, coordinates=size, dtype="float32", **self._options
+        )
+
+    def _new(self, size: int) -> Any:
+        return evertally.VectorNoise(*self._identity, coordinates=size, dtype="float32", **self._options)

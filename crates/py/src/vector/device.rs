@@ -1,0 +1,128 @@
+//! What a device needs to make the noise of vectors itself: step by step, for the gradients that it is for.
+
+use super::noise::range;
+use super::plan::VectorPlan;
+use super::words;
+use crate::error::{OrRaise, invalid};
+use crate::key::SecretKey;
+use crate::own::Own;
+use crate::uses::{Span, Watch, bytes_of};
+use crate::whole::Whole;
+use evertally::noise::StreamName;
+use evertally::vector::Programs;
+use evertally_kernels::{SINGLE_ROWS, quantile};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// Instructions as whole numbers: code, place, level, the halves of an index, and the bits of a weight.
+type Numbers = [u32; 6];
+
+/// The programs of a stream in single precision, each given out for what its noise is added to; what makes the noise of
+/// it elsewhere is **as secret as the key**.
+#[pyclass(frozen, module = "evertally")]
+pub(crate) struct _Programs {
+    programs: Own<Programs>,
+    watch: Watch,
+    name: String,
+}
+
+#[pymethods]
+impl _Programs {
+    #[new]
+    #[pyo3(signature = (plan, key, name, *, coordinates, memory = "keep"))]
+    fn new(
+        plan: &Bound<'_, VectorPlan>,
+        key: &SecretKey,
+        name: &str,
+        coordinates: &Bound<'_, PyAny>,
+        memory: &str,
+    ) -> PyResult<Self> {
+        let stream = name.parse::<StreamName>().or_raise()?;
+        let (coordinates, memory) = (range(coordinates)?, words::memory(memory)?);
+        if coordinates.is_empty() || coordinates.end > 1 << 32 {
+            return Err(invalid(format!(
+                "devices make noise for 1 to 2^32 coordinates, got {} to {}: take on=\"host\"",
+                coordinates.start, coordinates.end
+            )));
+        }
+        let inner = plan.get().inner();
+        let programs = plan.py().detach(|| Programs::new(inner, key.inner(), &stream, memory)).or_raise()?;
+        // The same as that of the noise that the host makes: neither meets other data than the other.
+        let watch = Watch::new("VectorNoise", key, &stream, &inner.digest(), b"vector 32").of_part(coordinates);
+        Ok(Self { programs: Own::new(programs), watch, name: name.to_owned() })
+    }
+
+    /// The program of a step (from 1), as rows of six numbers, noted as given out for ``of``.
+    fn program(&self, py: Python<'_>, step: Whole, of: &Bound<'_, PyAny>) -> PyResult<Vec<Numbers>> {
+        let mut programs = self.programs.go_on(py, "VectorNoise", &self.name)?;
+        let program = programs.program(step.0).or_raise()?;
+        if let Some(marker) = self.watch.marker() {
+            self.watch.give(py, &[Span::of(step.0, marker.bytes(step.0, &bytes_of(of)?))])?;
+        }
+        Ok(program
+            .into_iter()
+            .map(|op| {
+                let index = [op.index as u32, (op.index >> 32) as u32];
+                [op.code as u32, op.place, op.level, index[0], index[1], op.weight.to_bits()]
+            })
+            .collect())
+    }
+
+    /// The key of the normal variables.
+    fn subkey<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.programs.lock(py).subkey())
+    }
+
+    #[getter]
+    fn cipher(&self, py: Python<'_>) -> &'static str {
+        words::cipher_word(self.programs.lock(py).cipher())
+    }
+
+    #[getter]
+    fn horizon(&self, py: Python<'_>) -> u64 {
+        self.programs.lock(py).horizon()
+    }
+
+    #[getter]
+    fn buffers(&self, py: Python<'_>) -> usize {
+        self.programs.lock(py).buffers()
+    }
+
+    #[getter]
+    fn longest(&self, py: Python<'_>) -> usize {
+        self.programs.lock(py).longest()
+    }
+
+    /// The codes of all programs, if they are alike but for additions that some lack.
+    #[getter]
+    fn template(&self, py: Python<'_>) -> Option<Vec<u32>> {
+        let programs = self.programs.lock(py);
+        programs.template().map(|codes| codes.iter().map(|code| *code as u32).collect())
+    }
+
+    /// The codes that occur.
+    #[getter]
+    fn codes(&self, py: Python<'_>) -> Vec<u32> {
+        self.programs.lock(py).codes().map(|code| code as u32).collect()
+    }
+
+    /// Gaps and echoes of the recurrence.
+    #[getter]
+    fn recurrence(&self, py: Python<'_>) -> (Vec<f32>, Vec<f32>) {
+        let programs = self.programs.lock(py);
+        let (gaps, echoes) = programs.recurrence();
+        (gaps.to_vec(), echoes.to_vec())
+    }
+
+    fn __reduce__(&self) -> PyResult<()> {
+        Err(PyTypeError::new_err("programs of noise are as secret as the key, and not pickled"))
+    }
+}
+
+/// The rows of the polynomials in single precision, and the rational functions of the tail, near and far.
+#[pyfunction]
+#[pyo3(name = "_normal_tables")]
+pub(crate) fn normal_tables() -> (Vec<[f32; 8]>, Vec<[[f64; 8]; 2]>) {
+    (SINGLE_ROWS.to_vec(), vec![quantile::NEAR, quantile::FAR])
+}
