@@ -566,6 +566,7 @@ class ArrowTable:
     def column_names(self) -> list[str]: ...
     def __len__(self) -> int: ...
 
+@final
 class _Programs:
     def __new__(
         cls, plan: VectorPlan, key: SecretKey, name: str, *, coordinates: int | tuple[int, int], memory: str = "keep"
