@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
         ("README.md", 2),
         ("docs/guide/python.md", 2),
         ("docs/guide/training.md", 1),
+        ("docs/guide/embeddings.md", 1),
         ("docs/guide/moments.md", 1),
         ("docs/guide/auditing-training.md", 2),
     ],
