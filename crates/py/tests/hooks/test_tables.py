@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,23 @@ def test_noise_waits_until_rows_are_read(key: et.SecretKey) -> None:
     once = seen.clone()
     private.catch_up()
     assert torch.equal(once, module.words.weight)
+
+
+def test_copies_have_all_noise(key: et.SecretKey) -> None:
+    module = model()
+    private = run(module, key)
+    before = module.words.weight.detach().clone()
+    train(private, 4)
+    other = copy.deepcopy(module)
+    assert (other.words.weight != before).all() and torch.equal(other.words.weight, module.words.weight)
+    train(private, 2)
+    kept = other.words.weight.detach().clone()
+    other(torch.arange(5)[None])
+    assert torch.equal(other.state_dict()["words.weight"], kept), "a copy stays as it is"
+    again = copy.deepcopy(module)  # the guard is there a second time
+    assert (again.words.weight != kept).all() and copy.deepcopy(other) is not other
+    with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
+        pickle.dumps(module)
 
 
 def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:

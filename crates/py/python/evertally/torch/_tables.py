@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +17,8 @@ Rates = float | Sequence[float]
 class Tables:
     """The embeddings of a run whose noise waits, each with its `evertally.RowNoise`.
 
-    Whoever reads rows through the module reads rows that have caught up, and so does whoever takes its `state_dict()`.
-    The weights themselves are behind.
+    Whoever reads rows through the module reads rows that have caught up, and so does whoever takes its `state_dict()` or
+    a deep copy. The weights themselves are behind.
     """
 
     def __init__(
@@ -46,8 +47,12 @@ class Tables:
         self._fresh: list[set[int]] | None = None
         self._is_quiet = False
         for place, layer in enumerate(self.layers):
-            layer.register_forward_pre_hook(lambda _, args, place=place: self._before(place, args))
-            layer.register_state_dict_pre_hook(lambda *_, place=place: self._before_state(place))
+            read = layer.register_forward_pre_hook(lambda _, args, place=place: self._before(place, args))
+            saved = layer.register_state_dict_pre_hook(lambda *_, place=place: self._before_state(place))
+            # A copy has no hooks, and so all noise.
+            layer.__dict__["__deepcopy__"] = lambda memo, place=place, hooks=(read.id, saved.id): self._copied(
+                place, hooks, memo
+            )
 
     @property
     def weights(self) -> list[torch.Tensor]:
@@ -126,6 +131,19 @@ class Tables:
     def _before_state(self, place: int) -> None:
         if not self._is_quiet:
             self.noises[place].catch_up(_array(self.layers[place]))
+
+
+    def _copied(self, place: int, hooks: tuple[int, int], memo: dict[int, Any]) -> torch.nn.Embedding:
+        self._before_state(place)
+        layer = self.layers[place]
+        guard = layer.__dict__.pop("__deepcopy__")
+        try:
+            made = copy.deepcopy(layer, memo)
+        finally:
+            layer.__dict__["__deepcopy__"] = guard
+        made._forward_pre_hooks.pop(hooks[0], None)
+        made._state_dict_pre_hooks.pop(hooks[1], None)
+        return made
 
 
 def _array(layer: torch.nn.Embedding) -> Any:
