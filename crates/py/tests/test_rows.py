@@ -54,15 +54,17 @@ def test_rows_get_the_noise_that_they_would_have(key: et.SecretKey) -> None:
         assert abs(late.mean()) < 5 * dense.std() / np.sqrt(late.size)
 
 
-def test_gradients_are_applied_at_once_and_noise_later(key: et.SecretKey) -> None:
+def test_rows_with_a_gradient_get_noise_at_once_and_others_later(key: et.SecretKey) -> None:
     late, values = noise(key), table()
     gradient = np.ones((2, WIDTH), np.float32)
+    late.check(values, [3, 7], gradient)
     assert late.descend(values, [3, 7], gradient) is values
-    assert (values[[3, 7]] == -0.5).all() and (np.delete(values, [3, 7], axis=0) == 0).all()
-    assert (late.step, late.touched, late.horizon, late.rows, late.width) == (1, 0, 60, ROWS, WIDTH)
+    assert (values[[3, 7]] != -0.5).all() and (np.delete(values, [3, 7], axis=0) == 0).all()
+    assert (late.step, late.touched, late.horizon, late.rows, late.width) == (1, 2, 60, ROWS, WIDTH)
+    kept = values.copy()
     late.catch_up(values, np.array([7, 7, 9]))
-    assert late.touched == 2 and late.memory_bytes > 0
-    assert (values[3] == -0.5).all() and (values[9] != 0).all() and (values[7] != -0.5).all()
+    assert late.touched == 3 and late.memory_bytes > 0
+    assert (values[[3, 7]] == kept[[3, 7]]).all() and (values[9] != 0).all()
     seen = values.copy()
     late.catch_up(values, [9])
     assert (seen == values).all(), "noise comes once"
@@ -87,14 +89,15 @@ def test_what_is_wrong_is_refused_and_changes_nothing(key: et.SecretKey) -> None
     late.descend(values, [3], one)
     before = values.copy()
     for rows, gradient, said in [
-        ([3], one, "row 3 has a gradient, but not the noise of steps 1 to 1"),
+        ([2], one, "row 2 has a gradient, but not the noise of steps 1 to 1"),
         ([ROWS], one, "there is no row 500"),
         ([4, 4], np.ones((2, WIDTH), np.float32), "row 4 has two gradients"),
         ([4, 5], one, "4 numbers for 2 rows"),
         ([-1], one, "at least 0"),
     ]:
-        with pytest.raises(et.InvalidError, match=said):
-            late.descend(values, rows, gradient)
+        for call in (late.descend, late.check):
+            with pytest.raises(et.InvalidError, match=said):
+                call(values, rows, gradient)
     with pytest.raises(TypeError, match="float32"):
         late.descend(values, [4], np.ones((1, WIDTH)))
     with pytest.raises(TypeError, match="whole numbers"):
@@ -105,7 +108,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(key: et.SecretKey) -> None
         late.catch_up(values[:-1])
     with pytest.raises(et.InvalidError, match="contiguous"):
         late.catch_up(np.asfortranarray(values))
-    assert (before == values).all() and (late.step, late.touched) == (1, 0)
+    assert (before == values).all() and (late.step, late.touched) == (1, 1)
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"rates": [0.5] * 59}, "59 rates for 60 steps"),
         ({"rates": float("inf")}, "finite"),
@@ -155,7 +158,23 @@ def test_the_same_noise_for_other_data_is_refused(key: et.SecretKey) -> None:
             run(noise(key), values, steps=5, **other)
         assert (values == 0).all()
     run(noise(key, "other"), table(), steps=5, sums=0.5)
-    run(noise(key, rates=0.25), table(), steps=5, sums=0.5)  # other rates are other noise
+    other_runs: list[dict[str, Any]] = [{"rates": 0.25}, {"rates": 0.5 + 1e-12}, {"rows": ROWS + 1}]
+    for more in other_runs:  # a run has one name, and one rate
+        late, values = noise(key, **more), np.zeros((more.get("rows", ROWS), WIDTH), np.float32)
+        with pytest.raises(et.StateError, match="given out for other data"):
+            late.catch_up(values, np.random.default_rng(1).integers(0, ROWS, 30))
+
+
+def test_gradients_do_not_round_before_their_noise_is_there(key: et.SecretKey) -> None:
+    """A table of large numbers has few digits left: two gradients that differ by less than one of them still lead to
+    different tables, as often as their noise has it."""
+    plan = et.plan_vector(4, rho=0.5, mechanism="input")
+    values = [np.full((4000, 4), 1000.0, np.float32) for _ in range(2)]
+    with et.allow_noise_reuse("compares two gradients under one noise"):
+        for table, gradient in zip(values, (0.0, 1e-3)):
+            late = et.RowNoise(plan, key, "digits", rows=4000, width=4, rates=0.01)
+            late.descend(table, np.arange(4000), np.full((4000, 4), gradient, np.float32))
+    assert 0.1 * 1e-5 < float((values[0].astype(np.float64) - values[1]).mean()) < 3 * 1e-5
 
 
 def test_plans_with_lots_are_taken(key: et.SecretKey) -> None:

@@ -44,8 +44,8 @@ const SHARE: usize = 64;
 ///
 /// 1. [`catch_up`](Self::catch_up) with the rows that the batch uses, **before** they are read: they get the noise of
 ///    the steps so far.
-/// 2. [`descend`](Self::descend) with the sum of the clipped gradients of some of these rows. The noise of the step is then due
-///    in all rows.
+/// 2. [`descend`](Self::descend) with the sum of the clipped gradients of some of these rows, which get the noise of the
+///    step with it. In all other rows it is due.
 /// 3. In the end, and before anybody sees the table, [`catch_up_all`](Self::catch_up_all).
 ///
 /// What is seen after 3 has the law that it would have if every step had added `VectorNoise` to the gradient of all
@@ -56,8 +56,8 @@ const SHARE: usize = 64;
 /// mechanism's vectors (`input`: nothing) until the last step; rows that were not take nothing. A call looks through the
 /// steps that the longest unused of its rows has missed.
 ///
-/// **Secrecy.** The table is secret between 1 and 3: rows without their noise show exact sums. This object and its
-/// saved states are as secret as the data, too: they tell which rows were used.
+/// **Secrecy.** The table is secret between 1 and 3: a row whose noise is due shows that it has had no gradient since. This
+/// object and its saved states are as secret as the data, too: they tell which rows were used.
 ///
 /// ```
 /// use evertally::noise::SecretKey;
@@ -197,7 +197,7 @@ impl<F: Real> RowNoise<F> {
         let mut rows = rows.to_vec();
         rows.sort_unstable();
         rows.dedup();
-        rows.chunks(PASS).for_each(|rows| self.pass(table, rows.iter().copied()));
+        rows.chunks(PASS).for_each(|rows| self.pass(table, rows.iter().copied(), None));
         Ok(())
     }
 
@@ -223,14 +223,17 @@ impl<F: Real> RowNoise<F> {
         self.check_table(table.len())?;
         self.calls += 1;
         for first in (0..self.rows).step_by(PASS) {
-            self.pass(table, first..self.rows.min(first + PASS as u64));
+            self.pass(table, first..self.rows.min(first + PASS as u64), None);
         }
         self.touched.settle(self.step, self.step == self.horizon());
         Ok(())
     }
 
-    /// Takes a step: `table -= rate · gradient` in these rows, where `gradient` has a row for each of them, and the noise
-    /// of the step is due in all rows. Returns the number of the step.
+    /// Takes a step: `table -= rate · (gradient + noise)` in these rows, where `gradient` has a row for each of them; in
+    /// all others the noise of the step is due. Returns the number of the step.
+    ///
+    /// Gradient and noise are added up before the table's numbers are rounded: what rounds is what may be seen. (A
+    /// gradient that is rounded to the table's digits first could move by far more than its norm.)
     ///
     /// # Errors
     /// If the table or the gradient has another size, a row is not there or named twice, a row with a gradient has not
@@ -238,13 +241,12 @@ impl<F: Real> RowNoise<F> {
     /// without their noise computes gradients that know exact sums, and there is no promise for those.)
     pub fn descend(&mut self, table: &mut [F], rows: &[u64], gradient: &[F]) -> Result<u64> {
         self.check_descend(table.len(), rows, gradient.len())?;
-        let width = self.width as usize;
-        let rate = F::of(-self.rates[self.step as usize]); // fits: below the horizon
-        for (row, gradient) in rows.iter().zip(gradient.chunks_exact(width)) {
-            let place = *row as usize * width; // fits: within the table
-            F::add_scaled(self.normals.instructions(), &mut table[place..place + width], rate, gradient);
-        }
+        let rate = self.rates[self.step as usize]; // fits: below the horizon
         (self.step, self.calls) = (self.step + 1, self.calls + 1);
+        let each = PASS * self.width as usize;
+        for (rows, gradient) in rows.chunks(PASS).zip(gradient.chunks(each.max(1))) {
+            self.pass(table, rows.iter().copied(), Some((rate, gradient)));
+        }
         Ok(self.step)
     }
 
@@ -291,8 +293,9 @@ impl<F: Real> RowNoise<F> {
         Err(Error::invalid(format!("the table has {len} numbers, not {} rows of {}", self.rows, self.width)))
     }
 
-    /// Some rows, each once.
-    fn pass(&mut self, table: &mut [F], rows: impl Iterator<Item = u64>) {
+    /// Some rows, each once. With a gradient, which is times a rate, no row has caught up, and all with the same step:
+    /// they stay in their order.
+    fn pass(&mut self, table: &mut [F], rows: impl Iterator<Item = u64>, gradient: Option<(f64, &[F])>) {
         let mut rows: Vec<Found> =
             rows.map(|row| self.touched.find(row)).filter(|found| found.last < self.step).collect();
         // Of the same gap together, the shortest first.
@@ -316,9 +319,16 @@ impl<F: Real> RowNoise<F> {
             }
         });
         let instructions = self.normals.instructions();
-        for (found, results) in rows.iter().zip(results.chunks_exact(all)) {
+        for (number, (found, results)) in rows.iter().zip(results.chunks_exact(all)).enumerate() {
             let place = found.row as usize * width; // fits: within the table
-            F::subtract(instructions, &mut table[place..place + width], &results[kept..]);
+            let own = &mut table[place..place + width];
+            match gradient {
+                None => F::subtract(instructions, own, &results[kept..]),
+                Some((rate, gradient)) => {
+                    let gradient = &gradient[number * width..(number + 1) * width];
+                    descend_row(own, rate, gradient, &results[kept..]);
+                }
+            }
             self.touched.put(*found, self.step, &results[..kept]);
         }
     }
@@ -406,6 +416,14 @@ fn advance<F: Real>(
                 F::add_scaled(instructions, result, *weight, drawn);
             }
         }
+    }
+}
+
+/// `own -= rate · gradient + due`, in double precision: nothing of a gradient of single precision rounds before its noise
+/// is there.
+fn descend_row<F: Real>(own: &mut [F], rate: f64, gradient: &[F], due: &[F]) {
+    for ((own, gradient), due) in own.iter_mut().zip(gradient).zip(due) {
+        *own = F::of(own.double() - (rate * gradient.double() + due.double()));
     }
 }
 

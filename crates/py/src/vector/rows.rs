@@ -24,7 +24,8 @@ use std::sync::MutexGuard;
 /// has the joint law that it has when every step adds a :class:`VectorNoise` to all rows.
 ///
 /// 1. ``catch_up(table, rows)`` with the rows that a batch uses, **before** they are read.
-/// 2. ``descend(table, rows, gradient)`` with the sum of clipped gradients, a row for each of these rows: one step.
+/// 2. ``descend(table, rows, gradient)`` with the sum of clipped gradients, a row for each of these rows: one step. They
+///    get its noise with it; in all other rows it is due.
 /// 3. ``catch_up(table)`` for all rows, **before anybody sees the table**.
 ///
 /// ``rates`` are learning rates, divided by the expected batch size, one for all steps or one for each: what a step
@@ -47,7 +48,7 @@ use std::sync::MutexGuard;
 /// ...     gradient = np.ones((len(used), 16), np.float32)  # of the batch, clipped and summed
 /// ...     _ = noise.descend(table, used, gradient)
 /// >>> noise.step, noise.touched
-/// (2, 2)
+/// (2, 3)
 /// >>> bool((noise.catch_up(table) != 0).all())
 /// True
 #[pyclass(frozen, module = "evertally")]
@@ -76,7 +77,9 @@ impl RowNoise {
             Some(state) => Inner::restore(inner, key_inner, stream_name, shape, &rates, tuning, state),
         });
         let made = made.or_raise()?;
-        let watch = Watch::new("RowNoise", key, &stream, &made.digest(), b"rows 32").since(made.calls());
+        // One run under a name: other rates or another shape are other data.
+        let digest = plan.get().inner().digest();
+        let watch = Watch::new("RowNoise", key, &stream, &digest, b"rows 32").since(made.calls());
         Ok(Self { noise: Own::new(made), plan: plan.clone().unbind(), name: name.to_owned(), watch })
     }
 
@@ -86,9 +89,32 @@ impl RowNoise {
 
     /// Notes that the next call is for these bytes, or refuses that.
     fn give(&self, py: Python<'_>, noise: &Inner<f32>, bytes: &[u8]) -> PyResult<()> {
+        self.watch.give(py, &self.span(noise, bytes))
+    }
+
+    /// The next call, for these bytes.
+    fn span(&self, noise: &Inner<f32>, bytes: &[u8]) -> Vec<Span> {
         let call = noise.calls() + 1;
-        let Some(marker) = self.watch.marker() else { return Ok(()) };
-        self.watch.give(py, &[Span::of(call, marker.bytes(call, bytes))])
+        let marked = self.watch.marker().map(|marker| marker.bytes(call, &[&noise.digest(), bytes].concat()));
+        marked.map(|mark| Span::of(call, mark)).into_iter().collect()
+    }
+
+    /// Does something with the table and a gradient for some of its rows.
+    fn with_gradient(
+        &self,
+        table: &Bound<'_, PyAny>,
+        rows: &Bound<'_, PyAny>,
+        gradient: &Bound<'_, PyAny>,
+        work: impl FnOnce(Python<'_>, &mut Inner<f32>, &mut [f32], &[u64], &[f32]) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let py = table.py();
+        let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
+        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let (all, width) = noise.shape();
+        let mut elements = writable::<f32>(table, (all * width) as usize)?; // fits: or no array has as many
+        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+        noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
+        work(py, &mut noise, slice, &rows, &gradient)
     }
 }
 
@@ -192,8 +218,8 @@ impl RowNoise {
         Ok(table)
     }
 
-    /// Takes a step: subtracts the step's rate times ``gradient`` from these rows of the table, in place, and returns the
-    /// table; the noise of the step is due in all rows. ``gradient`` is a float32 array with a row for each of ``rows``,
+    /// Takes a step: subtracts the step's rate times ``gradient`` and its noise from these rows of the table, in place, and
+    /// returns the table; in all other rows the noise of the step is due. ``gradient`` is a float32 array with a row for each of ``rows``,
     /// the sum of clipped gradients; of an empty batch there are no rows, and the step is taken all the same.
     ///
     /// Raises :class:`InvalidError` if sizes do not fit, a row is named twice, or a row has not caught up;
@@ -205,18 +231,24 @@ impl RowNoise {
         rows: &Bound<'py, PyAny>,
         gradient: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = table.py();
-        let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
-        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
-        let noise = &mut *noise;
-        let (all, width) = noise.shape();
-        let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
-        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
-        noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
-        self.give(py, noise, &described(2, &rows, &gradient))?;
-        py.detach(|| noise.descend(slice, &rows, &gradient)).or_raise()?;
-        drop(elements);
+        self.with_gradient(&table, rows, gradient, |py, noise, slice, rows, gradient| {
+            self.give(py, noise, &described(2, rows, gradient))?;
+            py.detach(|| noise.descend(slice, rows, gradient)).or_raise()?;
+            Ok(())
+        })?;
         Ok(table)
+    }
+
+    /// Raises what :meth:`descend` with the same would raise, and does nothing else.
+    fn check<'py>(
+        &self,
+        table: &Bound<'py, PyAny>,
+        rows: &Bound<'py, PyAny>,
+        gradient: &Bound<'py, PyAny>,
+    ) -> PyResult<()> {
+        self.with_gradient(table, rows, gradient, |_, noise, _, rows, gradient| {
+            self.watch.check(&self.span(noise, &described(2, rows, gradient)))
+        })
     }
 
     /// The bytes from which :meth:`restore` goes on, **as secret as key and data**. The table is not among them: keep it

@@ -113,6 +113,88 @@ def test_copies_have_all_noise(key: et.SecretKey) -> None:
     assert (again.words.weight != kept).all() and copy.deepcopy(other) is not other
     with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
         pickle.dumps(module)
+    averaged = torch.optim.swa_utils.AveragedModel(module)
+    assert torch.equal(averaged.module.words.weight, module.words.weight)
+    with pytest.raises(RuntimeError, match="trace a copy"):
+        torch.jit.trace(module, torch.arange(5)[None])
+
+
+def test_what_was_saved_stays_as_it_was(key: et.SecretKey) -> None:
+    module = model()
+    private = run(module, key)
+    train(private, 3)
+    best = module.state_dict()
+    kept = best["words.weight"].clone()
+    train(private, 1)
+    assert torch.equal(best["words.weight"], kept)
+    with pytest.raises(RuntimeError, match="rows that are replaced"):
+        module.load_state_dict(best)
+    with pytest.raises(ValueError, match="table of another run"):
+        run(module, key, "second")
+    fresh = model()
+    fresh.load_state_dict(best)
+    train(run(fresh, key, "second"), 2)
+
+
+def test_reading_ahead_changes_nothing_else(key: et.SecretKey) -> None:
+    """Buffers and random numbers are as if the batch had not been read before its gradients."""
+
+    class Noting(Words):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, texts: Any) -> Any:
+            self.seen = 0.5 * self.seen + texts.float().mean().detach() * (len(texts) > 1)
+            return super().forward(texts)
+
+    torch.manual_seed(4)
+    module = Noting()
+    private = run(module, key)
+    batch = next(iter(private.loader))
+    state = torch.get_rng_state()
+    private.tables._fresh = [set()]
+    private.tables._read(module, batch[0])
+    assert float(module.seen) == 0 and torch.equal(state, torch.get_rng_state())
+
+
+def test_a_step_that_is_broken_off_is_noticed(key: et.SecretKey, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = model()
+    private = run(module, key)
+    train(private, 2)
+    state = copy.deepcopy(private.state_dict())
+    with monkeypatch.context() as broken:
+        broken.setattr(private.tables, "descend", lambda sums: (_ for _ in ()).throw(KeyboardInterrupt()))
+        with pytest.raises(KeyboardInterrupt):
+            train(private, 1)
+    for call in (lambda: train(private, 1), private.state_dict):
+        with pytest.raises(ValueError, match="the tables are at step 2, and the optimizer at 3"):
+            call()
+    private.load_state_dict(state)
+    train(private, 2)
+    alone = private.optimizer.state_dict()
+    train(private, 1)
+    private.optimizer.load_state_dict(alone)
+    with pytest.raises(ValueError, match="a state of the optimizer alone"):
+        train(private, 1)
+
+
+def test_wrong_examples_change_nothing(key: et.SecretKey) -> None:
+    module = model()
+    private = run(module, key)
+    train(private, 3)
+    before = module.words.weight.detach().clone()
+    inputs, targets, examples = next(iter(private.loader))
+    with pytest.raises(ValueError, match="not the examples of step 4"):
+        private.step(inputs[1:], targets[1:], examples[1:])
+    assert torch.equal(before, module.words.weight)
+
+
+def test_a_second_table_rate_under_one_name_is_refused(key: et.SecretKey) -> None:
+    train(run(model(), key))
+    module = model()
+    with pytest.raises(et.StateError, match="given out for other data"):
+        train(run(module, key, tables={module.words: 0.25}))
 
 
 def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
@@ -143,8 +225,8 @@ def test_what_cannot_wait_is_refused(key: et.SecretKey) -> None:
     for more, said in [
         ({"clipping": "samples"}, 'clipping="ghost"'),
         ({"microbatch": 4}, "whole batches"),
-        ({"tables": {module.out: 0.5}}, "Embedding layers of the module"),
-        ({"tables": {torch.nn.Embedding(3, 2): 0.5}}, "Embedding layers of the module"),
+        ({"tables": {module.out: 0.5}}, "neither in the optimizer nor in tables"),
+        ({"tables": {module.words: 0.5, torch.nn.Embedding(3, 2): 0.5}}, "Embedding layers of the module"),
         ({"tables": {module.words: float("nan")}}, "finite"),
     ]:
         with pytest.raises(ValueError, match=said):

@@ -160,6 +160,8 @@ def audit_run(
         significance=significance,
     )
     optimizer.add_param_group({"params": list(audit.module.canaries)})
+    if options.get("adaptive_clipping") or options.get("second_moments"):
+        raise ValueError("a threshold that adapts changes what canaries add: audit the run with a fixed one")
     run = make_private(audit.module, loss, optimizer, audit.dataset, plan, key, name, batch_size=batch_size, **options)
     batches = run.optimizer.batches
     assert batches is not None

@@ -231,7 +231,8 @@ def _layers(
 def _zeros(parameter: torch.Tensor, is_sparse: bool) -> torch.Tensor:
     if is_sparse:
         rows = torch.zeros(1, 0, dtype=torch.long)
-        return torch.sparse_coo_tensor(rows, torch.zeros(0, parameter.shape[1]), parameter.shape, is_coalesced=True)
+        none = torch.zeros(0, parameter.shape[1])
+        return torch.sparse_coo_tensor(rows, none, parameter.shape, is_coalesced=True, check_invariants=False)
     return torch.zeros(parameter.shape, dtype=torch.float32, device=parameter.device)
 
 

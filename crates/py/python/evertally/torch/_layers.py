@@ -50,14 +50,15 @@ class Formed:
         return 0.0  # each number times a factor that is not tiny
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        total = torch.zeros(self._gradients.shape[1:], dtype=torch.float32, device=self._gradients.device)
+        # In float64, so that what one example adds is not lost, or more, beside many others.
+        total = torch.zeros(self._gradients.shape[1:], dtype=torch.float64, device=self._gradients.device)
         some = max(1, 2**20 // max(1, total.numel()))  # a few at a time, so that copies are small
         pieces = (part.split(some) for part in (finite.to(total.device), self._gradients, factors.to(total.device)))
         for own, gradients, factor in zip(*pieces):
             # A product of its own, not a matrix product: those may round harder than float32 (TF32).
             clipped = _each(own, gradients, 0.0) * _along(factor, gradients)
-            total += clipped.sum(dim=0, dtype=torch.float32)
-        return total
+            total += clipped.sum(dim=0, dtype=torch.float64)
+        return total.to(torch.float32)
 
 
 class Products:
@@ -128,8 +129,8 @@ class Rows:
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
-        total = clipped.new_zeros(self._shape)
-        return total.index_add_(0, self._rows, clipped)
+        total = clipped.new_zeros(self._shape, dtype=torch.float64)
+        return total.index_add_(0, self._rows, clipped.double()).to(torch.float32)
 
 
 class FewRows(Rows):
@@ -138,8 +139,9 @@ class FewRows(Rows):
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
         rows, places = torch.unique(self._rows, return_inverse=True)
-        total = clipped.new_zeros(len(rows), clipped.shape[1]).index_add_(0, places, clipped)
-        return torch.sparse_coo_tensor(rows[None], total, self._shape, is_coalesced=True)
+        total = torch.zeros(len(rows), clipped.shape[1], dtype=torch.float64)
+        total = total.index_add_(0, places, clipped.double()).to(torch.float32)
+        return torch.sparse_coo_tensor(rows[None], total, self._shape, is_coalesced=True, check_invariants=False)
 
 
 def kind_of(layer: torch.nn.Module) -> type | None:

@@ -236,23 +236,28 @@ class DPFTRL(torch.optim.Optimizer):
             self.ranks.same(own_shards, "what is given, sums or samples,")
         self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         self._vector[len(self._gradient) :].zero_()
-        with self.ranks.together():
-            made = sums(numbers)
-            self._check_sums(made, own_shards)
+        try:
+            with self.ranks.together():
+                made = sums(numbers)
+                self._check_sums(made, own_shards)
+        except BaseException:
+            self._vector[len(self._gradient) :].zero_()  # what was released besides is exact
+            raise
         before = self.noise.step
         try:
             self._gather(made, own_shards)
             with self.ranks.together():
                 self.noise.add_next(self._vector)
+            if not self._shards.sharded:
+                self.ranks.collect(self._shards.vector)
         except BaseException:
             # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
-            self._vector.zero_()
+            self._shards.vector.zero_()
             self.noise.stand_at(before)
             raise
-        if not self._shards.sharded:
-            self.ranks.collect(self._shards.vector)
         self._released.decode(self._vector, self.noise.step)
         self._hand_out()
+        self._opt_called = True  # for schedulers, which warn if no step was taken
         self._stepping = True
         try:
             self.optimizer.step()

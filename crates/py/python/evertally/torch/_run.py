@@ -71,15 +71,16 @@ class PrivateRun:
         of_tables: list[torch.Tensor] = []
 
         def others(numbers: list[int] | None) -> list[torch.Tensor]:
-            made = sums(numbers)
-            few = len(tables.layers)
-            of_tables.extend(made[len(made) - few :])
-            tables.check(of_tables)
+            with tables.of_step(self.module, inputs):
+                made = sums(numbers)
+                few = len(tables.layers)
+                of_tables.extend(made[len(made) - few :])
+                tables.check(of_tables)
             return made[: len(made) - few]
 
-        with tables.of_step(self.module, inputs):
-            self.optimizer.take(others, examples)
-            tables.descend(of_tables)
+        tables.check_step(self.optimizer.noise.step)
+        self.optimizer.take(others, examples)
+        tables.descend(of_tables)
 
     def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         if self.microbatch is None or not len(inputs):
@@ -129,19 +130,27 @@ class PrivateRun:
 
     def state_dict(self) -> dict[str, Any]:
         """Of module, optimizer and noise, for `load_state_dict`: secret, as that of the optimizer is, and rows of tables
-        may be without their noise. A model that is to be seen is `module.state_dict()`."""
+        may be without their noise. A model that is to be seen is `module.state_dict()`.
+
+        With tables, calls of the module, copies and its `state_dict()` are a part of what happens after a state, and a run
+        that goes on from it has to meet them again: take the state last."""
         if not self.tables:
             return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "tables": []}
+        self.tables.check_step(self.optimizer.noise.step)
         module = self.tables.module_state(self.module)
         return {"module": module, "optimizer": self.optimizer.state_dict(), "tables": self.tables.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a `state_dict` of the same plan, key, name, module and tables; refuses others."""
-        noises = self.tables.restored(state["tables"]) if self.tables else []
+        own = {name: value.shape for name, value in self.module.named_parameters(remove_duplicate=False)}
+        if any(name not in state["module"] or state["module"][name].shape != shape for name, shape in own.items()):
+            raise ValueError("the state is that of a module with other parameters: build the module as it was")
+        noises = self.tables.restored(state["tables"], state["optimizer"]["noise"]["step"]) if self.tables else []
         self.optimizer.load_state_dict(state["optimizer"])
-        self.module.load_state_dict(state["module"])
         if self.tables:
-            self.tables.noises = noises
+            self.tables.load(self.module, state["module"], noises)
+        else:
+            self.module.load_state_dict(state["module"])
 
     def epsilon_at(self, delta: float) -> float:
         """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
@@ -188,7 +197,10 @@ def make_private(
     the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
     """
     extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
+    if not isinstance(plan, evertally.VectorPlan):
+        raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
     refuse_mixing(module)
+    _check_parameters(module, optimizer, tables)
     check_scale(scale)
     if tables and (clipping != "ghost" or microbatch is not None or group is not None):
         raise ValueError('tables need clipping="ghost", whole batches and one process')
@@ -208,9 +220,11 @@ def make_private(
         raise ValueError('adaptive clipping and second moments need clipping="samples", whole batches and no scale')
     examples = len(dataset)
     if plan.sampled is not None:
-        if batch_size is not None:
-            raise ValueError("the plan draws batches by lot: leave batch_size away")
         batches = evertally.Batches(plan, key, name, examples=examples)
+        if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
+            raise ValueError(
+                f"the plan draws batches by lot, of {batches.expected_size:g} examples on average: leave batch_size away"
+            )
         private = DPFTRL(optimizer, plan, key, name, batches=batches, group=group, **extras)
     else:
         if batch_size is None:
@@ -228,6 +242,20 @@ def make_private(
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     waiting = Tables(module, tables, optimizer, (plan, key, name), private.expected_batch_size) if tables else None
     return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting)
+
+
+def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer, tables: Any) -> None:
+    """Refuses an optimizer of another module, and parameters that nobody would train."""
+    own = {id(p): name for name, p in module.named_parameters()}
+    taken = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    if not taken <= set(own):
+        raise ValueError("the optimizer has parameters that are not the module's: make it with module.parameters()")
+    taken |= {id(layer.weight) for layer in tables or () if isinstance(layer, torch.nn.Embedding)}
+    left = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in taken]
+    if left:
+        raise ValueError(
+            f"`{left[0]}` is neither in the optimizer nor in tables: add it, or freeze it with requires_grad_(False)"
+        )
 
 
 class _Fixed:

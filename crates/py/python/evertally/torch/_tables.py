@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +19,7 @@ class Tables:
     """The embeddings of a run whose noise waits, each with its `evertally.RowNoise`.
 
     Whoever reads rows through the module reads rows that have caught up, and so does whoever takes its `state_dict()` or
-    a deep copy. The weights themselves are behind.
+    a deep copy. The weights themselves are behind: rows that no batch has used since lack noise.
     """
 
     def __init__(
@@ -30,6 +31,8 @@ class Tables:
         expected_batch_size: float,
     ) -> None:
         plan, key, name = identity
+        if not isinstance(rates, Mapping):
+            raise ValueError("tables are given with their learning rates: tables={module.words: 0.5}")
         self.layers = list(rates)
         _check(module, self.layers, optimizer)
         self._made = [
@@ -45,41 +48,61 @@ class Tables:
         self.noises = [evertally.RowNoise(plan, key, **made) for made in self._made]
         #: Of each table, the rows that the step at hand has caught up with.
         self._fresh: list[set[int]] | None = None
-        self._is_quiet = False
+        #: The thread in which rows are read that have caught up before.
+        self._reader: int | None = None
+        #: The thread in which the module is saved as it is.
+        self._saver: int | None = None
+        self._is_loading = False
         for place, layer in enumerate(self.layers):
-            read = layer.register_forward_pre_hook(lambda _, args, place=place: self._before(place, args))
-            saved = layer.register_state_dict_pre_hook(lambda *_, place=place: self._before_state(place))
-            # A copy has no hooks, and so all noise.
-            layer.__dict__["__deepcopy__"] = lambda memo, place=place, hooks=(read.id, saved.id): self._copied(
-                place, hooks, memo
-            )
+            self._guard(place, layer)
+
+    def _guard(self, place: int, layer: torch.nn.Embedding) -> None:
+        hooks = [
+            layer.register_forward_pre_hook(lambda _, *args: self._before(place, *args), with_kwargs=True),
+            layer.register_state_dict_pre_hook(lambda *_: self._caught_up(place)),
+            layer.register_state_dict_post_hook(_without_the_table),
+            layer.register_load_state_dict_pre_hook(lambda *_: self._refuse_other_rows()),
+        ]
+        # A copy has all noise, and no hooks.
+        layer.__dict__["__deepcopy__"] = lambda memo: self._copied(place, [hook.id for hook in hooks], memo)
 
     @property
     def weights(self) -> list[torch.Tensor]:
         """The tables."""
         return [layer.weight for layer in self.layers]
 
+    @property
+    def step(self) -> int:
+        """Steps taken, by all tables alike."""
+        return self.noises[0].step
+
     @contextmanager
     def of_step(self, module: torch.nn.Module, inputs: Any) -> Iterator[None]:
-        """Catches up with the rows that a batch uses; inside, no others may have gradients."""
+        """Catches up with the rows that a batch uses; inside, in this thread, no others may be read."""
         self._fresh = [set() for _ in self.layers]
         try:
             if len(inputs):
-                with torch.no_grad():
-                    module(inputs)  # the rows catch up as they are looked up
-            with self._quiet():
-                yield
+                self._read(module, inputs)
+            self._reader = threading.get_ident()
+            yield
         finally:
-            self._fresh = None
+            self._fresh = self._reader = None
+
+    def _read(self, module: torch.nn.Module, inputs: Any) -> None:
+        """Rows catch up as they are looked up. Nothing else comes of it: what a module notes, or draws, is forgotten."""
+        buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.func.functional_call(module, buffers, (inputs,))
 
     def check(self, sums: Sequence[torch.Tensor]) -> None:
-        """Refuses gradients of rows that were read without their noise."""
+        """Refuses what `descend` would refuse, and gradients of rows that were read without their noise."""
         assert self._fresh is not None
-        for fresh, total in zip(self._fresh, sums):
+        for fresh, layer, noise, total in zip(self._fresh, self.layers, self.noises, sums):
             if not fresh.issuperset(total.indices()[0].tolist()):
                 raise ValueError(
                     "the module looks up other rows for one example than for a batch: a row was read without its noise"
                 )
+            noise.check(_array(layer), total.indices()[0].numpy(), total.values().numpy())
 
     def descend(self, sums: Sequence[torch.Tensor]) -> None:
         """The step of all tables."""
@@ -88,62 +111,95 @@ class Tables:
 
     def catch_up(self) -> None:
         """All rows get the noise that they have missed."""
-        for layer, noise in zip(self.layers, self.noises):
-            noise.catch_up(_array(layer))
+        for place in range(len(self.layers)):
+            self._caught_up(place)
+
+    def check_step(self, step: int) -> None:
+        """Refuses tables that are at another step than the rest."""
+        found = sorted({noise.step for noise in self.noises})
+        if found != [step]:
+            raise ValueError(
+                f"the tables are at step {found[0]}, and the optimizer at {step}: a step was broken off, or a state of the "
+                "optimizer alone was loaded. Load a run.state_dict(), which holds both"
+            )
 
     def state(self) -> list[torch.Tensor]:
         """Of the noise, secret; beside the tables as they are now."""
         return [torch.frombuffer(bytearray(noise.save()), dtype=torch.uint8) for noise in self.noises]
 
-    def restored(self, states: Sequence[torch.Tensor]) -> list[evertally.RowNoise]:
-        """The noise as it was."""
+    def restored(self, states: Sequence[torch.Tensor], step: int) -> list[evertally.RowNoise]:
+        """The noise as it was after a step."""
         plan, key = self._identity
         if len(states) != len(self.noises):
             raise ValueError(f"the state is that of a run with {len(states)} tables")
-        return [
-            evertally.RowNoise.restore(plan, key, made["name"], state.numpy().tobytes(), **_shape(made))
-            for made, state in zip(self._made, states)
+        made = [
+            evertally.RowNoise.restore(plan, key, own["name"], state.numpy().tobytes(), **_shape(own))
+            for own, state in zip(self._made, states)
         ]
-
-    @contextmanager
-    def _quiet(self) -> Iterator[None]:
-        """Nothing catches up here."""
-        before, self._is_quiet = self._is_quiet, True
-        try:
-            yield
-        finally:
-            self._is_quiet = before
+        if any(noise.step != step for noise in made):
+            raise ValueError("the state's tables and its optimizer are of different steps: it is none of a run")
+        return made
 
     def module_state(self, module: torch.nn.Module) -> dict[str, Any]:
         """The state of a module with its tables as they are, rows without their noise and all."""
-        with self._quiet():
-            return {name: value.clone() for name, value in module.state_dict().items()}
+        self._saver = threading.get_ident()
+        try:
+            return copy.deepcopy(module.state_dict())
+        finally:
+            self._saver = None
 
-    def _before(self, place: int, args: tuple[Any, ...]) -> None:
+    def load(self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.RowNoise]) -> None:
+        """Tables and noise as they were."""
+        self._is_loading = True
+        try:
+            module.load_state_dict(state)
+        finally:
+            self._is_loading = False
+        self.noises = noises
+
+    def _before(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before rows are looked up."""
-        if self._is_quiet:
+        if self._reader == threading.get_ident():
             return
-        rows = torch.unique(args[0]).numpy()
+        if torch.jit.is_tracing():
+            raise RuntimeError("a trace would keep rows without their noise: trace a copy.deepcopy of the module")
+        rows = torch.unique(args[0] if args else kwargs["input"]).numpy()
         self.noises[place].catch_up(_array(self.layers[place]), rows)
         if self._fresh is not None:
             self._fresh[place].update(rows.tolist())
 
-    def _before_state(self, place: int) -> None:
-        if not self._is_quiet:
-            self.noises[place].catch_up(_array(self.layers[place]))
+    def _caught_up(self, place: int) -> None:
+        """All rows of a table have all their noise."""
+        if self._saver == threading.get_ident():
+            return
+        if self._reader == threading.get_ident():
+            raise RuntimeError("the module is saved or copied inside of a step: do that after it")
+        self.noises[place].catch_up(_array(self.layers[place]))
 
+    def _refuse_other_rows(self) -> None:
+        if not self._is_loading:
+            raise RuntimeError(
+                "rows that are replaced would tell later which of them were used: go on with run.load_state_dict(), or load "
+                "into a fresh module, and make a run of another name"
+            )
 
-    def _copied(self, place: int, hooks: tuple[int, int], memo: dict[int, Any]) -> torch.nn.Embedding:
-        self._before_state(place)
+    def _copied(self, place: int, hooks: list[int], memo: dict[int, Any]) -> torch.nn.Embedding:
+        self._caught_up(place)
         layer = self.layers[place]
         guard = layer.__dict__.pop("__deepcopy__")
         try:
             made = copy.deepcopy(layer, memo)
         finally:
             layer.__dict__["__deepcopy__"] = guard
-        made._forward_pre_hooks.pop(hooks[0], None)
-        made._state_dict_pre_hooks.pop(hooks[1], None)
+        for registered in vars(made).values():
+            for hook in hooks if isinstance(registered, dict) else ():
+                registered.pop(hook, None)
         return made
+
+
+def _without_the_table(layer: torch.nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """What was saved does not change with the table."""
+    state[prefix + "weight"] = state[prefix + "weight"].clone()
 
 
 def _array(layer: torch.nn.Embedding) -> Any:
@@ -158,7 +214,10 @@ def _check(module: torch.nn.Module, layers: Sequence[torch.nn.Module], optimizer
     weights = {id(p) for group in optimizer.param_groups for p in group["params"]}
     for layer in layers:
         if type(layer) is not torch.nn.Embedding or layer not in set(module.modules()):
-            raise ValueError(f"tables are torch.nn.Embedding layers of the module, got {layer}")
+            found = type(layer).__name__
+            raise ValueError(f"tables are torch.nn.Embedding layers of the module, got one that is not ({found})")
+        if "__deepcopy__" in layer.__dict__:
+            raise ValueError("this embedding is a table of another run: give a copy.deepcopy of the module, or a fresh one")
         weight = layer.weight
         if layer.max_norm is not None or layer.scale_grad_by_freq or layer.padding_idx is not None:
             raise ValueError("a table is an Embedding without max_norm, scale_grad_by_freq or padding_idx")
