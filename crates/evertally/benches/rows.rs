@@ -56,13 +56,19 @@ fn row(mechanism: &str, shape: (u64, u64), used: u64) {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((u128::from(state) * u128::from(below)) >> 64) as u64
     };
-    let batches: Vec<Vec<u64>> = (0..STEPS)
-        .map(|_| (0..used).map(|_| if next(10) > 0 { next(shape.0 / 10) } else { next(shape.0) }).collect())
-        .collect();
+    let mut batch = || {
+        let mut rows: Vec<u64> =
+            (0..used).map(|_| if next(10) > 0 { next(shape.0 / 10) } else { next(shape.0) }).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    };
+    let batches: Vec<Vec<u64>> = (0..STEPS).map(|_| batch()).collect();
+    let gradient = vec![0.25; (used * shape.1) as usize];
     let begin = Instant::now();
     for batch in &batches {
         noise.catch_up(&mut table, batch).expect("rows that are there");
-        noise.descend(&mut table, &[], &[]).expect("a step");
+        noise.descend(&mut table, batch, &gradient[..batch.len() * shape.1 as usize]).expect("a step");
     }
     let late = begin.elapsed().as_secs_f64() / STEPS as f64;
     let late_bytes = noise.memory_bytes();

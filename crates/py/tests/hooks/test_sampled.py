@@ -88,7 +88,7 @@ class TestMakePrivate:
             with pytest.raises(ValueError, match="more often|missing"):
                 run(plan, batch_size=batch_size)
         with pytest.raises(ValueError, match="leave batch_size away"):
-            run(sampled_plan(), batch_size=40)
+            run(sampled_plan(), batch_size=30)
 
     @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
     def test_a_resumed_run_goes_on_with_the_next_batch(self, options: dict[str, int]) -> None:

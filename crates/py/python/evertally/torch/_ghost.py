@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -188,7 +188,7 @@ class _Path:
         call = self.calls[place]
         return call.layer is layer and call.output.shape == output.shape and call.output.dtype == output.dtype
 
-    def forms(self, taken: _Taken, sparse: set[str]) -> dict[str, Gradients]:
+    def forms(self, taken: _Taken, sparse: Set[str] = frozenset()) -> dict[str, Gradients]:
         """The gradients of single examples by parameter, each in its form."""
         if not sparse.isdisjoint(taken.others):
             raise ValueError("a table is used otherwise than by looking rows up: leave it out of tables")
