@@ -47,15 +47,12 @@ def test_the_page_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         known["opacus"] = pytest.importorskip("opacus")
     if "optax" in block:
         jax = pytest.importorskip("jax")
-        optax = known["optax"] = pytest.importorskip("optax")
+        known["optax"] = pytest.importorskip("optax")
         import evertally.jax
 
-        known["plan"] = et.plan_vector(6, rho=0.5)
-        params = {"w": jax.numpy.ones((6,))}
-        known |= {"jax": jax, "params": params, "expected_batch_size": 24.0, "batch": jax.numpy.ones((5, 6))}
-        known["loss"] = lambda params, one: ((params["w"] * one).sum() - 1) ** 2
-        noise = evertally.jax.correlated_noise(known["plan"], known["key"], "run 6")
-        known["state"] = optax.chain(noise, optax.scale(1.0), optax.adam(1e-3)).init(params)
+        inputs, targets = (tensor.numpy() for tensor in known["dataset"].tensors)
+        known |= {"jax": jax, "np": np, "inputs": inputs, "targets": targets, "params": {"w": jax.numpy.ones((6,))}}
+        known["loss"] = lambda params, one, target: ((params["w"] * one).sum() - target) ** 2
     if run := re.search(r'"(run [23])", batches', block):
         known["batches"] = et.Batches(known["plan"], known["key"], run[1], examples=EXAMPLES)
     if "torch.save" in block:
