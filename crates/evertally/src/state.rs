@@ -5,7 +5,7 @@
 //! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
 //! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was
 //! read, unless it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4,
-//! with the vectors of **noise** that cannot be drawn again, and no data. That of
+//! with the vectors of **noise** that cannot be drawn again, and no data; so has that of a [`RowNoise`](crate::vector::RowNoise). That of
 //! [`DiscoveredSums`](crate::stream::DiscoveredSums) has version 5, with the names of all keys that occur. Layout, all integers little endian:
 //!
 //! | bytes | content |
