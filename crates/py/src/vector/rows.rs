@@ -99,6 +99,20 @@ impl RowNoise {
         marked.map(|mark| Span::of(call, mark)).into_iter().collect()
     }
 
+    /// Does something with the table.
+    fn with_table(
+        &self,
+        table: &Bound<'_, PyAny>,
+        work: impl FnOnce(Python<'_>, &mut Inner<f32>, &mut [f32]) -> PyResult<()>,
+    ) -> PyResult<()> {
+        let py = table.py();
+        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
+        let (all, width) = noise.shape();
+        let mut elements = writable::<f32>(table, (all * width) as usize)?; // fits: or no array has as many
+        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
+        work(py, &mut noise, slice)
+    }
+
     /// Does something with the table and a gradient for some of its rows.
     fn with_gradient(
         &self,
@@ -107,14 +121,11 @@ impl RowNoise {
         gradient: &Bound<'_, PyAny>,
         work: impl FnOnce(Python<'_>, &mut Inner<f32>, &mut [f32], &[u64], &[f32]) -> PyResult<()>,
     ) -> PyResult<()> {
-        let py = table.py();
         let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
-        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
-        let (all, width) = noise.shape();
-        let mut elements = writable::<f32>(table, (all * width) as usize)?; // fits: or no array has as many
-        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
-        noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
-        work(py, &mut noise, slice, &rows, &gradient)
+        self.with_table(table, |py, noise, slice| {
+            noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
+            work(py, noise, slice, &rows, &gradient)
+        })
     }
 }
 
@@ -196,25 +207,18 @@ impl RowNoise {
     /// array of another type, and :class:`StateError` if this call was made for other rows. Nothing changes then.
     #[pyo3(signature = (table, rows = None))]
     fn catch_up<'py>(&self, table: Bound<'py, PyAny>, rows: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let py = table.py();
         let rows = rows.map(naturals).transpose()?;
-        let mut noise = self.noise.go_on(py, "RowNoise", &self.name)?;
-        let noise = &mut *noise;
-        let (all, width) = noise.shape();
-        let mut elements = writable::<f32>(&table, (all * width) as usize)?; // fits: or no array has as many
-        let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
-        match rows {
+        self.with_table(&table, |py, noise, slice| match rows {
             Some(rows) => {
                 noise.check_catch_up(slice.len(), &rows).or_raise()?;
                 self.give(py, noise, &described(0, &rows, &[]))?;
-                py.detach(|| noise.catch_up(slice, &rows)).or_raise()?;
+                py.detach(|| noise.catch_up(slice, &rows)).or_raise()
             }
             None => {
                 self.give(py, noise, &described(1, &[], &[]))?;
-                py.detach(|| noise.catch_up_all(slice)).or_raise()?;
+                py.detach(|| noise.catch_up_all(slice)).or_raise()
             }
-        }
-        drop(elements);
+        })?;
         Ok(table)
     }
 

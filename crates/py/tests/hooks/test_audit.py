@@ -10,24 +10,10 @@ import pytest
 torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
 
-STEPS, EXAMPLES, FEATURES, CLASSES, BATCH = 24, 400, 6, 3, 50
+from .small import CLASSES, EXAMPLES, STEPS, data, key, network  # noqa: E402
+
+BATCH = 50
 LOSS = torch.nn.functional.cross_entropy
-
-
-def key(seed: int = 3) -> et.SecretKey:
-    return et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
-
-
-def data() -> Any:
-    rng = np.random.default_rng(5)
-    inputs = rng.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
-    targets = (inputs @ rng.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
-    return torch.utils.data.TensorDataset(torch.from_numpy(inputs), torch.from_numpy(targets))
-
-
-def network() -> Any:
-    torch.manual_seed(1)
-    return torch.nn.Sequential(torch.nn.Linear(FEATURES, 5), torch.nn.Tanh(), torch.nn.Linear(5, CLASSES))
 
 
 def fixed_plan(**more: Any) -> et.VectorPlan:

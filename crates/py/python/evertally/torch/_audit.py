@@ -148,6 +148,8 @@ def audit_run(
     parameters, and the model that comes out has seen their gradients. Data and batches are those of a run with twice as
     many more examples as there are canaries. `options` go to the `DataLoader`; see :class:`RunAudit` for the others.
     """
+    if options.get("adaptive_clipping") or options.get("second_moments"):
+        raise ValueError("a threshold that adapts changes what canaries add: audit the run with a fixed one")
     audit = RunAudit(
         module,
         loss,
@@ -160,8 +162,6 @@ def audit_run(
         significance=significance,
     )
     optimizer.add_param_group({"params": list(audit.module.canaries)})
-    if options.get("adaptive_clipping") or options.get("second_moments"):
-        raise ValueError("a threshold that adapts changes what canaries add: audit the run with a fixed one")
     run = make_private(audit.module, loss, optimizer, audit.dataset, plan, key, name, batch_size=batch_size, **options)
     batches = run.optimizer.batches
     assert batches is not None

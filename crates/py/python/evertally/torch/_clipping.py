@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
+from evertally.torch._gradients import same_number
+from evertally.torch._layers import Formed
 
 
 class Released:
@@ -108,40 +110,28 @@ def encode_and_sum(
 
     Sums are float32; None stays, and stands for gradients of zero.
     """
-    rows = [None if sample is None else sample.reshape(len(sample), -1) for sample in samples]
-    examples = {len(row) for row in rows if row is not None}
-    if len(examples) != 1:
-        raise ValueError(
-            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
-        )
-    factors, extra = clipping.weigh(_lengths(rows, sizes, examples.pop(), clipping).numpy())
+    present = [sample for sample in samples if sample is not None]
+    same_number(present)
+    factors, extra = clipping.weigh(_lengths(samples, sizes, len(present[0]), clipping).numpy())
     weights = torch.from_numpy(factors)
-    sums: list[torch.Tensor | None] = []
-    for sample, row in zip(samples, rows):
-        if sample is None or row is None:
-            sums.append(None)
-            continue
-        own = weights.to(row.device)[:, None]
-        # A product of its own, not a matrix product: those may round harder than float32 (TF32).
-        vectors = torch.where(own > 0, row, 0.0) * own
-        sums.append(vectors.sum(dim=0, dtype=torch.float32).view(sample.shape[1:]))
-    return sums, torch.from_numpy(extra).sum(dim=0, dtype=torch.float32)
+    sums = [None if sample is None else Formed(sample).sum(weights > 0, weights) for sample in samples]
+    return sums, torch.from_numpy(extra).sum(dim=0, dtype=torch.float64).to(torch.float32)
 
 
 def _lengths(
-    rows: Sequence[torch.Tensor | None], sizes: Sequence[int], examples: int, clipping: Clipping
+    samples: Sequence[torch.Tensor | None], sizes: Sequence[int], examples: int, clipping: Clipping
 ) -> torch.Tensor:
     """In float64 on the CPU, a column for each tensor, or for each coordinate."""
     if clipping.moments is not None and clipping.moments.per == "coordinate":
         parts = [
-            torch.zeros(examples, size, dtype=torch.float64) if row is None else row.detach().abs().double().cpu()
-            for row, size in zip(rows, sizes)
+            torch.zeros(examples, size, dtype=torch.float64)
+            if sample is None
+            else sample.detach().reshape(examples, -1).abs().double().cpu()
+            for sample, size in zip(samples, sizes)
         ]
         return torch.cat(parts, dim=1)
-    norms = [
-        torch.zeros(examples, dtype=torch.float64)
-        if row is None
-        else torch.linalg.vector_norm(row.detach(), dim=1, dtype=torch.float64).cpu()
-        for row in rows
+    squares = [
+        torch.zeros(examples, dtype=torch.float64) if sample is None else Formed(sample.detach()).squares().cpu()
+        for sample in samples
     ]
-    return torch.stack(norms, dim=1)
+    return torch.stack(squares, dim=1).sqrt()
