@@ -6,6 +6,7 @@
 //! those of Gaussian noise on random samples, [`skellam`] what Skellam noise protects, [`composition`] what several
 //! plans spend together; [`contribution`] bounds how much of the data is one person's.
 
+pub mod allocated;
 pub mod composition;
 pub mod contribution;
 pub mod conversions;

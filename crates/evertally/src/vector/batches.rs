@@ -3,13 +3,15 @@
 use super::VectorPlan;
 use crate::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
 use crate::{Error, Result};
+use std::sync::OnceLock;
 
 /// Who takes part when: the lots of a [plan with sampling](super::VectorRequest::with_sampling), drawn from the key.
 ///
-/// Examples have the numbers `0 .. examples`, which stay with them. In step `t` (from 1) every example of group
-/// `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's rate: if its 64 bits, a
-/// function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. So a run can be begun again, and nobody has
-/// to trust a loader's seed.
+/// Examples have the numbers `0 .. examples`, which stay with them. Of a plan with a **fraction**, in step `t` (from 1) every
+/// example of group `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's rate: if its 64
+/// bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. Of a plan with **bins** every example has
+/// one bin, a uniform number that is a function of key, name, plan and number, and takes part in the steps of that bin. So a
+/// run can be begun again, and nobody has to trust a loader's seed.
 ///
 /// **Secrecy.** The promise of the plan holds for whoever does not know the batches: they are as secret as the key.
 ///
@@ -21,7 +23,7 @@ use crate::{Error, Result};
 /// let request = VectorRequest::new(100, budget, 1.0).with_sampling(Sampling::new(0.02)?);
 /// let plan = request.with_mechanism("epoch-bands(bands=10)".parse()?).plan()?;
 /// let batches = Batches::new(&plan, &SecretKey::generate()?, "run 17".parse()?, 5000)?;
-/// assert_eq!((batches.groups(), batches.expected_size()), (10, 100.0));
+/// assert_eq!((batches.groups(), batches.expected_size()), (Some(10), 100.0));
 /// let third = batches.batch(3)?;
 /// assert!(third.iter().all(|example| example % 10 == 2) && third == batches.batch(3)?);
 /// # Ok::<(), evertally::Error>(())
@@ -30,11 +32,20 @@ pub struct Batches {
     lots: KeyedNoise,
     horizon: u64,
     examples: u64,
-    groups: u64,
     fraction: f64,
-    /// `⌊rate · 2^64⌋`; `None` where everybody takes part.
-    threshold: Option<u64>,
+    draw: Draw,
 }
+
+/// What is drawn.
+enum Draw {
+    /// For every step anew: `⌊rate · 2^64⌋`, `None` where everybody of a group takes part.
+    Steps { groups: u64, threshold: Option<u64> },
+    /// Once: who is in which bin, by bins; made when it is first asked for.
+    Bins { bins: u64, members: OnceLock<Vec<Vec<u64>>> },
+}
+
+/// Steps count from 1: this node is none of theirs.
+const OF_BINS: Node = Node { level: 0, index: 0 };
 
 impl Batches {
     /// Of a plan, for so many examples.
@@ -42,23 +53,30 @@ impl Batches {
     /// # Errors
     /// If the plan is one without sampling, or there is no example.
     pub fn new(plan: &VectorPlan, key: &SecretKey, name: StreamName, examples: u64) -> Result<Self> {
-        let Some((sampling, groups)) = plan.request().sampling().zip(plan.groups()) else {
+        let Some(sampling) = plan.request().sampling() else {
             return Err(Error::invalid(
                 "the plan is one without sampling: its batches are the caller's; to have them drawn, and less noise, plan \
-                 with a sampled fraction",
+                 with a sampled fraction, or with bins",
             ));
         };
         if examples == 0 {
             return Err(Error::invalid("there is no example to draw batches from"));
         }
-        let rate = sampling.rate(groups).expect("the plan was made with it");
-        // Rounded down; 1 alone is everybody. Casts saturate.
-        let threshold = (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64);
+        let draw = match (sampling.bins(), plan.groups()) {
+            (Some(bins), _) => Draw::Bins { bins, members: OnceLock::new() },
+            (None, groups) => {
+                let groups = groups.expect("there are groups where there are no bins");
+                let rate = sampling.rate(groups).expect("the plan was made with it");
+                // Rounded down; 1 alone is everybody. Casts saturate.
+                Draw::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
+            }
+        };
         let lots = KeyedNoise::new(key, &name, &plan.digest(), Purpose::Batches);
-        Ok(Self { lots, horizon: plan.horizon(), examples, groups, fraction: sampling.fraction(), threshold })
+        Ok(Self { lots, horizon: plan.horizon(), examples, fraction: sampling.fraction(), draw })
     }
 
-    /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`.
+    /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`; with bins the first call takes
+    /// `O(examples)`, and 8 bytes of memory for each.
     ///
     /// # Errors
     /// If the step is 0 or beyond the horizon.
@@ -66,15 +84,47 @@ impl Batches {
         if !(1..=self.horizon).contains(&step) {
             return Err(Error::invalid(format!("step {step} is not one of the plan's {} steps", self.horizon)));
         }
-        let mut bits = self.lots.bits(Node { level: 0, index: step });
-        let of_group = ((step - 1) % self.groups..self.examples).step_by(self.groups as usize);
-        let Some(threshold) = self.threshold else { return Ok(of_group.collect()) };
-        Ok(of_group.filter(|_| bits.next_u64() < threshold).collect())
+        match &self.draw {
+            Draw::Steps { groups, threshold } => {
+                let mut bits = self.lots.bits(Node { level: 0, index: step });
+                let of_group = ((step - 1) % groups..self.examples).step_by(*groups as usize);
+                let Some(threshold) = *threshold else { return Ok(of_group.collect()) };
+                Ok(of_group.filter(|_| bits.next_u64() < threshold).collect())
+            }
+            Draw::Bins { bins, members } => {
+                let members = members.get_or_init(|| self.allocated(*bins));
+                Ok(members[((step - 1) % bins) as usize].clone())
+            }
+        }
     }
 
-    /// In how many groups the examples are.
-    pub fn groups(&self) -> u64 {
-        self.groups
+    /// Who is in which bin: of 64 bits those are drawn again that would favour the first bins.
+    fn allocated(&self, bins: u64) -> Vec<Vec<u64>> {
+        let mut members = vec![vec![]; bins as usize]; // fits: the plan has a table of them
+        let mut bits = self.lots.bits(OF_BINS);
+        // 2^64 mod bins words too many.
+        let surplus = (u64::MAX % bins + 1) % bins;
+        for example in 0..self.examples {
+            let word = std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end");
+            members[(word % bins) as usize].push(example);
+        }
+        members
+    }
+
+    /// In how many groups the examples are, where a fraction of them is sampled.
+    pub fn groups(&self) -> Option<u64> {
+        match self.draw {
+            Draw::Steps { groups, .. } => Some(groups),
+            Draw::Bins { .. } => None,
+        }
+    }
+
+    /// In how many bins they are, where they are put into bins.
+    pub fn bins(&self) -> Option<u64> {
+        match self.draw {
+            Draw::Steps { .. } => None,
+            Draw::Bins { bins, .. } => Some(bins),
+        }
     }
 
     /// How many examples there are.
@@ -95,7 +145,12 @@ impl Batches {
 
 impl std::fmt::Debug for Batches {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { horizon, examples, groups, fraction, .. } = self;
-        write!(f, "Batches({horizon} steps, {fraction} of {examples} examples in {groups} groups)")
+        let Self { horizon, examples, fraction, draw, .. } = self;
+        match draw {
+            Draw::Steps { groups, .. } => {
+                write!(f, "Batches({horizon} steps, {fraction} of {examples} examples in {groups} groups)")
+            }
+            Draw::Bins { bins, .. } => write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins)"),
+        }
     }
 }

@@ -129,10 +129,15 @@ impl VectorPlan {
         self.chosen.name
     }
 
-    /// With [sampling](VectorRequest::with_sampling): in how many groups examples are, of which one takes part in a
-    /// step.
+    /// With [sampling](VectorRequest::with_sampling) of a fraction: in how many groups examples are, of which one takes
+    /// part in a step.
     pub fn groups(&self) -> Option<u64> {
-        self.request.sampling.map(|_| self.request.participation.separation())
+        self.request.sampling.filter(|own| own.bins().is_none()).map(|_| self.request.participation.separation())
+    }
+
+    /// Where examples are put into [bins](crate::vector::Sampling::in_bins): how many there are.
+    pub fn bins(&self) -> Option<u64> {
+        self.request.sampling.and_then(|own| own.bins())
     }
 
     /// What the noise is added to.

@@ -19,16 +19,25 @@
 //!
 //! An example is **added or removed**: its number stays with it, and the groups of others do not change. The draws must
 //! stay secret and be those of the key: [`Batches`](super::Batches) has them.
+//!
+//! **Bins** (random allocation, balls in bins). Every example is put into one of `b` bins by lot, once and for the whole run;
+//! step `t` is that of bin `(t-1) mod b`: an example takes part once in every epoch of `b` steps, and only its bin is secret.
+//! That needs no bands: the mechanism may be any with a row of `R` for every step. What it promises is proven, and accounted
+//! for by [`RandomAllocation`]; [`bins`] has what an example of a bin moves.
+
+mod bins;
 
 use crate::mechanism::{Bands, Mechanism, Participation};
+use crate::privacy::allocated::RandomAllocation;
 use crate::privacy::sampled::{SampledGaussian, SampledGaussians};
+use crate::privacy::{Budget, Delta, Epsilon};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// Two rounds whose columns differ by less are counted as the longer one: of many rounds that is work saved.
 const LIKE: f64 = 1.003;
 
-/// The fraction of all examples that is expected to take part in a step; see the header of `vector/sampling.rs`.
+/// How lots decide who takes part in a step; see the header of `vector/sampling.rs`.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -44,25 +53,80 @@ const LIKE: f64 = 1.003;
 #[serde(try_from = "RawSampling", into = "RawSampling")]
 pub struct Sampling {
     fraction: f64,
+    bins: Option<u64>,
 }
 
 /// How it is written in files.
 #[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(untagged)]
+enum RawSampling {
+    Fraction(RawFraction),
+    Bins(RawBins),
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RawSampling {
+struct RawFraction {
     fraction: f64,
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawBins {
+    bins: u64,
 }
 
 impl TryFrom<RawSampling> for Sampling {
     type Error = Error;
     fn try_from(raw: RawSampling) -> Result<Self> {
-        Self::new(raw.fraction)
+        match raw {
+            RawSampling::Fraction(RawFraction { fraction }) => Self::new(fraction),
+            RawSampling::Bins(RawBins { bins }) => Self::in_bins(bins),
+        }
     }
 }
 
 impl From<Sampling> for RawSampling {
-    fn from(Sampling { fraction }: Sampling) -> Self {
-        Self { fraction }
+    fn from(sampling: Sampling) -> Self {
+        match sampling.bins {
+            None => Self::Fraction(RawFraction { fraction: sampling.fraction }),
+            Some(bins) => Self::Bins(RawBins { bins }),
+        }
+    }
+}
+
+/// What lots promise of a mechanism, for noise of standard deviation 1 and vectors of norm 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Promise {
+    /// The rounds of one example.
+    Rounds(SampledGaussians),
+    Bins(RandomAllocation),
+}
+
+impl Promise {
+    /// The noise for (ε, δ), rounded up.
+    pub(super) fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
+        match self {
+            Self::Rounds(rounds) => rounds.noise_factor_for(epsilon, delta),
+            Self::Bins(bins) => bins.noise_for(epsilon, delta),
+        }
+    }
+
+    /// About the same, sooner, and without certainty: to compare mechanisms.
+    pub(super) fn likely_noise_for(&self, budget: &Budget) -> Option<f64> {
+        let Budget::Approximate(epsilon, delta) = *budget else { return None };
+        match self {
+            Self::Rounds(rounds) => rounds.noise_factor_for(epsilon, delta).ok(),
+            Self::Bins(bins) => Some(bins.likely_noise_for(epsilon, delta)),
+        }
+    }
+
+    /// An ε with this noise, rounded up.
+    pub(super) fn epsilon(&self, noise: f64, delta: Delta) -> Result<f64> {
+        match self {
+            Self::Rounds(rounds) => Ok(rounds.scaled(noise)?.epsilon(delta)),
+            Self::Bins(bins) => bins.epsilon(noise, delta),
+        }
     }
 }
 
@@ -77,12 +141,39 @@ impl Sampling {
                 "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got {fraction}"
             )));
         }
-        Ok(Self { fraction })
+        Ok(Self { fraction, bins: None })
+    }
+
+    /// Every example is put into one of so many bins by lot, once, and takes part in every epoch, in the step of its bin.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
+    /// use evertally::vector::{Sampling, VectorRequest};
+    /// let budget = Budget::Approximate(Epsilon::new(8.0)?, Delta::new(1e-5)?);
+    /// let request = VectorRequest::new(40, budget, 1.0).with_mechanism("blt(buffers=2)".parse()?);
+    /// let plan = request.with_sampling(Sampling::in_bins(20)?).plan()?;
+    /// // Two epochs. Whoever knows the bins knows more:
+    /// assert!(plan.sigma() < 0.9 * plan.sensitivity() / 1.6);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no bin.
+    pub fn in_bins(bins: u64) -> Result<Self> {
+        if bins == 0 {
+            return Err(Error::invalid("examples are put into at least 1 bin: as many as an epoch has batches"));
+        }
+        Ok(Self { fraction: 1.0 / bins as f64, bins: Some(bins) })
     }
 
     /// The expected share of all examples in a step.
     pub fn fraction(self) -> f64 {
         self.fraction
+    }
+
+    /// How many bins there are, where examples are put into bins.
+    pub fn bins(self) -> Option<u64> {
+        self.bins
     }
 
     /// With what probability an example takes part in a step of its group, where there are so many groups: never above
@@ -93,16 +184,24 @@ impl Sampling {
         (rate <= 1.0 + 1e-12).then(|| rate.min(1.0))
     }
 
-    /// The steps that an example may take part in.
+    /// The steps that an example may take part in, where so many groups, or bins, take turns.
     pub(super) fn participation(horizon: u64, groups: u64) -> Participation {
         Participation::new(horizon.div_ceil(groups).max(1), groups).expect("neither is 0")
     }
 
-    /// What the rounds of one example compose to, for noise of standard deviation 1 and vectors of norm 1.
+    /// What lots promise of a mechanism.
     ///
     /// # Errors
-    /// If the mechanism has no bands, or more than the fraction allows groups.
-    pub(super) fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
+    /// If nothing is known of it, or its bands are more than the fraction allows groups.
+    pub(super) fn promise(self, mechanism: &dyn Mechanism) -> Result<Promise> {
+        match self.bins {
+            None => self.rounds(mechanism).map(Promise::Rounds),
+            Some(bins) => bins::allocation(mechanism, bins).map(Promise::Bins),
+        }
+    }
+
+    /// What the rounds of one example compose to.
+    fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
         let Some(Bands { count, squares }) = mechanism.bands() else {
             return Err(Error::invalid(format!(
                 "`{}` is not banded, and no bound of this library says what sampling adds to it; take `input`, \

@@ -254,6 +254,7 @@ def plan_vector(
     participations: int = 1,
     separation: int = 1,
     sampled: float | None = None,
+    bins: int | None = None,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
     most_vectors: int = 64,
@@ -296,6 +297,9 @@ def plan_vector(
         ``sampled``: In place of both: examples take part by lot, in every step this share of all of them in expectation
             (the batch size over the number of examples). The budget then needs far less noise, and is (ε, δ). The lots
             are those of :class:`Batches`, and stay as secret as the key.
+        ``bins``: In place of all three: every example is put into one of so many bins by lot, once, and takes part in
+            every epoch in the step of its bin (as many as an epoch has batches, up to 2048). Any mechanism with a row for
+            every step goes with it. Planning takes seconds. The rest is as with ``sampled``.
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in

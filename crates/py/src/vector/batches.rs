@@ -10,11 +10,12 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-/// The batches of a plan with ``sampled``: who takes part in which step, drawn by lot from the key.
+/// The batches of a plan with ``sampled`` or ``bins``: who takes part in which step, drawn by lot from the key.
 ///
 /// Examples have the numbers 0 to ``examples - 1``, which stay with them: where one is removed, its number stays empty.
-/// How many numbers there are is public. In step t those whose number leaves the
-/// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. The lots are a function of key, name,
+/// How many numbers there are is public. With ``sampled``, in step t those whose number leaves the
+/// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. With ``bins`` every example has a bin, drawn
+/// once, and takes part in the steps of it. The lots are a function of key, name,
 /// plan, step and number: a run that begins again, or goes on after a crash, has the same batches, and what the plan
 /// promises is what is run. It is a sequence of arrays, one for each step, such as PyTorch's ``DataLoader`` takes as its
 /// ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by theirs.
@@ -68,10 +69,16 @@ impl Batches {
         self.inner.expected_size()
     }
 
-    /// In how many groups the examples are.
+    /// In how many groups the examples are, with ``sampled``.
     #[getter]
-    fn groups(&self) -> u64 {
+    fn groups(&self) -> Option<u64> {
         self.inner.groups()
+    }
+
+    /// In how many bins they are, with ``bins``.
+    #[getter]
+    fn bins(&self) -> Option<u64> {
+        self.inner.bins()
     }
 
     /// The plan.

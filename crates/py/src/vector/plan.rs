@@ -202,7 +202,20 @@ impl VectorPlan {
         self.inner.request().sampling().map(|sampling| sampling.fraction())
     }
 
-    /// In how many groups the examples are then: in step t those of group (t - 1) mod groups may take part.
+    /// Where every example is put into a bin by lot, once: how many bins there are. In step t those of bin (t - 1) mod bins
+    /// take part.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan_vector(40, epsilon=8, delta=1e-5, bins=20, mechanism="blt(buffers=2)")
+    /// >>> plan.bins, plan.sampled, plan.groups, plan.participations
+    /// (20, 0.05, None, 2)
+    #[getter]
+    fn bins(&self) -> Option<u64> {
+        self.inner.bins()
+    }
+
+    /// In how many groups the examples are then: in step t those of group (t - 1) mod groups may take part. None with
+    /// :attr:`bins`.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()

@@ -31,8 +31,20 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Vect
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
         .with_meanings(meaning(options)?)
         .with_optional_optimizer(optimizer(options)?)
-        .with_optional_sampling(options.take("sampled")?.map(Sampling::new).transpose().or_raise()?)
+        .with_optional_sampling(sampling(options)?)
         .with_most_vectors(most_vectors))
+}
+
+/// How lots decide who takes part, if they do.
+fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
+    match (options.take("sampled")?, options.take("bins")?) {
+        (None, None) => Ok(None),
+        (Some(fraction), None) => Sampling::new(fraction).map(Some).or_raise(),
+        (None, Some(Whole(bins))) => Sampling::in_bins(bins).map(Some).or_raise(),
+        _ => Err(invalid(
+            "examples are sampled anew for every step, or put into bins once: give one of sampled and bins",
+        )),
+    }
 }
 
 /// A learning rate, or one for each step.

@@ -28,7 +28,7 @@ const POINTS: u64 = 160;
 ///
 /// >>> import evertally as et
 /// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
-/// >>> way.order in ("fixed", "sampled"), way.plan.horizon
+/// >>> way.order in ("fixed", "sampled", "bins"), way.plan.horizon
 /// (True, 10)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct Way {
@@ -48,7 +48,8 @@ impl Way {
         &self.words
     }
 
-    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: by the lots of :class:`Batches`.
+    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: by the lots of :class:`Batches`, anew for
+    /// every step; ``"bins"``: by lots that are drawn once.
     #[getter]
     fn order(&self) -> &'static str {
         self.order
@@ -125,7 +126,11 @@ impl Training {
         let way = |way: Found| {
             let made = Way {
                 words: way.in_words(),
-                order: if way.order == Order::Fixed { "fixed" } else { "sampled" },
+                order: match way.order {
+                    Order::Fixed => "fixed",
+                    Order::Sampled => "sampled",
+                    Order::Bins => "bins",
+                },
                 vectors: way.vectors,
                 fits: way.fits,
                 relative_error: error(&way.plan, objective) / least,

@@ -3,8 +3,8 @@
 use super::request::SCALES;
 use super::{VectorCandidate, VectorRequest};
 use crate::mechanism::{Mechanism, Participation};
-use crate::privacy::sampled::SampledGaussians;
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions};
+use crate::vector::sampling::Promise;
 use crate::{Error, Result};
 
 /// Head room for the few roundings of a formula.
@@ -26,8 +26,8 @@ pub struct VectorGuarantee {
     mu: f64,
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
-    /// Where examples are sampled: the rounds of one, with the plan's noise.
-    rounds: Option<SampledGaussians>,
+    /// Where examples are sampled: what lots promise, and the plan's noise.
+    lots: Option<(Promise, f64)>,
 }
 
 impl VectorGuarantee {
@@ -41,12 +41,12 @@ impl VectorGuarantee {
                 "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
             )),
             Budget::Zcdp(rho) => {
-                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, rounds: None })
+                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, lots: None })
             }
             Budget::Approximate(epsilon, delta) => {
                 let mu = conversions::mu_for(epsilon, delta);
                 let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-                Ok(Self { mu, rho, stated: Some((epsilon, delta)), rounds: None })
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)), lots: None })
             }
         }
     }
@@ -59,8 +59,8 @@ impl VectorGuarantee {
         let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
         let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
         let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
-        let rounds = Some(sampling.rounds(&*chosen.mechanism)?.scaled(noise)?);
-        Ok(Self { mu, rho, rounds, ..all })
+        let lots = Some((sampling.promise(&*chosen.mechanism)?, noise));
+        Ok(Self { mu, rho, lots, ..all })
     }
 
     /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation
@@ -81,7 +81,7 @@ impl VectorGuarantee {
     }
 
     /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling by a
-    /// bound that is within 0.1 % in the noise, rounded up.
+    /// bound that is within 0.1 % in the noise, or a percent with bins (then it takes seconds), rounded up.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -94,8 +94,15 @@ impl VectorGuarantee {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
+        if let (Some((epsilon, at)), Some((Promise::Bins(_), _))) = (self.stated, &self.lots)
+            && at == delta
+        {
+            return epsilon.get();
+        }
         let plain = conversions::epsilon_of_gaussian(self.mu, delta);
-        let curve = self.rounds.as_ref().map_or(plain, |rounds| rounds.epsilon(delta).min(plain));
+        let of_lots =
+            |(promise, noise): &(Promise, f64)| promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain));
+        let curve = self.lots.as_ref().map_or(plain, of_lots);
         match self.stated {
             // What is stated holds by definition; the inverse conversion only adds rounding.
             Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
@@ -116,7 +123,7 @@ pub(super) fn calibrated(
     let sigma = match (request.budget, request.sampling) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {
             // The promise is computed again from σ, a little below it.
-            sampling.rounds(mechanism)?.noise_factor_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
+            sampling.promise(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
         (ref budget, _) => by_mu(VectorGuarantee::of(budget)?.mu),

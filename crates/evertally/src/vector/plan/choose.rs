@@ -89,9 +89,11 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
     // Refuse senseless requests before any search hides them behind "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
-        return ranked(sampled(request, sampling).into_iter(), request.objective, |c| {
-            (c.max_std_error, c.mean_std_error)
-        });
+        let attempts = match sampling.bins() {
+            None => sampled(request, sampling),
+            Some(bins) => in_bins(request, bins),
+        };
+        return ranked(attempts.into_iter(), request.objective, |c| (c.max_std_error, c.mean_std_error));
     }
     let attempts = competitors(request)?.into_iter().map(|built| built.and_then(|m| candidate(request, m)));
     ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
@@ -126,6 +128,51 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     tried
 }
 
+/// With bins: independent noise; BLTs, which are light; the number of bands that does best, and the best that fits, by figures
+/// that are likely: only what is left is accounted for with certainty, which takes longer.
+fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
+    let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
+    let mut tried = vec![
+        attempt(MechanismName::Input),
+        attempt(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)),
+    ];
+    let of_bands = |bands: u64| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
+    if of_bands(1).family().reach.gaussian.is_none_or(|longest| request.horizon > longest) {
+        return tried;
+    }
+    let Some(sampling) = request.sampling else { return tried };
+    let error = |bands: u64| {
+        let mechanism = built(request, of_bands(bands)).ok()?;
+        let noise = sampling.promise(&*mechanism).ok()?.likely_noise_for(&request.budget)?;
+        let variances = match &request.optimizer {
+            Some(optimizer) => max_and_mean(&error::variances(&*mechanism, optimizer).ok()?),
+            None => (mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared()),
+        };
+        Some(noise * request.objective.of(variances.0, variances.1).sqrt())
+    };
+    let most = bins.min(request.horizon);
+    let doubled =
+        std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).skip(2).take_while(|bands| *bands < most);
+    let mut found: Vec<(u64, f64)> = vec![];
+    // From the widest on: errors fall, then grow.
+    for bands in std::iter::once(most).chain(doubled.collect::<Vec<_>>().into_iter().rev()) {
+        let Some(error) = error(bands) else { continue };
+        let best = found.iter().map(|(_, error)| *error).fold(f64::INFINITY, f64::min);
+        found.push((bands, error));
+        if error > 1.3 * best && bands <= request.most_vectors {
+            break;
+        }
+    }
+    let least = |fits: &dyn Fn(u64) -> bool| {
+        found.iter().filter(|(bands, _)| fits(*bands)).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(bands, _)| *bands)
+    };
+    let mut taken: Vec<u64> =
+        [least(&|_| true), least(&|bands| bands <= request.most_vectors)].into_iter().flatten().collect();
+    taken.dedup();
+    tried.extend(taken.into_iter().map(|bands| attempt(of_bands(bands))));
+    tried
+}
+
 /// Rounds count by more than their second moment: with twice that sharpness errors are up to 1 % less.
 const STEEPER: f64 = 2.0;
 
@@ -135,6 +182,9 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
     let (Some(sampling), Budget::Approximate(epsilon, delta)) = (request.sampling, request.budget) else {
         return Ok(name);
     };
+    if sampling.bins().is_some() {
+        return Ok(name);
+    }
     match name {
         MechanismName::EpochBands(bands, runs, sharpness, None) if sharpness == Sharpness::default() => {
             let Some(rate) = sampling.rate(bands) else { return Ok(name) };
@@ -150,6 +200,7 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
 fn participation(request: &VectorRequest, name: MechanismName) -> Participation {
     let groups = match (request.sampling, name) {
         (None, _) => return request.participation,
+        (Some(sampling), _) if sampling.bins().is_some() => sampling.bins().unwrap_or(1),
         (Some(_), MechanismName::EpochBands(bands, ..) | MechanismName::BandedSqrt(bands)) => bands.max(1),
         (Some(_), _) => 1,
     };
@@ -213,8 +264,8 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
     let given = request.participation;
     if request.sampling.is_some() && given != Participation::ONCE && given != participation {
         return Err(Error::invalid(format!(
-            "with sampling an example may take part in any step of its group, {} of them {} apart under `{}`: leave \
-             participations and separation away",
+            "with sampling an example may take part in any step of its group or bin, {} of them {} apart under `{}`: \
+             leave participations and separation away",
             participation.most(),
             participation.separation(),
             mechanism.name().brief()

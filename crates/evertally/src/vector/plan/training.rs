@@ -33,14 +33,20 @@ pub struct Training {
     request: VectorRequest,
 }
 
+/// As many bins are accounted for.
+const BINS: std::ops::RangeInclusive<u64> = 2..=2048;
+
 /// In which order examples take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// In batches of one size, which are the same, and come in the same order, in every epoch. No lot is drawn, and nobody
     /// need be kept from knowing who is in which batch.
     Fixed,
-    /// By the lots of [`Batches`](crate::vector::Batches), which stay secret.
+    /// By the lots of [`Batches`](crate::vector::Batches), which stay secret: for every step anew.
     Sampled,
+    /// By lots that are drawn once, and stay secret: every example is in one of the batches of an epoch, the same in every
+    /// epoch.
+    Bins,
 }
 
 /// A way to train.
@@ -88,6 +94,12 @@ impl Training {
         let mut ways = self.of_order(Order::Fixed)?;
         if self.can_be_sampled() {
             ways.extend(self.of_order(Order::Sampled)?);
+            // As many as whole batches, if that leaves the expected batch what it is.
+            let (bins, batch) = (self.apart(), self.batch as f64);
+            let expected = self.examples as f64 / bins as f64;
+            if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
+                ways.extend(self.of_order(Order::Bins)?);
+            }
         }
         let error = |way: &Way| self.request.objective.of(way.plan.max_std_error(), way.plan.mean_std_error());
         ways.sort_by(|a, b| error(a).total_cmp(&error(b)));
@@ -109,11 +121,16 @@ impl Training {
             && self.request.neighbours == Neighbours::AddRemove
     }
 
+    /// Whole batches in an epoch.
+    fn apart(&self) -> u64 {
+        self.examples / self.batch
+    }
+
     fn of_order(&self, order: Order) -> Result<Vec<Way>> {
         let open = self.request.clone().with_horizon(self.steps).with_optional_mechanism(None);
         let request = match order {
             Order::Fixed => {
-                let apart = self.examples / self.batch;
+                let apart = self.apart();
                 let most = self.steps.div_ceil(apart);
                 open.with_optional_sampling(None).with_participation(Participation::new(most, apart)?)
             }
@@ -121,11 +138,12 @@ impl Training {
                 let fraction = self.batch as f64 / self.examples as f64;
                 open.with_sampling(Sampling::new(fraction)?).with_participation(Participation::ONCE)
             }
+            Order::Bins => open.with_sampling(Sampling::in_bins(self.apart())?).with_participation(Participation::ONCE),
         };
         let found = request.candidates()?;
         let most = request.most_vectors;
         let mut kept: Vec<&VectorCandidate> = match order {
-            Order::Sampled => found.iter().collect(),
+            Order::Sampled | Order::Bins => found.iter().collect(),
             // Of the many that compete there, the best, the best that fits, and independent noise.
             Order::Fixed => {
                 let best = found.iter().find(|candidate| candidate.vectors <= most);
@@ -164,6 +182,8 @@ impl Way {
             (Order::Sampled, _, MechanismName::Input) => "Poisson sampling, independent noise (DP-SGD)".into(),
             (Order::Sampled, 1, _) => format!("Poisson sampling, {name}"),
             (Order::Sampled, groups, _) => format!("cyclic Poisson sampling in {groups} groups, {name}"),
+            (Order::Bins, _, MechanismName::Input) => "random bins, independent noise".into(),
+            (Order::Bins, ..) => format!("random bins, {name}"),
         }
     }
 }

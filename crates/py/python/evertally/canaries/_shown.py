@@ -28,7 +28,7 @@ class Shown:
     #: No (ε, δ) below this is true of the run. Without lots the bound is one on μ of Gaussian differential privacy, as the
     #: promise is, and this the ε that Gaussian noise has with that μ.
     epsilon: float
-    #: What the plan promises at this δ.
+    #: What the plan promises at this δ; with bins, to whoever knows them.
     promised_epsilon: float
     #: No μ below this is true of the run, if its canaries do not depend on one another; None with lots.
     mu: float | None
@@ -65,7 +65,10 @@ def shown(
         delta=delta,
         confidence=confidence,
         epsilon=bound(guesses, right),
-        promised_epsilon=plan.guarantee.epsilon_at(delta),
+        # Whoever looks at canaries knows their bins: what is promised then is less.
+        promised_epsilon=plan.guarantee.epsilon_at(delta)
+        if plan.bins is None
+        else budget.epsilon_of_gaussian(plan.guarantee.mu, delta),
         mu=None
         if rate is not None
         else mu_lower_bound_if_independent(canaries, _right(scores, present, canaries), confidence=confidence),

@@ -150,3 +150,99 @@ fn batches_are_drawn_by_lot() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
     assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("without sampling"));
 }
+
+fn in_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::in_bins(bins).unwrap())
+}
+
+/// `∫∫ (p - e^ε q)⁺` of two bins, from the node sums themselves, in the plane of what the bins move.
+fn delta_of_two_bins(plan: &VectorPlan, epsilon: f64) -> f64 {
+    let right = plan.mechanism().dense().r;
+    let rows = right.shape().0;
+    let moved =
+        |bin: usize| (0..rows).map(|t| (bin..rows).step_by(2).map(|j| right.row(t)[j]).sum()).collect::<Vec<f64>>();
+    let (one, other) = (moved(0), moved(1));
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / plan.sigma().powi(2);
+    let root = product(&one, &one).sqrt();
+    let across = product(&one, &other) / root;
+    let rest = (product(&other, &other) - across * across).sqrt();
+    let normal = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (step, reach) = (0.02, 10.0);
+    let place = |i: i32| -reach + step * (f64::from(i) + 0.5);
+    let (mut removed, mut added) = (0.0, 0.0);
+    for (x, y) in (0..1000).flat_map(|i| (0..1000).map(move |j| (i, j))).map(|(i, j)| (place(i), place(j))) {
+        let without = normal(x) * normal(y);
+        let with = (normal(x - root) * normal(y) + normal(x - across) * normal(y - rest)) / 2.0;
+        removed += (with - epsilon.exp() * without).max(0.0);
+        added += (without - epsilon.exp() * with).max(0.0);
+    }
+    removed.max(added) * step * step
+}
+
+#[test]
+fn bins_keep_the_promise_for_any_factorization() {
+    for (name, horizon, epsilon) in
+        [("input", 4, 1.0), ("epoch-bands(bands=2)", 6, 4.0), ("blt(buffers=2)", 6, 2.0), ("sqrt", 5, 3.0)]
+    {
+        let plan = named(name, in_bins(horizon, epsilon, 2));
+        assert_eq!((plan.bins(), plan.groups()), (Some(2), None));
+        let truth = delta_of_two_bins(&plan, epsilon);
+        assert!(truth <= 1e-5 * 1.001 && truth >= 0.7e-5, "{name}: {truth:e}");
+        let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
+        let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
+        assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
+        let known = VectorRequest { sampling: None, ..plan.request().clone() }.plan().unwrap();
+        assert!(plan.sigma() < known.sigma() && plan.guarantee().mu() > known.guarantee().mu(), "{name}");
+    }
+}
+
+#[test]
+fn plans_in_bins_are_files_and_find_their_bands() {
+    let request = in_bins(64, 8.0, 16).with_objective(Objective::Mean);
+    let plan = request.clone().plan().unwrap();
+    let input = named("input", request.clone());
+    assert!(plan.mean_std_error() < 0.6 * input.mean_std_error(), "{}", plan.name());
+    let cyclic = sampled(64, 8.0, 1.0 / 16.0).with_objective(Objective::Mean).plan().unwrap();
+    assert!(plan.mean_std_error() < 0.9 * cyclic.mean_std_error(), "{} {}", plan.name(), cyclic.name());
+    let text = serde_json::to_string(&plan).unwrap();
+    let read: VectorPlan = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.digest(), read.sigma(), read.bins()), (plan.digest(), plan.sigma(), Some(16)));
+    assert_eq!(read.guarantee(), plan.guarantee());
+    let both = text.replace("{\"bins\":16}", "{\"bins\":16,\"fraction\":0.1}");
+    assert!(both != text && serde_json::from_str::<VectorPlan>(&both).is_err());
+    let tree = request.clone().with_mechanism("binary".parse().unwrap()).plan().unwrap_err().to_string();
+    assert!(tree.contains("plan without bins"), "{tree}");
+    let few = in_bins(8, 2.0, 16).with_mechanism("input".parse().unwrap()).plan().unwrap_err().to_string();
+    assert!(few.contains("at least as many steps as bins"), "{few}");
+    assert!(Sampling::in_bins(0).is_err());
+}
+
+/// Every example is in one bin, the same in every epoch; bins are uniform, and those of the key.
+#[test]
+fn bins_are_drawn_once() {
+    let plan = named("input", in_bins(25, 8.0, 10));
+    let examples = 50_000;
+    let own = batches(&plan, 1, "a", examples);
+    let mut seen = vec![0u8; examples as usize];
+    let mut squares = 0.0;
+    for step in 1..=10 {
+        let batch = own.batch(step).unwrap();
+        assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
+        batch.iter().for_each(|example| seen[*example as usize] += 1);
+        assert_eq!(batch, own.batch(step + 10).unwrap());
+        squares += (batch.len() as f64 - 5000.0).powi(2) / 5000.0;
+    }
+    assert!(seen.iter().all(|times| *times == 1));
+    // χ² with 9 degrees of freedom: beyond 60 with probability 10⁻⁹.
+    assert!(squares < 60.0, "{squares}");
+    assert_eq!((own.expected_size(), own.bins(), own.groups()), (5000.0, Some(10), None));
+    assert_eq!(own.batch(1).unwrap(), batches(&plan, 1, "a", examples).batch(1).unwrap());
+    assert_eq!(own.batch(1).unwrap()[..10], batches(&plan, 1, "a", examples + 5).batch(1).unwrap()[..10]);
+    assert_ne!(own.batch(1).unwrap(), batches(&plan, 2, "a", examples).batch(1).unwrap());
+    assert_ne!(own.batch(1).unwrap(), batches(&plan, 1, "b", examples).batch(1).unwrap());
+    // Neighbours in number are not neighbours in bins: of the 50 000 pairs a tenth, within 6 standard deviations.
+    let mut bins = vec![0; examples as usize];
+    (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| bins[*example as usize] = step));
+    let equal = bins.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
+    assert!((equal - 5000.0).abs() < 6.0 * (50_000.0f64 * 0.09).sqrt(), "{equal}");
+}

@@ -1,0 +1,190 @@
+//! Certified (ε, δ) of Gaussian noise where every example is put into one of `b` bins by lot: random allocation, or
+//! balls in bins, for any factorization.
+//!
+//! An example in bin `i` takes part in the steps `i, i+b, i+2b, …` (from step `i` of the first epoch on), and nobody else
+//! knows its bin. With the noise `z` on the rows of a lower triangular `R`, bin `i` moves these rows by at most
+//! `m_i = Σ_e |R|_(·, i+eb)`, row by row. The noise has standard deviation `σ` times the norm of what an example adds.
+//! All that follows needs of `R` is the **Gram matrix** `H_ij = ⟨m_i, m_j⟩`; let `G = H/σ²` and `g_i = G_ii`.
+//!
+//! ## The pair
+//!
+//! `Q = N(0, σ²)` and `P = (1/b) Σ_i N(m_i, σ²)` dominate: (P, Q) where the example is removed, (Q, P) where it is added
+//! (Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266). A proof for vectors and adaptive choices:
+//! under the data without the example the rows are noise around what is known from earlier ones. With it, and bin `i`,
+//! row `t` is moved by a vector `a_i(t)` that is known from earlier rows, of length at most `(m_i)_t`. The likelihood ratio is
+//! `M = (1/b) Σ L_i` with the exponential martingales `L_i` whose increments have the volatility `a_i(t)`. Both divergences are
+//! `E φ(M)` with `φ` convex: `(M - e^ε)₊` and `(1 - e^ε M)₊`. Take the noise of a row as a Brownian motion over a unit of
+//! time, and let `V(t, ℓ)` be `E φ((1/b) Σ ℓ_i L'_i)` for the martingales `L'` from time `t` on of one coordinate with the
+//! volatilities `(m_i)_t`. Then `ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j ≥ 0`, because `φ'' ≥ 0` and the `L'` are positive, and `V(t, L(t))` has the drift
+//!
+//! ```text
+//! ½ Σ_ij ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j (⟨a_i, a_j⟩ - (m_i)_t (m_j)_t) ≤ 0:
+//! ```
+//!
+//! it is a supermartingale, and `E φ(M) ≤ V(0, 1)`, which is that of the pair. (`φ` is a limit of smooth functions.) The
+//! same argument shows that both divergences grow with every entry of `G`, that no bin is revealed by what others do,
+//! and that less than the worst bin alone is shown.
+//!
+//! ## Removed: tuples
+//!
+//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that they are sought:
+//! **bins `i_1 … i_s` are drawn**, each with probability in proportion to `Π e^{G_(i i')}` over those before, and `x` from
+//! `N(Σ m_(i_l), σ²)`. As a weight this pair (tuple, x) gets
+//!
+//! ```text
+//! W = (M - e^ε)₊ M^{-s} Π_l S_l/b,        S_l = Σ_j Π_(l' < l) e^{G_(i_l' j)}.
+//! ```
+//!
+//! `E W = δ(ε)`: of the density of the pair, `Π_l (e^{…}/S_l) e^{Σ_l u_(i_l) - ½‖Σ m‖²/σ²}` relative to `Q`, all products of the
+//! tuple cancel, and there remains `(M - e^ε)₊ dQ` times `Π_l e^{u - g/2}/(b M)`, which sums to 1 over the tuples. And `W` is
+//! **bounded**: with `A_k = max_i (1/b) Σ_j e^{k G_ij}`, by Hölder's inequality `S_l ≤ b A_(l-1)`, so that
+//!
+//! ```text
+//! W ≤ B = e^{-(s-1)ε} (1/s)((s-1)/s)^{s-1} Π_(k<s) A_k,
+//! ```
+//!
+//! which is about the bound of Rényi's divergence of order `s` for δ, a hundred times δ. (That alone is the accounting of
+//! Schuchardt and Kalinin 2026, arXiv 2601.21636.) Its spread is a few times δ.
+//!
+//! ## From a mean to a bound
+//!
+//! `N` weights are drawn. If `E W ≥ μ`, then `Π_n (1 + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B`
+//! that does not depend on them, so that it exceeds `1/β` with probability at most `β` (Markov). The least `μ` at which it does is
+//! the **upper bound of δ**; it is `√(2 ln(1/β)/N)` times the spread above the mean, some percent.
+//!
+//! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose coins are
+//! bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken, at the cost
+//! of a thousandth of δ. **Coins are public**: a function (BLAKE3) of Gram matrix, noise, ε and δ. So everybody gets the same
+//! figures, and can check them; who seeks a plan with bad coins has to look at a million of them for a millionth of δ.
+//!
+//! ## Added
+//!
+//! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`. By Jensen
+//! `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights
+//! `(1 - e^ε M)₊ e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or where that is not enough:
+//! `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies below the line
+//! through two of its points where it is followed to the left of them. Two points with bounded chances of 1 % and ½ are counted, and
+//! `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
+//!
+//! ## Rounding
+//!
+//! `H` is taken larger by 10⁻⁹ of itself, and δ by as much. Normal numbers have the law of `noise::standard_normal`.
+
+mod added;
+mod bets;
+mod coins;
+mod paths;
+mod removed;
+mod search;
+
+use super::{Delta, Epsilon};
+use crate::{Error, Result};
+use paths::Factor;
+use std::sync::Arc;
+
+/// Most bins: matrices have their square many numbers.
+const MOST_BINS: usize = 1 << 11;
+/// Head room for roundings; see the header.
+const ROUNDING: f64 = 1e-9;
+/// What the coins of one test may be wrong with, over δ.
+const SHARE: f64 = 1.0 / (1u64 << 20) as f64;
+/// What is kept of δ for a thousand tests.
+const KEPT: f64 = 1.0 - 1.0 / 1024.0;
+
+/// Examples that are put into bins by lot, and the noise on what they add; see the [module](self).
+///
+/// ```
+/// use evertally::privacy::allocated::RandomAllocation;
+/// use evertally::privacy::{Delta, Epsilon};
+/// // One epoch of 20 batches with independent noise: every bin has a row of its own.
+/// let gram: Vec<f64> = (0..400).map(|at| f64::from(u8::from(at / 20 == at % 20))).collect();
+/// let bins = RandomAllocation::new(20, gram)?;
+/// let noise = bins.noise_for(Epsilon::new(2.0)?, Delta::new(1e-4)?)?;
+/// // Whoever knew the bin would need this noise:
+/// assert!(noise < 0.75 * bins.noise_if_known(Epsilon::new(2.0)?, Delta::new(1e-4)?));
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RandomAllocation {
+    bins: usize,
+    /// Row after row, with head room.
+    gram: Arc<[f64]>,
+    factor: Arc<Factor>,
+}
+
+impl RandomAllocation {
+    /// `bins` of them (1 ..= 2048), and the `bins · bins` inner products of what they move for noise of standard deviation 1,
+    /// row after row. `O(bins³)`, less where most are 0.
+    ///
+    /// # Errors
+    /// If they are too many, or the products are not those of vectors without negative entries.
+    pub fn new(bins: usize, gram: Vec<f64>) -> Result<Self> {
+        if !(1..=MOST_BINS).contains(&bins) {
+            return Err(Error::invalid(format!("examples are allocated to 1 to {MOST_BINS} bins, got {bins}")));
+        }
+        let symmetric = || (0..bins).all(|i| (0..i).all(|j| gram[i * bins + j] == gram[j * bins + i]));
+        let fine = |value: &f64| (0.0..1e12).contains(value);
+        if gram.len() != bins * bins || !gram.iter().all(fine) || !symmetric() {
+            return Err(Error::invalid(format!(
+                "inner products of {bins} bins are a symmetric table of {bins} times {bins} numbers from 0 to 1e12"
+            )));
+        }
+        let gram: Vec<f64> = gram.into_iter().map(|value| value * (1.0 + ROUNDING)).collect();
+        let Some(factor) = Factor::new(bins, &gram) else {
+            return Err(Error::invalid("the table of inner products is not one of vectors: it is not positive"));
+        };
+        Ok(Self { bins, gram: gram.into(), factor: factor.into() })
+    }
+
+    /// How many bins there are.
+    pub fn bins(&self) -> usize {
+        self.bins
+    }
+
+    /// The inner product of what two bins move, with head room.
+    pub fn product(&self, one: usize, other: usize) -> f64 {
+        assert!(one < self.bins && other < self.bins, "there are {} bins", self.bins);
+        self.gram[one * self.bins + other]
+    }
+
+    /// The largest squared norm of what a bin moves.
+    fn largest(&self) -> f64 {
+        (0..self.bins).map(|i| self.gram[i * self.bins + i]).fold(0.0, f64::max)
+    }
+
+    /// The noise that (ε, δ) needs against whoever knows the bins, rounded up: that of the worst bin.
+    pub fn noise_if_known(&self, epsilon: Epsilon, delta: Delta) -> f64 {
+        self.largest().sqrt() / super::conversions::mu_for(epsilon, delta) * (1.0 + ROUNDING)
+    }
+
+    /// A noise with which (ε, δ) holds: by less than a percent more than the least. Some seconds for hundreds of bins.
+    ///
+    /// # Errors
+    /// If the noise is out of range.
+    pub fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
+        search::noise(self, epsilon, delta)
+    }
+
+    /// About that noise, sooner: nothing is certified. To compare one `R` with another.
+    pub(crate) fn likely_noise_for(&self, epsilon: Epsilon, delta: Delta) -> f64 {
+        search::likely_noise(self, epsilon, delta)
+    }
+
+    /// An ε with which this δ holds under this noise, rounded up; infinite if none up to 10⁴ does. Some seconds.
+    ///
+    /// # Errors
+    /// If the noise is out of range.
+    pub fn epsilon(&self, noise: f64, delta: Delta) -> Result<f64> {
+        search::epsilon(self, noise, delta)
+    }
+}
+
+/// The same inner products.
+impl PartialEq for RandomAllocation {
+    fn eq(&self, other: &Self) -> bool {
+        self.bins == other.bins && self.gram == other.gram
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! An example is removed: weights by tuples of bins; see the header of `privacy/allocated.rs`.
+
+use super::RandomAllocation;
+use super::bets::Weights;
+use super::coins::Coins;
+use super::paths::{LANES, Paths};
+use crate::number::lanes::dot;
+
+/// Most bins of a tuple.
+const LONGEST: usize = 16;
+/// Exponents stay below this.
+const LARGEST: f64 = 600.0;
+/// So many tuples are drawn for one vector of noise, which costs more than they do.
+const TOGETHER: u64 = 16;
+
+/// An allocation under a noise.
+pub(super) struct Tuples<'a> {
+    allocation: &'a RandomAllocation,
+    noise: f64,
+    /// `e^{G_ij}`.
+    factors: Vec<f64>,
+    /// `A_k` for `k = 0, 1, …`: as many as are in range.
+    largest: Vec<f64>,
+}
+
+impl<'a> Tuples<'a> {
+    /// `None` where the noise is so small that numbers would leave their range.
+    pub(super) fn new(allocation: &'a RandomAllocation, noise: f64) -> Option<Self> {
+        let square = noise * noise;
+        let most = (LARGEST * square / allocation.largest()) as usize; // casts saturate
+        if most < 3 {
+            return None;
+        }
+        let factors: Vec<f64> = allocation.gram.iter().map(|h| libm::exp(h / square)).collect();
+        let bins = allocation.bins;
+        let mut powers = vec![1.0; factors.len()];
+        let mut largest = vec![];
+        for _ in 0..most.min(LONGEST) {
+            largest.push(powers.chunks(bins).map(|row| row.iter().sum::<f64>() / bins as f64).fold(0.0, f64::max));
+            for (power, factor) in powers.iter_mut().zip(&factors) {
+                *power *= factor;
+            }
+        }
+        Some(Self { allocation, noise, factors, largest })
+    }
+
+    /// `B` for tuples of `s` bins.
+    pub(super) fn bound(&self, bins: usize, epsilon: f64) -> f64 {
+        let s = bins as f64;
+        let logs: f64 = self.largest[..bins].iter().map(|a| libm::log(*a)).sum();
+        let curve = (s - 1.0) * libm::log((s - 1.0) / s) - libm::log(s);
+        libm::exp(logs - (s - 1.0) * epsilon + curve) * (1.0 + super::ROUNDING)
+    }
+
+    /// The number of bins with the least bound.
+    pub(super) fn tightest(&self, epsilon: f64) -> usize {
+        let bound = |bins: &usize| self.bound(*bins, epsilon);
+        (2..=self.largest.len()).min_by(|a, b| bound(a).total_cmp(&bound(b))).expect("there are three at least")
+    }
+
+    /// How many bins a tuple may have.
+    pub(super) fn longest(&self) -> usize {
+        self.largest.len()
+    }
+
+    /// At least so many weights for tuples of so many bins, each the mean of those of several tuples with the same noise.
+    pub(super) fn weights(
+        &self,
+        bins: usize,
+        epsilon: f64,
+        count: u64,
+        paths: &mut Paths,
+        lots: &mut Coins,
+    ) -> Weights {
+        let mut weights = Weights::default();
+        let half = 0.5 / (self.noise * self.noise);
+        let mut tuple = Tuple::new(self.allocation.bins);
+        let mut likelihoods = vec![0.0; self.allocation.bins];
+        paths.visit(count, |block| {
+            for lane in 0..LANES {
+                for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
+                    let below = half * self.allocation.gram[bin * (self.allocation.bins + 1)];
+                    *likelihood = libm::exp(path[lane] / self.noise - below);
+                }
+                let sum: f64 = (0..TOGETHER).map(|_| self.weight(bins, epsilon, lots, &mut tuple, &likelihoods)).sum();
+                weights.push(sum / TOGETHER as f64);
+            }
+        });
+        weights
+    }
+
+    /// The weight of a new tuple, with the likelihood ratios that the noise alone gives the bins.
+    fn weight(&self, bins: usize, epsilon: f64, lots: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) -> f64 {
+        let all = self.allocation.bins as f64;
+        let log_weight = tuple.draw(bins, &self.factors, lots);
+        let log_ratio = libm::log(dot(&tuple.products, likelihoods) / all);
+        if log_ratio <= epsilon {
+            return 0.0;
+        }
+        libm::exp(log_weight - (bins as f64 - 1.0) * log_ratio) * -libm::expm1(epsilon - log_ratio)
+    }
+}
+
+/// So many entries have a sum of their own.
+const CHUNK: usize = 16;
+
+/// A tuple as it is drawn.
+struct Tuple {
+    /// `Π e^{G_(i j)}` over the bins so far, for every bin `j`.
+    products: Vec<f64>,
+    /// Their sums, chunk by chunk.
+    sums: Vec<f64>,
+}
+
+impl Tuple {
+    fn new(bins: usize) -> Self {
+        Self { products: vec![0.0; bins], sums: vec![0.0; bins.div_ceil(CHUNK)] }
+    }
+
+    /// So many bins, one after the other: the logarithm of `Π S_l/b`.
+    fn draw(&mut self, bins: usize, factors: &[f64], lots: &mut Coins) -> f64 {
+        let all = self.products.len();
+        let first = ((lots.uniform() * all as f64) as usize).min(all - 1);
+        self.products.copy_from_slice(&factors[first * all..][..all]);
+        let mut log_weight = 0.0;
+        for _ in 1..bins {
+            for (sum, chunk) in self.sums.iter_mut().zip(self.products.chunks(CHUNK)) {
+                *sum = chunk.iter().sum();
+            }
+            let sum: f64 = self.sums.iter().sum();
+            log_weight += libm::log(sum / all as f64);
+            let bin = self.chosen(lots.uniform() * sum);
+            for (product, factor) in self.products.iter_mut().zip(&factors[bin * all..]) {
+                *product *= factor;
+            }
+        }
+        log_weight
+    }
+
+    /// The first bin at which the sum of the products so far is above a threshold.
+    fn chosen(&self, mut threshold: f64) -> usize {
+        let chunk = self.sums.iter().position(|sum| {
+            let is_here = threshold < *sum;
+            threshold -= if is_here { 0.0 } else { *sum };
+            is_here
+        });
+        let Some(chunk) = chunk else { return self.products.len() - 1 };
+        let products = self.products[chunk * CHUNK..].iter().take(CHUNK);
+        let within = products.take_while(|product| {
+            threshold -= **product;
+            threshold >= 0.0
+        });
+        (chunk * CHUNK + within.count()).min(self.products.len() - 1)
+    }
+}
