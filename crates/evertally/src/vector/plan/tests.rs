@@ -237,6 +237,7 @@ fn files_are_read_back_and_checked() {
         "normalized-blt",
         "banded-sqrt(bands=9)",
         "banded-inverse-sqrt(bands=9)",
+        "banded-inverse(bands=2)",
         "epoch-bands(bands=9)",
         "sqrt",
         "normalized-sqrt",
@@ -277,8 +278,15 @@ fn files_are_read_back_and_checked() {
 /// steps.
 #[test]
 fn plans_hide_the_worst_pattern() {
-    for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)", "epoch-bands(bands=4)"]
-    {
+    for name in [
+        "normalized-blt",
+        "normalized-sqrt",
+        "subtract(k=3)",
+        "path-sum",
+        "smooth",
+        "banded-inverse(bands=2)",
+        "epoch-bands(bands=4)",
+    ] {
         let request = VectorRequest::new(12, zcdp(0.5), 2.0).with_participation(Participation::new(3, 4).unwrap());
         let plan = named(name, request);
         let dense = plan.mechanism().dense();

@@ -13,16 +13,19 @@
 //! ```
 //!
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
-//! need to be looked at as `t`.
+//! need to be looked at as `t`. Where that is not too much, [chains](chain) of single steps give less.
 
 use super::response::{Modes, Response, Row, joined, row};
+use super::runs::WeightedColumns;
 use super::segments::Segment;
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::Pattern;
+use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 
 /// Head room for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
+/// Columns of single steps are followed where there are no more than so many of them in all chains.
+const MOST_IN_CHAINS: u64 = 1 << 20;
 /// After so many steps of a pattern the next ones count as if they were the last.
 const LONGEST: u64 = 1 << 16;
 
@@ -107,7 +110,14 @@ pub(super) fn normalized(
         let inner = |t: u64| weight(t - distance) * weight(t) * inner_product(response, horizon - t + 1, distance);
         later.filter(|t| *t <= horizon).map(inner).fold(0.0, f64::max)
     };
-    rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS)
+    let pairs = rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS);
+    let times = participation.within(horizon);
+    if times == 1 || times.saturating_mul(horizon) > MOST_IN_CHAINS {
+        return pairs;
+    }
+    let of_steps = (1..=horizon).map(weight).collect();
+    let columns = WeightedColumns::new(response, of_steps);
+    pairs.min(chain::of_steps(&columns, participation, MOST_IN_CHAINS, OPERATIONS))
 }
 
 /// `G` of columns `distance` apart, the later one with `n ≥ 1` entries.
