@@ -33,6 +33,12 @@
 //! `c = min(k, ⌈w/b⌉)` of the pattern, and the nodes of a level at most `min(k, N c)` together if there are `N`.
 //! `Σ c_n²` is convex, so a level contributes most where all nodes but one are full or empty.
 //!
+//! **Chains of pairs** ([`chain::of_steps`](super::chain::of_steps)): where no `G_st` grows as `s` moves away from `t`, the
+//! `j`-th step of a pattern adds at most `G_tt + 2 Σ_{0<i<j} G_{t-ib,t}`, and the largest sum over steps `b` apart is found
+//! step by step. That holds for columns of their own length (below), for the blocks of a tree
+//! ([`blocks`](super::blocks)) and for exact accounting in a trie ([`trie_pairs`](super::trie_pairs)). Exact where the
+//! worst pattern is a row.
+//!
 //! **Toeplitz matrices** ([`Participation::of_toeplitz`]) with coefficients `c_0 ≥ c_1 ≥ … ≥ 0`: the worst pattern is
 //! `1, 1+b, 1+2b, …` (Kalinin, Lampert 2024, arXiv 2405.13763, theorem 2), so the sum of these columns is the exact
 //! sensitivity. Proof: `G_st = Σ_{m ≤ T-t} c_m c_{m+t-s}` for `s ≤ t` falls with `t - s` and, at fixed `t - s`, with

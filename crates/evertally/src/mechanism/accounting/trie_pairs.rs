@@ -184,3 +184,77 @@ impl<T: Trie> Columns for Pairs<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+pub(in crate::mechanism) mod tests {
+    use super::*;
+    use crate::mechanism::accounting::chain;
+    use crate::mechanism::{Mechanism, Participation};
+    use nalgebra::DMatrix;
+
+    /// Every pair against `Aᵀ (L Lᵀ)⁻¹ A` of another library's linear algebra: never below it, and hardly above.
+    pub(in crate::mechanism) fn products_are_those_of_dense_algebra(trie: &impl Trie, mechanism: &dyn Mechanism) {
+        let l = mechanism.dense().l;
+        let (rows, columns) = l.shape();
+        let l = DMatrix::from_fn(rows, columns, |i, j| l.row(i)[j]);
+        let sums = DMatrix::from_fn(rows, rows, |t, i| f64::from(u8::from(t >= i)));
+        let covariance = (&l * l.transpose()).cholesky().expect("releases are linearly independent");
+        let gram = sums.transpose() * covariance.solve(&sums);
+        let pairs = Pairs { trie, horizon: mechanism.horizon(), largest: mechanism.exact_l2_squared().unwrap() };
+        for s in 0..rows {
+            for t in s..rows {
+                let (ours, want) = (pairs.product(s as u64 + 1, t as u64 + 1), gram[(s, t)]);
+                let place = format!("{} at {rows}, steps {s} and {t}: {ours}, {want}", mechanism.name());
+                assert!(ours >= want - 1e-9 * (1.0 + want) && ours <= want + 1e-9 * (1.0 + want), "{place}");
+                assert!(s == 0 || gram[(s - 1, t)] <= want + 1e-9, "grows with the distance: {place}");
+                assert!(t + 1 == rows || gram[(s, t + 1)] <= want + 1e-9, "grows with the distance: {place}");
+            }
+        }
+    }
+
+    /// Over a million steps, where blocks of steps stand for them: not far above what steps come to that are moved from
+    /// a row by powers of two, alone or with all after them.
+    pub(in crate::mechanism) fn long_horizons_are_close(trie: &impl Trie, mechanism: &dyn Mechanism) {
+        let horizon = mechanism.horizon();
+        let pairs = Pairs { trie, horizon, largest: mechanism.exact_l2_squared().unwrap() };
+        for (most, separation) in [(4, horizon / 4), (12, horizon / 13), (20, horizon / 60)] {
+            let participation = Participation::new(most as u64, separation).unwrap();
+            let product = |s: u64, t: u64| pairs.product(s.min(t), s.max(t));
+            let with = |pattern: &[u64], j: usize| {
+                let others = pattern.iter().enumerate().filter(|(i, _)| *i != j);
+                product(pattern[j], pattern[j]) + 2.0 * others.map(|(_, s)| product(*s, pattern[j])).sum::<f64>()
+            };
+            let whole = |pattern: &[u64]| -> f64 {
+                pattern.iter().map(|s| pattern.iter().map(|t| product(*s, *t)).sum::<f64>()).sum()
+            };
+            let mut pattern: Vec<u64> = (0..most as u64).map(|j| 1 + j * separation).collect();
+            for _ in 0..2 {
+                for j in (0..most).rev() {
+                    for (power, sign) in (0..horizon.ilog2()).rev().flat_map(|power| [(power, true), (power, false)]) {
+                        let by = if sign { 1i64 << power } else { -(1i64 << power) };
+                        for end in [j + 1, most] {
+                            let mut moved = pattern.clone();
+                            moved[j..end].iter_mut().for_each(|t| *t = t.saturating_add_signed(by));
+                            let fits = moved[0] >= 1 && moved[most - 1] <= horizon;
+                            if !fits || moved.windows(2).any(|pair| pair[1] < pair[0].saturating_add(separation)) {
+                                continue;
+                            }
+                            let gain = if end == j + 1 {
+                                with(&moved, j) - with(&pattern, j)
+                            } else {
+                                whole(&moved) - whole(&pattern)
+                            };
+                            if gain > 0.0 {
+                                pattern = moved;
+                            }
+                        }
+                    }
+                }
+            }
+            let bound = chain::of_steps(&pairs, participation, chain::FEW, 64);
+            let share = whole(&pattern) / bound;
+            println!("LONG {} {most} steps {separation} apart: share {share:.4}", mechanism.name());
+            assert!(share <= 1.0 && share > 0.85, "{} {most} steps {separation} apart: {share}", mechanism.name());
+        }
+    }
+}

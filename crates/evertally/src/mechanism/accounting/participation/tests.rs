@@ -159,7 +159,7 @@ fn little_of_a_budget_is_left() {
         ("path-sum(levels=unit)", 0.98),
         ("normalized-sqrt", 1.0 - 1e-9),
         ("normalized-blt", 0.999),
-        ("epoch-bands(bands=14,run=10,gap=25)", 0.999),
+        ("epoch-bands(bands=14,run=10,gap=25)", 0.97),
         ("subtract(k=4)", 0.9),
         ("subtract(k=5)", 0.9),
         ("kary(k=3)", 0.9),

@@ -112,6 +112,24 @@ fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::PathSum;
+    use crate::mechanism::accounting::trie_pairs::tests::{
+        long_horizons_are_close, products_are_those_of_dense_algebra,
+    };
+
+    #[test]
+    fn pairs_of_blocks() {
+        for horizon in [1, 2, 3, 8, 13, 32, 57] {
+            for tree in [PathSum::uniform(horizon, true), PathSum::uniform(horizon, false), PathSum::best(horizon)] {
+                let tree = tree.unwrap();
+                products_are_those_of_dense_algebra(&Blocks::new(horizon, tree.weights.as_slice()), &tree);
+            }
+        }
+        for horizon in [1 << 20, 700_001] {
+            let best = PathSum::best(horizon).unwrap();
+            long_horizons_are_close(&Blocks::new(horizon, best.weights.as_slice()), &best);
+        }
+    }
 
     /// The bound for very many steps in a block is above what is counted, and near it.
     #[test]

@@ -107,3 +107,24 @@ impl Trie for Leaves<'_> {
         rungs.reverse();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::accounting::trie_pairs::tests::{
+        long_horizons_are_close, products_are_those_of_dense_algebra,
+    };
+    use crate::mechanism::{Criterion, NoiseKind, Objective, Smooth};
+
+    #[test]
+    fn pairs_of_leaves() {
+        for (horizon, height, zeros) in [(1, 2, 1), (5, 4, 2), (19, 6, 3), (40, 9, 5), (9, 10, 9), (60, 12, 3)] {
+            let smooth = Smooth::new(horizon, height, zeros).unwrap();
+            let leaves = Leaves::new(horizon, height, height - zeros, &smooth.binomials);
+            products_are_those_of_dense_algebra(&leaves, &smooth);
+        }
+        let best = Smooth::best(1 << 20, &Criterion::new(NoiseKind::Gaussian, Objective::Max).exact()).unwrap();
+        let leaves = Leaves::new(1 << 20, best.height, best.ones(), &best.binomials);
+        long_horizons_are_close(&leaves, &best);
+    }
+}
