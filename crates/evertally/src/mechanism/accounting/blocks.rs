@@ -1,8 +1,7 @@
 //! The blocks of a tree that two steps have in common, where a node sums a block of consecutive steps.
 //!
 //! `G_st` is the number of nodes that hold both steps, one a level at most. A block that holds `s` and `t` holds all steps
-//! between them, so `G_st` does not grow as the two move apart: what [`chain`](super::chain) asks for, for single steps and
-//! for blocks of them (no pair of a step up to `s` with one from `t ≥ s` on has more than `G_st`).
+//! between them, so `G_st` does not grow as the two move apart: what [`chain`](super::chain) asks for.
 
 use super::chain::{self, Columns};
 use crate::mechanism::Participation;
@@ -19,8 +18,12 @@ pub(in crate::mechanism) struct SharedBlocks {
 }
 
 impl SharedBlocks {
-    /// An upper bound of the squared sensitivity to a unit that takes part in several steps.
+    /// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite where that are too
+    /// many, as a search looks at dozens of trees.
     pub(in crate::mechanism) fn squared(&self, participation: Participation) -> f64 {
+        if participation.within(self.horizon).saturating_mul(self.horizon) > chain::FEW {
+            return f64::INFINITY;
+        }
         chain::of_steps(self, participation, chain::FEW, 0)
     }
 
@@ -49,14 +52,8 @@ impl Columns for SharedBlocks {
         }
     }
 
-    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
-        let last = earlier.1.min(later.1.saturating_sub(distance));
-        match distance {
-            // No step is so far before these.
-            1.. if last == 0 => 0.0,
-            1.. if last < later.0 => self.product(last as u64 - 1, later.0 as u64 - 1),
-            // In one block there may be a step at either of them.
-            _ => f64::from(self.levels),
-        }
+    /// Never asked for: they go step by step.
+    fn between(&self, _distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
+        f64::from(self.levels)
     }
 }

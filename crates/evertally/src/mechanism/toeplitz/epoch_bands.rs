@@ -310,12 +310,13 @@ pub(crate) fn build_for(
     }
 }
 
-/// Competes where units come back: with bands up to their return, or few.
+/// Competes where units come back: with bands up to their return, or with no less than a quarter of that. (Fewer are far behind
+/// others.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
     let competes = participation.within(horizon) > 1 && horizon <= MAX_HORIZON;
     let most = if horizon > FEW_BANDS_FROM { LIGHT } else { horizon };
-    let few = [16, LIGHT].into_iter().filter(|bands| *bands < separation);
+    let few = [16, LIGHT].into_iter().filter(|bands| (bands + 1..=4 * bands).contains(&separation));
     let all = few.chain([separation]).filter(|bands| competes && *bands <= most);
     all.map(|bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)).collect()
 }

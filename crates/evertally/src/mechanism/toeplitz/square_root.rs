@@ -24,11 +24,12 @@
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
+mod columns;
 mod series;
 
 use super::banded_inverse::Exponent;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
-use crate::mechanism::accounting::chain::{self, Columns, Pattern};
+use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -291,54 +292,6 @@ impl SquareRoot {
     }
 }
 
-/// Of the integer matrix: its columns have the weights `W_j`, which grow, and the coefficients fall.
-impl Columns for SquareRoot {
-    fn steps(&self) -> usize {
-        self.rounded.len()
-    }
-
-    fn inner_products(&self, distance: usize, into: &mut [f64]) {
-        let last = into.len() - 1;
-        let mut sum = 0u64;
-        for t in (distance..=last).rev() {
-            // fits: products of 2^32, 2^16 of them
-            sum += u64::from(self.rounded[last - t]) * u64::from(self.rounded[last - t + distance]);
-            into[t] = sum as f64 * f64::from(self.weights[t]) * f64::from(self.weights[t - distance]);
-        }
-    }
-
-    /// Never asked for: such horizons are short enough to go step by step.
-    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
-        let tail = self.rounded.len() - (later.0 - 1);
-        let products = self.rounded[..tail.min(self.rounded.len() - distance)].iter().zip(&self.rounded[distance..]);
-        let sum: f64 = products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-        sum * f64::from(self.weights[earlier.1 - 1]) * f64::from(self.weights[later.1 - 1])
-    }
-}
-
-/// Of the matrix itself, with normalized columns.
-struct Unrounded<'a>(&'a SquareRoot);
-
-impl Columns for Unrounded<'_> {
-    fn steps(&self) -> usize {
-        self.0.coefficients.len()
-    }
-
-    fn inner_products(&self, distance: usize, into: &mut [f64]) {
-        let (f, scales, last) = (&self.0.coefficients, &self.0.scales, into.len() - 1);
-        let mut sum = 0.0;
-        for t in (distance..=last).rev() {
-            sum += f[last - t] * f[last - t + distance];
-            into[t] = sum / (scales[t] * scales[t - distance]);
-        }
-    }
-
-    /// Never asked for: they go step by step.
-    fn between(&self, distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
-        self.0.closest_pair(distance)
-    }
-}
-
 impl Mechanism for SquareRoot {
     fn name(&self) -> MechanismName {
         match self.kind {
@@ -406,7 +359,7 @@ impl Mechanism for SquareRoot {
             return participation.of_toeplitz(&self.coefficients, operations);
         }
         if participation.within(steps).saturating_mul(steps) <= chain::MOST_WORK {
-            return chain::of_steps(&Unrounded(self), participation, chain::MOST_WORK, 2 * operations + steps);
+            return chain::of_steps(&columns::Unrounded(self), participation, chain::MOST_WORK, 2 * operations + steps);
         }
         let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
         rounded_up(pairs, 2 * operations + steps)

@@ -161,10 +161,10 @@ fn little_of_a_budget_is_left() {
         ("normalized-blt", 0.999),
         ("epoch-bands(bands=14,run=10,gap=25)", 0.97),
         ("subtract(k=4)", 0.9),
-        ("subtract(k=5)", 0.9),
-        ("kary(k=3)", 0.9),
-        ("binary", 0.9),
-        ("honaker-online", 0.9),
+        ("subtract(k=5)", 0.85),
+        ("kary(k=3)", 0.85),
+        ("binary", 0.85),
+        ("honaker-online", 0.85),
     ];
     for (name, least) in spent {
         for (horizon, most, separation) in [(256, 4, 64), (256, 10, 25), (200, 16, 12), (120, 12, 1)] {

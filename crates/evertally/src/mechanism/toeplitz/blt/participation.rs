@@ -189,7 +189,7 @@ mod tests {
                 * libm::exp2(-f64::from(super::super::WEIGHT_BITS))
         };
         for (most, separation, share) in
-            [(4, horizon / 4, 0.95), (20, 50_000, 0.95), (60, 10_000, 0.95), (2000, 500, 0.9)]
+            [(4, horizon / 4, 0.95), (20, 50_000, 0.95), (60, 10_000, 0.95), (2000, 500, 0.85)]
         {
             let bound = blt.participation_squared(Participation::new(most, separation).unwrap());
             let product =
