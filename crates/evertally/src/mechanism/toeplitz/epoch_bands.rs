@@ -52,7 +52,7 @@ use std::sync::Arc;
 /// Longest horizon: a look of the search costs `O(T²)`, or `O(T)` of so many bands that the inverse fades over.
 const MAX_HORIZON: u64 = 1 << 14;
 /// Longest horizon at which more than [`LIGHT`] bands compete: the inverse of many fades slowly.
-const FEW_BANDS_FROM: u64 = 1 << 12;
+const MANY_BANDS_UP_TO: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 /// Largest sum of the absolute inverse coefficients for which the filter's error bound is (few bands have a larger one,
@@ -310,15 +310,15 @@ pub(crate) fn build_for(
     }
 }
 
-/// Competes where units come back: with bands up to their return, or with no less than a quarter of that. (Fewer are far behind
-/// others.)
+/// Competes where units come back: with bands up to their return. (With half as many the error is already above that of a
+/// BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
-    let competes = participation.within(horizon) > 1 && horizon <= MAX_HORIZON;
-    let most = if horizon > FEW_BANDS_FROM { LIGHT } else { horizon };
-    let few = [16, LIGHT].into_iter().filter(|bands| (bands + 1..=4 * bands).contains(&separation));
-    let all = few.chain([separation]).filter(|bands| competes && *bands <= most);
-    all.map(|bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)).collect()
+    let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { MAX_HORIZON };
+    let competes = participation.within(horizon) > 1 && horizon <= longest;
+    let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
+    let name = |bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
+    bands.map(name).into_iter().collect()
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
