@@ -51,7 +51,8 @@ use std::sync::Arc;
 
 /// Longest horizon: a look of the search costs `O(T²)`, or `O(T)` of so many bands that the inverse fades over.
 const MAX_HORIZON: u64 = 1 << 14;
-/// Longest horizon at which more than [`LIGHT`] bands compete: the inverse of many fades slowly.
+/// Longest horizons at which bands compete, [`LIGHT`] of them at most, and more: the inverse of many fades slowly.
+const FEW_BANDS_UP_TO: u64 = 1 << 13;
 const MANY_BANDS_UP_TO: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
@@ -314,7 +315,7 @@ pub(crate) fn build_for(
 /// BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
-    let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { MAX_HORIZON };
+    let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { FEW_BANDS_UP_TO };
     let competes = participation.within(horizon) > 1 && horizon <= longest;
     let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
     let name = |bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
