@@ -40,7 +40,7 @@ pub use registry::{
 };
 pub(crate) use streaming::LIGHT;
 pub use streaming::{BandSteps, BufferSteps, Convolution, Streaming};
-pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, EpochBands, LazyBlt, Sharpness, SquareRoot};
+pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, EpochBands, Exponent, LazyBlt, Sharpness, SquareRoot};
 pub(crate) use toeplitz::{MAX_BUFFERS, epoch_bands};
 pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};

@@ -6,20 +6,21 @@ use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Cipher, InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
 
-const MECHANISMS: [&str; 17] = [
+const MECHANISMS: [&str; 18] = [
     "input",
     "output",
     "binary",
     "kary(k=5)",
     "subtract(k=4)",
     "smooth",
-    "instructions-sum(levels=unit)",
+    "path-sum(levels=unit)",
     "honaker-online",
     "banded-sqrt(bands=1)",
     "banded-sqrt(bands=3)",
     "epoch-bands(bands=4,run=3,gap=5)",
     "banded-inverse-sqrt(bands=1)",
     "banded-inverse-sqrt(bands=5)",
+    "banded-inverse(bands=2,exponent=0.9)",
     "blt(decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000)",
     "normalized-blt(decay=3c00000000000000/2000000000000000,echo=1000000000000000/800000000000000)",
     "sqrt",

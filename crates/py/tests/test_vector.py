@@ -23,6 +23,7 @@ MECHANISMS = [
     "blt",
     "banded-sqrt(bands=4)",
     "banded-inverse-sqrt(bands=4)",
+    "banded-inverse(bands=2)",
     "sqrt",
     "normalized-sqrt",
 ]

@@ -15,8 +15,8 @@ pub use name::names_that_stream;
 pub(super) use parameters::Parameters;
 
 use super::{
-    BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism, NoiseKind,
-    Optimum, Participation, RollingLevels, Sharpness,
+    BufferChoice, Criterion, EndlessChoice, Exponent, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism,
+    NoiseKind, Optimum, Participation, RollingLevels, Sharpness,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::Result;
@@ -334,7 +334,7 @@ registry! {
         usual_law: Gaussian,
         competes: false,
         endless: false,
-        vectors: Vectors::CompeteAs(toeplitz::banded_inverse_sqrt::competitors),
+        vectors: Vectors::Named,
         abilities: Abilities::IN_ORDER,
         steps: Heavy,
         is_plain_noise: false,
@@ -343,6 +343,27 @@ registry! {
         brief: unchanged,
         answers: equal,
         line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
+    };
+
+    /// The inverse of the first so many diagonals of a power of the differences; `None` = the best power.
+    BandedInverse(bands: u64, exponent: Option<Exponent>) in toeplitz::banded_inverse = Family {
+        stem: "banded-inverse",
+        about: "inverse of the first diagonals of a power of the differences",
+        examples: &["banded-inverse(bands=2)", "banded-inverse(bands=8,exponent=0.75)"],
+        open: None,
+        reach: Reach::gaussian(1 << 14),
+        usual_law: Gaussian,
+        competes: false,
+        endless: false,
+        vectors: Vectors::CompeteAs(toeplitz::banded_inverse::competitors),
+        abilities: Abilities::IN_ORDER,
+        steps: Heavy,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: toeplitz::banded_inverse::brief,
+        answers: equal,
+        line: Line(Hue::Orange, Dash::Solid, Mark::Diamond),
     };
 
     /// Buffered linear Toeplitz matrix.

@@ -1,5 +1,6 @@
 //! Toeplitz factorizations: a node depends on how long ago a step was, and releases are filters of the noise.
 
+pub(in crate::mechanism) mod banded_inverse;
 pub(in crate::mechanism) mod banded_inverse_sqrt;
 pub(in crate::mechanism) mod banded_sqrt;
 mod bands;
@@ -12,6 +13,7 @@ pub(in crate::mechanism) mod normalized_sqrt;
 pub(in crate::mechanism) mod sqrt;
 mod square_root;
 
+pub use banded_inverse::Exponent;
 pub(crate) use blt::MAX_BUFFERS;
 pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
 pub use epoch_bands::{EpochBands, Sharpness};

@@ -6,9 +6,11 @@
 
 mod full;
 mod limited;
+mod line;
 
 pub(crate) use full::minimum;
 pub(crate) use limited::minimise;
+pub(crate) use line::least_between;
 
 /// A point with the value and the gradient there.
 struct Place {

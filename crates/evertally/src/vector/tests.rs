@@ -41,6 +41,7 @@ pub(super) fn mechanisms(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     for bands in [1, 2, 3, 8, horizon].into_iter().filter(|bands| *bands <= horizon) {
         all.push(Arc::new(SquareRoot::banded(horizon, bands).unwrap()));
         all.push(Arc::new(SquareRoot::banded_inverse(horizon, bands).unwrap()));
+        all.push(Arc::new(SquareRoot::banded_inverse_power(horizon, bands, "0.8".parse().unwrap()).unwrap()));
     }
     for (bands, runs) in [(1, (4, 2)), (4, (3, 4)), (3, (5, 7))].into_iter().filter(|(bands, _)| *bands <= horizon) {
         let runs = Participation::new(runs.0, runs.1).unwrap();

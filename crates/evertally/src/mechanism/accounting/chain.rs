@@ -25,8 +25,14 @@
 //! **Blocks.** Where `T n` is too large, `q` steps are taken as one, with at most `e = ⌈q/b⌉` of them holding events:
 //! inner products of two blocks are replaced by the largest there is between them, those inside a block by `G` at the
 //! least distance, but for the squares, which add at most `c · (events of the block) · G_tt`.
+//!
+//! **Vectors.** A unit that adds a vector of norm at most 1 to at most `k` steps, `b` apart, is the case `c = 1`,
+//! `n = k`, by the header of [`participation`](super::participation): [`of_steps`]. `G` may be that of exact accounting,
+//! too. For columns that are wide apart, blocks may be shorter than `b`: then each holds one step at most.
 
 use crate::mechanism::Matrix;
+use crate::mechanism::Participation;
+use crate::mechanism::accounting::participation::rounded_up;
 use crate::privacy::Spread;
 
 /// How events may fall: `full` steps of `c` of them, and one of `rest` (less than `c`, or none), `separation` apart.
@@ -55,8 +61,8 @@ pub(in crate::mechanism) trait Columns {
     /// from 0.
     fn inner_products(&self, distance: usize, into: &mut [f64]);
 
-    /// An upper bound of the inner products of any column of the steps `first_a ..= last_a` with any of
-    /// `first_b ..= last_b`, which come later, at least `distance ≥ 1` apart; and of the squared norms for `distance` 0.
+    /// An upper bound of the inner products of any column of the steps up to `last_a` with any of `first_b ..= last_b`,
+    /// which come later, at least `distance ≥ 1` apart; and of the squared norms for `distance` 0.
     fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64;
 }
 
@@ -127,6 +133,34 @@ pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> 
     let first = if separation == 1 { 2 } else { separation };
     let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MOST_WORK).expect("powers grow");
     by_blocks(columns, pattern, q)
+}
+
+/// As many additions as a bound for vectors may take, where an inner product costs some dozens of operations.
+pub(in crate::mechanism) const FEW: u64 = 1 << 17;
+
+/// An upper bound of the squared sensitivity to a unit that takes part in several steps, with `work` inner products at
+/// most, each of which took no more than so many roundings of positive numbers.
+pub(in crate::mechanism) fn of_steps(
+    columns: &dyn Columns,
+    participation: Participation,
+    work: u64,
+    operations: u64,
+) -> f64 {
+    let (steps, separation) = (columns.steps() as u64, participation.separation());
+    let full = participation.within(steps);
+    let pattern = Pattern { full, each: 1.0, rest: 0.0, separation };
+    let squared = if full.saturating_mul(steps) <= work {
+        by_steps(columns, pattern)
+    } else {
+        // A part of b, or b times a power of 2.
+        let cost = |q: u64| steps.div_ceil(q).saturating_mul(full / q.div_ceil(separation) + 2);
+        let parts = (1..63).rev().map(|power| separation >> power).filter(|q| *q > 1);
+        let whole = (0..).map(|power| separation.max(2).saturating_mul(1 << power));
+        let q = parts.chain(whole).find(|q| *q >= steps || cost(*q) <= work).expect("powers grow");
+        by_blocks(columns, pattern, q.min(steps))
+    };
+    // Sums of positive numbers: one of a step's pairs, one of steps.
+    rounded_up(squared, operations + 8 * full.min(work) + 256)
 }
 
 fn by_steps(columns: &dyn Columns, pattern: Pattern) -> f64 {

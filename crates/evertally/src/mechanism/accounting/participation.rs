@@ -30,8 +30,14 @@
 //! **Any mechanism**: the triangle inequality gives `k s`, `s` for one step; `k` is never more than `⌈T/b⌉`.
 //!
 //! **Levels of disjoint nodes** ([`Participation::of_levels`]), `R` of zeros and ones: a node of `w` steps has at most
-//! `c = min(k, ⌈w/b⌉)` of the pattern, and the nodes of a level at most `min(k, N c)` together if there are `N`. As
-//! `Σ c_n² ≤ c Σ c_n`, a level contributes at most `c · min(k, N c)`.
+//! `c = min(k, ⌈w/b⌉)` of the pattern, and the nodes of a level at most `min(k, N c)` together if there are `N`.
+//! `Σ c_n²` is convex, so a level contributes most where all nodes but one are full or empty.
+//!
+//! **Chains of pairs** ([`chain::of_steps`](super::chain::of_steps)): where no `G_st` grows as `s` moves away from `t`, the
+//! `j`-th step of a pattern adds at most `G_tt + 2 Σ_{0<i<j} G_{t-ib,t}`, and the largest sum over steps `b` apart is found
+//! step by step. That holds for columns of their own length (below), for the blocks of a tree
+//! ([`blocks`](super::blocks)) and for exact accounting in a trie ([`trie_pairs`](super::trie_pairs)). Exact where the
+//! worst pattern is a row.
 //!
 //! **Toeplitz matrices** ([`Participation::of_toeplitz`]) with coefficients `c_0 ≥ c_1 ≥ … ≥ 0`: the worst pattern is
 //! `1, 1+b, 1+2b, …` (Kalinin, Lampert 2024, arXiv 2405.13763, theorem 2), so the sum of these columns is the exact
@@ -154,7 +160,9 @@ impl Participation {
         let level = |(width, nodes): (u64, u64)| {
             let in_one = u128::from(self.within(width.min(horizon)));
             // fits: all three are below 2^64, and the product of two smaller than 2^128.
-            in_one as f64 * (in_one * u128::from(nodes)).min(times) as f64
+            let held = (in_one * u128::from(nodes)).min(times);
+            let (full, rest) = ((held / in_one) as f64, (held % in_one) as f64);
+            full * (in_one as f64 * in_one as f64) + rest * rest
         };
         let sum: f64 = levels.map(level).sum();
         // Whole numbers below 2^53 are exact.

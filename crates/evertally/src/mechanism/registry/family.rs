@@ -73,7 +73,7 @@ pub enum Vectors {
     Named,
     /// Everywhere, with its parameters left open.
     Compete,
-    /// With these names, for a horizon and a participation.
+    /// With these names, for a horizon and a participation: none beyond the family's longest horizon.
     CompeteAs(fn(u64, Participation) -> Vec<MechanismName>),
 }
 

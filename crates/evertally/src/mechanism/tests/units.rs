@@ -68,7 +68,7 @@ fn bounds_of_units_by_enumeration() {
 /// it where they are not; nodes that cannot all be full together are told from the dense twin.
 fn near(stem: &str) -> f64 {
     match stem {
-        "input" | "output" | "sqrt" | "blt" | "banded-sqrt" | "banded-inverse-sqrt" => 1.001,
+        "input" | "output" | "sqrt" | "blt" | "banded-sqrt" | "banded-inverse-sqrt" | "banded-inverse" => 1.001,
         "normalized-blt" | "normalized-sqrt" => 1.05,
         _ => 1.15,
     }

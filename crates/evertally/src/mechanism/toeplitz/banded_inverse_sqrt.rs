@@ -3,7 +3,7 @@
 use super::{SquareRoot, bands};
 use crate::Result;
 use crate::mechanism::registry::Parameters;
-use crate::mechanism::{Criterion, LIGHT, Mechanism, MechanismName, Participation};
+use crate::mechanism::{Criterion, Mechanism, MechanismName};
 use std::sync::Arc;
 
 pub(in crate::mechanism) use super::bands::write;
@@ -14,13 +14,4 @@ pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Mec
 
 pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion, bands: u64) -> Result<Arc<dyn Mechanism>> {
     Ok(Arc::new(SquareRoot::banded_inverse(horizon, bands)?))
-}
-
-/// Competes where units come back: with a band up to their return, or a light one.
-pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
-    let separation = participation.separation();
-    let returning = participation.within(horizon) > 1;
-    let light = [4, 16, LIGHT].into_iter().filter(|bands| *bands < separation);
-    let all = light.chain([separation]).filter(|bands| returning && *bands <= horizon);
-    all.map(MechanismName::BandedInverseSqrt).collect()
 }

@@ -301,7 +301,8 @@ impl Mechanism for Blt {
         in_noise_steps(self.largest_square(spread), 2, self.noise_bits(), slack)
     }
 
-    /// Exact for the plain one; by pairs where columns are normalized. `O(d² min(k, 2^16))`.
+    /// Exact for the plain one; by chains or pairs where columns are normalized. `O(d² min(k, 2^16))`, `O(d T k)` where
+    /// that is no more than 2^20 d.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let response = self.figures.response();
         if self.scaling.is_plain() {

@@ -10,7 +10,9 @@
 //! `mechanism/accounting/participation.rs`): the exact sensitivity is the heaviest [chain](chain) of at most `k` steps
 //! that are `b` apart. Where a unit comes back sooner, after `b < bands` steps, its steps are dealt out to
 //! `m = ⌈bands/b⌉` hands in turn: those of one hand are `m b ≥ bands` apart, and by the triangle inequality
-//! `s ≤ Σ_hands √(heaviest chain)`.
+//! `s ≤ Σ_hands √(heaviest chain)`. Or pairs are looked at: no entry of `R` is negative, so that the
+//! [chains](crate::mechanism::accounting::chain) of steps hold, where in the place of the `n`-th step before `t` stands the
+//! largest inner product of column `t` with one that is `n b` or more steps before it. The smaller of the two holds.
 //!
 //! **Lengths.** If all `n_j` are equal, that is the banded matrix with normalised columns (Choquette-Choo et al. 2023, arXiv
 //! 2306.08153). But a unit that takes part in `k` epochs of `b` steps adds up one column of each of them: only the
@@ -24,6 +26,7 @@
 //! of them.
 
 mod chain;
+mod pairs;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -46,8 +49,11 @@ use search::{Found, Problem};
 use std::fmt;
 use std::sync::Arc;
 
-/// Longest horizon: a look of the search costs `O(T²)`.
+/// Longest horizon: a look of the search costs `O(T²)`, or `O(T)` of so many bands that the inverse fades over.
 const MAX_HORIZON: u64 = 1 << 14;
+/// Longest horizons at which bands compete, [`LIGHT`] of them at most, and more: the inverse of many fades slowly.
+const FEW_BANDS_UP_TO: u64 = 1 << 13;
+const MANY_BANDS_UP_TO: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 /// Largest sum of the absolute inverse coefficients for which the filter's error bound is (few bands have a larger one,
@@ -305,13 +311,15 @@ pub(crate) fn build_for(
     }
 }
 
-/// Competes where units come back: with bands up to their return, or few.
+/// Competes where units come back: with bands up to their return. (With half as many the error is already above that of a
+/// BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
-    let returning = participation.within(horizon) > 1;
-    let few = [16, LIGHT].into_iter().filter(|bands| *bands < separation);
-    let all = few.chain([separation]).filter(|bands| returning && *bands <= horizon);
-    all.map(|bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None)).collect()
+    let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { FEW_BANDS_UP_TO };
+    let competes = participation.within(horizon) > 1 && horizon <= longest;
+    let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
+    let name = |bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
+    bands.map(name).into_iter().collect()
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
@@ -374,7 +382,13 @@ impl Mechanism for EpochBands {
         }
         let roots: f64 = (0..hands).map(|hand| self.real(of_hand(hand)).sqrt()).sum();
         let all = participation.of_any(self.horizon(), self.column_norms().l2_squared);
-        rounded_up(roots * roots, 4 * hands).min(all)
+        let dealt = rounded_up(roots * roots, 4 * hands).min(all);
+        // Of every step its inner products with those before it, for each number of them between.
+        let work = self.horizon().saturating_mul(self.bands * hands.max(participation.within(self.horizon())));
+        if work > pairs::MOST_WORK {
+            return dealt;
+        }
+        dealt.min(pairs::squared(&self.rounded[..self.bands as usize], &self.weights, self.noise_bits(), participation))
     }
 
     fn bands(&self) -> Option<Bands> {

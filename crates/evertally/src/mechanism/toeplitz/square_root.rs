@@ -12,7 +12,8 @@
 //!   2405.13763);
 //! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out
 //!   (Kalinin, McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
-//!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`.
+//!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`;
+//! * [`banded-inverse(bands=b)`](super::banded_inverse): the same with another power than the square root.
 //!
 //! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of
 //! the Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers,
@@ -23,10 +24,12 @@
 //!
 //! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
 
+mod columns;
 mod series;
 
+use super::banded_inverse::Exponent;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
-use crate::mechanism::accounting::chain::{self, Columns, Pattern};
+use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
@@ -39,7 +42,9 @@ use crate::number::fourier;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 pub(super) use series::reciprocal;
-use series::{coefficients, cut_off, inverse_coefficient, normalized_row_norms, prefix_sums, summed};
+use series::{
+    coefficients, cut_off, inverse_coefficient, normalized_row_norms, power_of_differences, prefix_sums, summed,
+};
 use std::sync::{Arc, OnceLock};
 
 /// The square-root factorization: plain, with normalized columns, or banded.
@@ -49,6 +54,8 @@ use std::sync::{Arc, OnceLock};
 #[doc(alias = "BandMF")]
 #[doc(alias = "BISR")]
 #[doc(alias = "BandInvMF")]
+#[doc(alias = "BIFR")]
+#[doc(alias = "lambda-CGD")]
 #[doc(alias = "DP-FTRL")]
 #[derive(Clone, Debug)]
 pub struct SquareRoot {
@@ -77,6 +84,7 @@ enum Kind {
     Normalized,
     Banded(u64),
     BandedInverse(u64),
+    BandedInversePower(u64, Exponent),
 }
 
 /// Longest horizon of the plain square root: a stream holds `O(T)`.
@@ -85,7 +93,7 @@ const MAX_HORIZON: u64 = 1 << 20;
 const MAX_NORMALIZED: u64 = 1 << 16;
 /// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient,
 /// 2^-17, changes the inverse series too little for the filter to notice.
-const MAX_BANDED: u64 = 1 << 14;
+pub(super) const MAX_BANDED: u64 = 1 << 14;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 
@@ -137,6 +145,26 @@ impl SquareRoot {
         let inverse: Vec<f64> = (0..bands as usize).map(|j| inverse_coefficient(&f, j)).collect();
         let left = (0..f.len()).map(|j| f[j.min(inverse.len() - 1)]).collect();
         Ok(Self::toeplitz(Kind::BandedInverse(bands), reciprocal(&inverse, f.len()), left))
+    }
+
+    /// `R⁻¹` = the first `bands` diagonals, 1 ..= T, of the differences to a power, over `horizon` steps, 1 ..= 2^14: see the
+    /// header of `toeplitz/banded_inverse.rs`. Costs as [`banded_inverse`](Self::banded_inverse).
+    ///
+    /// ```
+    /// use evertally::mechanism::{Mechanism, SquareRoot};
+    /// // Increments z_t - z_(t-1)/4.
+    /// let geometric = SquareRoot::banded_inverse_power(100, 2, "0.25".parse()?)?;
+    /// assert_eq!(geometric.row_norm_squared(2), 1.0 + 0.75 * 0.75);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn banded_inverse_power(horizon: u64, bands: u64, exponent: Exponent) -> Result<Self> {
+        check_bands(horizon, bands, "banded-inverse")?;
+        let (steps, kept) = (horizon as usize, bands as usize);
+        let inverse = power_of_differences(exponent.get(), kept);
+        // l_j of the sums, and from the last band on no more is added.
+        let sums = power_of_differences(exponent.get() - 1.0, kept);
+        let left = (0..steps).map(|j| sums[j.min(kept - 1)]).collect();
+        Ok(Self::toeplitz(Kind::BandedInversePower(bands, exponent), reciprocal(&inverse, steps), left))
     }
 
     fn toeplitz(kind: Kind, coefficients: Vec<f64>, left: Vec<f64>) -> Self {
@@ -243,44 +271,24 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// `f_j` for a banded factorization.
 fn banded_coefficients(horizon: u64, bands: u64, mechanism: &str) -> Result<Vec<f64>> {
+    check_bands(horizon, bands, mechanism)?;
+    Ok(coefficients(horizon))
+}
+
+fn check_bands(horizon: u64, bands: u64, mechanism: &str) -> Result<()> {
     check_horizon(horizon, MAX_BANDED, mechanism)?;
     if !(1..=horizon).contains(&bands) {
         return Err(Error::invalid(format!(
             "`{mechanism}` takes 1 to {horizon} bands, one for each step at most; got {bands}"
         )));
     }
-    Ok(coefficients(horizon))
+    Ok(())
 }
 
 impl SquareRoot {
     /// The largest L1 norm of a column of the integer matrix that is protected.
     pub fn l1_column_sum(&self) -> u128 {
         self.largest_column(1, |f| f)
-    }
-}
-
-/// Of the integer matrix: its columns have the weights `W_j`, which grow, and the coefficients fall.
-impl Columns for SquareRoot {
-    fn steps(&self) -> usize {
-        self.rounded.len()
-    }
-
-    fn inner_products(&self, distance: usize, into: &mut [f64]) {
-        let last = into.len() - 1;
-        let mut sum = 0u64;
-        for t in (distance..=last).rev() {
-            // fits: products of 2^32, 2^16 of them
-            sum += u64::from(self.rounded[last - t]) * u64::from(self.rounded[last - t + distance]);
-            into[t] = sum as f64 * f64::from(self.weights[t]) * f64::from(self.weights[t - distance]);
-        }
-    }
-
-    /// Never asked for: such horizons are short enough to go step by step.
-    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
-        let tail = self.rounded.len() - (later.0 - 1);
-        let products = self.rounded[..tail.min(self.rounded.len() - distance)].iter().zip(&self.rounded[distance..]);
-        let sum: f64 = products.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-        sum * f64::from(self.weights[earlier.1 - 1]) * f64::from(self.weights[later.1 - 1])
     }
 }
 
@@ -291,6 +299,7 @@ impl Mechanism for SquareRoot {
             Kind::Normalized => MechanismName::NormalizedSqrt,
             Kind::Banded(bands) => MechanismName::BandedSqrt(bands),
             Kind::BandedInverse(bands) => MechanismName::BandedInverseSqrt(bands),
+            Kind::BandedInversePower(bands, exponent) => MechanismName::BandedInverse(bands, Some(exponent)),
         }
     }
 
@@ -336,13 +345,21 @@ impl Mechanism for SquareRoot {
         self.packed(spread).unwrap_or(together).min(together)
     }
 
-    /// Exact but for the normalized factorization, which goes by pairs: `O(T log k)` both.
+    /// Exact, in `O(T log k)`, but for the normalized factorization: that goes by
+    /// [chains](crate::mechanism::accounting::chain), which are exact where the worst steps are in a row, in `O(T k)`, and by
+    /// pairs where that is too much.
     fn participation_squared(&self, participation: Participation) -> f64 {
         // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
         let steps = self.horizon();
-        let operations = if let Kind::BandedInverse(bands) = self.kind { steps * (bands + 2) } else { 2 * steps };
+        let operations = match self.kind {
+            Kind::BandedInverse(bands) | Kind::BandedInversePower(bands, _) => steps * (bands + 2),
+            Kind::Plain | Kind::Normalized | Kind::Banded(_) => 2 * steps,
+        };
         if !self.is_normalized() {
             return participation.of_toeplitz(&self.coefficients, operations);
+        }
+        if participation.within(steps).saturating_mul(steps) <= chain::MOST_WORK {
+            return chain::of_steps(&columns::Unrounded(self), participation, chain::MOST_WORK, 2 * operations + steps);
         }
         let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
         rounded_up(pairs, 2 * operations + steps)
@@ -401,6 +418,9 @@ impl Mechanism for SquareRoot {
                 let inverse = (0..bands as usize).map(|j| inverse_coefficient(&self.left, j));
                 Some(Streaming::Innovations(inverse.collect()))
             }
+            Kind::BandedInversePower(bands, exponent) => {
+                Some(Streaming::Innovations(power_of_differences(exponent.get(), bands as usize).into()))
+            }
         }
     }
 
@@ -410,7 +430,7 @@ impl Mechanism for SquareRoot {
             let steps = self.horizon() as f64;
             match self.kind {
                 Kind::Banded(bands) => bands as f64,
-                Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) => {
+                Kind::Plain | Kind::Normalized | Kind::BandedInverse(_) | Kind::BandedInversePower(..) => {
                     (steps / 2.0).min(64.0 + steps.log2() * steps.log2())
                 }
             }

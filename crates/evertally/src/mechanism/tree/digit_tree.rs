@@ -20,6 +20,7 @@
 mod walk;
 
 use super::digits::DigitSystem;
+use crate::mechanism::accounting::blocks::SharedBlocks;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
     ColumnNorms, Cost, Cursor, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName, Participation, check_horizon,
@@ -145,10 +146,14 @@ impl Mechanism for DigitTree {
         }
     }
 
-    /// By levels: of every `k` consecutive blocks all but the one after the last positive digit are read. Only a
-    /// subtracted block can reach beyond the horizon.
+    /// By levels, and by the blocks that pairs of steps have in common: of every `k` consecutive blocks all but the one
+    /// after the last positive digit are read. Only a subtracted block can reach beyond the horizon.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        participation.of_levels(self.horizon, self.blocks())
+        let DigitSystem { base, below, levels, .. } = self.digits;
+        let complete = below == 0;
+        let unread = Some(base - 1 - below);
+        let shared = SharedBlocks { horizon: self.horizon, base, levels, unread, complete };
+        participation.of_levels(self.horizon, self.blocks()).min(shared.squared(participation))
     }
 
     /// Not where a path may have more than 128 blocks.

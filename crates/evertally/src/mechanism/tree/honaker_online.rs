@@ -35,6 +35,7 @@
 
 use super::digits::DigitSystem;
 use crate::Result;
+use crate::mechanism::accounting::blocks::SharedBlocks;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::registry::Limits;
 use crate::mechanism::{
@@ -111,7 +112,10 @@ impl Mechanism for HonakerOnline {
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = self.exact_l2_squared().map_or(f64::INFINITY, |exact| rounded_up(exact, 256));
         let blocks = (0..self.digits.levels).map(|height| (1 << height, self.horizon >> height));
-        participation.of_any(self.horizon, once).min(participation.of_levels(self.horizon, blocks))
+        let levels = participation.of_levels(self.horizon, blocks);
+        let (horizon, levels_of_blocks) = (self.horizon, self.digits.levels);
+        let shared = SharedBlocks { horizon, base: 2, levels: levels_of_blocks, unread: None, complete: true };
+        participation.of_any(horizon, once).min(levels).min(shared.squared(participation))
     }
 
     /// By levels of disjoint blocks, the complete ones.

@@ -26,7 +26,9 @@ mod levels;
 mod participation;
 mod walk;
 
+use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::trie::Subtree;
+use crate::mechanism::accounting::trie_pairs::Pairs;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
@@ -158,13 +160,16 @@ impl Mechanism for PathSum {
         Some(self.squared)
     }
 
-    /// The exact figure for a single step; `O(h²)`, and `O(h 2^12)` for several.
+    /// The exact figure for a single step; for several by chains of pairs, `O(h 2^17)`.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = participation.of_any(self.horizon, self.squared);
         if participation.within(self.horizon) == 1 {
             return once;
         }
-        once.min(participation::squared(self.horizon, self.weights.as_slice(), participation))
+        let blocks = participation::Blocks::new(self.horizon, self.weights.as_slice());
+        let pairs = Pairs { trie: &blocks, horizon: self.horizon, largest: self.squared };
+        let by_levels = participation::squared(self.horizon, self.weights.as_slice(), participation);
+        once.min(by_levels).min(chain::of_steps(&pairs, participation, chain::FEW, 64))
     }
 
     fn gaussian_shift(&self) -> Option<GaussianShift> {

@@ -14,10 +14,13 @@
 //! exact sensitivity is `s1 = s2² = zeros - #{j ≥ 1 : C(h-j, zeros-j) > T}`, reached by step 1.
 
 mod combinations;
+mod leaves;
 mod walk;
 
+use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
+use crate::mechanism::accounting::trie_pairs::Pairs;
 use crate::mechanism::registry::{Limits, Parameters};
 use crate::mechanism::walk::Walk;
 use crate::mechanism::{
@@ -191,9 +194,16 @@ impl Mechanism for Smooth {
         self.largest_column(|width| spread.within(width)).saturating_mul(spread.total.into())
     }
 
-    /// The exact figure for a single step. For several also by nodes: `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} min(k, ⌈width_n/b⌉)`.
+    /// The exact figure for a single step. For several by chains of pairs, and by nodes:
+    /// `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} min(k, ⌈width_n/b⌉)`.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        let once = participation.of_any(self.horizon, self.exact_l2_squared().unwrap_or(f64::INFINITY));
+        let largest = self.exact_l2_squared().unwrap_or(f64::INFINITY);
+        let mut once = participation.of_any(self.horizon, largest);
+        if participation.within(self.horizon) > 1 {
+            let leaves = leaves::Leaves::new(self.horizon, self.height, self.ones(), &self.binomials);
+            let pairs = Pairs { trie: &leaves, horizon: self.horizon, largest };
+            once = once.min(chain::of_steps(&pairs, participation, chain::FEW / 2, 64));
+        }
         let column = self.largest_column(|width| participation.within(width as u64).into()); // at most T
         let (times, column) = (participation.within(self.horizon) as f64, column as f64);
         once.min(if times * column < 9e15 { times * column } else { rounded_up(times * column, 4) })

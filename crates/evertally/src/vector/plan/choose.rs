@@ -54,16 +54,18 @@ pub struct VectorCandidate {
     pub streams_lightly: bool,
 }
 
-/// The families that compete where no mechanism is named, with the names that a request suggests.
+/// The families that compete where no mechanism is named, with the names that a request suggests. Those that suggest
+/// several know how far they reach.
 fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
     let (horizon, participation) = (request.horizon, request.participation);
-    MechanismName::all_families()
-        .filter(move |family| family.reach.of(NoiseKind::Gaussian).is_some_and(|longest| horizon <= longest))
-        .flat_map(move |family| match family.vectors {
-            Vectors::No | Vectors::Named => vec![],
-            Vectors::Compete => family.open.into_iter().collect(),
-            Vectors::CompeteAs(names) => names(horizon, participation),
-        })
+    MechanismName::all_families().flat_map(move |family| match family.vectors {
+        Vectors::No | Vectors::Named => vec![],
+        Vectors::Compete => {
+            let reaches = family.reach.of(NoiseKind::Gaussian).is_some_and(|longest| horizon <= longest);
+            family.open.filter(|_| reaches).into_iter().collect()
+        }
+        Vectors::CompeteAs(names) => names(horizon, participation),
+    })
 }
 
 /// Whether vectors can be streamed with this mechanism.

@@ -219,7 +219,7 @@ fn digests_are_frozen() {
     assert_eq!(digest[..8], FROZEN, "{digest:?}");
 }
 
-const FROZEN: [u8; 8] = [99, 236, 200, 138, 185, 210, 114, 229];
+const FROZEN: [u8; 8] = [84, 162, 75, 36, 255, 9, 244, 113];
 
 /// Every mechanism's plan survives its file, to the last bit; any change of the file is refused.
 #[test]
@@ -237,6 +237,7 @@ fn files_are_read_back_and_checked() {
         "normalized-blt",
         "banded-sqrt(bands=9)",
         "banded-inverse-sqrt(bands=9)",
+        "banded-inverse(bands=2)",
         "epoch-bands(bands=9)",
         "sqrt",
         "normalized-sqrt",
@@ -277,8 +278,14 @@ fn files_are_read_back_and_checked() {
 /// steps.
 #[test]
 fn plans_hide_the_worst_pattern() {
-    for name in ["normalized-blt", "subtract(k=3)", "path-sum", "banded-inverse-sqrt(bands=4)", "epoch-bands(bands=4)"]
-    {
+    for name in [
+        "normalized-blt",
+        "normalized-sqrt",
+        "subtract(k=3)",
+        "path-sum",
+        "banded-inverse(bands=2)",
+        "epoch-bands(bands=4)",
+    ] {
         let request = VectorRequest::new(12, zcdp(0.5), 2.0).with_participation(Participation::new(3, 4).unwrap());
         let plan = named(name, request);
         let dense = plan.mechanism().dense();

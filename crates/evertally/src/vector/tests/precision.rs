@@ -96,6 +96,7 @@ fn single_precision_keeps_its_digits_over_many_steps() {
         Arc::new(PathSum::best(STEPS).unwrap()),
         Arc::new(SquareRoot::banded(STEPS, 64).unwrap()),
         Arc::new(SquareRoot::banded_inverse(STEPS, 64).unwrap()),
+        Arc::new(SquareRoot::banded_inverse_power(STEPS, 2, "0.9".parse().unwrap()).unwrap()),
     ];
     for columns in Columns::BOTH {
         tried.push(Arc::new(Blt::optimised(STEPS, columns, 4, Objective::Max).unwrap()));

@@ -13,16 +13,21 @@
 //! ```
 //!
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
-//! need to be looked at as `t`.
+//! need to be looked at as `t`. [Chains](chain) of single steps, or of blocks of them, give less.
 
 use super::response::{Modes, Response, Row, joined, row};
+use super::runs::WeightedColumns;
 use super::segments::Segment;
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::Pattern;
+use crate::mechanism::accounting::chain::{self, Columns, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 
 /// Head room for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
+/// Columns of single steps are followed where there are no more than so many of them in all chains.
+const MOST_IN_CHAINS: u64 = 1 << 20;
+/// Of longer ones, so many pairs of blocks of them.
+const MOST_IN_BLOCKS: u64 = 1 << 14;
 /// After so many steps of a pattern the next ones count as if they were the last.
 const LONGEST: u64 = 1 << 16;
 
@@ -107,7 +112,53 @@ pub(super) fn normalized(
         let inner = |t: u64| weight(t - distance) * weight(t) * inner_product(response, horizon - t + 1, distance);
         later.filter(|t| *t <= horizon).map(inner).fold(0.0, f64::max)
     };
-    rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS)
+    let pairs = rounded_up(participation.of_pairs(horizon, gamma), OPERATIONS);
+    let times = participation.within(horizon);
+    let chains = match times.saturating_mul(horizon) {
+        _ if times == 1 => f64::INFINITY,
+        ..=MOST_IN_CHAINS => {
+            let columns = WeightedColumns::new(response, (1..=horizon).map(weight).collect());
+            chain::of_steps(&columns, participation, MOST_IN_CHAINS, OPERATIONS)
+        }
+        _ => {
+            let columns = LongColumns { response, horizon, weight: &weight };
+            chain::of_steps(&columns, participation, MOST_IN_BLOCKS, OPERATIONS)
+        }
+    };
+    pairs.min(chains)
+}
+
+/// Columns that are followed in blocks.
+struct LongColumns<'a> {
+    response: &'a Response,
+    horizon: u64,
+    /// It does not fall.
+    weight: &'a dyn Fn(u64) -> f64,
+}
+
+impl Columns for LongColumns<'_> {
+    fn steps(&self) -> usize {
+        usize::try_from(self.horizon).unwrap_or(usize::MAX)
+    }
+
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        for (t, into) in into.iter_mut().enumerate().skip(distance) {
+            *into = self.between(distance, (0, t + 1 - distance), (t + 1, t + 1));
+        }
+    }
+
+    /// Weights grow, and inner products fall with the distance and with the step.
+    fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
+        let last = earlier.1.min(later.1.saturating_sub(distance));
+        if last == 0 {
+            return 0.0; // no step is so far before these
+        }
+        let distance = if distance == 0 { 0 } else { distance.max(later.0.saturating_sub(last)) };
+        let entries = self.horizon - later.0 as u64 + 1;
+        (self.weight)(last as u64)
+            * (self.weight)(later.1 as u64)
+            * inner_product(self.response, entries, distance as u64)
+    }
 }
 
 /// `G` of columns `distance` apart, the later one with `n ≥ 1` entries.
@@ -125,6 +176,34 @@ fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
+
+    /// Over many steps, in blocks of them: hardly above a row of steps.
+    #[test]
+    fn blocks_of_many_steps() {
+        let horizon = 1u64 << 20;
+        let blt = Blt::best(horizon, Columns::Normalized, Objective::Max).unwrap();
+        let response = blt.figures.response();
+        let segments = blt.constants.segments();
+        let weight = |step: u64| {
+            f64::from(segments[segments.partition_point(|segment| segment.last < step)].weight)
+                * libm::exp2(-f64::from(super::super::WEIGHT_BITS))
+        };
+        for (most, separation, share) in
+            [(4, horizon / 4, 0.95), (20, 50_000, 0.95), (60, 10_000, 0.95), (2000, 500, 0.85)]
+        {
+            let bound = blt.participation_squared(Participation::new(most, separation).unwrap());
+            let product =
+                |s: u64, t: u64| weight(s) * weight(t) * super::inner_product(response, horizon - t + 1, t - s);
+            let row: f64 = (0..most)
+                .map(|j| {
+                    let before: f64 = (0..j).map(|i| 2.0 * product(1 + i * separation, 1 + j * separation)).sum();
+                    before + product(1 + j * separation, 1 + j * separation)
+                })
+                .sum();
+            println!("LONG normalized-blt {most} {separation}: {row} of {bound}, share {:.4}", row / bound);
+            assert!(row <= bound && row > share * bound, "{most} steps {separation} apart: {row} of {bound}");
+        }
+    }
 
     /// Plain BLTs reach what another optimizer, without derivatives and in other coordinates, found with four buffers.
     #[test]

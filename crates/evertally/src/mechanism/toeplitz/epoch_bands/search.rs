@@ -4,7 +4,8 @@
 //! (`c_0 = w_1 = 1`). Minimised is `log S + log V`: `S` the sum of the `k` largest weights, `V` the mean of the
 //! variances of the steps, or a power mean that comes near to the largest from round to round. What a release is made
 //! of is a linear recursion over the increments ([`Loop`]), so that variances and their slopes are one pass forwards
-//! and one backwards over every column of the inverse. `O(T²)` for every look.
+//! and one backwards over every column of the inverse. `O(T²)` for every look; over [many](MANY) steps a column is left where
+//! nothing of the inverse is left, and from there only its energy goes on: `O(T · bands)`, some ten times that.
 
 use crate::mechanism::{Objective, Participation};
 use crate::number::descent::minimise;
@@ -17,6 +18,9 @@ const LANES: usize = 8;
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 3] = [30.0, 120.0, 480.0];
 const MOST_STEPS: usize = 60;
+/// Horizons above this are long: what is left of the inverse, or of a momentum, is cut off where it is below [`NOTHING`].
+const MANY: usize = 1 << 12;
+const NOTHING: f64 = 1e-9;
 const LEAST_GAIN: f64 = 1e-6;
 
 /// What is made of the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`; running
@@ -228,10 +232,32 @@ fn padded(inverse: &[f64]) -> Vec<f64> {
     padded
 }
 
-/// The columns from `first` on: `u_t` for every step from there, in lanes (the last column first).
-fn follow(of: &Loop, scales: &[f64], padded: &[f64], first: usize, mut see: impl FnMut(usize, &[f64; LANES])) {
+/// After how many steps a column is left: all, or where the rest of the inverse and the momentum are next to nothing.
+fn reach(of: &Loop, inverse: &[f64]) -> usize {
+    if inverse.len() <= MANY {
+        return inverse.len();
+    }
+    let mut rest = 0.0;
+    let is_left = |r: &&f64| {
+        rest += r.abs();
+        rest < NOTHING
+    };
+    let kept = inverse.len() - inverse.iter().rev().take_while(is_left).count();
+    let fading = if of.momentum > 0.0 { (libm::log(NOTHING) / libm::log(of.momentum)).ceil() } else { 0.0 };
+    // Casts saturate.
+    kept.saturating_add(fading as usize).next_multiple_of(LANES)
+}
+
+/// The columns from `first` on: `u_t` for every step from there to before `end`, in lanes (the last column first).
+fn follow(
+    of: &Loop,
+    scales: &[f64],
+    padded: &[f64],
+    (first, end): (usize, usize),
+    mut see: impl FnMut(usize, &[f64; LANES]),
+) {
     let (mut momentum, mut sum) = ([0.0; LANES], [0.0; LANES]);
-    for (ago, t) in (first..scales.len()).enumerate() {
+    for (ago, t) in (first..end).enumerate() {
         let (kept, rate) = of.steps[t];
         let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("as many as lanes");
         for a in 0..LANES {
@@ -244,10 +270,23 @@ fn follow(of: &Loop, scales: &[f64], padded: &[f64], first: usize, mut see: impl
 
 /// The variance after every step of what the loop makes of the increments `scale_t Σ_j r_j z_(t-j)`.
 pub(super) fn variances(of: &Loop, scales: &[f64], inverse: &[f64]) -> Vec<f64> {
-    let padded = padded(inverse);
-    let mut variances = vec![0.0; scales.len()];
-    for first in (0..scales.len()).step_by(LANES) {
-        follow(of, scales, &padded, first, |t, sum| variances[t] += sum.iter().map(|u| u * u).sum::<f64>());
+    let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
+    let mut variances = vec![0.0; horizon];
+    // The energy of the columns that are left before a step.
+    let mut left = vec![0.0; horizon + 1];
+    for first in (0..horizon).step_by(LANES) {
+        let (end, mut energy) = ((first + reach).min(horizon), 0.0);
+        follow(of, scales, &padded, (first, end), |t, sum| {
+            energy = sum.iter().map(|u| u * u).sum::<f64>();
+            variances[t] += energy;
+        });
+        left[end] += energy;
+    }
+    let mut all = 0.0;
+    for (t, variance) in variances.iter_mut().enumerate().skip(reach) {
+        let (kept, _) = of.steps[t];
+        all = kept * kept * (all + left[t]);
+        *variance += all;
     }
     variances
 }
@@ -259,15 +298,23 @@ struct Slopes {
 }
 
 fn slopes(of: &Loop, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes {
-    let (horizon, padded) = (scales.len(), padded(inverse));
+    let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
     let (mut by_scale, mut by_inverse) = (vec![0.0; horizon], vec![0.0; padded.len()]);
-    let mut sums: Vec<[f64; LANES]> = Vec::with_capacity(horizon);
+    // Slopes by the energy that is left before a step, at the end none.
+    let mut by_energy = vec![0.0; horizon + 1];
+    for t in (reach..horizon).rev() {
+        let (kept, _) = of.steps[t];
+        by_energy[t] = kept * kept * (shares[t] + by_energy[t + 1]);
+    }
+    let mut sums: Vec<[f64; LANES]> = Vec::with_capacity(reach);
     for first in (0..horizon).step_by(LANES) {
         sums.clear();
-        follow(of, scales, &padded, first, |_, sum| sums.push(*sum));
-        let (mut by_momentum, mut by_sum) = ([0.0; LANES], [0.0; LANES]);
-        let mut kept_after = 0.0;
-        for (ago, t) in (first..horizon).enumerate().rev() {
+        let end = (first + reach).min(horizon);
+        follow(of, scales, &padded, (first, end), |_, sum| sums.push(*sum));
+        let last = sums.last().copied().unwrap_or_default();
+        let (mut by_momentum, mut by_sum) = ([0.0; LANES], last.map(|u| 2.0 * u * by_energy[end]));
+        let mut kept_after = 1.0;
+        for (ago, t) in (first..end).enumerate().rev() {
             let (kept, rate) = of.steps[t];
             let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("as many as lanes");
             let slopes = &mut by_inverse[ago..ago + LANES];
@@ -286,31 +333,4 @@ fn slopes(of: &Loop, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Slopes are those of differences, for all that a problem may have.
-    #[test]
-    fn slopes_are_those_of_differences() {
-        let steps = (0..19).map(|t| (1.0 - 0.01 * f64::from(t % 3), 0.5 + 0.1 * f64::from(t % 5))).collect();
-        let decaying = Loop { momentum: 0.6, steps };
-        for of in [Loop::sums(19), decaying] {
-            for (objective, power) in [(Objective::Mean, None), (Objective::Max, Some(7.0))] {
-                let sharpness = if power.is_none() { 0.0 } else { 1.7 };
-                let runs = Participation::new(3, 5).unwrap();
-                let problem = Problem { bands: 4, runs, objective, sharpness, of: &of };
-                let point = [0.55, 0.3, 0.35, -0.2, 0.1, 0.3];
-                let (_, slopes) = problem.look(&point, power);
-                for (i, slope) in slopes.iter().enumerate() {
-                    let moved = |by: f64| {
-                        let mut point = point;
-                        point[i] += by;
-                        problem.look(&point, power).0
-                    };
-                    let difference = (moved(1e-6) - moved(-1e-6)) / 2e-6;
-                    assert!((slope - difference).abs() < 1e-6 * (1.0 + slope.abs()), "{i}: {slope} {difference}");
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -106,3 +106,17 @@ fn names_find_their_matrix_again_and_no_other() {
     let few: MechanismName = "epoch-bands(bands=2,run=12,gap=2)".parse().unwrap();
     assert!(few.build(24, &criterion).is_ok() && few.build(24, &counts).is_err());
 }
+
+/// Over long horizons, where columns are cut off, the search still finds what it finds for the same epochs, fewer of them.
+#[test]
+fn long_horizons_are_searched() {
+    let figure = |name: &str, horizon: u64, most: u64| {
+        let criterion = Criterion::of_vectors(Objective::Mean, Participation::new(most, 16).unwrap());
+        let built = name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap();
+        criterion.figure(&*built).sqrt()
+    };
+    let [long, short] = [320, 80].map(|epochs| figure("epoch-bands(bands=16)", 16 * epochs, epochs));
+    // Where there are many epochs errors are nearly in proportion to their number.
+    assert!(long / short > 2.8 && long / short < 4.2, "{long} {short}");
+    assert!(long < figure("normalized-blt", 16 * 320, 320), "{long}");
+}

@@ -27,6 +27,15 @@ pub(super) fn inverse_coefficient(coefficients: &[f64], j: usize) -> f64 {
     if j == 0 { 1.0 } else { -coefficients[j] / (2 * j - 1) as f64 }
 }
 
+/// The first so many coefficients of `(1-z)^exponent`.
+pub(super) fn power_of_differences(exponent: f64, length: usize) -> Vec<f64> {
+    let next = |r: &mut f64, j: usize| {
+        *r *= if j == 0 { 1.0 } else { (j as f64 - 1.0 - exponent) / j as f64 };
+        Some(*r)
+    };
+    (0..length).scan(1.0, next).collect()
+}
+
 /// `‖L_t‖²` of `L = A D √A⁻¹`: `L_tj = Σ_{k=j..t} D_k r_{k-j}`.
 pub(super) fn normalized_row_norms(coefficients: &[f64], scales: &[f64]) -> Vec<f64> {
     let inverse: Vec<f64> = (0..coefficients.len()).map(|j| inverse_coefficient(coefficients, j)).collect();

@@ -14,6 +14,9 @@ fn all(horizon: u64) -> Vec<SquareRoot> {
     for bands in [1, 2, 3, 10, 37, horizon] {
         all.extend(SquareRoot::banded(horizon, bands).ok());
         all.extend(SquareRoot::banded_inverse(horizon, bands).ok());
+        for exponent in ["0.2", "0.9"] {
+            all.extend(SquareRoot::banded_inverse_power(horizon, bands, exponent.parse().unwrap()).ok());
+        }
     }
     all
 }
@@ -85,6 +88,9 @@ fn the_inverse_of_the_rounded_coefficients_is_summable() {
     for bands in [1, 6, 100, 3000] {
         mechanisms.push(SquareRoot::banded(5000, bands).unwrap());
         mechanisms.push(SquareRoot::banded_inverse(5000, bands).unwrap());
+        for (horizon, exponent) in [(5000, "0.3"), (5000, "0.95"), (1 << 14, "0.9999")] {
+            mechanisms.push(SquareRoot::banded_inverse_power(horizon, bands, exponent.parse().unwrap()).unwrap());
+        }
     }
     for mechanism in mechanisms {
         let f = &mechanism.rounded;

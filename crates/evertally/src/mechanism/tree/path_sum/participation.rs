@@ -22,6 +22,47 @@
 use super::{height, trie};
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::accounting::trie_pairs::{Alpha, Rung, Trie};
+
+/// What the blocks of every level reveal.
+pub(super) struct Blocks {
+    horizon: u64,
+    /// Of every level, leaves first: its variance, `α` of a complete block and of the last one.
+    levels: Vec<(f64, Alpha, Alpha)>,
+}
+
+impl Blocks {
+    /// For these weights, leaves first.
+    pub(super) fn new(horizon: u64, weights: &[u16]) -> Self {
+        let variance = |level: u32| weights.get(level as usize).map_or(0.0, |w| f64::from(*w) * f64::from(*w));
+        let mut levels = vec![(variance(0), Alpha::Bare, Alpha::Bare)];
+        for level in 1..=height(horizon) {
+            let (below, complete, last) = levels[level as usize - 1];
+            let (complete, last) = (complete.under(below), last.under(below));
+            // The last block has two halves where the last one of the level below has an odd number.
+            let cut = if (horizon - 1) >> (level - 1) & 1 == 1 { complete.beside(last) } else { last };
+            levels.push((variance(level), complete.beside(complete), cut));
+        }
+        Self { horizon, levels }
+    }
+}
+
+impl Trie for Blocks {
+    fn leaf(&self, step: u64) -> u128 {
+        (step - 1).into()
+    }
+
+    fn climb(&self, step: u64, rungs: &mut Vec<Rung>) {
+        rungs.clear();
+        rungs.extend((0..).zip(&self.levels).map(|(level, (variance, complete, cut))| {
+            let (own, last) = ((step - 1) >> level, (self.horizon - 1) >> level);
+            let of = |number: u64| if number < last { *complete } else { *cut };
+            let is_left = own & 1 == 0 && own < last;
+            let later = if is_left { of(own + 1).under(*variance) } else { Alpha::Empty };
+            Rung { inside: of(own), variance: *variance, later }
+        }));
+    }
+}
 
 /// Up to so many steps in a block, each number of them is looked at.
 const COUNTED: u64 = 1 << 12;
@@ -71,6 +112,24 @@ fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::PathSum;
+    use crate::mechanism::accounting::trie_pairs::tests::{
+        long_horizons_are_close, products_are_those_of_dense_algebra,
+    };
+
+    #[test]
+    fn pairs_of_blocks() {
+        for horizon in [1, 2, 3, 8, 13, 32, 57] {
+            for tree in [PathSum::uniform(horizon, true), PathSum::uniform(horizon, false), PathSum::best(horizon)] {
+                let tree = tree.unwrap();
+                products_are_those_of_dense_algebra(&Blocks::new(horizon, tree.weights.as_slice()), &tree);
+            }
+        }
+        for horizon in [1 << 20, 700_001] {
+            let best = PathSum::best(horizon).unwrap();
+            long_horizons_are_close(&Blocks::new(horizon, best.weights.as_slice()), &best);
+        }
+    }
 
     /// The bound for very many steps in a block is above what is counted, and near it.
     #[test]

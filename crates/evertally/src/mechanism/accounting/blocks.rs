@@ -1,0 +1,59 @@
+//! The blocks of a tree that two steps have in common, where a node sums a block of consecutive steps.
+//!
+//! `G_st` is the number of nodes that hold both steps, one a level at most. A block that holds `s` and `t` holds all steps
+//! between them, so `G_st` does not grow as the two move apart: what [`chain`](super::chain) asks for.
+
+use super::chain::{self, Columns};
+use crate::mechanism::Participation;
+
+/// Levels of blocks of `base^level` steps.
+pub(in crate::mechanism) struct SharedBlocks {
+    pub(in crate::mechanism) horizon: u64,
+    pub(in crate::mechanism) base: u64,
+    pub(in crate::mechanism) levels: u32,
+    /// The number among `base` blocks, from 0, of the one that nothing reads.
+    pub(in crate::mechanism) unread: Option<u64>,
+    /// Whether only blocks that end by the horizon are read.
+    pub(in crate::mechanism) complete: bool,
+}
+
+impl SharedBlocks {
+    /// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite where that are too
+    /// many, as a search looks at dozens of trees.
+    pub(in crate::mechanism) fn squared(&self, participation: Participation) -> f64 {
+        if participation.within(self.horizon).saturating_mul(self.horizon) > chain::FEW {
+            return f64::INFINITY;
+        }
+        chain::of_steps(self, participation, chain::FEW, 0)
+    }
+
+    /// How many blocks hold both steps, counted from 0.
+    fn product(&self, earlier: u64, later: u64) -> f64 {
+        let (mut own, mut other, mut width) = (earlier, later, 1u64);
+        let mut count = 0;
+        for _ in 0..self.levels {
+            let read = self.unread.is_none_or(|unread| own % self.base != unread);
+            let whole = !self.complete || own < self.horizon / width;
+            count += u32::from(own == other && read && whole);
+            (own, other, width) = (own / self.base, other / self.base, width.saturating_mul(self.base));
+        }
+        f64::from(count)
+    }
+}
+
+impl Columns for SharedBlocks {
+    fn steps(&self) -> usize {
+        usize::try_from(self.horizon).unwrap_or(usize::MAX)
+    }
+
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        for (t, into) in into.iter_mut().enumerate().skip(distance) {
+            *into = self.product((t - distance) as u64, t as u64);
+        }
+    }
+
+    /// Never asked for: they go step by step.
+    fn between(&self, _distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
+        f64::from(self.levels)
+    }
+}

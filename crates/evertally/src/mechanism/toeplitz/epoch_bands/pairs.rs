@@ -1,0 +1,59 @@
+//! Inner products of columns that have rows in common, for units that come back sooner than there are bands.
+
+use crate::mechanism::Participation;
+use crate::mechanism::accounting::chain::{self, Columns};
+
+/// Products that a bound may look at.
+pub(super) const MOST_WORK: u64 = 1 << 27;
+
+/// An upper bound of the squared sensitivity, from the integers of the matrix.
+pub(super) fn squared(rounded: &[u32], weights: &[u32], bits: u32, participation: Participation) -> f64 {
+    let unit = libm::exp2(-f64::from(bits));
+    let pairs = Pairs { rounded, weights: weights.iter().map(|w| f64::from(*w)).collect() };
+    // Integers below 2^53 but for the last product and sum of an entry.
+    unit * unit * chain::of_steps(&pairs, participation, u64::MAX, 16)
+}
+
+struct Pairs<'a> {
+    /// `F_j` of the bands.
+    rounded: &'a [u32],
+    /// `W_j`.
+    weights: Vec<f64>,
+}
+
+impl Pairs<'_> {
+    /// `Σ_i F_i F_(i+d)` over the first so many terms, for each number of them from 1.
+    fn sums(&self, distance: usize) -> Vec<f64> {
+        let pairs = self.rounded.iter().zip(&self.rounded[distance..]);
+        let sums = pairs.scan(0u64, |sum, (a, b)| {
+            *sum += u64::from(*a) * u64::from(*b); // fits: 2^14 terms of 2^32
+            Some(*sum as f64)
+        });
+        sums.collect()
+    }
+}
+
+impl Columns for Pairs<'_> {
+    fn steps(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// The largest at this distance or beyond; for distance 0 the squares.
+    fn inner_products(&self, distance: usize, into: &mut [f64]) {
+        into.fill(0.0);
+        let end = if distance == 0 { 1 } else { self.rounded.len() };
+        for distance in distance..end {
+            let sums = self.sums(distance);
+            for t in distance..into.len() {
+                // Rows from t to the last.
+                let product = sums[(into.len() - t).min(sums.len()) - 1];
+                into[t] = into[t].max(product * self.weights[t] * self.weights[t - distance]);
+            }
+        }
+    }
+
+    /// Never asked for: they go step by step.
+    fn between(&self, _distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
+        f64::INFINITY
+    }
+}
