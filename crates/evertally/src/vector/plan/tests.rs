@@ -221,6 +221,23 @@ fn digests_are_frozen() {
 
 const FROZEN: [u8; 8] = [84, 162, 75, 36, 255, 9, 244, 113];
 
+/// Plans of earlier versions had more noise, and go on with it; less than is needed is refused, whatever digest it has.
+#[test]
+fn older_plans_go_on_with_their_noise() {
+    let request = VectorRequest::new(64, zcdp(0.5), 1.0).with_participation(Participation::new(3, 20).unwrap());
+    let plan = named("smooth", request);
+    let read = |sigma: f64| {
+        let text = serde_json::to_string(&plan.clone().with_noise(sigma)).unwrap();
+        serde_json::from_str::<VectorPlan>(&text).map_err(|error| error.to_string())
+    };
+    let older = read(1.2 * plan.sigma()).unwrap();
+    assert_eq!((older.sigma(), older.guarantee()), (1.2 * plan.sigma(), plan.guarantee()));
+    assert!((older.max_std_error() / plan.max_std_error() - 1.2).abs() < 1e-12 && older.digest() != plan.digest());
+    for sigma in [0.999, 5.0] {
+        assert!(read(sigma * plan.sigma()).unwrap_err().contains("is not what its budget needs"));
+    }
+}
+
 /// Every mechanism's plan survives its file, to the last bit; any change of the file is refused.
 #[test]
 fn files_are_read_back_and_checked() {
