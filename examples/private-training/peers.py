@@ -28,7 +28,8 @@ from promises import Run, Way  # noqa: E402
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 SEEDS = 3
-TUNING_SEEDS = range(1000, 1002)
+MOMENTA = (0.0, 0.9)
+TUNING_SEED = 1000  # and those after it
 METHODS = {
     "opacus": "Opacus, DP-SGD",
     "jax-privacy": "jax-privacy, bands by lot",
@@ -73,14 +74,17 @@ def way_of(method: str, data: str, epsilon: float) -> Way:
     return min(ways, key=lambda way: way.error)
 
 
-def accuracy(method: str, data: str, epsilon: float, rate: float, seed: int) -> float:
-    """One loop for all: sum of clipped gradients, noise, descent. Split and first weights are the same for all methods."""
+def accuracy(method: str, data: str, epsilon: float, rate: float, momentum: float, seed: int) -> float:
+    """One loop for all: sum of clipped gradients, noise, descent. Split and first weights are the same for all
+    methods."""
     task = TASKS[data]
     model = task.make(seed)
     batches, add = way_of(method, data, epsilon).start(task.training, len(model.parameters), seed)
+    velocity = np.zeros_like(model.parameters)
     for batch in batches:
-        noisy = add(model.clipped_sum(np.sort(np.asarray(batch, np.int64))))
-        model.parameters -= rate / task.batch * model.strides * noisy
+        velocity *= momentum
+        velocity += add(model.clipped_sum(np.sort(np.asarray(batch, np.int64))))
+        model.parameters -= rate * (1 - momentum) / task.batch * model.strides * velocity
     return model.accuracy()
 
 
@@ -95,26 +99,30 @@ def accuracy_without(data: str, seed: int) -> float:
     return model.accuracy()
 
 
-def best_rate(method: str, data: str, epsilon: float) -> float:
-    """By accuracies with other seeds."""
+def best_descent(method: str, data: str, epsilon: float) -> tuple[float, float]:
+    """Learning rate (as long strides in the end with momentum as without) and momentum, by accuracies with other seeds."""
+    task = TASKS[data]
+    seeds = range(TUNING_SEED, TUNING_SEED + task.tuning_seeds)
 
-    def mean(rate: float) -> float:
-        return statistics.mean(accuracy(method, data, epsilon, rate, seed) for seed in TUNING_SEEDS)
+    def mean(descent: tuple[float, float]) -> float:
+        return statistics.mean(accuracy(method, data, epsilon, *descent, seed) for seed in seeds)
 
-    return max(TASKS[data].rates, key=mean)
+    return max(itertools.product(task.rates, MOMENTA), key=mean)
 
 
 def experiment(seeds: int, methods: list[str], datas: list[str]) -> Iterator[dict[str, Any]]:
     """One row for each data set, method and ε; those without privacy have an empty ε."""
     for data in datas:
-        yield row_of("none", data, "", "", [accuracy_without(data, seed) for seed in range(seeds)])
+        yield row_of("none", data, "", ("", ""), [accuracy_without(data, seed) for seed in range(seeds)])
         for method, epsilon in itertools.product(methods, EPSILONS):
-            rate = best_rate(method, data, epsilon)
-            found = [accuracy(method, data, epsilon, rate, seed) for seed in range(seeds)]
-            yield row_of(method, data, epsilon, rate, found)
+            descent = best_descent(method, data, epsilon)
+            found = [accuracy(method, data, epsilon, *descent, seed) for seed in range(seeds)]
+            yield row_of(method, data, epsilon, descent, found)
 
 
-def row_of(method: str, data: str, epsilon: float | str, rate: float | str, found: list[float]) -> dict[str, Any]:
+def row_of(
+    method: str, data: str, epsilon: float | str, descent: tuple[float | str, float | str], found: list[float]
+) -> dict[str, Any]:
     way = way_of(method, data, float(epsilon)) if method in METHODS else None
     return {
         "data": data,
@@ -124,7 +132,8 @@ def row_of(method: str, data: str, epsilon: float | str, rate: float | str, foun
         "lowest": round(min(found), 4),
         "highest": round(max(found), 4),
         "seeds": len(found),
-        "rate": rate,
+        "rate": descent[0],
+        "momentum": descent[1],
         "multiplier": f"{way.multiplier:.5g}" if way else "",
         "error": f"{way.error:.5g}" if way else "",
         "sampling": way.sampling if way else "",
@@ -216,7 +225,7 @@ def draw_method(panel: Any, rows: list[dict[str, Any]], method: str, place: floa
 def main() -> None:
     parser = argparse.ArgumentParser(description="Private training with the noise of four programs.")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="repetitions, each with its own split and noise")
-    parser.add_argument("--methods", nargs="+", choices=METHODS, help="others keep their rows; opake-bins takes an hour")
+    parser.add_argument("--methods", nargs="+", choices=METHODS, help="others keep their rows")
     parser.add_argument("--data", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--out", type=Path, default=HERE, help="folder for peers.csv, peers.svg and peers.png")
     args = parser.parse_args()
@@ -226,8 +235,8 @@ def main() -> None:
     for row in experiment(args.seeds, methods, args.data):
         print(*row.values(), sep="; ", flush=True)
         place = {name: row[name] for name in ("data", "method", "epsilon")}
-        others = [old for old in read(args.out / "peers.csv") or read(HERE / "peers.csv") if not place.items() <= old.items()]
-        write([*others, row], args.out / "peers.csv")
+        old = read(args.out / "peers.csv") or read(HERE / "peers.csv")
+        write([*(other for other in old if not place.items() <= other.items()), row], args.out / "peers.csv")
     rows = read(args.out / "peers.csv")
     print("\n".join(table(rows, data) for data in TASKS if any(row["data"] == data for row in rows)))
     draw(rows, args.out)

@@ -1,8 +1,8 @@
-"""What each program needs for a promise: noise as little as its own accountant allows, its matrix, its way to draw lots,
-and the error of prefix sums that follows.
+"""What each program needs for a promise: noise as little as its own accountant allows, its matrix, its way to draw
+lots, and the error of prefix sums that follows.
 
-A module for each program has `ways(run)`, which gives at least its DP-SGD and its best correlated noise. All promises are
-(ε, δ) for one example added or removed, all sums are of gradients clipped to norm 1.
+A module for each program has `ways(run)`, which gives at least its DP-SGD and its best correlated noise. All promises
+are (ε, δ) for one example added or removed, all sums are of gradients clipped to norm 1.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def independent_error(steps: int) -> float:
 
 
 def toeplitz_error(coefficients: Any, steps: int, scales: Any = None) -> float:
-    """Root mean square error of prefix sums, noise of variance 1, for C with these coefficients (and its columns divided by
-    `scales`)."""
+    """Root mean square error of prefix sums, noise of variance 1, for C with these coefficients (and its columns
+    divided by `scales`)."""
     column = np.zeros(steps)
     column[: len(coefficients)] = coefficients
     inverse = np.zeros(steps)
@@ -72,8 +72,8 @@ def toeplitz_error(coefficients: Any, steps: int, scales: Any = None) -> float:
 
 
 def least_noise(keeps: Callable[[float], bool], start: float, factor: float, close: float) -> float:
-    """The least noise that keeps a promise, from above, within a factor `close`; `factor` is that of the first strides. Much
-    less noise than is needed is never tried: accountants take longest for that."""
+    """The least noise that keeps a promise, from above, within a factor `close`; `factor` is that of the first
+    strides. Much less noise than is needed is never tried: accountants take longest for that."""
     high = start
     while not keeps(high):
         high *= factor

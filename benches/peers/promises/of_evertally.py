@@ -14,10 +14,10 @@ EXAMPLES = 1_000_000  # the plan needs a number, and its noise is that of the ra
 
 
 def ways(run: Run) -> Iterator[Way]:
-    given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta}
-    yield way(et.plan_vector(run.steps, mechanism="input", objective="mean", sampled=run.rate, **given), "Poisson", "none")
+    given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": "mean"}
+    yield way(et.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
     batch = round(EXAMPLES * run.rate)
-    best = et.plan_training(EXAMPLES, batch, run.participations, objective="mean", most_vectors=2000, **given).best
+    best = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given).best
     yield way(best.plan, *best.words.rsplit(", ", 1))
 
 

@@ -1,5 +1,6 @@
 """jax-privacy: DP-SGD, and banded Toeplitz matrices under cyclic Poisson sampling with its PLD accountant, as its
-`BandMFExecutionPlanConfig` puts them together; groups are drawn independently, as its promise for added examples needs."""
+`BandMFExecutionPlanConfig` puts them together; groups are drawn independently, as its promise for added examples
+needs."""
 
 from __future__ import annotations
 

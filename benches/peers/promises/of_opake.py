@@ -1,8 +1,8 @@
-"""opake: DP-SGD by Poisson sampling and by random allocation; bands under cyclic Poisson and b-min-sep sampling; BLTs, square
-roots and their inverses by balls in bins.
+"""opake: DP-SGD by Poisson sampling and by random allocation; bands under cyclic Poisson and b-min-sep sampling; BLTs,
+square roots and their inverses by balls in bins.
 
-Where its accountant draws samples (b-min-sep; balls in bins with correlated noise) its ε is an upper bound but for a chance
-of one in a million, for each amount of noise that is tried. That chance is no part of its δ.
+Where its accountant draws samples (b-min-sep; balls in bins with correlated noise) its ε is an upper bound but for a
+chance of one in a million, for each amount of noise that is tried. That chance is no part of its δ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from opake.dpsgd.sampling import KOutOfTSampler
 from opake.random import key
 from opake.types import clipped
 
-from . import Add, Run, Way, least, least_noise, toeplitz_error
+from . import Add, Run, Way, independent_error, least, least_noise, toeplitz_error
 
 COARSE = 2e-3  # for finding the number of bands: never less noise than with finer intervals
 SAMPLED = "bound but for a chance of 1e-6, from {samples} samples in each direction"
@@ -95,7 +95,8 @@ def allocated(run: Run) -> Way:
     def batches(examples: int, seed: int) -> Any:
         return KOutOfTSampler(range(examples), k=times, t=run.steps, allocation="block", key=key(seed))
 
-    return _way(run, "random allocation", "none", identity_strategy(), _multiplier(process, run, coarse=True), {}, batches)
+    sigma = _multiplier(process, run, coarse=True)
+    return _way(run, "random allocation", "none", identity_strategy(), sigma, {}, batches)
 
 
 def b_min_sep(run: Run, bands: int) -> Way:
@@ -177,13 +178,11 @@ def _way(
 @functools.cache
 def _errors(strategy: Any, steps: int, pattern: tuple[tuple[str, int], ...]) -> tuple[float, float]:
     """The length of the longest column, and the error of prefix sums, for noise of variance 1."""
-    column = np.asarray(strategy.coefficients(n_steps=steps, **dict(pattern)), np.float64) if _correlated(strategy) else [1.0]
+    if strategy == identity_strategy():
+        return 1.0, independent_error(steps)
+    column = np.asarray(strategy.coefficients(n_steps=steps, **dict(pattern)), np.float64)
     scales = None
     if getattr(strategy, "normalized", False):
         scales = np.sqrt(np.cumsum(np.pad(column, (0, steps - len(column))) ** 2))[::-1]
     length = 1.0 if scales is not None else float(np.linalg.norm(column))
     return length, toeplitz_error(column, steps, scales)
-
-
-def _correlated(strategy: Any) -> bool:
-    return strategy != identity_strategy()

@@ -22,7 +22,8 @@ __all__ = ["PrivateRun", "make_private"]
 # How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: more
 # come to some step of a thousand runs of a million steps. Who sees how long steps take, learns of those alone.
 MARGIN = 6.0
-CALLBACK = re.compile(r"evertally\._errors\.(\w+): (.*)")
+# The last line of what JAX says about an error of the host that makes the noise.
+CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
 
 
 class PrivateRun:
@@ -78,8 +79,8 @@ class PrivateRun:
             self.step()
 
     def step(self) -> None:
-        """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. An empty batch takes its
-        step, too. A step that is refused changes nothing."""
+        """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. An empty batch
+        takes its step, too. A step that is refused changes nothing."""
         done = self.step_number
         if done == self.plan.horizon:
             raise evertally.HorizonExhausted(
@@ -87,16 +88,18 @@ class PrivateRun:
             )
         if done != int(self.noise_state.step):
             raise ValueError(
-                f"the optimizer has taken {done} steps, and this run {int(self.noise_state.step)}: steps that were taken "
-                "elsewhere are not private; after loading weights make a new run"
+                f"the optimizer has taken {done} steps, and this run {int(self.noise_state.step)}: steps that were "
+                "taken elsewhere are not private; after loading weights make a new run"
             )
         trainable = [variable.value for variable in self.model.trainable_variables]
         of_optimizer = [variable.value for variable in self.optimizer.variables]
         total = self._sum_of(trainable, self._order.batch(done + 1), done + 1)
         try:
             made = jax.block_until_ready(self._descend(trainable, of_optimizer, total, self.noise_state))
-        except jax.errors.JaxRuntimeError as error:
-            raise _said_by_the_host(error) from error
+        except Exception as error:
+            if (of_host := _said_by_the_host(error)) is None:
+                raise
+            raise of_host from error
         trainable, of_optimizer, self.noise_state = made
         for variable, value in zip(self.model.trainable_variables, trainable):
             variable.assign(value)
@@ -144,19 +147,21 @@ def make_private(
     """Wraps a Keras model, its optimizer and its data in one call: a run on the batches that the plan is made for.
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
-    `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one, with
-    what layers add to it. Where the plan has `sampled`, batches are drawn by lot from the key. Otherwise they are in the
-    order of the data, `batch_size` at a time, the same in every epoch.
+    `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one,
+    with what layers add to it. Where the plan has `sampled`, batches are drawn by lot from the key. Otherwise they are
+    in the order of the data, `batch_size` at a time, the same in every epoch.
 
-    `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot almost
-    never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long whoever takes
-    part. `on` says where the noise is made, see `evertally.jax.correlated_noise`, which has the `options`.
+    `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot
+    almost never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long
+    whoever takes part. `on` says where the noise is made, see `evertally.jax.correlated_noise`, which has the
+    `options`.
 
-    An optimizer that has taken steps goes on after them: load a model that was saved with its optimizer. `noise_state`, that
-    of the earlier run, is needed then only for noise that was made on the device by mechanisms that keep vectors.
+    An optimizer that has taken steps goes on after them: load a model that was saved with its optimizer.
+    `noise_state`, that of the earlier run, is needed then only for noise that was made on the device by mechanisms
+    that keep vectors.
 
-    Raises ``ValueError`` for layers that keep something of their batches, as `BatchNormalization` does while it is trained,
-    for optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
+    Raises ``ValueError`` for layers that keep something of their batches, as `BatchNormalization` does while it is
+    trained, for optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
     """
     if not isinstance(plan, evertally.VectorPlan):
         raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
@@ -166,9 +171,9 @@ def make_private(
         raise ValueError(f"inputs and targets have {sorted(sizes)} examples: give all the same number")
     (examples,) = sizes
     if getattr(optimizer, "loss_scale_factor", None) or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
-        raise ValueError("an optimizer that scales the loss would divide gradients that were never multiplied: leave it away")
+        raise ValueError("an optimizer that scales the loss would divide gradients that were never multiplied")
     if microbatch is not None and microbatch < 1:
-        raise ValueError(f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once")
+        raise ValueError(f"microbatch is {microbatch}: give the number of examples that are computed at once")
     if not model.built:
         model(jax.tree.map(lambda array: array[:1], inputs))
     optimizer.build(model.trainable_variables)
@@ -191,8 +196,8 @@ def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) 
     state: NoiseState = noise.init([variable.value for variable in model.trainable_variables])
     if done and state.kept:
         raise ValueError(
-            f"the optimizer has taken {done} steps, and the noise made on the device keeps vectors: give noise_state, that of "
-            'the earlier run, or on="host"'
+            f"the optimizer has taken {done} steps, and the noise made on the device keeps vectors: give noise_state, "
+            'that of the earlier run, or on="host"'
         )
     return state._replace(step=jnp.full_like(state.step, done))
 
@@ -235,8 +240,8 @@ def _seed(value: Any, step: Any, number: Any) -> Any:
 
 
 def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -> None:
-    """Looks in the traced program for variables that come out otherwise than they went in: what a layer keeps of an example
-    is exact, and has no noise."""
+    """Looks in the traced program for variables that come out otherwise than they went in: what a layer keeps of an
+    example is exact, and has no noise."""
     values = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
     traced = jax.make_jaxpr(forward)(*values, jax.tree.map(lambda array: array[0], data)).jaxpr
     first = len(values[0])
@@ -244,13 +249,13 @@ def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -
     for variable, before, after in zip(model.non_trainable_variables, ins, outs):
         if before is not after and not _is_seed(variable):
             raise ValueError(
-                f"`{variable.path}` keeps something of each batch, without noise: take another layer (LayerNormalization and "
-                "GroupNormalization keep nothing), or freeze this one with trainable = False"
+                f"`{variable.path}` keeps something of each batch, without noise: take another layer "
+                "(LayerNormalization and GroupNormalization keep nothing), or freeze this one with trainable = False"
             )
 
 
-def _said_by_the_host(error: Exception) -> Exception:
+def _said_by_the_host(error: Exception) -> Exception | None:
     """The error of the callback that makes the noise, out of JAX's text about it."""
     said = CALLBACK.search(str(error))
     kind = getattr(evertally, said[1], None) if said else None
-    return kind(said[2].strip()) if said and kind else error
+    return kind(said[2]) if said and isinstance(kind, type) and issubclass(kind, Exception) else None
