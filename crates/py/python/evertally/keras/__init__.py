@@ -5,8 +5,9 @@
 
     ways = et.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.Adam(1e-3)
     run = et.keras.make_private(
-        model, loss, keras.optimizers.Adam(1e-3), (inputs, targets), ways.plan, key, "run 1"
+        model, loss, optimizer, (inputs, targets), ways.plan, key, "run 1", batch_size=64
     )
     run.fit()                                          # all steps of the plan
     model.evaluate(public_inputs, public_targets)      # the model's variables are those after the last step
