@@ -37,8 +37,9 @@ METHODS = {
     "opake-bins": "opake, BLT in bins (from samples)",
     "independent": "evertally, DP-SGD",
     "evertally": "evertally, least mean error",
+    "evertally-max": "evertally, least maximal error",
 }
-MODULES = {"opake-bins": "opake", "jax-privacy": "jax_privacy", "independent": "evertally"}
+MODULES = {"opake-bins": "opake", "jax-privacy": "jax_privacy", "independent": "evertally", "evertally-max": "evertally"}
 # Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
 STYLES = {
     "opacus": ("#0072B2", "o"),
@@ -47,6 +48,7 @@ STYLES = {
     "opake-bins": ("#56B4E9", "<"),
     "independent": ("#000000", "s"),
     "evertally": ("#009E73", "D"),
+    "evertally-max": ("#D55E00", "X"),
 }
 
 
@@ -67,6 +69,8 @@ def way_of(method: str, data: str, epsilon: float) -> Way:
     run = Run(task.steps, task.epochs, epsilon, DELTA)
     if method == "opake-bins":
         return module.in_bins(run, module.STRATEGIES["BLT"], "BLT")
+    if method == "evertally-max":
+        return list(module.ways(run, "max"))[-1]
     ways = module.ways(run)
     if method == "independent":
         return next(ways)

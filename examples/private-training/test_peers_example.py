@@ -1,5 +1,6 @@
 """Run: pytest examples/private-training (needs evertally, scikit-learn, Django and plotnine installed)"""
 
+import importlib.util
 import statistics
 
 import numpy as np
@@ -8,7 +9,8 @@ import pytest
 pytest.importorskip("evertally")
 pytest.importorskip("sklearn")
 pytest.importorskip("django")
-pytest.importorskip("plotnine", exc_type=ImportError)
+if importlib.util.find_spec("plotnine") is None:
+    pytest.skip("plotnine has the diamonds", allow_module_level=True)
 import peers  # noqa: E402
 from tasks import TASKS, Network  # noqa: E402
 
@@ -26,7 +28,8 @@ def test_every_method_has_its_figures():
 def test_sums_are_those_of_clipped_gradients():
     """By central differences, in float64."""
     random = np.random.default_rng(3)
-    network = Network(random.standard_normal((12, 5)) * 3, random.integers(0, 3, 12), 4, 10, 1)
+    inputs = random.standard_normal((12, 5)) * np.geomspace(0.01, 9, 12)[:, None]
+    network = Network(inputs, random.integers(0, 3, 12), 4, 10, 1)
     rows, start = network._train, network.parameters.astype(np.float64)
 
     def loss(parameters: np.ndarray, number: int) -> float:

@@ -1,4 +1,4 @@
-"""evertally: independent noise with Poisson sampling, and the best of `plan_training` for the mean error."""
+"""evertally: independent noise with Poisson sampling, and the best of `plan_training`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from . import Add, Run, Way
 EXAMPLES = 1_000_000  # the plan needs a number, and its noise is that of the rate
 
 
-def ways(run: Run) -> Iterator[Way]:
-    given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": "mean"}
+def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
+    given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": objective}
     yield way(et.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
     batch = round(EXAMPLES * run.rate)
     best = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given).best
@@ -32,4 +32,6 @@ def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
         parts = np.array_split(np.arange(examples), epoch)
         return (parts[step % epoch] for step in range(plan.horizon)), noise.add_next
 
-    return Way("evertally", sampling, matrix, plan.sigma, plan.mean_std_error, "bound", start)
+    # Columns are not all equally long: the multiplier is that of the longest.
+    longest = np.linalg.norm(np.linalg.inv(plan.noise_matrix()), axis=0).max()
+    return Way("evertally", sampling, matrix, 1 / float(longest), plan.mean_std_error, "bound", start)

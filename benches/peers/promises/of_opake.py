@@ -41,6 +41,8 @@ def ways(run: Run) -> Iterator[Way]:
     yield cyclic(run, 1)
     if (bands := _best_bands(run)) > 1:
         yield cyclic(run, bands)
+    if (most := run.bands()[-1]) > max(bands, 1):
+        yield cyclic(run, most)
 
 
 def slow_ways(run: Run) -> Iterator[Way]:
