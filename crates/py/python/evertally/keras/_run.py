@@ -19,8 +19,8 @@ from evertally.jax import NoiseState, clip_and_sum, correlated_noise
 
 __all__ = ["PrivateRun", "make_private"]
 
-# How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: more
-# come to some step of a thousand runs of a million steps. Who sees how long steps take, learns of those alone.
+# How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: one of
+# a hundred million batches of 64 is larger, one of a million batches of 2. Its step takes longer, and tells of that.
 MARGIN = 6.0
 # The last line of what JAX says about an error of the host that makes the noise.
 CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
