@@ -79,7 +79,8 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 def table(rows: list[dict[str, Any]]) -> str:
     """Markdown: the least error of each program, the opake of the last column with samples in its promise. errors.csv
     says by which way."""
-    lines = ["| participations | ε | DP-SGD | evertally | jax-privacy | opake | opake, from samples |", "|--:" * 7 + "|"]
+    heads = ["participations", "ε", "DP-SGD", "evertally", "jax-privacy", "opake", "opake, from samples"]
+    lines = ["| " + " | ".join(heads) + " |", "|--:" * len(heads) + "|"]
     for participations, epsilon in itertools.product(PARTICIPATIONS, EPSILONS):
         mine = [row for row in rows if (row["participations"], row["epsilon"]) == (participations, epsilon)]
 

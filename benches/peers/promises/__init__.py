@@ -17,6 +17,9 @@ import numpy as np
 Add = Callable[[np.ndarray], np.ndarray]
 
 
+MOST_BANDS = 512  # more take too long to optimise
+
+
 @dataclass(frozen=True)
 class Run:
     steps: int
@@ -33,7 +36,8 @@ class Run:
         """Numbers of bands to try: up to the fixed order, where each example takes part in every one of its turns."""
         most = int(self.steps / self.participations)
         ladder = sorted({round(base * 2**power) for power in range(12) for base in (1, 1.5)})
-        return [bands for bands in ladder if bands < most] + [most]
+        some = [bands for bands in ladder if bands < min(most, MOST_BANDS)]
+        return [*some, most] if most <= MOST_BANDS else some
 
 
 @dataclass(frozen=True)

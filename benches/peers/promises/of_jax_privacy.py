@@ -28,7 +28,7 @@ def ways(run: Run) -> Iterator[Way]:
     bands = least(run.bands(), lambda bands: _error(bands, run.steps) * multiplier(run, bands, COARSE), _start(run))
     if bands > 1:
         yield _way(run, bands)
-    if (most := run.bands()[-1]) > max(bands, 1):
+    if (most := run.bands()[-1]) > bands and run.rate * most >= 1:
         yield _way(run, most)
 
 

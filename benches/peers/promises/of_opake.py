@@ -41,7 +41,7 @@ def ways(run: Run) -> Iterator[Way]:
     yield cyclic(run, 1)
     if (bands := _best_bands(run)) > 1:
         yield cyclic(run, bands)
-    if (most := run.bands()[-1]) > max(bands, 1):
+    if (most := run.bands()[-1]) > bands and run.rate * most >= 1:
         yield cyclic(run, most)
 
 
