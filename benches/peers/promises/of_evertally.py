@@ -1,0 +1,37 @@
+"""evertally: independent noise with Poisson sampling, and the best of `plan_training`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import evertally as et
+import numpy as np
+
+from . import Add, Run, Way
+
+EXAMPLES = 1_000_000  # the plan needs a number, and its noise is that of the rate
+
+
+def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
+    given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": objective}
+    yield way(et.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
+    batch = round(EXAMPLES * run.rate)
+    best = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given).best
+    yield way(best.plan, *best.words.rsplit(", ", 1))
+
+
+def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
+    def start(examples: int, size: int, seed: int) -> tuple[Iterator[Any], Add]:
+        # A key made from a seed repeats the experiment, and protects nobody.
+        key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
+        noise = et.VectorNoise(plan, key, "peers", coordinates=size)
+        if plan.sampled:
+            return iter(et.Batches(plan, key, "peers", examples=examples)), noise.add_next
+        epoch = plan.separation
+        parts = np.array_split(np.arange(examples), epoch)
+        return (parts[step % epoch] for step in range(plan.horizon)), noise.add_next
+
+    # Columns are not all equally long: the multiplier is that of the longest.
+    longest = np.linalg.norm(np.linalg.inv(plan.noise_matrix()), axis=0).max()
+    return Way("evertally", sampling, matrix, 1 / float(longest), plan.mean_std_error, "bound", start)

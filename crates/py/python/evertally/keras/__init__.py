@@ -1,0 +1,33 @@
+"""Private training of Keras models, on the JAX backend.
+
+    import os; os.environ["KERAS_BACKEND"] = "jax"     # before Keras is imported
+    import evertally as et, evertally.keras, keras
+
+    ways = et.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras.optimizers.Adam(1e-3)
+    run = et.keras.make_private(
+        model, loss, optimizer, (inputs, targets), ways.plan, key, "run 1", batch_size=64
+    )
+    run.fit()                                          # all steps of the plan
+    model.evaluate(public_inputs, public_targets)      # the model's variables are those after the last step
+
+What the caller has to see to is said in `docs/guide/training.md`, and what this module does in `docs/guide/keras.md`.
+"""
+
+from __future__ import annotations
+
+try:
+    import keras
+except ImportError as missing:
+    raise ImportError("evertally.keras needs Keras and JAX: pip install keras jax") from missing
+
+if keras.backend.backend() != "jax":
+    raise ImportError(
+        f"evertally.keras needs Keras on JAX, and it runs on {keras.backend.backend()}: set the environment variable "
+        'KERAS_BACKEND to "jax" before Keras is imported'
+    )
+
+from ._run import PrivateRun, make_private
+
+__all__ = ["PrivateRun", "make_private"]

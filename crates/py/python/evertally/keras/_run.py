@@ -1,0 +1,261 @@
+"""Model, optimizer and data of a run, wrapped in one call."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import evertally
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+
+from evertally._order import Order, order_of
+from evertally.jax import NoiseState, clip_and_sum, correlated_noise
+
+__all__ = ["PrivateRun", "make_private"]
+
+# How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: one of
+# a hundred million batches of 64 is larger, one of a million batches of 2. Its step takes longer, and tells of that.
+MARGIN = 6.0
+# The last line of what JAX says about an error of the host that makes the noise.
+CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
+
+
+class PrivateRun:
+    """A model, its optimizer, its data and the noise of a run, made by `make_private`.
+
+    The model's and the optimizer's variables are always those after the last step taken, and the optimizer's
+    `iterations` say which step that was: a model saved with its optimizer, in Keras' own format, is a checkpoint.
+    """
+
+    def __init__(
+        self,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        data: tuple[Any, Any],
+        plan: evertally.VectorPlan,
+        order: Order,
+        noise: Any,
+        noise_state: NoiseState,
+        microbatch: int,
+        gradients_of: Callable[..., Any],
+    ) -> None:
+        self.model, self.optimizer, self.plan, self.microbatch = model, optimizer, plan, microbatch
+        self.noise_state = noise_state  # with `on="device"` as secret as the key
+        self._data, self._order = data, order
+        expected = order.expected_size
+
+        def sums(trainable: Any, frozen: Any, batch: Any, numbers: Any, real: Any, step: Any, before: Any) -> Any:
+            gradients = gradients_of(trainable, frozen, batch, numbers, step)
+
+            def of_real(leaf: Any) -> Any:
+                return jnp.where(real.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, 0)
+
+            more = clip_and_sum(jax.tree.map(of_real, gradients), plan.norm)
+            return jax.tree.map(jnp.add, before, more)
+
+        def descend(trainable: Any, of_optimizer: Any, total: Any, state: Any) -> Any:
+            noisy, state = noise.update(total, state)
+            mean = jax.tree.map(lambda leaf, variable: (leaf / expected).astype(variable.dtype), noisy, trainable)
+            return *optimizer.stateless_apply(of_optimizer, mean, trainable), state
+
+        self._sums, self._descend = jax.jit(sums), jax.jit(descend)
+        self._frozen = [variable.value for variable in model.non_trainable_variables]
+
+    @property
+    def step_number(self) -> int:
+        """Steps taken, of the plan's horizon."""
+        return int(self.optimizer.iterations.value)
+
+    def fit(self, steps: int | None = None) -> None:
+        """Takes so many steps, or all that the plan has left."""
+        left = self.plan.horizon - self.step_number
+        for _ in range(left if steps is None else steps):
+            self.step()
+
+    def step(self) -> None:
+        """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. An empty batch
+        takes its step, too. A step that is refused changes nothing."""
+        done = self.step_number
+        if done == self.plan.horizon:
+            raise evertally.HorizonExhausted(
+                f"the plan's {done} steps are taken: a longer run needs a plan of its own, and adds to the budget"
+            )
+        if done != int(self.noise_state.step):
+            raise ValueError(
+                f"the optimizer has taken {done} steps, and this run {int(self.noise_state.step)}: steps that were "
+                "taken elsewhere are not private; after loading weights make a new run"
+            )
+        trainable = [variable.value for variable in self.model.trainable_variables]
+        of_optimizer = [variable.value for variable in self.optimizer.variables]
+        total = self._sum_of(trainable, self._order.batch(done + 1), done + 1)
+        try:
+            made = jax.block_until_ready(self._descend(trainable, of_optimizer, total, self.noise_state))
+        except Exception as error:
+            if (of_host := _said_by_the_host(error)) is None:
+                raise
+            raise of_host from error
+        trainable, of_optimizer, self.noise_state = made
+        for variable, value in zip(self.model.trainable_variables, trainable):
+            variable.assign(value)
+        for variable, value in zip(self.optimizer.variables, of_optimizer):
+            variable.assign(value)
+
+    def _sum_of(self, trainable: Any, batch: Any, step: int) -> Any:
+        """In parts of one size, whatever that of the batch: what is missing in the last is filled up with zeros."""
+        total = [jnp.zeros(value.shape, jnp.float32) for value in trainable]
+        for first in range(0, max(len(batch), 1), self.microbatch):
+            some = batch[first : first + self.microbatch]
+            numbers = np.zeros(self.microbatch, np.uint32)
+            numbers[: len(some)] = some
+
+            def filled(array: Any) -> Any:
+                chosen = np.zeros((self.microbatch, *array.shape[1:]), array.dtype)
+                chosen[: len(some)] = array[some]
+                return chosen
+
+            real = np.arange(self.microbatch) < len(some)
+            part = jax.tree.map(filled, self._data)
+            total = self._sums(trainable, self._frozen, part, numbers, real, np.uint32(step), total)
+        return total
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least ε of (ε, δ)-differential privacy that the whole run has at this δ, also before its end."""
+        return self.plan.guarantee.epsilon_at(delta)
+
+
+def make_private(
+    model: keras.Model,
+    loss: Any,
+    optimizer: keras.optimizers.Optimizer,
+    data: tuple[Any, Any],
+    plan: evertally.VectorPlan,
+    key: evertally.SecretKey,
+    name: str,
+    *,
+    batch_size: int | None = None,
+    microbatch: int | None = None,
+    on: Literal["host", "device"] = "host",
+    noise_state: NoiseState | None = None,
+    **options: Any,
+) -> PrivateRun:
+    """Wraps a Keras model, its optimizer and its data in one call: a run on the batches that the plan is made for.
+
+    `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
+    `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one,
+    with what layers add to it. Where the plan has `sampled`, batches are drawn by lot from the key. Otherwise they are
+    in the order of the data, `batch_size` at a time, the same in every epoch.
+
+    `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot
+    almost never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long
+    whoever takes part. `on` says where the noise is made, see `evertally.jax.correlated_noise`, which has the
+    `options`.
+
+    An optimizer that has taken steps goes on after them: load a model that was saved with its optimizer.
+    `noise_state`, that of the earlier run, is needed then only for noise that was made on the device by mechanisms
+    that keep vectors.
+
+    Raises ``ValueError`` for layers that keep something of their batches, as `BatchNormalization` does while it is
+    trained, for optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
+    """
+    if not isinstance(plan, evertally.VectorPlan):
+        raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
+    inputs, targets = data = jax.tree.map(np.asarray, tuple(data))
+    sizes = {len(array) for array in jax.tree.leaves(data)}
+    if len(sizes) != 1:
+        raise ValueError(f"inputs and targets have {sorted(sizes)} examples: give all the same number")
+    (examples,) = sizes
+    if getattr(optimizer, "loss_scale_factor", None) or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError("an optimizer that scales the loss would divide gradients that were never multiplied")
+    if microbatch is not None and microbatch < 1:
+        raise ValueError(f"microbatch is {microbatch}: give the number of examples that are computed at once")
+    if not model.built:
+        model(jax.tree.map(lambda array: array[:1], inputs))
+    optimizer.build(model.trainable_variables)
+    order = order_of(plan, key, name, examples, batch_size)
+    batches = order if isinstance(order, evertally.Batches) else None
+    gradients_of = _gradients_of(model, keras.losses.get(loss), data)
+    noise = correlated_noise(plan, key, name, on=on, batches=batches, **options)
+    state = _state(noise, model, int(optimizer.iterations.value), noise_state)
+    size = order.expected_size
+    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if batches else int(size)
+    return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
+
+
+def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) -> NoiseState:
+    """The noise's state after so many steps."""
+    if given is not None:
+        if int(given.step) != done:
+            raise ValueError(f"noise_state is of step {int(given.step)}, and the optimizer has taken {done} steps")
+        return given
+    state: NoiseState = noise.init([variable.value for variable in model.trainable_variables])
+    if done and state.kept:
+        raise ValueError(
+            f"the optimizer has taken {done} steps, and the noise made on the device keeps vectors: give noise_state, "
+            'that of the earlier run, or on="host"'
+        )
+    return state._replace(step=jnp.full_like(state.step, done))
+
+
+def _gradients_of(model: keras.Model, loss: Callable[..., Any], data: tuple[Any, Any]) -> Callable[..., Any]:
+    """The gradients of single examples, from the model's stateless call on each of them alone."""
+    training = {"training": True} if _takes_training(model) else {}
+
+    def forward(trainable: Any, frozen: Any, example: Any) -> tuple[Any, Any]:
+        inputs, target = jax.tree.map(lambda array: array[None], example)
+        outputs, after, added = model.stateless_call(trainable, frozen, inputs, return_losses=True, **training)
+        of_example = jnp.mean(jnp.asarray(loss(target, outputs), jnp.float32))
+        return of_example + sum(jnp.sum(one) for one in added), after
+
+    _refuse_memory(model, forward, data)
+    seeds = [_is_seed(variable) for variable in model.non_trainable_variables]
+
+    def of_one(trainable: Any, frozen: Any, example: Any, number: Any, step: Any) -> Any:
+        # A function of step and example: an example that is added or removed leaves what others draw alone.
+        drawn = [_seed(value, step, number) if seed else value for value, seed in zip(frozen, seeds)]
+        return jax.grad(lambda variables: forward(variables, drawn, example)[0])(trainable)
+
+    def of_all(trainable: Any, frozen: Any, batch: Any, numbers: Any, step: Any) -> Any:
+        return jax.vmap(of_one, in_axes=(None, None, 0, 0, None))(trainable, frozen, batch, numbers, step)
+
+    return of_all
+
+
+def _takes_training(model: keras.Model) -> bool:
+    parameters = inspect.signature(model.call).parameters.values()
+    return any(one.name == "training" or one.kind is one.VAR_KEYWORD for one in parameters)
+
+
+def _is_seed(variable: keras.Variable) -> bool:
+    return variable.name == "seed_generator_state" and variable.shape == (2,) and variable.dtype == "uint32"
+
+
+def _seed(value: Any, step: Any, number: Any) -> Any:
+    return jax.random.fold_in(jax.random.fold_in(value, step), number)
+
+
+def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -> None:
+    """Looks in the traced program for variables that come out otherwise than they went in: what a layer keeps of an
+    example is exact, and has no noise."""
+    values = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
+    traced = jax.make_jaxpr(forward)(*values, jax.tree.map(lambda array: array[0], data)).jaxpr
+    first = len(values[0])
+    ins, outs = traced.invars[first : first + len(values[1])], traced.outvars[1:]
+    for variable, before, after in zip(model.non_trainable_variables, ins, outs):
+        if before is not after and not _is_seed(variable):
+            raise ValueError(
+                f"`{variable.path}` keeps something of each batch, without noise: take another layer "
+                "(LayerNormalization and GroupNormalization keep nothing), or freeze this one with trainable = False"
+            )
+
+
+def _said_by_the_host(error: Exception) -> Exception | None:
+    """The error of the callback that makes the noise, out of JAX's text about it."""
+    said = CALLBACK.search(str(error))
+    kind = getattr(evertally, said[1], None) if said else None
+    return kind(said[2]) if said and isinstance(kind, type) and issubclass(kind, Exception) else None

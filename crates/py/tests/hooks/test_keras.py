@@ -1,0 +1,199 @@
+"""Private training of Keras models."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import evertally as et
+import numpy as np
+import pytest
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+jax = pytest.importorskip("jax")
+keras = pytest.importorskip("keras")
+if keras.backend.backend() != "jax":
+    pytest.skip("Keras runs on another backend", allow_module_level=True)
+import evertally.keras  # noqa: E402
+from keras import layers  # noqa: E402
+
+PAGE = Path(__file__).parents[4] / "docs" / "guide" / "keras.md"
+EXAMPLES, FEATURES, CLASSES = 120, 6, 3
+RNG = np.random.default_rng(5)
+INPUTS = RNG.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
+TARGETS = (INPUTS @ RNG.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+#: Some of its batches are empty, and some larger than their expected size.
+PLAN = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+
+
+def network(*inner: Any) -> Any:
+    keras.utils.set_random_seed(1)
+    return keras.Sequential([keras.Input((FEATURES,)), *inner, layers.Dense(CLASSES)])
+
+
+def private(model: Any, plan: Any = PLAN, optimizer: Any = None, name: str = "run", **options: Any) -> Any:
+    key = options.pop("key", None) or et.SecretKey.generate()
+    optimizer = optimizer or keras.optimizers.SGD(1.0)
+    return evertally.keras.make_private(model, LOSS, optimizer, (INPUTS, TARGETS), plan, key, name, **options)
+
+
+def flat(values: Any) -> np.ndarray:
+    return np.concatenate([np.asarray(value).reshape(-1) for value in values])
+
+
+def sums(run: Any, batch: Any, step: int = 1) -> np.ndarray:
+    return flat(run._sum_of([v.value for v in run.model.trainable_variables], np.array(batch, np.int64), step))
+
+
+def gradient(weights: np.ndarray, bias: np.ndarray, number: int) -> np.ndarray:
+    """Of one example, in float64, for a single layer."""
+    scores = INPUTS[number].astype(float) @ weights + bias
+    wrong = np.exp(scores - scores.max())
+    wrong /= wrong.sum()
+    wrong[TARGETS[number]] -= 1
+    return np.concatenate([np.outer(INPUTS[number], wrong).reshape(-1), wrong])
+
+
+@pytest.mark.parametrize("microbatch", [None, 7])
+def test_sums_are_those_of_clipped_gradients(microbatch: int | None) -> None:
+    run = private(network(), microbatch=microbatch)
+    weights, bias = run.model.get_weights()
+    for batch in ([], [7], list(range(20, 60))):
+        expected = np.zeros(FEATURES * CLASSES + CLASSES)
+        for number in batch:
+            one = gradient(weights, bias, number)
+            expected += one / max(1.0, float(np.linalg.norm(one)))
+        np.testing.assert_allclose(sums(run, batch), expected, atol=1e-4 * (1 + len(batch)))
+
+
+def test_steps_add_the_plans_noise_to_its_batches_and_compile_once(key: Any) -> None:
+    run = private(network(), key=key)
+    batches = et.Batches(PLAN, key, "run", examples=EXAMPLES)
+    sizes = [len(batch) for batch in batches]
+    assert min(sizes) == 0 and len(set(sizes)) > 3 and max(sizes) <= run.microbatch == 11
+    with et.allow_noise_reuse("compares with the noise alone"):
+        noise = et.VectorNoise(PLAN, key, "run", coordinates=FEATURES * CLASSES + CLASSES)
+        for step, batch in enumerate(batches, 1):
+            before, total = flat(run.model.get_weights()), sums(run, batch)
+            run.step()
+            expected = before - noise.add_next(total.copy()) / 2
+            np.testing.assert_allclose(flat(run.model.get_weights()), expected, rtol=1e-5, atol=1e-5)
+            assert run.step_number == step
+    assert run._sums._cache_size() == run._descend._cache_size() == 1
+    with pytest.raises(et.HorizonExhausted, match="the plan's 12 steps are taken"):
+        run.step()
+
+
+def test_what_one_example_draws_leaves_others_alone() -> None:
+    run = private(network(layers.Dense(40, activation="relu"), layers.Dropout(0.5, seed=3)))
+    batch = [3, 5, 8, 60, 61]
+    whole = sums(run, batch, 4)
+    for left_out in batch:
+        others = sums(run, [number for number in batch if number != left_out], 4)
+        np.testing.assert_allclose(whole - others, sums(run, [left_out], 4), atol=1e-5)
+    assert np.abs(sums(run, [3], 4) - sums(run, [3], 5)).max() > 1e-3
+    run = private(network(layers.GaussianNoise(1.0, seed=3)))
+    run._data = jax.tree.map(lambda array: np.repeat(array[:1], EXAMPLES, axis=0), run._data)
+    assert np.abs(sums(run, [3], 4) - sums(run, [5], 4)).max() > 1e-3
+
+
+def test_models_of_several_inputs_and_layers_that_add_losses() -> None:
+    words, rest = keras.Input((4,), dtype="int32", name="words"), keras.Input((2,), name="rest")
+    means = layers.GlobalAveragePooling1D()(layers.Embedding(9, 3)(words))
+    outputs = layers.Dense(1, kernel_regularizer="l2")(layers.Concatenate()([means, rest]))
+    model = keras.Model({"words": words, "rest": rest}, outputs)
+    data = {"words": RNG.integers(0, 9, (30, 4)), "rest": RNG.standard_normal((30, 2), dtype=np.float32)}
+    plan = et.plan_vector(10, rho=1.0, participations=2, separation=5)
+    targets = np.ones((30, 1), np.float32)
+    optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 10))
+    make = evertally.keras.make_private
+    run = make(model, "mse", optimizer, (data, targets), plan, et.SecretKey.generate(), "run", batch_size=6)
+    before = model.get_weights()
+    run.fit(4)
+    run.fit()
+    assert run.step_number == 10
+    assert all(np.abs(new - old).max() > 1e-3 for new, old in zip(model.get_weights(), before))
+
+
+def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    et.SecretKey.generate().save(tmp_path / "a.key")
+
+    def begun() -> Any:
+        key = et.SecretKey.load(tmp_path / "a.key")
+        run = private(network(layers.Dropout(0.2, seed=4)), optimizer=keras.optimizers.Adam(0.05), key=key)
+        run.fit(5)
+        return run
+
+    first = begun()
+    first.model.compile(first.optimizer)
+    first.model.save(tmp_path / "run.keras")
+    first.fit()
+    model = keras.models.load_model(tmp_path / "run.keras")
+    again = et.SecretKey.load(tmp_path / "a.key")
+    with pytest.raises(ValueError, match="noise_state is of step 12, and the optimizer has taken 5 steps"):
+        private(model, optimizer=model.optimizer, key=again, noise_state=first.noise_state)
+    later = private(model, optimizer=model.optimizer, key=again)
+    assert later.step_number == 5
+    later.fit()
+    np.testing.assert_array_equal(flat(later.model.get_weights()), flat(first.model.get_weights()))
+    model = network()
+    with pytest.raises(et.StateError, match="other data"):
+        private(model, key=again).step()
+    assert flat(model.get_weights()).tolist() == flat(network().get_weights()).tolist()
+
+
+def test_noise_of_the_device_goes_on_from_what_it_keeps() -> None:
+    # A device takes long to compile AES.
+    mechanism = {"mechanism": "epoch-bands(bands=3)", "cipher": "chacha8"}
+    plan = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
+    run = private(network(), plan, on="device")
+    run.step()
+    with pytest.raises(ValueError, match="has taken 1 steps, and the noise made on the device keeps vectors"):
+        private(run.model, plan, optimizer=run.optimizer, on="device")
+    later = private(run.model, plan, optimizer=run.optimizer, on="device", noise_state=run.noise_state)
+    assert later.step_number == 1
+
+
+def test_layers_that_keep_something_are_refused() -> None:
+    with pytest.raises(ValueError, match="moving_mean` keeps something of each batch"):
+        private(network(layers.BatchNormalization()))
+    with pytest.raises(ValueError, match="vector_u` keeps something"):
+        private(network(layers.SpectralNormalization(layers.Dense(4))))
+    private(network(layers.BatchNormalization(trainable=False), layers.LayerNormalization())).fit(1)
+
+
+def test_what_cannot_be_private_is_refused() -> None:
+    with pytest.raises(ValueError, match="an optimizer that scales the loss"):
+        private(network(), optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
+    with pytest.raises(ValueError, match="an optimizer that scales the loss"):
+        private(network(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=2.0))
+    with pytest.raises(ValueError, match="leave batch_size away"):
+        private(network(), batch_size=7)
+    fixed = et.plan_vector(12, rho=1.0, participations=1, separation=12)
+    with pytest.raises(ValueError, match="batch_size is missing"):
+        private(network(), fixed)
+    with pytest.raises(ValueError, match="more often or nearer than the plan allows: 1 times, 12 steps apart"):
+        private(network(), fixed, batch_size=12)
+    with pytest.raises(ValueError, match="the plan's series"):
+        private(network(), et.plan_vector(12, rho=1.0, series="running-sums"), batch_size=10)
+    with pytest.raises(TypeError, match="plan is a VectorPlan"):
+        private(network(), et.plan_training(EXAMPLES, 10, 1, rho=1.0))
+    run = private(network())
+    run.model.compile(run.optimizer, LOSS)
+    run.model.fit(INPUTS[:4], TARGETS[:4], verbose=0)
+    with pytest.raises(ValueError, match="the optimizer has taken 1 steps, and this run 0"):
+        run.step()
+
+
+def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    known = {"inputs": INPUTS, "targets": TARGETS, "test_inputs": INPUTS[:5]}
+    blocks = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 3
+    # Batches of 20, and a run that stops in the middle.
+    blocks = [block.replace("64, 10", "20, 2").replace("batch_size=64", "batch_size=20") for block in blocks]
+    for block in (blocks[0].replace("run.fit()", "run.fit(5)", 1), *blocks[1:]):
+        exec(compile(block, str(PAGE), "exec"), known)
+    run: Any = known["run"]
+    assert run.step_number == run.plan.horizon == 12 and run.epsilon_at(1e-5) <= 2
