@@ -7,6 +7,7 @@ from typing import Any
 
 import evertally
 import torch
+from evertally import _evertally
 
 Range = tuple[int, int]
 #: Plan, key and name.
@@ -42,6 +43,13 @@ class RangedNoise:
             self.stand_at(self._step)
             raise
         self._step += 1
+
+    def draw_ahead(self) -> None:
+        """Begins to draw the next step in the background: see `VectorNoise.draw_ahead`."""
+        if len(self._parts) == 1:
+            self._parts[0].draw_ahead()
+        elif self._parts:
+            _evertally._draw_ahead(self._parts)  # on one thread
 
     def stand_at(self, step: int) -> None:
         """Stands after a step: what has gone on alone is made again."""
