@@ -57,8 +57,8 @@ mod _evertally {
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
         uses::allow_noise_reuse, vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate,
         vector::device::_Programs, vector::device::normal_tables, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
-        vector::training::Training, vector::training::Way, vector::training::plan_training,
+        vector::noise::VectorNoise, vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector,
+        vector::rows::RowNoise, vector::training::Training, vector::training::Way, vector::training::plan_training,
     };
 
     #[pymodule_init]

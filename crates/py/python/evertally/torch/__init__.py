@@ -47,6 +47,7 @@ except ImportError as missing:
 from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._adam import DPAdam
 from evertally.torch._audit import AuditedRun, RunAudit, audit_run
+from evertally.torch._checkpoint import load_checkpoint, save_checkpoint
 from evertally.torch._gradients import clip_and_sum, grad_samples
 from evertally.torch._ghost import clipped_gradients
 from evertally.torch._optimizer import DPFTRL
@@ -64,5 +65,7 @@ __all__ = [
     "clip_and_sum",
     "clipped_gradients",
     "grad_samples",
+    "load_checkpoint",
     "make_private",
+    "save_checkpoint",
 ]

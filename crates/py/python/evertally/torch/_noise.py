@@ -33,6 +33,11 @@ class RangedNoise:
         """How many there are here."""
         return sum(end - first for first, end in self._ranges)
 
+    @property
+    def ranges(self) -> list[Range]:
+        """The coordinates that are here."""
+        return list(self._ranges)
+
     def add_next(self, vector: torch.Tensor) -> None:
         """Adds the next step's noise to these ranges of the whole vector. All of them, or none."""
         numbers = vector.numpy()

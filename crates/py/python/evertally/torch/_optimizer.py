@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Protocol
@@ -11,11 +10,13 @@ import evertally
 import torch
 
 from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._checks import check_batches, check_scale, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
 from evertally.torch._noise import RangedNoise
 from evertally.torch._ranks import Ranks
+from evertally.torch._restored import Restored, fingerprint
 from evertally.torch._shards import Shards
 
 
@@ -39,6 +40,9 @@ class DPFTRL(torch.optim.Optimizer):
     `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
     and under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
+
+    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and waits in a
+    vector more of memory (`evertally.VectorNoise.draw_ahead`). Nothing else is different.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
     other examples if it is told them.
@@ -81,7 +85,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(
                 "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
             )
-        _check_batches(plan, batches, key, name)
+        check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
                 raise ValueError("expected_batch_size is missing: give the declared number of examples of a batch")
@@ -99,8 +103,9 @@ class DPFTRL(torch.optim.Optimizer):
         self.ranks = Ranks(group)
         with self.ranks.together():
             self._shards = Shards(self._parameters, self.ranks, self.released.further)
-        run = (plan.digest, key.id, name, self._shapes(), expected_batch_size, adaptive_clipping, second_moments)
-        self.ranks.same(run if group is not None else (), "plan, key, name, parameters, batch size or clipping")
+        clipping = (adaptive_clipping, second_moments)
+        run = (plan.digest, key.id, name, self._shapes(), expected_batch_size, *clipping) if group is not None else ()
+        self.ranks.same(run, "plan, key, name, parameters, expected_batch_size or clipping")
         with self.ranks.together():
             options = {"dtype": "float32", "threads": threads, "memory": memory}
             self.noise = RangedNoise((plan, key, name), self._shards.ranges, self._shards.total, **options)
@@ -110,11 +115,11 @@ class DPFTRL(torch.optim.Optimizer):
         self._parts = self._gradient.split(sizes)
         #: The sums of the further coordinates of this rank's examples: exact, and zeros between steps.
         self.further = torch.zeros(self.released.further, dtype=torch.float64)
-        self._ahead = ahead
+        self._ahead, self._restored = ahead, Restored()
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         # A copy or a pickle would have no guard.
-        vars(optimizer)["__getstate__"] = _refuse_copy
+        vars(optimizer)["__getstate__"] = refuse_copy
         self._optimizer_step_pre_hooks: dict[int, Any] = {}
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 
@@ -250,7 +255,10 @@ class DPFTRL(torch.optim.Optimizer):
         try:
             self._gather(made, own_shards)
             with self.ranks.together():
-                self.noise.add_next(self._vector)
+                try:
+                    self.noise.add_next(self._vector)
+                except evertally.StateError as problem:
+                    raise self._restored.hinted(problem, before, self._parameters) from problem
             if not self._shards.sharded:
                 self.ranks.collect(self._shards.vector)
         except BaseException:
@@ -284,6 +292,7 @@ class DPFTRL(torch.optim.Optimizer):
             "shapes": self._shapes(),
             "noise": self.noise.state(),
             "clipping": self.released.state(),
+            "parameters": fingerprint(self._parameters),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -301,6 +310,7 @@ class DPFTRL(torch.optim.Optimizer):
             self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
         self.released.restore(state.get("clipping"))
+        self._restored = Restored(noise.step, state.get("parameters"))
 
     def _refuse_exact(self, *_: Any) -> None:
         """Before a step of the wrapped optimizer."""
@@ -456,19 +466,6 @@ class DPFTRL(torch.optim.Optimizer):
             parameter.grad = copies[parameter.device][index].view(parameter.shape).to(parameter.dtype)
 
 
-def check_scale(scale: float) -> None:
-    """Powers of two round nothing."""
-    if not (0 < scale < math.inf and math.frexp(scale)[0] == 0.5):
-        raise ValueError(f"scale is {scale}: give a power of two, such as 1024")
-
-
-def _refuse_copy(*_: Any) -> Any:
-    raise TypeError(
-        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would step on exact gradients. Its "
-        "state is in state_dict()"
-    )
-
-
 def _joined(samples: torch.Tensor | list[torch.Tensor] | None) -> torch.Tensor | None:
     """Opacus keeps a list where several backward passes went into one step."""
     if isinstance(samples, list):
@@ -482,19 +479,3 @@ def _examples(parameter: torch.Tensor) -> int | None:
     if isinstance(samples, list):
         return sum(len(sample) for sample in samples)
     return None if samples is None else len(samples)
-
-
-def _check_batches(
-    plan: evertally.VectorPlan, batches: evertally.Batches | None, key: evertally.SecretKey, name: str
-) -> None:
-    if getattr(plan, "sampled", None) is None:
-        if batches is not None:
-            raise ValueError("the plan is one without sampling: its batches are in a fixed order, not drawn by lot")
-        return
-    if batches is None:
-        raise ValueError(
-            "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
-            "examples=…), and take them"
-        )
-    if not batches.is_of(plan, key, name):
-        raise ValueError("these batches are those of another plan, key or name")

@@ -9,9 +9,10 @@ import evertally
 import torch
 
 from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._checks import check_scale
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
 from evertally.torch._gradients import added_up, clip_and_sum, grad_samples, refuse_mixing
-from evertally.torch._optimizer import DPFTRL, check_scale
+from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
 from evertally.torch._tables import Rates, Tables
 
