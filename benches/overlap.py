@@ -1,16 +1,19 @@
 """What the noise of a training step costs, drawn in the step and drawn ahead, beside the same step without noise.
 
-    python benches/overlap.py [--steps 40] [--threads 1] [--batch 128] [--buffers 3]
+    python benches/overlap.py [--steps 40] [--threads 1] [--batch 128]
 
-Needs PyTorch. Two models with more than a million parameters, three mechanisms. Steps of all ways follow each other in
-turn, and what is printed are medians of the ratios of steps that were taken one after the other: other work on the
-machine slows all ways alike. A step is clipping (ghost), summing, noise, and plain SGD, with the notes of what was given
-out and the marks of gradients; without noise it is all of that but the noise. `drawing` is the noise alone, on one core.
+Needs PyTorch. Two models with more than a million parameters, three mechanisms. A step is clipping (ghost), summing,
+noise, and plain SGD, with the notes of what was given out and the marks of gradients; without noise it is all of that but
+noise, notes and marks. Steps of the three ways follow each other in random order, and what is printed are medians of the
+ratios to the step without noise beside it: of the time on the clock, and of the processor time of the thread that trains,
+which is what the clock shows where a core is free for the noise, and does not depend on what else the machine does.
+`all` is the processor time of all threads. `drawing` is the noise alone, on one core.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import tempfile
 import time
@@ -20,6 +23,7 @@ from typing import Any
 import evertally as et
 import evertally.torch
 import torch
+from evertally import _evertally
 
 MECHANISMS = {
     "normalized-blt(buffers=3)": {"participations": 4, "separation": 500},
@@ -62,7 +66,7 @@ def convolutions() -> Any:
     return module, (3, 32, 32)
 
 
-def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int, count: int) -> dict[str, Any]:
+def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str, Any]:
     """The same run without noise, with it, and with noise that is drawn ahead."""
     torch.manual_seed(1)
     _, shape = model()
@@ -75,15 +79,10 @@ def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int, count: int) 
         torch.manual_seed(1)
         module, _ = model()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-        private = et.torch.DPFTRL(
-            optimizer,
-            plan,
-            key,
-            f"{way} {mechanism} {model.__name__} {count}",
-            expected_batch_size=batch,
-            batches=None if plan.sampled is None else et.Batches(plan, key, f"{way} {mechanism} {model.__name__} {count}", examples=examples),
-            ahead=way == "ahead",
-        )
+        name = f"{way} {mechanism} {model.__name__}"
+        batches = None if plan.sampled is None else et.Batches(plan, key, name, examples=examples)
+        options = {"expected_batch_size": batch, "batches": batches, "ahead": way == "ahead"}
+        private = et.torch.DPFTRL(optimizer, plan, key, name, **options)
         private.batches = None  # batches of one size, for times that compare
         run = et.torch.PrivateRun(module, torch.nn.functional.cross_entropy, private, [], "ghost")
         if way == "without":
@@ -92,15 +91,21 @@ def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int, count: int) 
     return made
 
 
-def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {way: [] for way in made}
+CLOCKS = (time.perf_counter, time.thread_time, time.process_time)
+
+
+def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[list[float]]]:
+    """By way, for each step the three times."""
+    times: dict[str, list[list[float]]] = {way: [] for way in made}
     for step in range(steps):
-        for way, (run, data) in made.items():
+        for way in random.sample(list(made), len(made)):
+            run, data = made[way]
             first = step % 20 * batch
             inputs, targets = data[first : first + batch]
-            begin = time.perf_counter()
+            begin = [clock() for clock in CLOCKS]
             run.step(inputs, targets, range(first, first + batch))
-            times[way].append(time.perf_counter() - begin)
+            times[way].append([clock() - start for clock, start in zip(CLOCKS, begin)])
+            _evertally._wait_for_noise()  # what is drawn ahead is drawn while nobody else is measured
     return times
 
 
@@ -108,9 +113,9 @@ def drawing(plan: Any, size: int, steps: int) -> float:
     noise, vector = et.VectorNoise(plan, et.SecretKey.generate(), "alone", coordinates=size), torch.zeros(size).numpy()
     took = []
     for _ in range(steps):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         noise.add_next(vector)
-        took.append(time.perf_counter() - begin)
+        took.append(time.thread_time() - begin)
     return statistics.median(took[2:])
 
 
@@ -122,24 +127,28 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     print(f"PyTorch {torch.__version__}, {given.threads} thread(s), batches of {given.batch}, {given.steps} steps")
-    print("model         parameters  mechanism                  without   drawing  in the step    ahead")
+    print(f"{'':56}{'':18} in the step: clock  thread    ahead: clock  thread     all")
     with tempfile.TemporaryDirectory() as folder:
         et.SecretKey.generate().save(Path(folder) / "key")
         key = et.SecretKey.load(Path(folder) / "key")
         for model in (dense, convolutions):
             for mechanism in MECHANISMS:
-                made = ways(model, mechanism, key, given.batch, 0)
+                made = ways(model, mechanism, key, given.batch)
                 measure(made, given.batch, 5)
                 times = measure(made, given.batch, given.steps)
-                ratios = {
-                    way: statistics.median(one / base for one, base in zip(times[way], times["without"])) for way in times
-                }
                 run, _ = made["ahead"]
                 size = sum(p.numel() for p in run.module.parameters())
                 alone = drawing(run.optimizer.plan, size, 12)
+
+                def ratio(way: str, clock: int) -> float:
+                    pairs = zip(times[way], times["without"])
+                    return statistics.median(one[clock] / base[clock] for one, base in pairs)
+
+                without = statistics.median(base[1] for base in times["without"])
                 print(
-                    f"{model.__name__:<13} {size:>10,}  {mechanism:<26} {statistics.median(times['without']) * 1e3:5.1f} ms"
-                    f" {alone * 1e3:6.1f} ms {ratios['in the step']:12.3f} {ratios['ahead']:8.3f}",
+                    f"{model.__name__:<13} {size:>10,}  {mechanism:<26} {without * 1e3:6.1f} ms {alone * 1e3:6.1f} ms"
+                    f" {ratio('in the step', 0):20.3f} {ratio('in the step', 1):7.3f}"
+                    f" {ratio('ahead', 0):15.3f} {ratio('ahead', 1):7.3f} {ratio('ahead', 2):7.3f}",
                     flush=True,
                 )
 

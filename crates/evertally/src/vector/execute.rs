@@ -130,7 +130,9 @@ impl<'a, F: Real> Worker<'a, F> {
             let first = lane.first + done as u64;
             let len = (until_boundary(first + 1) + 1).min(lane.len - done);
             for Pass { ops, writes } in passes {
-                self.acc[..len].fill(F::default());
+                if !matches!(ops.first(), Some(Op::Load(_))) {
+                    self.acc[..len].fill(F::default());
+                }
                 for op in *ops {
                     match writes {
                         true => self.apply(op, first, done..done + len, &mut lane.buffers),

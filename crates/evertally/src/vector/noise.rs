@@ -163,9 +163,8 @@ impl<F: Real> VectorNoise<F> {
 
     /// Bytes of the vectors that are kept between steps.
     pub fn memory_bytes(&self) -> usize {
-        let waiting = self.waiting.iter().map(|waiting| &waiting.0);
-        let buffers: usize = self.buffers.iter().chain(waiting).map(|buffer| size_of_val(&buffer[..])).sum();
-        buffers + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
+        let buffers: usize = self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum();
+        buffers + self.waiting.as_ref().map_or(0, Waiting::bytes) + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
     }
 
     /// Moves to the next step and writes its noise over `out`.
@@ -291,8 +290,7 @@ impl<F: Real> VectorNoise<F> {
     /// Runs programs.
     fn run(&mut self, passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {
         let all = || passes.iter().flat_map(|pass| pass.ops);
-        let needed = all().map(Op::buffers).max().unwrap_or(0);
-        (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
+        self.reserve(all());
         if let Some(rows) = &mut self.rows {
             let draw = |step, first, out: &mut [F]| {
                 F::draw(&self.normals, execute::name(Node { level: 0, index: step }), first, out);
@@ -303,6 +301,12 @@ impl<F: Real> VectorNoise<F> {
         let mut buffers = std::mem::take(&mut self.buffers);
         self.run_on(&mut buffers, passes, out);
         self.buffers = buffers;
+    }
+
+    /// Makes the buffers that some operations need.
+    fn reserve<'a>(&mut self, ops: impl Iterator<Item = &'a Op>) {
+        let needed = ops.map(Op::buffers).max().unwrap_or(0);
+        (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
     }
 
     fn run_on(&self, buffers: &mut [Buffer<F>], passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {

@@ -331,9 +331,9 @@ impl VectorNoise {
     /// is left of it. Nothing else is different: neither the bytes, nor :attr:`step` and :meth:`save`, and what the noise
     /// meets is noted, or refused, when it is given out.
     ///
-    /// It takes the memory of one vector more. Noise that waits is as secret as the key; it is overwritten when it is
-    /// given out, or abandoned: by :meth:`seek`, or with this object. Does nothing if noise waits already, or after the
-    /// last step.
+    /// It takes the memory of one vector more. Noise that waits is as secret as the key; it is overwritten by what follows
+    /// it, and when it is abandoned: by :meth:`seek`, or with this object. Does nothing if noise waits already, or after
+    /// the last step.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="blt")

@@ -5,17 +5,20 @@
 //! of every step.
 //!
 //! **Buffers wait, too.** A recurrence changes its buffers with every step, and a saved state holds those after the last
-//! step that was given out. Drawing ahead therefore runs the program of the next step [without what it
-//! writes](crate::vector::execute::Pass); that is made up for when the step after it is drawn ahead, in one pass over each piece
-//! of the buffers, or when anything else is asked for. It draws a step's normal variables twice, and takes no vectors
-//! but the one that waits. Where a state holds no buffers (trees, independent noise), they are built from the key
-//! anew, so they may run ahead, and nothing is drawn twice.
+//! step that was given out. So drawing ahead leaves the buffers as they are. What the step writes to them is made up for
+//! when the step after it is drawn ahead, in one pass over each piece of the buffers, or when anything else is asked for.
+//! There are three ways:
+//!
+//! - Where a state holds no buffers (trees, independent noise), they are built from the key anew. They run ahead.
+//! - Where all that is written follows from one vector (increments of BLTs and bands), [that vector](Apart) is what waits.
+//! - Else the program is run without what it [writes](Pass), and once more with it: everything is drawn twice.
 
 use super::VectorNoise;
 use crate::vector::Real;
 use crate::vector::buffer::Buffer;
 use crate::vector::execute::{Emit, Pass};
 use crate::vector::program::Op;
+use crate::vector::schedule::Apart;
 
 /// What the buffers lack, and whether noise waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,23 +28,43 @@ pub(super) enum Stand {
     Settled,
     /// The noise of the next step waits. Buffers are as after the last step, or where no state holds them, the next.
     Waiting,
-    /// The last step was given out of what had waited: buffers lack what its program, the one at hand, writes.
+    /// The last step was given out of what had waited: buffers lack what it writes.
     Behind,
 }
 
-/// A vector for noise that waits. It is zeros when nothing does, and when it is dropped.
-pub(super) struct Waiting<F: Real>(pub(super) Buffer<F>);
+/// A vector that waits: zeros when it is dropped.
+pub(super) struct Waiting<F: Real> {
+    vector: Buffer<F>,
+    /// What makes the noise of it.
+    given: Vec<Op>,
+    /// What the step writes, once it is given out: with the vector in the accumulator, or where that does not matter, by
+    /// itself.
+    owed: Vec<Op>,
+    /// Whether it is the vector that writes follow from.
+    apart: bool,
+}
 
 impl<F: Real> Waiting<F> {
-    fn overwrite(&mut self) {
-        self.0.fill(F::default());
-        std::hint::black_box(&mut self.0[..]); // or else the compiler may leave it out
+    fn new(len: usize) -> Self {
+        let vector = Buffer::zeros(usize::MAX, len); // behind all other buffers
+        Self { vector, given: vec![], owed: vec![], apart: false }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.vector[..])
+    }
+
+    /// The program of what is owed, with the vector in a buffer.
+    fn owed(&self, slot: usize) -> Vec<Op> {
+        let load = self.apart.then_some(Op::Load(slot));
+        load.into_iter().chain(self.owed.iter().cloned()).collect()
     }
 }
 
 impl<F: Real> Drop for Waiting<F> {
     fn drop(&mut self) {
-        self.overwrite();
+        self.vector.fill(F::default());
+        std::hint::black_box(&mut self.vector[..]); // or else the compiler may leave it out
     }
 }
 
@@ -51,8 +74,8 @@ impl<F: Real> VectorNoise<F> {
     /// [`save`](Self::save) saves, is the same with it and without. To be called by another thread while the data of
     /// the step are still computed. It does nothing if noise waits already, or after the last step.
     ///
-    /// Takes one vector of memory more, and for mechanisms whose states hold vectors about a third more work. What
-    /// waits is overwritten as it is given out, or when a [`seek`](Self::seek) or the end of this object abandons it.
+    /// Takes one vector of memory more. What waits is overwritten by what follows it, or when a [`seek`](Self::seek) or
+    /// the end of this object abandons it.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
@@ -77,15 +100,40 @@ impl<F: Real> VectorNoise<F> {
         if self.rows.is_some() {
             self.settle(); // two steps may be of two passes, of which one is held
         }
-        let owed = if self.stand == Stand::Behind { std::mem::take(&mut self.ops) } else { vec![] };
-        self.ops.clear();
-        self.schedule.program(self.step + 1, &mut self.ops);
-        let ops = std::mem::take(&mut self.ops);
-        let waiting = self.waiting.take();
-        let mut waiting = waiting.unwrap_or_else(|| Waiting(Buffer::zeros(usize::MAX, self.len))); // behind all others
-        let passes = [Pass { ops: &owed, writes: true }, Pass { ops: &ops, writes: self.schedule.kept() == 0 }];
-        self.run(&passes, Some((&mut waiting.0, Emit::Set)));
-        (self.ops, self.waiting, self.stand) = (ops, Some(waiting), Stand::Waiting);
+        let mut waiting = self.waiting.take().unwrap_or_else(|| Waiting::new(self.len));
+        let next = if self.keeps() { self.schedule.apart(self.step + 1) } else { None };
+        match next {
+            Some(apart) => self.draw_vector(&mut waiting, apart),
+            None => self.draw_noise(&mut waiting),
+        }
+        (self.waiting, self.stand) = (Some(waiting), Stand::Waiting);
+    }
+
+    /// Whether states hold buffers.
+    fn keeps(&self) -> bool {
+        self.schedule.kept() > 0
+    }
+
+    /// The vector that the noise of the next step, and what it writes, follow from.
+    fn draw_vector(&mut self, waiting: &mut Waiting<F>, apart: Apart) {
+        let Apart { mut vector, given, owed } = apart;
+        self.reserve(waiting.owed.iter().chain(&vector).chain(&owed));
+        let slot = self.buffers.len();
+        let before = if self.stand == Stand::Behind { waiting.owed(slot) } else { vec![] };
+        vector.push(Op::Store(slot));
+        self.buffers.push(std::mem::take(&mut waiting.vector));
+        self.run(&[Pass { ops: &before, writes: true }, Pass { ops: &vector, writes: true }], None);
+        waiting.vector = self.buffers.pop().expect("put there");
+        (waiting.given, waiting.owed, waiting.apart) = (given, owed, true);
+    }
+
+    /// The noise of the next step, by its program.
+    fn draw_noise(&mut self, waiting: &mut Waiting<F>) {
+        let before = if self.stand == Stand::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
+        waiting.owed.clear();
+        self.schedule.program(self.step + 1, &mut waiting.owed);
+        let next = Pass { ops: &waiting.owed, writes: !self.keeps() };
+        self.run(&[Pass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
     }
 
     /// Gives out what waits; false if nothing does.
@@ -94,13 +142,12 @@ impl<F: Real> VectorNoise<F> {
             return false;
         }
         let mut waiting = self.waiting.take().expect("noise that waits");
-        // The accumulator is what waited, and zeros take its place.
-        let program = [Op::Load(0), Op::Save(0), Op::Clear, Op::Store(0), Op::Restore(0)];
-        let buffers = std::mem::replace(&mut self.buffers, vec![std::mem::take(&mut waiting.0)]);
-        self.run(&[Pass { ops: &program, writes: true }], Some((out, emit)));
-        waiting.0 = std::mem::replace(&mut self.buffers, buffers).pop().expect("put there");
+        let program: Vec<Op> = [Op::Load(0)].into_iter().chain(waiting.given.iter().cloned()).collect();
+        let mut vector = [std::mem::take(&mut waiting.vector)];
+        self.run_on(&mut vector, &[Pass { ops: &program, writes: true }], Some((out, emit)));
+        [waiting.vector] = vector;
+        self.stand = if self.keeps() { Stand::Behind } else { Stand::Settled };
         self.waiting = Some(waiting);
-        self.stand = if self.schedule.kept() == 0 { Stand::Settled } else { Stand::Behind };
         self.step += 1;
         true
     }
@@ -108,29 +155,28 @@ impl<F: Real> VectorNoise<F> {
     /// Brings the buffers to where the last step leaves them.
     pub(super) fn settle(&mut self) {
         if self.stand == Stand::Behind {
-            let ops = std::mem::take(&mut self.ops);
-            self.run(&[Pass { ops: &ops, writes: true }], None);
-            (self.ops, self.stand) = (ops, Stand::Settled);
+            let mut waiting = self.waiting.take().expect("what is owed");
+            let owed = waiting.owed(self.buffers.len());
+            self.buffers.push(std::mem::take(&mut waiting.vector));
+            self.run(&[Pass { ops: &owed, writes: true }], None);
+            waiting.vector = self.buffers.pop().expect("put there");
+            (self.waiting, self.stand) = (Some(waiting), Stand::Settled);
         }
     }
 
     /// The buffers as the last step leaves them, where these are not.
     pub(super) fn settled(&self) -> Option<Vec<Buffer<F>>> {
-        (self.stand == Stand::Behind).then(|| {
-            let mut buffers = self.buffers.clone();
-            self.run_on(&mut buffers, &[Pass { ops: &self.ops, writes: true }], None);
-            buffers
-        })
+        let waiting = self.waiting.as_ref().filter(|_| self.stand == Stand::Behind)?;
+        let mut buffers = self.buffers.clone();
+        let slot = buffers.len();
+        buffers.push(waiting.vector.clone());
+        self.run_on(&mut buffers, &[Pass { ops: &waiting.owed(slot), writes: true }], None);
+        buffers.pop();
+        Some(buffers)
     }
 
     /// Stands at a step whose buffers were built anew: what waits is of another.
     pub(super) fn abandon(&mut self) {
         (self.waiting, self.stand) = (None, Stand::Settled);
-    }
-
-    /// Whether the vector for what waits is zeros, if there is one.
-    #[cfg(test)]
-    pub(in crate::vector) fn waiting_is_zero(&self) -> Option<bool> {
-        self.waiting.as_ref().map(|waiting| waiting.0.iter().all(|x| *x == F::default()))
     }
 }
