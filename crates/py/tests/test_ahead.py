@@ -7,14 +7,20 @@ import sys
 import threading
 from pathlib import Path
 
+import evertally as et
 import numpy as np
 import pytest
-
-import evertally as et
 from evertally import _evertally
 
 SIZE, STEPS = 3000, 6
-MECHANISMS = ["blt", "normalized-blt(buffers=2)", "epoch-bands(bands=3)", "banded-inverse-sqrt(bands=3)", "smooth", "input"]
+MECHANISMS = [
+    "blt",
+    "normalized-blt(buffers=2)",
+    "epoch-bands(bands=3)",
+    "banded-inverse-sqrt(bands=3)",
+    "smooth",
+    "input",
+]
 
 
 def plan(mechanism: str = "blt") -> et.VectorPlan:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import evertally as et
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -115,8 +114,11 @@ def test_checkpoints_of_other_runs_change_nothing(tmp_path: Path) -> None:
     module = small.network()
     optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
     mine = et.torch.make_private(module, LOSS, optimizer, small.data(), other, small.key(), "run")
-    before = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone() + 0
-    for folder, kind, said in (("one", et.StateError, "belong"), ("two", ValueError, "no checkpoint of save_checkpoint")):
+    before = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
+    for folder, kind, said in (
+        ("one", et.StateError, "belong"),
+        ("two", ValueError, "no checkpoint of save_checkpoint"),
+    ):
         with pytest.raises(kind, match=said):
             load_checkpoint(tmp_path / folder, mine)
     assert torch.equal(before, torch.nn.utils.parameters_to_vector(module.parameters()))
@@ -167,7 +169,9 @@ def test_shards_go_on_as_shards_and_as_whole_parameters(tmp_path: Path) -> None:
     def steps(module: Any, private: Any, through: int) -> Any:
         for step in range(private.noise.step + 1, through + 1):
             # What two ranks give, added up.
-            sums = [RANKS * et.torch._gradients.on_grid(torch.full(p.shape, 0.1 * step), 1.0) for p in module.parameters()]
+            sums = [
+                RANKS * et.torch._gradients.on_grid(torch.full(p.shape, 0.1 * step), 1.0) for p in module.parameters()
+            ]
             private.step(sums, examples=private.batches.batch(step))
         return torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
 

@@ -63,8 +63,7 @@ def weighed_gradients(
     weigh: Weighing,
     parameters: Iterable[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """The same with another rule than clipping to a norm: what each gradient is multiplied by follows from its length.
-    """
+    """The same with another rule than clipping to a norm: what each gradient is multiplied by follows from its length."""
     return _sums(module, loss, (inputs, targets), list(parameters), lambda found: weighed_sums(found, weigh), set())
 
 
