@@ -55,16 +55,17 @@ mod _evertally {
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        uses::allow_noise_reuse, vector::batches::Batches, vector::candidate::VectorCandidate,
+        uses::allow_noise_reuse, vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate,
         vector::device::_Programs, vector::device::normal_tables, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
-        vector::training::Training, vector::training::Way, vector::training::plan_training,
+        vector::noise::VectorNoise, vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector,
+        vector::rows::RowNoise, vector::training::Training, vector::training::Way, vector::training::plan_training,
     };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         // Loads NumPy's interface now: later, Ctrl-C could come in the middle of it.
         PyArray1::from_vec(module.py(), Vec::<f64>::new());
+        super::vector::ahead::wait_before_forks(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -22,10 +22,21 @@ impl<T> Own<T> {
         self.inner.lock_py_attached(py).expect("no holder panics")
     }
 
+    /// The same in a thread that Python does not know.
+    pub(crate) fn lock_in_background(&self) -> MutexGuard<'_, T> {
+        self.inner.lock().expect("no holder panics")
+    }
+
     /// To go on with it: in the process that made it.
     pub(crate) fn go_on(&self, py: Python<'_>, what: &str, name: &str) -> PyResult<MutexGuard<'_, T>> {
+        self.check(what, name)?;
+        Ok(self.lock(py))
+    }
+
+    /// Refuses to go on with it in a process that has it by a fork.
+    pub(crate) fn check(&self, what: &str, name: &str) -> PyResult<()> {
         if self.process == std::process::id() {
-            return Ok(self.lock(py));
+            return Ok(());
         }
         Err(invalid(format!(
             "this {what} {name:?} came into this process by a fork, and has the noise of the one that it was copied from: what the two \

@@ -1,5 +1,6 @@
 //! Gaussian noise for vectors of many coordinates: plans and noise streams for machine learning.
 
+pub(crate) mod ahead;
 pub(crate) mod array;
 pub(crate) mod batches;
 pub(crate) mod candidate;

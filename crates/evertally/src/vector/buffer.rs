@@ -11,7 +11,7 @@ const STAGGER: usize = 144;
 const PERIOD: usize = 64;
 
 /// One vector.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Buffer<F> {
     values: Vec<F>,
     skipped: usize,

@@ -24,6 +24,14 @@ pub(super) enum Emit {
     Add,
 }
 
+/// A program, and whether what it writes is kept. Without, its accumulator becomes the same and the buffers stay as
+/// they are: no program reads a buffer that it has written to.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub(super) ops: &'a [Op],
+    pub(super) writes: bool,
+}
+
 /// The vectors of a range of coordinates.
 struct Lane<'a, F> {
     /// The first coordinate.
@@ -72,9 +80,10 @@ pub(super) struct Sources<'a, F> {
     pub(super) rows: Option<&'a Blocks<F>>,
 }
 
-/// Runs a program over the coordinates from `first` on, of which there are `len`.
+/// Runs programs, one after the other on each piece, over the coordinates from `first` on, of which there are `len`.
+/// What is given out is the accumulator of the last.
 pub(super) fn run<F: Real>(
-    ops: &[Op],
+    passes: &[Pass<'_>],
     sources: &Sources<'_, F>,
     threads: usize,
     (first, len): (u64, usize),
@@ -87,7 +96,7 @@ pub(super) fn run<F: Real>(
     let threads = helpful(threads, len);
     share(threads, lane.cut(threads).into_iter(), |lanes| {
         let mut worker = Worker::new(sources);
-        lanes.for_each(|lane| worker.run(ops, lane, emit));
+        lanes.for_each(|lane| worker.run(passes, lane, emit));
     });
 }
 
@@ -98,6 +107,8 @@ struct Worker<'a, F> {
     acc: Vec<F>,
     drawn: Vec<F>,
     registers: [Vec<F>; REGISTERS],
+    /// Copies of pieces of buffers that are not to change.
+    copies: Vec<F>,
 }
 
 impl<'a, F: Real> Worker<'a, F> {
@@ -109,17 +120,25 @@ impl<'a, F: Real> Worker<'a, F> {
             acc: vector(),
             drawn: vector(),
             registers: std::array::from_fn(|_| vector()),
+            copies: vec![],
         }
     }
 
-    fn run(&mut self, ops: &[Op], mut lane: Lane<'_, F>, emit: Emit) {
+    fn run(&mut self, passes: &[Pass<'_>], mut lane: Lane<'_, F>, emit: Emit) {
         let mut done = 0;
         while done < lane.len {
             let first = lane.first + done as u64;
             let len = (until_boundary(first + 1) + 1).min(lane.len - done);
-            self.acc[..len].fill(F::default());
-            for op in ops {
-                self.apply(op, first, done..done + len, &mut lane.buffers);
+            for Pass { ops, writes } in passes {
+                if !matches!(ops.first(), Some(Op::Load(_))) {
+                    self.acc[..len].fill(F::default());
+                }
+                for op in *ops {
+                    match writes {
+                        true => self.apply(op, first, done..done + len, &mut lane.buffers),
+                        false => self.apply_without_writing(op, first, done..done + len, &mut lane.buffers),
+                    }
+                }
             }
             if let Some(out) = &mut lane.out {
                 let (out, acc) = (&mut out[done..done + len], &self.acc[..len]);
@@ -167,6 +186,27 @@ impl<'a, F: Real> Worker<'a, F> {
                 let mut pieces: SmallVec<[&mut [F]; MAX_BUFFERS]> = pieces.collect();
                 F::undo_buffers(instructions, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
             }
+        }
+    }
+
+    /// The same to the accumulator and the registers, bit for bit.
+    fn apply_without_writing(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
+        let acc = &mut self.acc[..place.len()];
+        match op {
+            Op::Store(_) => {}
+            Op::Accumulate(slot) => F::add(self.instructions, acc, &buffers[*slot][place]),
+            Op::Difference(slot) => F::subtract(self.instructions, acc, &buffers[*slot][place]),
+            Op::UndoBuffers { steps, .. } => {
+                let len = place.len();
+                let mut copies = std::mem::take(&mut self.copies);
+                copies.clear();
+                buffers[..steps.gaps.len()].iter().for_each(|buffer| copies.extend_from_slice(&buffer[place.clone()]));
+                let mut pieces: Vec<&mut [F]> = copies.chunks_mut(len).collect();
+                self.apply(op, first, 0..len, &mut pieces);
+                drop(pieces);
+                self.copies = copies;
+            }
+            op => self.apply(op, first, place, buffers),
         }
     }
 }

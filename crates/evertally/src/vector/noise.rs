@@ -1,8 +1,10 @@
 //! The noise of a vector, step by step.
 
+mod ahead;
+
 use super::blocks::{self, Blocks, Filter};
 use super::buffer::Buffer;
-use super::execute::{self, Emit, Sources};
+use super::execute::{self, Emit, Pass, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
@@ -11,6 +13,7 @@ use super::{Real, Tuning, VectorPlan};
 use crate::noise::{Node, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, ErrorKind, Result};
+use ahead::{Stand, Waiting};
 use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -53,7 +56,7 @@ const MOST_COORDINATES: u64 = 1 << 56;
 /// two; the longer the vector, the more they are bound by memory. `sqrt` and `normalized-sqrt` do the work of many
 /// steps at once, which the first of them waits for, and hold the noise of all of them, [`Memory`](super::Memory) says
 /// how many; `O(√T)` numbers for a coordinate at least.
-pub struct VectorNoise<F> {
+pub struct VectorNoise<F: Real> {
     schedule: Box<dyn Schedule>,
     normals: Normals,
     state: StateId,
@@ -67,6 +70,9 @@ pub struct VectorNoise<F> {
     rows: Option<Blocks<F>>,
     /// The program of the last step; its memory is used again.
     ops: Vec<Op>,
+    /// For the noise of the next step, where it was drawn ahead.
+    waiting: Option<Waiting<F>>,
+    stand: Stand,
 }
 
 /// What changes from step to step, but for the vectors.
@@ -130,8 +136,8 @@ impl<F: Real> VectorNoise<F> {
             Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
-        let (buffers, ops) = (vec![], vec![]);
-        Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops })
+        let (buffers, ops, waiting, stand) = (vec![], vec![], None, Stand::default());
+        Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops, waiting, stand })
     }
 
     /// The step last given out, 0 before the first.
@@ -158,7 +164,7 @@ impl<F: Real> VectorNoise<F> {
     /// Bytes of the vectors that are kept between steps.
     pub fn memory_bytes(&self) -> usize {
         let buffers: usize = self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum();
-        buffers + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
+        buffers + self.waiting.as_ref().map_or(0, Waiting::bytes) + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
     }
 
     /// Moves to the next step and writes its noise over `out`.
@@ -216,10 +222,16 @@ impl<F: Real> VectorNoise<F> {
                 format!("all {} steps of the plan have been given out", self.horizon),
             ));
         }
+        if self.give_waiting(out, emit) {
+            return Ok(());
+        }
+        self.settle();
         self.step += 1;
-        self.ops.clear();
-        self.schedule.program(self.step, &mut self.ops);
-        self.run(Some((out, emit)));
+        let mut ops = std::mem::take(&mut self.ops);
+        ops.clear();
+        self.schedule.program(self.step, &mut ops);
+        self.run(&[Pass { ops: &ops, writes: true }], Some((out, emit)));
+        self.ops = ops;
         Ok(())
     }
 
@@ -269,24 +281,37 @@ impl<F: Real> VectorNoise<F> {
             self.buffers = if given { vectors } else { vec![] };
         }
         self.step = step;
+        self.abandon();
+        self.run(&[Pass { ops: &ops, writes: true }], None);
         self.ops = ops;
-        self.run(None);
         true
     }
 
-    /// Runs the program at hand.
-    fn run(&mut self, out: Option<(&mut [F], Emit)>) {
-        let needed = self.ops.iter().map(Op::buffers).max().unwrap_or(0);
-        (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
+    /// Runs programs.
+    fn run(&mut self, passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {
+        let all = || passes.iter().flat_map(|pass| pass.ops);
+        self.reserve(all());
         if let Some(rows) = &mut self.rows {
             let draw = |step, first, out: &mut [F]| {
                 F::draw(&self.normals, execute::name(Node { level: 0, index: step }), first, out);
             };
-            let steps = self.ops.iter().filter_map(|op| if let Op::Row(step) = op { Some(*step) } else { None });
+            let steps = all().filter_map(|op| if let Op::Row(step) = op { Some(*step) } else { None });
             steps.for_each(|step| rows.prepare(step, &draw, threads::asked(self.threads)));
         }
+        let mut buffers = std::mem::take(&mut self.buffers);
+        self.run_on(&mut buffers, passes, out);
+        self.buffers = buffers;
+    }
+
+    /// Makes the buffers that some operations need.
+    fn reserve<'a>(&mut self, ops: impl Iterator<Item = &'a Op>) {
+        let needed = ops.map(Op::buffers).max().unwrap_or(0);
+        (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
+    }
+
+    fn run_on(&self, buffers: &mut [Buffer<F>], passes: &[Pass<'_>], out: Option<(&mut [F], Emit)>) {
         let sources = Sources { normals: &self.normals, rows: self.rows.as_ref() };
-        execute::run(&self.ops, &sources, self.threads, (self.first, self.len), &mut self.buffers, out);
+        execute::run(passes, &sources, self.threads, (self.first, self.len), buffers, out);
     }
 
     /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also
@@ -304,10 +329,12 @@ impl<F: Real> VectorNoise<F> {
     pub fn save(&self) -> Vec<u8> {
         let kept = if self.step == 0 { 0 } else { self.schedule.kept() };
         let saved = Saved { step: self.step, vectors: kept as u64 };
+        let settled = self.settled();
+        let buffers = settled.as_ref().unwrap_or(&self.buffers);
         self.state.seal_noise(&saved, |bytes| {
             bytes.reserve(kept * self.len * size_of::<F>() + blake3::OUT_LEN);
             for place in 0..kept {
-                match self.buffers.get(place) {
+                match buffers.get(place) {
                     Some(buffer) => F::append_all(buffer, bytes),
                     None => bytes.resize(bytes.len() + self.len * size_of::<F>(), 0), // no step has used it
                 }
@@ -366,7 +393,7 @@ impl<F: Real> VectorNoise<F> {
     }
 }
 
-impl<F> std::fmt::Debug for VectorNoise<F> {
+impl<F: Real> std::fmt::Debug for VectorNoise<F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("VectorNoise")
             .field("step", &self.step)

@@ -35,10 +35,26 @@ pub(super) trait Schedule: Send + Sync {
     /// How many of the first buffers a saved state holds.
     fn kept(&self) -> usize;
 
+    /// The program of a step in parts, where all that it writes follows from one vector. It stands in the place of
+    /// [`program`](Self::program), and gives the same bits.
+    fn apart(&self, _step: u64) -> Option<Apart> {
+        None
+    }
+
     /// What the rows of noise are that [`Op::Row`] loads, if it does.
     fn response(&self) -> Option<&Response> {
         None
     }
+}
+
+/// See [`Schedule::apart`]: the vector is in the accumulator after the first part, and before each of the others.
+pub(super) struct Apart {
+    /// Makes the vector, and writes nothing.
+    pub(super) vector: Vec<Op>,
+    /// Makes the noise of the vector, and writes nothing.
+    pub(super) given: Vec<Op>,
+    /// Writes to the buffers.
+    pub(super) owed: Vec<Op>,
 }
 
 /// What all schedules need to know.

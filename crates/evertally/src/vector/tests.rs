@@ -1,3 +1,4 @@
+mod ahead;
 mod bytes;
 mod elsewhere;
 mod precision;

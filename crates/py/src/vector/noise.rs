@@ -1,5 +1,6 @@
 //! The noise of vectors, step by step.
 
+use super::ahead;
 use super::array::writable;
 use super::plan::VectorPlan;
 use super::words;
@@ -15,7 +16,8 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Range;
-use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 /// The noise of a vector's coordinates, one step after the other, to be added to NumPy arrays in place.
 ///
@@ -45,15 +47,19 @@ use std::sync::MutexGuard;
 /// (1, 10000, np.True_)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct VectorNoise {
-    stream: Own<Stream>,
+    stream: Arc<Own<Stream>>,
     plan: Py<VectorPlan>,
     name: String,
     watch: Watch,
     threads: usize,
+    coordinates: Range<u64>,
+    double: bool,
+    /// That of the stream, which may be locked while the next one is drawn.
+    step: AtomicU64,
 }
 
 /// The stream of one element type.
-enum Stream {
+pub(super) enum Stream {
     Single(Inner<f32>),
     Double(Inner<f64>),
 }
@@ -66,6 +72,12 @@ macro_rules! either {
             Stream::Double($noise) => $result,
         }
     };
+}
+
+impl Stream {
+    pub(super) fn draw_ahead(&mut self) {
+        either!(self, noise => noise.draw_ahead());
+    }
 }
 
 /// What the constructors take besides plan and key, read.
@@ -104,12 +116,16 @@ impl Arguments {
         }?;
         let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
         let watch = Watch::new("VectorNoise", key, &self.name, &plan.get().inner().digest(), purpose);
+        let step = either!(&stream, noise => noise.step());
         Ok(VectorNoise {
-            watch: watch.of_part(self.coordinates.clone()).since(either!(&stream, noise => noise.step())),
-            stream: Own::new(stream),
+            watch: watch.of_part(self.coordinates.clone()).since(step),
+            stream: Arc::new(Own::new(stream)),
             plan: plan.clone().unbind(),
             name: self.name.to_string(),
             threads: self.tuning.threads,
+            coordinates: self.coordinates.clone(),
+            double: self.double,
+            step: AtomicU64::new(step),
         })
     }
 
@@ -190,11 +206,19 @@ impl VectorNoise {
             self.watch.give(py, &[Span::of(step, mark)])?;
         }
         let add = matches!(to, To::This);
-        py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()
+        py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()?;
+        self.step.store(noise.step(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Moves to a step, which is one behind this one where a mechanism has to draw all steps.
     fn seek_of<F: Real>(&self, py: Python<'_>, noise: &mut Inner<F>, step: u64) -> PyResult<()> {
+        let sought = self.sought(py, noise, step);
+        self.step.store(noise.step(), Ordering::Relaxed);
+        sought
+    }
+
+    fn sought<F: Real>(&self, py: Python<'_>, noise: &mut Inner<F>, step: u64) -> PyResult<()> {
         let sought = py.detach(|| noise.seek(step));
         if sought.is_ok() || step > noise.horizon() || step < noise.step() {
             return sought.or_raise();
@@ -298,8 +322,30 @@ impl VectorNoise {
     /// (30,)
     #[pyo3(signature = (*, of = None))]
     fn next<'py>(&self, py: Python<'py>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-        let array = py.import("numpy")?.call_method1("empty", (self.__len__(py), self.dtype(py)))?;
+        let array = py.import("numpy")?.call_method1("empty", (self.__len__(), self.dtype()))?;
         self.next_into(array, of)
+    }
+
+    /// Begins to draw the noise of the next step in the background, and returns at once: call it before the gradient of
+    /// the step is computed. The next :meth:`add_next` or :meth:`next_into` then has the noise ready, or waits for what
+    /// is left of it. Nothing else is different: neither the bytes, nor :attr:`step` and :meth:`save`, and what the noise
+    /// meets is noted, or refused, when it is given out.
+    ///
+    /// It takes the memory of one vector more. Noise that waits is as secret as the key; it is overwritten by what follows
+    /// it, and when it is abandoned: by :meth:`seek`, or with this object. Does nothing if noise waits already, or after
+    /// the last step.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="blt")
+    /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=10_000)
+    /// >>> for _ in range(3):
+    /// ...     noise.draw_ahead()
+    /// ...     gradient = np.zeros(10_000, np.float32)  # forward and backward
+    /// ...     _ = noise.add_next(gradient)
+    /// >>> noise.step
+    /// 3
+    fn draw_ahead(slf: &Bound<'_, Self>) -> PyResult<()> {
+        draw_ahead(vec![slf.clone().unbind()])
     }
 
     /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
@@ -331,30 +377,26 @@ impl VectorNoise {
 
     /// The step last given out; 0 before the first.
     #[getter]
-    fn step(&self, py: Python<'_>) -> u64 {
-        either!(&*self.lock(py), noise => noise.step())
+    fn step(&self) -> u64 {
+        self.step.load(Ordering::Relaxed)
     }
 
     /// Number of steps there are.
     #[getter]
-    fn horizon(&self, py: Python<'_>) -> u64 {
-        either!(&*self.lock(py), noise => noise.horizon())
+    fn horizon(&self) -> u64 {
+        self.plan.get().inner().horizon()
     }
 
     /// The coordinates, as ``(first, end)``.
     #[getter]
-    fn coordinates(&self, py: Python<'_>) -> (u64, u64) {
-        let range = either!(&*self.lock(py), noise => noise.coordinates());
-        (range.start, range.end)
+    fn coordinates(&self) -> (u64, u64) {
+        (self.coordinates.start, self.coordinates.end)
     }
 
     /// Type of the elements: ``"float32"`` or ``"float64"``.
     #[getter]
-    fn dtype(&self, py: Python<'_>) -> &'static str {
-        match &*self.lock(py) {
-            Stream::Single(_) => "float32",
-            Stream::Double(_) => "float64",
-        }
+    fn dtype(&self) -> &'static str {
+        if self.double { "float64" } else { "float32" }
     }
 
     /// The plan.
@@ -369,24 +411,24 @@ impl VectorNoise {
         &self.name
     }
 
-    /// Bytes of the vectors that are kept between steps, by now.
+    /// Bytes of the vectors that are kept between steps, by now, and of that for noise drawn ahead.
     #[getter]
     fn memory_bytes(&self, py: Python<'_>) -> usize {
         either!(&*self.lock(py), noise => noise.memory_bytes())
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        either!(&*self.lock(py), noise => noise.len())
+    fn __len__(&self) -> usize {
+        (self.coordinates.end - self.coordinates.start) as usize // fits: a stream was made of it
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let (first, end) = self.coordinates(py);
+    fn __repr__(&self) -> String {
+        let (first, end) = self.coordinates();
         format!(
             "VectorNoise({:?}, coordinates=({first}, {end}), dtype={:?}, step {} of {})",
             self.name,
-            self.dtype(py),
-            self.step(py),
-            self.horizon(py)
+            self.dtype(),
+            self.step(),
+            self.horizon()
         )
     }
 
@@ -397,4 +439,17 @@ impl VectorNoise {
              the plan, key, name and coordinates",
         ))
     }
+}
+
+/// Begins to draw the next step of each in the background, one after the other.
+#[pyfunction]
+#[pyo3(name = "_draw_ahead")]
+pub(crate) fn draw_ahead(noises: Vec<Py<VectorNoise>>) -> PyResult<()> {
+    for noise in &noises {
+        let noise = noise.get();
+        noise.stream.check("VectorNoise", &noise.name)?;
+        if noise.double { check_memory::<f64>(noise.__len__()) } else { check_memory::<f32>(noise.__len__()) }?;
+    }
+    ahead::begin(noises.iter().map(|noise| Arc::downgrade(&noise.get().stream)).collect());
+    Ok(())
 }

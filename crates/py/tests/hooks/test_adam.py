@@ -217,11 +217,11 @@ class TestInDPFTRL:
             if len(batches.batch(step)):
                 for parameter in network.parameters():
                     parameter.grad_sample = torch.ones(len(batches.batch(step)), *parameter.shape)
-            scale = wrapped._released.clipping.noise_scale
+            scale = wrapped.released.clipping.noise_scale
             wrapped.step()
         size = len(weights(network))
         with et.allow_noise_reuse("shows that the gradient is the noise"):
-            noise = et.VectorNoise(own, KEY, name, coordinates=wrapped._released.coordinates)
+            noise = et.VectorNoise(own, KEY, name, coordinates=wrapped.released.coordinates)
             noise.seek(empty - 1)
             expected = noise.next()[:size] * np.float32(scale)
         found = np.concatenate([p.grad.reshape(-1).numpy() for p in network.parameters()])

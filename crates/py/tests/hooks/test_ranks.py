@@ -1,8 +1,6 @@
 """Runs of two processes: they are what one process does, bit for bit, and refuse together."""
 
 import copy
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +13,9 @@ torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
 from torch import distributed  # noqa: E402
 
-RANKS, EXAMPLES, FEATURES, CLASSES, STEPS, BREAK = 2, 90, 6, 3, 10, 4
+from .processes import RANKS, together  # noqa: E402
+
+EXAMPLES, FEATURES, CLASSES, STEPS, BREAK = 90, 6, 3, 10, 4
 LOSS = torch.nn.functional.cross_entropy
 #: Fixed and drawn batches, noise without and with a memory.
 PLANS: dict[str, Any] = {
@@ -42,10 +42,10 @@ def data() -> Any:
     )
 
 
-def private_run(plan: str, clipping: str = "samples", group: Any = None, seed: int = 1) -> Any:
+def private_run(plan: str, clipping: str = "samples", group: Any = None, seed: int = 1, **more: Any) -> Any:
     module = network(seed)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
-    options = {"batch_size": 18} if plan == "order" else {}
+    options = more | ({"batch_size": 18} if plan == "order" else {})
     return evertally.torch.make_private(
         module,
         LOSS,
@@ -72,39 +72,14 @@ def weights(module: Any) -> Any:
     return torch.cat([p.detach().reshape(-1) for p in module.parameters()])
 
 
-def start(rank: int, work: Callable[..., None], folder: Path, *arguments: Any) -> None:
-    torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=RANKS)
-    try:
-        work(rank, folder, *arguments)
-    except BaseException:
-        (folder / f"failed {rank}").write_text(traceback.format_exc())
-        raise
-    finally:
-        distributed.destroy_process_group()
-
-
-def together(work: Callable[..., None], folder: Path, *arguments: Any) -> None:
-    """Does the same on all ranks."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # here and there
-    try:
-        torch.multiprocessing.spawn(start, args=(work, folder, *arguments), nprocs=RANKS)
-    except Exception:
-        raise AssertionError(
-            "\n".join(path.read_text() for path in folder.glob("failed *")) or "a rank was killed"
-        ) from None
-    finally:
-        torch.set_num_threads(threads)
-
-
 # ---- Data parallel
 
 
 def trained(rank: int, folder: Path) -> None:
     for plan in PLANS:
         for clipping in ("samples", "ghost"):
-            run = private_run(plan, clipping, distributed.group.WORLD)
+            # The noise of one of them is drawn ahead, on one rank alone.
+            run = private_run(plan, clipping, distributed.group.WORLD, ahead=clipping == "ghost" and rank == 1)
             size = sum(p.numel() for p in run.module.parameters())
             assert run.optimizer.noise.coordinates < size, "each rank draws a part"
             train(run, BREAK)

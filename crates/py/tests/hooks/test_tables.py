@@ -224,7 +224,7 @@ def test_what_cannot_wait_is_refused(key: et.SecretKey) -> None:
     module = model()
     for more, said in [
         ({"clipping": "samples"}, 'clipping="ghost"'),
-        ({"microbatch": 4}, "whole batches"),
+        ({"adaptive_clipping": et.torch.AdaptiveClipping()}, "a threshold that is fixed"),
         ({"tables": {module.out: 0.5}}, "neither in the optimizer nor in tables"),
         ({"tables": {module.words: 0.5, torch.nn.Embedding(3, 2): 0.5}}, "Embedding layers of the module"),
         ({"tables": {module.words: float("nan")}}, "finite"),

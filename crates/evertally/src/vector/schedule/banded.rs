@@ -4,7 +4,7 @@
 //! scaled). `banded-inverse-sqrt`:
 //! `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. The nearest comes first in every sum.
 
-use super::{Frame, Schedule};
+use super::{Apart, Frame, Schedule};
 use crate::vector::program::{Op, Slot};
 use std::sync::Arc;
 
@@ -27,18 +27,39 @@ fn known(step: u64, length: usize) -> u64 {
     (length as u64).min(step - 1)
 }
 
-impl Schedule for Outputs {
-    fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
+impl Outputs {
+    /// The increment, as the ring holds it.
+    fn vector(&self, step: u64, ops: &mut Vec<Op>) {
         let length = self.past.len();
         ops.push(self.frame.innovation(step, 1.0));
         let past = (1..=known(step, length)).zip(&*self.past);
         ops.extend(past.map(|(ago, c)| Op::Add { slot: ring(&self.frame, step - ago, length), weight: -c }));
-        if length > 0 {
-            ops.push(Op::Store(ring(&self.frame, step, length)));
-        }
+    }
+
+    fn stored(&self, step: u64) -> Option<Op> {
+        let length = self.past.len();
+        (length > 0).then(|| Op::Store(ring(&self.frame, step, length)))
+    }
+
+    fn scaled(&self, step: u64) -> Option<Op> {
         // fits: a step within the horizon
-        ops.extend(self.scales.as_ref().map(|scales| Op::Scale(scales[step as usize - 1])));
+        self.scales.as_ref().map(|scales| Op::Scale(scales[step as usize - 1]))
+    }
+}
+
+impl Schedule for Outputs {
+    fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
+        self.vector(step, ops);
+        ops.extend(self.stored(step));
+        ops.extend(self.scaled(step));
         ops.extend(self.frame.sums().then_some(Op::Accumulate(0)));
+    }
+
+    fn apart(&self, step: u64) -> Option<Apart> {
+        let mut vector = vec![];
+        self.vector(step, &mut vector);
+        let (given, owed) = (self.scaled(step).into_iter().collect(), self.stored(step).into_iter().collect());
+        (!self.frame.sums()).then_some(Apart { vector, given, owed })
     }
 
     fn rebuild(&mut self, step: u64, given: bool, _ops: &mut Vec<Op>) -> bool {

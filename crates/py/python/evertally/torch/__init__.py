@@ -26,8 +26,11 @@ with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
 `clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
 `group=` the processes of `torch.distributed` share examples and noise; sharded parameters get that of their shards. With
-`tables=` rows of embeddings get their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the second moments are those of
-gradients without their noise; both in the same release and under the same budget.
+`ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of embeddings get their
+noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the second
+moments are those of gradients without their noise; both in the same release and under the same budget.
+
+A run goes on from its `state_dict`, or on any number of processes from `save_checkpoint`, bit for bit.
 
 Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
 batch normalization in `make_private`, noise that was given out for another sum, a loss scale that follows the
@@ -47,6 +50,7 @@ except ImportError as missing:
 from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._adam import DPAdam
 from evertally.torch._audit import AuditedRun, RunAudit, audit_run
+from evertally.torch._checkpoint import load_checkpoint, save_checkpoint
 from evertally.torch._gradients import clip_and_sum, grad_samples
 from evertally.torch._ghost import clipped_gradients
 from evertally.torch._optimizer import DPFTRL
@@ -64,5 +68,7 @@ __all__ = [
     "clip_and_sum",
     "clipped_gradients",
     "grad_samples",
+    "load_checkpoint",
     "make_private",
+    "save_checkpoint",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 
 from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
-from evertally.torch._gradients import same_number
+from evertally.torch._gradients import Weighing, same_number
 from evertally.torch._layers import Formed
 
 
@@ -45,12 +46,35 @@ class Released:
         """The length to which the next gradients are clipped."""
         return self._norm if self.clipping is None else self.clipping.threshold
 
-    def encode(self, samples: Sequence[torch.Tensor | None], vector: torch.Tensor) -> list[torch.Tensor | None]:
-        """Sums of examples' gradients by tensor; those of their further coordinates go into the vector."""
+    @property
+    def further(self) -> int:
+        """How many coordinates there are beyond the gradient's."""
+        return self.coordinates - sum(self._sizes)
+
+    def encode(self, samples: Sequence[torch.Tensor | None]) -> tuple[list[torch.Tensor | None], torch.Tensor]:
+        """Sums of examples' gradients by tensor, and in float64 those of their further coordinates."""
         assert self.clipping is not None
-        sums, extra = encode_and_sum(samples, self._sizes, self.clipping)
-        vector[sum(self._sizes) :] = extra
-        return sums
+        return encode_and_sum(samples, self._sizes, self.clipping)
+
+    def weighing(self, further: torch.Tensor) -> tuple[Weighing, float]:
+        """For gradients of which the lengths are known alone: how they are weighed, with factors of 1 at most, and the
+        power of two that the sums are multiplied by in the end. Further coordinates are added to a vector in float64.
+
+        A gradient shorter than the threshold is made longer, by `norm / threshold` at most, and so would be what is not
+        exact in tiny numbers: with the power apart, all is as if gradients were clipped to so much less."""
+        clipping, norm = self.clipping, self._norm
+        assert clipping is not None and clipping.moments is None
+        scale = 2.0 ** max(0, math.frexp(norm / clipping.threshold)[1])
+
+        def weigh(lengths: torch.Tensor, underflow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            known = torch.where(underflow * scale > norm * 2.0**-22, math.inf, lengths)
+            factors, extra = clipping.weigh(known.cpu()[:, None].numpy())
+            further.add_(torch.from_numpy(extra).sum(dim=0, dtype=torch.float64))
+            weights = torch.from_numpy(factors).to(lengths.device) / scale
+            weights = torch.where(weights >= 2.0**-126, weights, 0.0)
+            return weights > 0, weights
+
+        return weigh, scale
 
     def decode(self, vector: torch.Tensor, step: int) -> None:
         """Makes of a step's noisy vector the mean gradient, in place, and tells the optimizer what it asks for."""
@@ -108,14 +132,14 @@ def encode_and_sum(
 ) -> tuple[list[torch.Tensor | None], torch.Tensor]:
     """The sum of all examples' vectors: a tensor for each tensor of per-example gradients, and the further coordinates.
 
-    Sums are float32; None stays, and stands for gradients of zero.
+    Sums are float32, those of further coordinates float64; None stays, and stands for gradients of zero.
     """
     present = [sample for sample in samples if sample is not None]
     same_number(present)
     factors, extra = clipping.weigh(_lengths(samples, sizes, len(present[0]), clipping).numpy())
     weights = torch.from_numpy(factors)
     sums = [None if sample is None else Formed(sample).sum(weights > 0, weights) for sample in samples]
-    return sums, torch.from_numpy(extra).sum(dim=0, dtype=torch.float64).to(torch.float32)
+    return sums, torch.from_numpy(extra).sum(dim=0, dtype=torch.float64)
 
 
 def _lengths(

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from evertally.torch._gradients import clipped_sums, refuse_mixing
+from evertally.torch._gradients import Weighing, clipped_sums, refuse_mixing, weighed_sums
 from evertally.torch._layers import Formed, Gradients, kind_of, of_bias, of_weight
 
 
@@ -50,18 +50,42 @@ def clipped_gradients(
     >>> tuple(weight.shape), tuple(bias.shape)
     ((2, 3), (2,))
     """
-    refuse_mixing(module)
     wanted = [p for p in module.parameters() if p.requires_grad] if parameters is None else list(parameters)
+    few = {id(p) for p in sparse}
+    return _sums(module, loss, (inputs, targets), wanted, lambda found: clipped_sums(found, norm), few)
+
+
+def weighed_gradients(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor],
+    inputs: Any,
+    targets: Any,
+    weigh: Weighing,
+    parameters: Iterable[torch.Tensor],
+) -> list[torch.Tensor]:
+    """The same with another rule than clipping to a norm: what each gradient is multiplied by follows from its length."""
+    return _sums(module, loss, (inputs, targets), list(parameters), lambda found: weighed_sums(found, weigh), set())
+
+
+def _sums(
+    module: torch.nn.Module,
+    loss: Callable[..., torch.Tensor],
+    batch: tuple[Any, Any],
+    wanted: list[torch.Tensor],
+    sums_of: Callable[[list[Gradients]], list[torch.Tensor]],
+    few: set[int],
+) -> list[torch.Tensor]:
+    refuse_mixing(module)
+    inputs, targets = batch
     names = {id(p): name for name, p in module.named_parameters() if p.requires_grad}
     trained = {names[id(p)]: p for p in wanted if id(p) in names}
     sums: dict[int, torch.Tensor] = {}
-    few = {id(p) for p in sparse}
     if len(inputs) and trained:
         path = _Path.of(module, loss, inputs[:1], targets[:1], trained)
         gradients = path.run(inputs, targets)
         with _precise(inputs.device):
             found = path.forms(gradients, {name for name, p in trained.items() if id(p) in few})
-            totals = clipped_sums(list(found.values()), norm) if found else []
+            totals = sums_of(list(found.values())) if found else []
         sums = {id(trained[name]): total for name, total in zip(found, totals)}
     return [sums[id(p)] if id(p) in sums else _zeros(p, id(p) in few) for p in wanted]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -34,19 +34,35 @@ def same_number(grad_samples: Sequence[torch.Tensor]) -> None:
         )
 
 
+#: Of the lengths of examples and what each may add because tiny numbers are not exact: which examples count, and what
+#: their gradients are multiplied by, in float32 and 1 at most.
+Weighing = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+
+
 def clipped_sums(
     gradients: Sequence[Gradients], norm: float, over: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
     """The sums over the examples, each clipped over all parameters together to `norm`. `over` adds up squares of
     lengths with those of other shards."""
+
+    def weigh(lengths: torch.Tensor, underflow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        finite = lengths.isfinite() & ~(underflow > norm * 2.0**-22)
+        factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
+        # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
+        return finite, torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
+
+    return weighed_sums(gradients, weigh, over)
+
+
+def weighed_sums(
+    gradients: Sequence[Gradients], weigh: Weighing, over: Callable[[torch.Tensor], torch.Tensor] | None = None
+) -> list[torch.Tensor]:
+    """The sums over the examples, each times what `weigh` makes of its length over all parameters together."""
     squares = [each.squares() for each in gradients]
     square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0)
     lengths = (square if over is None else over(square)).sqrt()
     underflow = torch.as_tensor(sum(each.underflow() for each in gradients), device=lengths.device)
-    finite = lengths.isfinite() & ~(underflow > norm * 2.0**-22)
-    factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
-    # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
-    factors = torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
+    finite, factors = weigh(lengths, underflow)
     return [each.sum(finite, factors) for each in gradients]
 
 
@@ -54,7 +70,24 @@ def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
     """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. There float64 adds exactly as long as there are less than
     2¹⁶ examples: sums of sums are the same in every order."""
     step = 2.0 ** (math.frexp(norm)[1] - 37)
+    if total.is_sparse:
+        own = total.coalesce()
+        rounded = on_grid(own.values(), norm)
+        return torch.sparse_coo_tensor(own.indices(), rounded, own.shape, is_coalesced=True, check_invariants=False)
     return (total.to(device="cpu", dtype=torch.float64) / step).round_().mul_(step)
+
+
+def added_up(several: Iterable[Sequence[torch.Tensor]], norm: float) -> list[torch.Tensor]:
+    """The sums of several parts of a batch, each rounded to the grid, in float64: the same for every order."""
+    totals: list[torch.Tensor] = []
+    for sums in several:
+        rounded = [on_grid(total, norm) for total in sums]
+        totals = [_plus(before, more) for before, more in zip(totals, rounded)] if totals else rounded
+    return totals
+
+
+def _plus(total: torch.Tensor, more: torch.Tensor) -> torch.Tensor:
+    return (total + more).coalesce() if total.is_sparse else total.add_(more)
 
 
 def grad_samples(

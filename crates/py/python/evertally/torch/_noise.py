@@ -7,6 +7,7 @@ from typing import Any
 
 import evertally
 import torch
+from evertally import _evertally
 
 Range = tuple[int, int]
 #: Plan, key and name.
@@ -32,6 +33,11 @@ class RangedNoise:
         """How many there are here."""
         return sum(end - first for first, end in self._ranges)
 
+    @property
+    def ranges(self) -> list[Range]:
+        """The coordinates that are here."""
+        return list(self._ranges)
+
     def add_next(self, vector: torch.Tensor) -> None:
         """Adds the next step's noise to these ranges of the whole vector. All of them, or none."""
         numbers = vector.numpy()
@@ -42,6 +48,13 @@ class RangedNoise:
             self.stand_at(self._step)
             raise
         self._step += 1
+
+    def draw_ahead(self) -> None:
+        """Begins to draw the next step in the background: see `VectorNoise.draw_ahead`."""
+        if len(self._parts) == 1:
+            self._parts[0].draw_ahead()
+        elif self._parts:
+            _evertally._draw_ahead(self._parts)  # on one thread
 
     def stand_at(self, step: int) -> None:
         """Stands after a step: what has gone on alone is made again."""

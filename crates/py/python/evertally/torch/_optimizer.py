@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, Protocol
 
 import evertally
 import torch
 
 from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.torch._checks import check_batches, check_scale, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
 from evertally.torch._noise import RangedNoise
 from evertally.torch._ranks import Ranks
+from evertally.torch._restored import Restored, fingerprint
 from evertally.torch._shards import Shards
 
 
@@ -39,6 +40,9 @@ class DPFTRL(torch.optim.Optimizer):
     `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
     and under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
+
+    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and waits in a
+    vector more of memory (`evertally.VectorNoise.draw_ahead`). Nothing else is different.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
     other examples if it is told them.
@@ -73,6 +77,7 @@ class DPFTRL(torch.optim.Optimizer):
         second_moments: SecondMoments | None = None,
         threads: int = 1,
         memory: str = "keep",
+        ahead: bool = False,
     ) -> None:
         if plan.series != "increments":
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
@@ -80,7 +85,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(
                 "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
             )
-        _check_batches(plan, batches, key, name)
+        check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
                 raise ValueError("expected_batch_size is missing: give the declared number of examples of a batch")
@@ -94,14 +99,13 @@ class DPFTRL(torch.optim.Optimizer):
         self.expected_batch_size = expected_batch_size
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         sizes = [p.numel() for p in self._parameters]
-        self._released = Released(optimizer, plan, sizes, expected_batch_size, adaptive_clipping, second_moments)
-        if self.adapts and group is not None:
-            raise ValueError("adaptive clipping and second moments are for one process: leave group away")
+        self.released = Released(optimizer, plan, sizes, expected_batch_size, adaptive_clipping, second_moments)
         self.ranks = Ranks(group)
         with self.ranks.together():
-            self._shards = Shards(self._parameters, self.ranks, self._released.coordinates - sum(sizes))
-        run = (plan.digest, key.id, name, self._shapes(), expected_batch_size) if group is not None else ()
-        self.ranks.same(run, "plan, key, name, parameters or expected_batch_size")
+            self._shards = Shards(self._parameters, self.ranks, self.released.further)
+        clipping = (adaptive_clipping, second_moments)
+        run = (plan.digest, key.id, name, self._shapes(), expected_batch_size, *clipping) if group is not None else ()
+        self.ranks.same(run, "plan, key, name, parameters, expected_batch_size or clipping")
         with self.ranks.together():
             options = {"dtype": "float32", "threads": threads, "memory": memory}
             self.noise = RangedNoise((plan, key, name), self._shards.ranges, self._shards.total, **options)
@@ -109,10 +113,13 @@ class DPFTRL(torch.optim.Optimizer):
         self._vector = self._shards.vector[: self._shards.total]
         self._gradient = self._vector[: sum(sizes)]
         self._parts = self._gradient.split(sizes)
+        #: The sums of the further coordinates of this rank's examples: exact, and zeros between steps.
+        self.further = torch.zeros(self.released.further, dtype=torch.float64)
+        self._ahead, self._restored = ahead, Restored()
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         # A copy or a pickle would have no guard.
-        vars(optimizer)["__getstate__"] = _refuse_copy
+        vars(optimizer)["__getstate__"] = refuse_copy
         self._optimizer_step_pre_hooks: dict[int, Any] = {}
         self._optimizer_step_post_hooks: dict[int, Any] = {}
 
@@ -124,7 +131,7 @@ class DPFTRL(torch.optim.Optimizer):
     @property
     def adapts(self) -> bool:
         """Whether more than a gradient is released: a threshold that adapts, or second moments."""
-        return self._released.clipping is not None
+        return self.released.clipping is not None
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
@@ -139,7 +146,7 @@ class DPFTRL(torch.optim.Optimizer):
     def threshold(self) -> float:
         """The length to which the gradients of the next step are clipped: the plan's norm, or what `adaptive_clipping`
         has made of earlier releases. It may be published; the rest of a `state_dict` may not."""
-        return self._released.threshold
+        return self.released.threshold
 
     @property
     def state(self) -> Any:
@@ -220,8 +227,9 @@ class DPFTRL(torch.optim.Optimizer):
         """One private step with the clipped sums that a function makes, which is given the numbers of the examples. In
         a group, what it raises on one rank is refused on all."""
         with self.ranks.together():
+            self._draw_ahead()
             if is_summed:
-                self._released.refuse_sums()
+                self.released.refuse_sums()
             self._refuse_scaler()
             self._refuse_other_gradients()
             numbers = None if examples is None else [int(example) for example in examples]
@@ -235,27 +243,34 @@ class DPFTRL(torch.optim.Optimizer):
         if self._shards.sharded:
             self.ranks.same(own_shards, "what is given, sums or samples,")
         self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
-        self._vector[len(self._gradient) :].zero_()
+        self.further.zero_()
         try:
             with self.ranks.together():
                 made = sums(numbers)
                 self._check_sums(made, own_shards)
         except BaseException:
-            self._vector[len(self._gradient) :].zero_()  # what was released besides is exact
+            self.further.zero_()
             raise
         before = self.noise.step
         try:
             self._gather(made, own_shards)
             with self.ranks.together():
-                self.noise.add_next(self._vector)
+                try:
+                    self.noise.add_next(self._vector)
+                except evertally.StateError as problem:
+                    raise self._restored.hinted(problem, before, self._parameters) from problem
             if not self._shards.sharded:
                 self.ranks.collect(self._shards.vector)
         except BaseException:
             # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
             self._shards.vector.zero_()
+            self.further.zero_()
             self.noise.stand_at(before)
             raise
-        self._released.decode(self._vector, self.noise.step)
+        self.further.zero_()
+        with suppress(MemoryError):  # the next step says so
+            self._draw_ahead()
+        self.released.decode(self._vector, self.noise.step)
         self._hand_out()
         self._opt_called = True  # for schedulers, which warn if no step was taken
         self._stepping = True
@@ -276,7 +291,8 @@ class DPFTRL(torch.optim.Optimizer):
             "optimizer": self.optimizer.state_dict(),
             "shapes": self._shapes(),
             "noise": self.noise.state(),
-            "clipping": self._released.state(),
+            "clipping": self.released.state(),
+            "parameters": fingerprint(self._parameters),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -287,13 +303,14 @@ class DPFTRL(torch.optim.Optimizer):
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
                 raise ValueError("the state is that of a model with other parameters: build the model as it was")
-            self._released.check_state(state.get("clipping"))
+            self.released.check_state(state.get("clipping"))
             noise = self.noise.restored(state["noise"])
-        self.ranks.same(noise.step, "the step of the state")
+        self.ranks.same((noise.step, state.get("clipping")), "the step of the state, or its threshold,")
         with self.ranks.together():
             self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
-        self._released.restore(state.get("clipping"))
+        self.released.restore(state.get("clipping"))
+        self._restored = Restored(noise.step, state.get("parameters"))
 
     def _refuse_exact(self, *_: Any) -> None:
         """Before a step of the wrapped optimizer."""
@@ -390,7 +407,8 @@ class DPFTRL(torch.optim.Optimizer):
         if self.adapts and any(sample is not None for sample in samples):
             if scale != 1:
                 raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
-            encoded = self._released.encode(samples, self._vector)
+            encoded, further = self.released.encode(samples)
+            self.further.copy_(further)
             for parameter in self._parameters:
                 parameter.grad_sample = None
             return encoded
@@ -421,13 +439,19 @@ class DPFTRL(torch.optim.Optimizer):
             for part, total in zip(self._parts, sums):
                 if total is not None:
                     part.copy_(total.reshape(-1))
+            self._vector[len(self._gradient) :].copy_(self.further)
             return
-        vector = torch.zeros(len(self._gradient), dtype=torch.float64)
-        for part, total in zip(vector.split([len(part) for part in self._parts]), sums):
+        vector, norm = torch.zeros(len(self._vector), dtype=torch.float64), self.plan.norm
+        for part, total in zip(vector[: len(self._gradient)].split([len(part) for part in self._parts]), sums):
             if total is not None:
-                part.copy_(on_grid(total, self.plan.norm).reshape(-1))
+                part.copy_(on_grid(total, norm).reshape(-1))
+        vector[len(self._gradient) :] = on_grid(self.further, norm)
         self.ranks.add(vector)
-        self._gradient.copy_(vector)
+        self._vector.copy_(vector)
+
+    def _draw_ahead(self) -> None:
+        if self._ahead:
+            self.noise.draw_ahead()
 
     def _hand_out(self) -> None:
         """Sets `p.grad`: views of the vector, on each device a copy of it; of shards their own part."""
@@ -440,19 +464,6 @@ class DPFTRL(torch.optim.Optimizer):
             if parameter.device not in copies:
                 copies[parameter.device] = self._gradient.to(parameter.device).split(sizes)
             parameter.grad = copies[parameter.device][index].view(parameter.shape).to(parameter.dtype)
-
-
-def check_scale(scale: float) -> None:
-    """Powers of two round nothing."""
-    if not (0 < scale < math.inf and math.frexp(scale)[0] == 0.5):
-        raise ValueError(f"scale is {scale}: give a power of two, such as 1024")
-
-
-def _refuse_copy(*_: Any) -> Any:
-    raise TypeError(
-        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would step on exact gradients. Its "
-        "state is in state_dict()"
-    )
 
 
 def _joined(samples: torch.Tensor | list[torch.Tensor] | None) -> torch.Tensor | None:
@@ -468,19 +479,3 @@ def _examples(parameter: torch.Tensor) -> int | None:
     if isinstance(samples, list):
         return sum(len(sample) for sample in samples)
     return None if samples is None else len(samples)
-
-
-def _check_batches(
-    plan: evertally.VectorPlan, batches: evertally.Batches | None, key: evertally.SecretKey, name: str
-) -> None:
-    if getattr(plan, "sampled", None) is None:
-        if batches is not None:
-            raise ValueError("the plan is one without sampling: its batches are in a fixed order, not drawn by lot")
-        return
-    if batches is None:
-        raise ValueError(
-            "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
-            "examples=…), and take them"
-        )
-    if not batches.is_of(plan, key, name):
-        raise ValueError("these batches are those of another plan, key or name")

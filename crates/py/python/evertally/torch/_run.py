@@ -9,9 +9,10 @@ import evertally
 import torch
 
 from evertally.moments import AdaptiveClipping, SecondMoments
-from evertally.torch._ghost import clipped_gradients
-from evertally.torch._gradients import clip_and_sum, grad_samples, on_grid, refuse_mixing
-from evertally.torch._optimizer import DPFTRL, check_scale
+from evertally.torch._checks import check_scale
+from evertally.torch._ghost import clipped_gradients, weighed_gradients
+from evertally.torch._gradients import added_up, clip_and_sum, grad_samples, refuse_mixing
+from evertally.torch._optimizer import DPFTRL
 from evertally.torch._ranks import part_of
 from evertally.torch._tables import Rates, Tables
 
@@ -51,20 +52,10 @@ class PrivateRun:
                 )
             return self._sums_of_all(inputs, targets)
 
-        if self.optimizer.adapts:
-            self._step_with_samples(inputs, targets, examples)
-        elif self.tables is None:
-            self.optimizer.take(sums, examples)
+        if self.tables is None:
+            self.optimizer.take(sums, examples, is_summed=not self.optimizer.adapts)
         else:
             self._step_with_tables(self.tables, sums, inputs, examples)
-
-    def _step_with_samples(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
-        """The optimizer clips, to its own threshold."""
-        try:
-            grad_samples(self.module, self.loss, inputs, targets)
-            self.optimizer.step(examples=examples)
-        finally:
-            self.optimizer.zero_grad()
 
     def _step_with_tables(self, tables: Tables, sums: Any, inputs: Any, examples: Iterable[int]) -> None:
         """The tables' steps follow when nothing is refused any more."""
@@ -72,51 +63,74 @@ class PrivateRun:
 
         def others(numbers: list[int] | None) -> list[torch.Tensor]:
             with tables.of_step(self.module, inputs):
-                made = sums(numbers)
+                with self.optimizer.ranks.together():
+                    made = sums(numbers)
                 few = len(tables.layers)
-                of_tables.extend(made[len(made) - few :])
+                of_tables.extend(tables.of_all_ranks(made[len(made) - few :], self.optimizer.plan.norm))
                 tables.check(of_tables)
             return made[: len(made) - few]
 
-        tables.check_step(self.optimizer.noise.step)
+        with self.optimizer.ranks.together():
+            tables.check_step(self.optimizer.noise.step)
         self.optimizer.take(others, examples)
         tables.descend(of_tables)
 
     def _sums_of_all(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
         if self.microbatch is None or not len(inputs):
-            return self._sums(inputs, targets)
-        norm = self.optimizer.plan.norm
-        totals = [torch.zeros(p.shape, dtype=torch.float64) for p in self.optimizer.parameters]
-        for some in (slice(first, first + self.microbatch) for first in range(0, len(inputs), self.microbatch)):
-            for total, more in zip(totals, self._sums(inputs[some], targets[some])):
-                total.add_(on_grid(more, norm))
-        return totals
+            made = self._sums(inputs, targets)
+        else:
+            norm = self.optimizer.plan.norm
+            some = (slice(first, first + self.microbatch) for first in range(0, len(inputs), self.microbatch))
+            made = added_up((self._sums(inputs[part], targets[part]) for part in some), norm)
+        if self.optimizer.adapts:
+            self.optimizer.further.copy_(made.pop())
+        return made
 
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        """Clipped sums of some examples. Gradients are larger by the scale, and are clipped to as much more."""
+        """Clipped sums of some examples, with those of their further coordinates behind them if there are any. Gradients
+        are larger by the scale, and are clipped to as much more."""
         parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm * self.scale
 
         def loss(output: Any, target: Any) -> torch.Tensor:
             return self.loss(output, target) * self.scale
 
+        if self.optimizer.adapts:
+            return self._encoded(inputs, targets)
         if self.clipping == "ghost":
             weights = self.tables.weights if self.tables else []
             sums = clipped_gradients(
                 self.module, loss, inputs, targets, norm, parameters=parameters + weights, sparse=weights
             )
         else:
-            sums = self._sums_of_samples(loss, inputs, targets, norm)
+            samples = self._samples(loss, inputs, targets)
+            present = [sample for sample in samples if sample is not None]
+            sums = self._completed(samples, iter(clip_and_sum(present, norm) if present else []))
         return [total.div_(self.scale) for total in sums]
 
-    def _sums_of_samples(self, loss: Any, inputs: Any, targets: Any, norm: float) -> list[torch.Tensor]:
+    def _encoded(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
+        """The same where more is released than gradients."""
+        further = torch.zeros_like(self.optimizer.further)
+        if self.clipping == "ghost":
+            weigh, scale = self.optimizer.released.weighing(further)
+            sums = weighed_gradients(self.module, self.loss, inputs, targets, weigh, self.optimizer.parameters)
+            return [*(total.mul_(scale) for total in sums), further]
+        samples = self._samples(self.loss, inputs, targets)
+        encoded: list[torch.Tensor | None] = samples
+        if any(sample is not None for sample in samples):
+            encoded, further = self.optimizer.released.encode(samples)
+        return [*self._completed(samples, (total for total in encoded if total is not None)), further]
+
+    def _samples(self, loss: Any, inputs: Any, targets: Any) -> list[torch.Tensor | None]:
+        """Gradients of single examples by parameter; None for those that no example reached."""
         try:
             grad_samples(self.module, loss, inputs, targets)
-            samples = [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
+            return [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
         finally:
             for parameter in self.module.parameters():
                 parameter.grad_sample = None
-        present = [sample for sample in samples if sample is not None]
-        sums = iter(clip_and_sum(present, norm) if present else [])
+
+    def _completed(self, samples: list[torch.Tensor | None], sums: Iterator[torch.Tensor]) -> list[torch.Tensor]:
+        """With zeros for parameters that no example reached."""
         return [
             torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
             for parameter, sample in zip(self.optimizer.parameters, samples)
@@ -137,8 +151,9 @@ class PrivateRun:
         if not self.tables:
             return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "tables": []}
         self.tables.check_step(self.optimizer.noise.step)
-        module = self.tables.module_state(self.module)
-        return {"module": module, "optimizer": self.optimizer.state_dict(), "tables": self.tables.state()}
+        module, caught_up = self.tables.module_state(self.module), self.tables.caught_up
+        of_tables = {"tables": self.tables.state(), "caught_up": caught_up}
+        return {"module": module, "optimizer": self.optimizer.state_dict(), **of_tables}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Goes on from a `state_dict` of the same plan, key, name, module and tables; refuses others."""
@@ -148,7 +163,7 @@ class PrivateRun:
         noises = self.tables.restored(state["tables"], state["optimizer"]["noise"]["step"]) if self.tables else []
         self.optimizer.load_state_dict(state["optimizer"])
         if self.tables:
-            self.tables.load(self.module, state["module"], noises)
+            self.tables.load(self.module, state["module"], noises, state.get("caught_up", False))
         else:
             self.module.load_state_dict(state["module"])
 
@@ -174,14 +189,15 @@ def make_private(
     tables: Mapping[torch.nn.Embedding, Rates] | None = None,
     adaptive_clipping: AdaptiveClipping | None = None,
     second_moments: SecondMoments | None = None,
+    ahead: bool = False,
     **options: Any,
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
 
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
     from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`, `adaptive_clipping` and `second_moments` to the
-    :class:`DPFTRL`; these two need gradients of single examples, all at once.
+    is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
+    to the :class:`DPFTRL`.
 
     `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
     `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
@@ -196,14 +212,14 @@ def make_private(
     With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get
     the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
     """
-    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments}
+    extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments, "ahead": ahead}
     if not isinstance(plan, evertally.VectorPlan):
         raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
     refuse_mixing(module)
     _check_parameters(module, optimizer, tables)
     check_scale(scale)
-    if tables and (clipping != "ghost" or microbatch is not None or group is not None):
-        raise ValueError('tables need clipping="ghost", whole batches and one process')
+    if tables and (clipping != "ghost" or adaptive_clipping or second_moments):
+        raise ValueError('tables need clipping="ghost", and a threshold that is fixed: their rates are')
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
     if any(hasattr(parameter, "device_mesh") for parameter in module.parameters()):
@@ -216,8 +232,10 @@ def make_private(
         raise ValueError(
             f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once"
         )
-    if (adaptive_clipping or second_moments) and (clipping != "samples" or microbatch is not None or scale != 1):
-        raise ValueError('adaptive clipping and second moments need clipping="samples", whole batches and no scale')
+    if second_moments and clipping != "samples":
+        raise ValueError('second moments need the gradients of single examples: clipping="samples"')
+    if (adaptive_clipping or second_moments) and scale != 1:
+        raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
     examples = len(dataset)
     if plan.sampled is not None:
         batches = evertally.Batches(plan, key, name, examples=examples)
@@ -240,7 +258,7 @@ def make_private(
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
-    waiting = Tables(module, tables, optimizer, (plan, key, name), private.expected_batch_size) if tables else None
+    waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
     return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting)
 
 

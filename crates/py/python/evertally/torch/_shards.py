@@ -12,7 +12,7 @@ from evertally.torch._ranks import Ranks
 
 class Shards:
     """The parameters of a rank in the vector over all parameters: all of them, with an equal share of the noise, or
-    where they are sharded (`DTensor`s) the rows that lie here. In a process by itself further coordinates may follow."""
+    where they are sharded (`DTensor`s) the rows that lie here. Of whole ones further coordinates may follow."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks, extra: int = 0) -> None:
         self._parameters, self._ranks = parameters, ranks
@@ -33,6 +33,10 @@ class Shards:
             return
         if not all(sharded) or ranks.group is None:
             raise ValueError("some parameters are sharded: shard all that are trained, and give group=")
+        if extra:
+            raise ValueError(
+                "adaptive clipping and second moments are for whole parameters: with sharded ones clip to the plan's norm"
+            )
         self.vector = torch.zeros(self.total, dtype=torch.float32)
         self.shapes = [parameter.to_local().shape for parameter in parameters]
         self.ranges = []

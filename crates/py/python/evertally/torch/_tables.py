@@ -12,6 +12,9 @@ import evertally
 import numpy as np
 import torch
 
+from evertally.torch._gradients import on_grid
+from evertally.torch._optimizer import DPFTRL
+
 Rates = float | Sequence[float]
 
 
@@ -20,27 +23,29 @@ class Tables:
 
     Whoever reads rows through the module reads rows that have caught up, and so does whoever takes its `state_dict()` or
     a deep copy. The weights themselves are behind: rows that no batch has used since lack noise.
+
+    In a group of processes each has all of the tables, and they are the same on all, which takes the same calls: rows
+    catch up on all that any of them uses, and nobody reads rows by itself before `catch_up()` of all.
     """
 
     def __init__(
         self,
         module: torch.nn.Module,
         rates: Mapping[torch.nn.Embedding, Rates],
-        optimizer: torch.optim.Optimizer,
+        private: DPFTRL,
         identity: tuple[evertally.VectorPlan, evertally.SecretKey, str],
-        expected_batch_size: float,
     ) -> None:
         plan, key, name = identity
         if not isinstance(rates, Mapping):
             raise ValueError("tables are given with their learning rates: tables={module.words: 0.5}")
-        self.layers = list(rates)
-        _check(module, self.layers, optimizer)
+        self.layers, self._ranks = list(rates), private.ranks
+        _check(module, self.layers, private)
         self._made = [
             {
                 "name": f"{name}, table {place}",
                 "rows": layer.num_embeddings,
                 "width": layer.embedding_dim,
-                "rates": np.divide(rates[layer], expected_batch_size).tolist(),
+                "rates": np.divide(rates[layer], private.expected_batch_size).tolist(),
             }
             for place, layer in enumerate(self.layers)
         ]
@@ -53,6 +58,9 @@ class Tables:
         #: The thread in which the module is saved as it is.
         self._saver: int | None = None
         self._is_loading = False
+        #: Whether all rows have all their noise, as far as is known.
+        self.caught_up = False
+        self._ranks.same(self._made, "the tables, or their rates,")
         for place, layer in enumerate(self.layers):
             self._guard(place, layer)
 
@@ -81,12 +89,41 @@ class Tables:
         """Catches up with the rows that a batch uses; inside, in this thread, no others may be read."""
         self._fresh = [set() for _ in self.layers]
         try:
-            if len(inputs):
-                self._read(module, inputs)
+            with self._ranks.together():
+                if len(inputs):
+                    self._read(module, inputs)
+            if self._ranks.group is not None:
+                self._catch_up_with_all()
             self._reader = threading.get_ident()
             yield
         finally:
             self._fresh = self._reader = None
+
+    def _catch_up_with_all(self) -> None:
+        """Catches up with the rows that the batches of all ranks use."""
+        assert self._fresh is not None
+        said = self._ranks.tell(self._fresh)
+        self._fresh = [set().union(*of_all) for of_all in zip(*said)]
+        with self._ranks.together():
+            for rows, layer, noise in zip(self._fresh, self.layers, self.noises):
+                if rows:
+                    noise.catch_up(_array(layer), sorted(rows))
+
+    def of_all_ranks(self, sums: Sequence[torch.Tensor], norm: float) -> list[torch.Tensor]:
+        """The sums of the tables over the examples of all ranks, in float32."""
+        if self._ranks.group is not None:
+            own = [on_grid(total, norm) for total in sums]
+            said = self._ranks.tell([(total.indices(), total.values()) for total in own])
+            sums = [
+                torch.sparse_coo_tensor(torch.cat(rows, dim=1), torch.cat(values), total.shape).coalesce()
+                for total, (rows, values) in zip(sums, (zip(*of_all) for of_all in zip(*said)))
+            ]
+        return [
+            torch.sparse_coo_tensor(
+                total.indices(), total.values().float(), total.shape, is_coalesced=True, check_invariants=False
+            )
+            for total in sums
+        ]
 
     def _read(self, module: torch.nn.Module, inputs: Any) -> None:
         """Rows catch up as they are looked up. Nothing else comes of it: what a module notes, or draws, is forgotten."""
@@ -106,13 +143,18 @@ class Tables:
 
     def descend(self, sums: Sequence[torch.Tensor]) -> None:
         """The step of all tables."""
+        self.caught_up = False
         for layer, noise, total in zip(self.layers, self.noises, sums):
             noise.descend(_array(layer), total.indices()[0].numpy(), total.values().numpy())
 
     def catch_up(self) -> None:
-        """All rows get the noise that they have missed."""
-        for place in range(len(self.layers)):
-            self._caught_up(place)
+        """All rows get the noise that they have missed. In a group all ranks call it."""
+        if self._reader == threading.get_ident():
+            raise RuntimeError("the module is saved or copied inside of a step: do that after it")
+        with self._ranks.together():
+            for layer, noise in zip(self.layers, self.noises):
+                noise.catch_up(_array(layer))
+            self.caught_up = True
 
     def check_step(self, step: int) -> None:
         """Refuses tables that are at another step than the rest."""
@@ -148,14 +190,16 @@ class Tables:
         finally:
             self._saver = None
 
-    def load(self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.RowNoise]) -> None:
+    def load(
+        self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.RowNoise], caught_up: bool
+    ) -> None:
         """Tables and noise as they were."""
         self._is_loading = True
         try:
             module.load_state_dict(state)
         finally:
             self._is_loading = False
-        self.noises = noises
+        self.noises, self.caught_up = noises, caught_up
 
     def _before(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Before rows are looked up."""
@@ -164,9 +208,20 @@ class Tables:
         if torch.jit.is_tracing():
             raise RuntimeError("a trace would keep rows without their noise: trace a copy.deepcopy of the module")
         rows = torch.unique(args[0] if args else kwargs["input"]).numpy()
-        self.noises[place].catch_up(_array(self.layers[place]), rows)
+        if self._ranks.group is None:
+            self.noises[place].catch_up(_array(self.layers[place]), rows)
+        elif self._fresh is None:
+            self._refuse_to_read_alone()
         if self._fresh is not None:
             self._fresh[place].update(rows.tolist())
+
+    def _refuse_to_read_alone(self) -> None:
+        """Rows that caught up at other steps on one rank than on the others would have other noise."""
+        if not self.caught_up:
+            raise RuntimeError(
+                "in a group of processes rows get their noise on all of them together: call run.catch_up() on all ranks "
+                "before one of them calls, copies or saves the module"
+            )
 
     def _caught_up(self, place: int) -> None:
         """All rows of a table have all their noise."""
@@ -174,6 +229,8 @@ class Tables:
             return
         if self._reader == threading.get_ident():
             raise RuntimeError("the module is saved or copied inside of a step: do that after it")
+        if self._ranks.group is not None:
+            return self._refuse_to_read_alone()
         self.noises[place].catch_up(_array(self.layers[place]))
 
     def _refuse_other_rows(self) -> None:

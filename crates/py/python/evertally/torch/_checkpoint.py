@@ -1,0 +1,187 @@
+"""Runs in the format of `torch.distributed.checkpoint`, for any number of ranks."""
+
+from __future__ import annotations
+
+import io
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evertally.torch._optimizer import DPFTRL
+from evertally.torch._run import PrivateRun
+
+#: A run, or a module and its private optimizer.
+Trained = PrivateRun | tuple[torch.nn.Module, DPFTRL]
+
+
+def save_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any) -> None:
+    """Saves a run with `torch.distributed.checkpoint`, each rank what it has, and what all have once. `run` is what
+    `make_private` gave, or a module and its :class:`DPFTRL` as `(module, optimizer)`, sharded or not. All ranks of the
+    optimizer's group call it.
+
+    The folder is as secret as the key: it has the noise's state. It is made for its owner alone where there is none.
+    Take a new one each time: what is broken off leaves the last whole. `options` go to
+    `torch.distributed.checkpoint.save`.
+    """
+    from torch.distributed import checkpoint
+
+    module, optimizer = _parts(run)
+    with optimizer.ranks.together():
+        state = _state(run)
+        if "storage_writer" not in options:
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = state["optimizer"]
+    tensors, others = _apart({"module": state["module"]} | {f"optimizer.{i}": of for i, of in _states(own).items()})
+    tensors |= {_noise_name(*ends): kept for ends, kept in zip(own["noise"]["ranges"], own["noise"]["states"])}
+    tensors |= {f"table.{place}": kept for place, kept in enumerate(state["tables"])}
+    described = {
+        "others": others,
+        "groups": own["optimizer"]["param_groups"],
+        "step": own["noise"]["step"],
+        "tables": len(state["tables"]),
+        "caught_up": state.get("caught_up", False),
+        **{name: own[name] for name in _PLAIN},
+    }
+    with _quiet():
+        checkpoint.save(tensors | {"run": _packed(described)}, checkpoint_id=folder, **_among(optimizer), **options)
+
+
+def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any) -> None:
+    """Goes on from what `save_checkpoint` has saved of a run of the same plan, key, name, module and optimizer, bit for
+    bit; refuses others, and changes nothing then. All ranks call it, and there may be more or fewer than there were, with
+    shards or without: parameters and the optimizer's state are brought to where they belong, and noise of coordinates that
+    another rank had is drawn once more from the first step. `options` go to `torch.distributed.checkpoint.load`.
+    """
+    from torch.distributed import checkpoint
+
+    module, optimizer = _parts(run)
+    with optimizer.ranks.together():
+        reader = options.pop("storage_reader", None) or checkpoint.FileSystemReader(folder)
+        known = reader.read_metadata().state_dict_metadata
+        if "run" not in known:
+            raise ValueError(f"{folder} is no checkpoint of save_checkpoint")
+        of_module, _ = _apart({"module": _module_state(run)})
+        wanted = {name: torch.empty_like(value) for name, value in of_module.items()}
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        noises = _noise_of(optimizer, list(known))
+        for name, about in known.items():
+            kind, _, rest = name.partition(".")
+            if kind == "optimizer":
+                wanted[name] = _place_for(about, parameters[int(rest.partition(".")[0])])
+            elif kind in ("table", "run") or name in noises:
+                wanted[name] = _place_for(about)
+    with _quiet():
+        checkpoint.load(wanted, checkpoint_id=folder, storage_reader=reader, **_among(optimizer), **options)
+    described = _unpacked(wanted["run"])
+    found = described["others"] | wanted
+    states: dict[int, dict[str, Any]] = {}
+    for name, value in found.items():
+        if name.startswith("optimizer."):
+            _, place, part = name.split(".", 2)
+            states.setdefault(int(place), {})[part] = value
+    of_optimizer = {
+        "optimizer": {"state": states, "param_groups": described["groups"]},
+        "noise": {
+            "step": described["step"],
+            "ranges": [_ends_of(name) for name in noises],
+            "states": [wanted[name] for name in noises],
+        },
+        **{name: described[name] for name in _PLAIN},
+    }
+    own = {name.removeprefix("module."): value for name, value in found.items() if name.startswith("module.")}
+    if isinstance(run, PrivateRun):
+        tables = [wanted[f"table.{place}"] for place in range(described["tables"])]
+        whole = {"module": own, "optimizer": of_optimizer, "tables": tables, "caught_up": described["caught_up"]}
+        return run.load_state_dict(whole)
+    optimizer.load_state_dict(of_optimizer)
+    module.load_state_dict(own)
+
+
+#: What is taken from the optimizer's state as it is.
+_PLAIN = ("shapes", "clipping", "parameters")
+
+
+def _parts(run: Trained) -> tuple[torch.nn.Module, DPFTRL]:
+    return (run.module, run.optimizer) if isinstance(run, PrivateRun) else run
+
+
+def _state(run: Trained) -> dict[str, Any]:
+    if isinstance(run, PrivateRun):
+        return run.state_dict()
+    module, optimizer = run
+    return {"module": module.state_dict(), "optimizer": optimizer.state_dict(), "tables": []}
+
+
+def _module_state(run: Trained) -> dict[str, Any]:
+    """As it is, for its shapes."""
+    if isinstance(run, PrivateRun) and run.tables:
+        return run.tables.module_state(run.module)
+    return _parts(run)[0].state_dict()
+
+
+def _among(optimizer: DPFTRL) -> dict[str, Any]:
+    """The processes that save and load together."""
+    group = optimizer.ranks.group
+    return {"no_dist": True} if group is None else {"process_group": group}
+
+
+def _states(state: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Of the wrapped optimizer, by the place of the parameter."""
+    states: dict[int, dict[str, Any]] = state["optimizer"]["state"]
+    return states
+
+
+def _apart(several: dict[str, dict[str, Any]]) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """Tensors, which are loaded to where they belong, and whatever else there is."""
+    all_of_it = {f"{of}.{name}": value for of, values in several.items() for name, value in values.items()}
+    tensors = {name: value for name, value in all_of_it.items() if isinstance(value, torch.Tensor)}
+    return tensors, {name: value for name, value in all_of_it.items() if name not in tensors}
+
+
+def _packed(described: dict[str, Any]) -> torch.Tensor:
+    """As a tensor: a checkpoint has nothing else, and loads no code."""
+    file = io.BytesIO()
+    torch.save(described, file)
+    return torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
+
+
+def _unpacked(packed: torch.Tensor) -> dict[str, Any]:
+    described: dict[str, Any] = torch.load(io.BytesIO(packed.numpy().tobytes()), weights_only=True)
+    return described
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """One process is meant where there is one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is")
+        yield
+
+
+def _noise_name(first: int, end: int) -> str:
+    return f"noise.{first}.{end}"
+
+
+def _ends_of(name: str) -> list[int]:
+    return [int(end) for end in name.split(".")[1:]]
+
+
+def _place_for(about: Any, parameter: torch.Tensor | None = None) -> torch.Tensor:
+    """Room for what was saved: of a parameter's shape, it lies as the parameter does."""
+    if parameter is not None and about.size == parameter.shape:
+        return torch.empty_like(parameter.detach(), dtype=about.properties.dtype)
+    return torch.empty(about.size, dtype=about.properties.dtype)
+
+
+def _noise_of(optimizer: DPFTRL, known: list[str]) -> list[str]:
+    """The states of the noise that this rank needs: of its own ranges, or where these were others', any one, which says
+    whose noise it is."""
+    own = [_noise_name(*ends) for ends in optimizer.noise.ranges]
+    if set(own) <= set(known):
+        return own
+    return sorted(name for name in known if name.startswith("noise."))[:1]
