@@ -21,7 +21,7 @@ class TestPlanTraining:
         ways = et.plan_training(3000, 100, 2, epsilon=1.0, delta=1e-5)
         errors = [way.plan.max_std_error for way in ways]
         assert errors == sorted(errors) and ways.steps == 60
-        assert {way.order for way in ways} == {"fixed", "sampled"}
+        assert {way.order for way in ways} == {"fixed", "sampled", "bins"}
         for way in ways:
             assert way.plan.horizon == 60 and way.plan.guarantee.epsilon_at(1e-5) <= 1.0
             assert way.relative_error == pytest.approx(way.plan.max_std_error / errors[0])
@@ -111,3 +111,41 @@ class TestBatches:
                 batches.batch(step)
         with pytest.raises(et.InvalidError, match="without sampling"):
             et.Batches(et.plan_vector(10, rho=0.5), KEY, "run", examples=10)
+
+
+class TestBins:
+    def test_every_example_is_in_one_bin_for_the_whole_run(self) -> None:
+        plan = et.plan_vector(25, epsilon=8.0, delta=1e-5, bins=10, mechanism="blt(buffers=2)")
+        assert (plan.bins, plan.groups, plan.sampled, plan.participations) == (10, None, 0.1, 3)
+        batches = et.Batches(plan, KEY, "bins", examples=1000)
+        assert (batches.bins, batches.groups, batches.expected_size, len(batches)) == (10, None, 100.0, 25)
+        epoch = np.sort(np.concatenate([batches.batch(step) for step in range(1, 11)]))
+        assert (epoch == np.arange(1000)).all()
+        assert all((batches.batch(step) == batches.batch(step - 10)).all() for step in range(11, 26))
+        assert "10 bins" in repr(batches)
+
+    def test_they_come_back_from_json_and_need_less_noise(self) -> None:
+        plan = et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, mechanism="banded-sqrt(bands=5)")
+        again = et.VectorPlan.from_json(plan.to_json())
+        assert again == plan and again.bins == 10 and again.sigma == plan.sigma
+        fixed = et.plan_vector(
+            20, epsilon=8.0, delta=1e-5, participations=2, separation=10, mechanism="banded-sqrt(bands=5)"
+        )
+        assert plan.sigma < 0.9 * fixed.sigma
+        assert plan.guarantee.epsilon_at(1e-5) == 8.0
+
+    def test_bins_and_a_fraction_exclude_each_other(self) -> None:
+        with pytest.raises(et.InvalidError, match="give one of sampled and bins"):
+            et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, sampled=0.1)
+        with pytest.raises(et.InvalidError, match="add-remove"):
+            et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, neighbours="replace-one")
+        with pytest.raises(et.InvalidError, match="epsilon and delta"):
+            et.plan_vector(20, rho=0.5, bins=10)
+        with pytest.raises(et.InvalidError, match="plan without bins"):
+            et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, mechanism="binary")
+        with pytest.raises(et.InvalidError, match="at least as many steps as bins"):
+            et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=30, mechanism="input")
+        with pytest.raises(et.InvalidError, match="1 to 2048 bins"):
+            et.plan_vector(5000, epsilon=8.0, delta=1e-5, bins=2500, mechanism="input")
+        with pytest.raises(et.InvalidError, match="at least 1 bin"):
+            et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=0)

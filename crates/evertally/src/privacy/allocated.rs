@@ -83,7 +83,7 @@ use paths::Factor;
 use std::sync::Arc;
 
 /// Most bins: matrices have their square many numbers.
-const MOST_BINS: usize = 1 << 11;
+const MOST_BINS: u64 = 1 << 11;
 /// Head room for roundings; see the header.
 const ROUNDING: f64 = 1e-9;
 /// What the coins of one test may be wrong with, over δ.
@@ -119,9 +119,7 @@ impl RandomAllocation {
     /// # Errors
     /// If they are too many, or the products are not those of vectors without negative entries.
     pub fn new(bins: usize, gram: Vec<f64>) -> Result<Self> {
-        if !(1..=MOST_BINS).contains(&bins) {
-            return Err(Error::invalid(format!("examples are allocated to 1 to {MOST_BINS} bins, got {bins}")));
-        }
+        Self::check(bins as u64)?;
         let symmetric = || (0..bins).all(|i| (0..i).all(|j| gram[i * bins + j] == gram[j * bins + i]));
         let fine = |value: &f64| (0.0..1e12).contains(value);
         if gram.len() != bins * bins || !gram.iter().all(fine) || !symmetric() {
@@ -134,6 +132,14 @@ impl RandomAllocation {
             return Err(Error::invalid("the table of inner products is not one of vectors: it is not positive"));
         };
         Ok(Self { bins, gram: gram.into(), factor: factor.into() })
+    }
+
+    /// Refuses numbers of bins whose tables would be too large.
+    pub(crate) fn check(bins: u64) -> Result<()> {
+        if !(1..=MOST_BINS).contains(&bins) {
+            return Err(Error::invalid(format!("examples are put into 1 to {MOST_BINS} bins, got {bins}")));
+        }
+        Ok(())
     }
 
     /// How many bins there are.

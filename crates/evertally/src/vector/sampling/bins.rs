@@ -8,8 +8,8 @@ use crate::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming
 use crate::privacy::allocated::RandomAllocation;
 use crate::{Error, Result};
 
-/// Longest horizon: columns are laid out.
-const LONGEST: u64 = 1 << 16;
+/// Longest horizon.
+const LONGEST: u64 = 1 << 14;
 
 /// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` where they are not all 1.
 struct Columns {
@@ -41,9 +41,9 @@ impl Columns {
         })
     }
 
-    /// Which bins a row reads, and how far each moves it: `visit(row, [(bin, m)])`.
-    fn rows(&self, horizon: usize, bins: usize, mut visit: impl FnMut(&[(usize, f64)])) {
-        let (mut moved, mut row) = (vec![0.0; bins], vec![]);
+    /// How far every bin moves a row, one row after the other.
+    fn rows(&self, horizon: usize, bins: usize, mut visit: impl FnMut(&[f64])) {
+        let mut moved = vec![0.0; bins];
         for step in 0..horizon {
             let reach = self.coefficients.len().min(step + 1);
             for (back, coefficient) in self.coefficients[..reach].iter().enumerate() {
@@ -51,12 +51,8 @@ impl Columns {
                 let scale = self.scales.as_ref().map_or(1.0, |scales| scales[column]);
                 moved[column % bins] += (coefficient * scale).abs();
             }
-            row.clear();
-            row.extend(moved.iter_mut().enumerate().filter_map(|(bin, value)| {
-                let taken = std::mem::take(value);
-                (taken > 0.0).then_some((bin, taken))
-            }));
-            visit(&row);
+            visit(&moved);
+            moved.fill(0.0);
         }
     }
 }
@@ -85,7 +81,8 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
     inverse
 }
 
-/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r²)` where a row reads `r` bins.
+/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` where a row reads `r` of `b`
+/// bins.
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
@@ -95,6 +92,7 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     if horizon > LONGEST {
         return Err(Error::invalid(format!("examples in bins are accounted for up to {LONGEST} steps, got {horizon}")));
     }
+    RandomAllocation::check(bins)?;
     let columns = mechanism.streaming().and_then(|streaming| Columns::of(&streaming, horizon as usize));
     let Some(columns) = columns else {
         return Err(Error::invalid(format!(
@@ -110,13 +108,18 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     }
     let wide = bins as usize; // fits: at most the horizon
     let mut gram = vec![0.0; wide * wide];
-    columns.rows(horizon as usize, wide, |row| {
-        for (i, one) in row {
-            for (j, other) in row {
-                gram[i * wide + j] += one * other;
+    columns.rows(horizon as usize, wide, |moved| {
+        for (i, one) in moved.iter().enumerate().filter(|(_, one)| **one > 0.0) {
+            for (sum, other) in gram[i * wide..][..=i].iter_mut().zip(moved) {
+                *sum += one * other;
             }
         }
     });
+    for i in 0..wide {
+        for j in 0..i {
+            gram[j * wide + i] = gram[i * wide + j];
+        }
+    }
     RandomAllocation::new(wide, gram)
 }
 
