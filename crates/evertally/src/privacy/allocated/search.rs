@@ -14,7 +14,9 @@ const PILOTS: u64 = 1 << 11;
 /// The same where only mechanisms are compared.
 const FEW_PILOTS: u64 = 1 << 9;
 /// Fewest and most paths of a test.
-const TESTED: (f64, f64) = (2048.0, 32_768.0);
+const TESTED: (f64, f64) = (2048.0, 65_536.0);
+/// Tuples that are tried have so many more bins than those with the least bound.
+const LONGER: [usize; 4] = [0, 1, 2, 4];
 /// By so much a bound of δ may exceed what it bounds, if that many paths are enough: that is some 0.2 % of the noise.
 const EXCESS: f64 = 0.05;
 /// A bound that is so close to what is wanted is not brought closer.
@@ -72,30 +74,36 @@ impl<'a> Search<'a> {
         -libm::log(self.delta * SHARE)
     }
 
-    /// `None` where nothing rare is seen: then more is certified than is sought.
-    fn test(&self, tuples: &Tuples, point: Point) -> Option<Test> {
+    /// How a point is tested best. Longer tuples than those with the least bound may spread less.
+    fn test(&self, tuples: &Tuples, point: Point) -> Test {
         let tightest = tuples.tightest(point.epsilon);
-        let longer = (tightest..=tightest + 1).filter(|bins| *bins <= tuples.longest());
+        let longer = LONGER.iter().map(|more| tightest + more).filter(|bins| *bins <= tuples.longest());
         let attempts = longer.map(|bins| {
             let mut lots = Coins::new("pilot's tuples", &self.seed, &[]);
             let weights = tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut lots);
-            let law = (weights.mean(), weights.relative_variance());
             let bound = tuples.bound(bins, point.epsilon);
+            let (law, error) = if weights.positive.is_empty() {
+                // Nothing was seen, and may be there.
+                let mean = (self.wanted() / 8.0).min(bound);
+                ((mean, bound / mean), 0.0)
+            } else {
+                let variance = weights.relative_variance();
+                ((weights.mean(), variance), 2.0 * (variance / self.pilots as f64).sqrt())
+            };
             let paths = 2.0 * self.surprise() * law.1 / (EXCESS * EXCESS);
             let count = paths.clamp(TESTED.0, TESTED.1) as u64;
             let bet = Bet::new(count, bound, law, self.surprise());
-            let error = 2.0 * (law.1 / self.pilots as f64).sqrt();
             let expected = law.0 * (1.0 + bet.excess(count, law) + error);
-            (law.0 > 0.0).then_some(Test { bins, count, bet, expected })
+            Test { bins, count, bet, expected }
         });
-        attempts.flatten().min_by(|a, b| a.expected.total_cmp(&b.expected))
+        attempts.min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
 
     /// Whether a point is likely to be enough.
     fn seems_enough(&self, point: Point) -> bool {
         // Where the noise is so small that numbers leave their range, nothing is certified.
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return false };
-        self.test(&tuples, point).is_none_or(|test| test.expected <= self.wanted())
+        self.test(&tuples, point).expected <= self.wanted()
     }
 
     /// A bound of δ at a point, by coins of its own.
@@ -104,14 +112,10 @@ impl<'a> Search<'a> {
         let paths =
             |purpose: &'static str| Paths::fresh(&self.allocation.factor, Coins::new(purpose, &self.seed, &numbers));
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return 1.0 };
-        let removed = match self.test(&tuples, point) {
-            Some(test) => {
-                let mut lots = Coins::new("tuples", &self.seed, &numbers);
-                let weights = tuples.weights(test.bins, point.epsilon, test.count, &mut paths("removed"), &mut lots);
-                weights.upper(test.bet, tuples.bound(test.bins, point.epsilon))
-            }
-            None => tuples.bound(tuples.tightest(point.epsilon), point.epsilon),
-        };
+        let test = self.test(&tuples, point);
+        let mut lots = Coins::new("tuples", &self.seed, &numbers);
+        let weights = tuples.weights(test.bins, point.epsilon, test.count, &mut paths("removed"), &mut lots);
+        let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
         let shifted = Shifted::new(self.allocation, point.noise);
         removed.max(shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths))
     }
