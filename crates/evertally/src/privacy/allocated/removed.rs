@@ -104,6 +104,18 @@ impl<'a> Tuples<'a> {
 /// So many entries have a sum of their own.
 const CHUNK: usize = 16;
 
+/// In four interleaved sums, which take a quarter of the time.
+fn added_up(values: &[f64]) -> f64 {
+    let (fours, rest) = values.as_chunks::<4>();
+    let mut lanes = [0.0; 4];
+    for four in fours {
+        for (lane, value) in lanes.iter_mut().zip(four) {
+            *lane += value;
+        }
+    }
+    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]) + rest.iter().sum::<f64>()
+}
+
 /// A tuple as it is drawn.
 struct Tuple {
     /// `Π e^{G_(i j)}` over the bins so far, for every bin `j`.
@@ -125,9 +137,9 @@ impl Tuple {
         let mut log_weight = 0.0;
         for _ in 1..bins {
             for (sum, chunk) in self.sums.iter_mut().zip(self.products.chunks(CHUNK)) {
-                *sum = chunk.iter().sum();
+                *sum = added_up(chunk);
             }
-            let sum: f64 = self.sums.iter().sum();
+            let sum = added_up(&self.sums);
             log_weight += libm::log(sum / all as f64);
             let bin = self.chosen(lots.uniform() * sum);
             for (product, factor) in self.products.iter_mut().zip(&factors[bin * all..]) {

@@ -11,16 +11,18 @@ use crate::{Error, Result};
 
 /// Paths by which a point is sought.
 const PILOTS: u64 = 1 << 11;
-/// The same where only mechanisms are compared.
+/// The same for a first look, and where mechanisms are compared.
 const FEW_PILOTS: u64 = 1 << 9;
+/// How close such a comparison is, relatively.
+const ROUGH: f64 = 0.01;
 /// Fewest and most paths of a test.
-const TESTED: (f64, f64) = (2048.0, 65_536.0);
+const TESTED: (f64, f64) = (2048.0, 32_768.0);
 /// Tuples that are tried have so many more bins than those with the least bound.
 const LONGER: [usize; 4] = [0, 1, 2, 4];
 /// By so much a bound of δ may exceed what it bounds, if that many paths are enough: that is some 0.2 % of the noise.
 const EXCESS: f64 = 0.05;
 /// A bound that is so close to what is wanted is not brought closer.
-const NEAR: f64 = 0.93;
+const NEAR: f64 = 0.9;
 /// How close a point is sought, relatively.
 const CLOSE: f64 = 1e-3;
 /// Tests of points that follow on each other.
@@ -33,6 +35,8 @@ struct Search<'a> {
     seed: [u8; 32],
     kept: Vec<Block>,
     pilots: u64,
+    /// By how many bins tuples are longer than those with the least bound; any of these.
+    longer: Vec<usize>,
 }
 
 /// What is looked at.
@@ -44,8 +48,9 @@ struct Point {
 
 /// How a point is tested.
 struct Test {
-    /// Bins of a tuple.
+    /// Bins of a tuple, and of these more than have the least bound.
     bins: usize,
+    more: usize,
     count: u64,
     bet: Bet,
     /// About the bound that will come out, with room for the error of the pilot.
@@ -53,7 +58,7 @@ struct Test {
 }
 
 impl<'a> Search<'a> {
-    fn new(allocation: &'a RandomAllocation, delta: Delta, pilots: u64) -> Self {
+    fn new(allocation: &'a RandomAllocation, delta: Delta, pilots: u64, longer: &[usize]) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&(allocation.bins as u64).to_le_bytes());
         for value in &*allocation.gram {
@@ -62,7 +67,7 @@ impl<'a> Search<'a> {
         let seed = hasher.finalize().into();
         let coins = Coins::new("pilot", &seed, &[]);
         let kept = Paths::fresh(&allocation.factor, coins).keep(pilots);
-        Self { allocation, delta: delta.get(), seed, kept, pilots }
+        Self { allocation, delta: delta.get(), seed, kept, pilots, longer: longer.to_vec() }
     }
 
     /// What a bound must not exceed.
@@ -77,8 +82,9 @@ impl<'a> Search<'a> {
     /// How a point is tested best. Longer tuples than those with the least bound may spread less.
     fn test(&self, tuples: &Tuples, point: Point) -> Test {
         let tightest = tuples.tightest(point.epsilon);
-        let longer = LONGER.iter().map(|more| tightest + more).filter(|bins| *bins <= tuples.longest());
-        let attempts = longer.map(|bins| {
+        let room = tuples.longest() - tightest;
+        let attempts = self.longer.iter().map(|more| (*more).min(room)).map(|more| {
+            let bins = tightest + more;
             let mut lots = Coins::new("pilot's tuples", &self.seed, &[]);
             let weights = tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut lots);
             let bound = tuples.bound(bins, point.epsilon);
@@ -94,7 +100,7 @@ impl<'a> Search<'a> {
             let count = paths.clamp(TESTED.0, TESTED.1) as u64;
             let bet = Bet::new(count, bound, law, self.surprise());
             let expected = law.0 * (1.0 + bet.excess(count, law) + error);
-            Test { bins, count, bet, expected }
+            Test { bins, more, count, bet, expected }
         });
         attempts.min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
@@ -116,6 +122,9 @@ impl<'a> Search<'a> {
         let mut lots = Coins::new("tuples", &self.seed, &numbers);
         let weights = tuples.weights(test.bins, point.epsilon, test.count, &mut paths("removed"), &mut lots);
         let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
+        if removed > self.wanted() {
+            return removed;
+        }
         let shifted = Shifted::new(self.allocation, point.noise);
         removed.max(shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths))
     }
@@ -130,13 +139,33 @@ impl<'a> Search<'a> {
         high
     }
 
-    /// From a number that is enough and one that is not: one that is certified, or the first.
-    fn least(&self, enough: f64, too_little: f64, at: impl Fn(f64) -> Point) -> f64 {
-        let high = self.likely(enough, too_little, CLOSE, &at);
+    /// The least number that seems to be enough, about, from one that is.
+    fn likely_below(&self, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+        let mut low = enough * 0.8;
+        while low > enough * 1e-6 && self.seems_enough(at(low)) {
+            low *= 0.8;
+        }
+        self.likely(enough, low, ROUGH, at)
+    }
+
+    /// The same from a number near it, more closely.
+    fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+        let (mut high, mut low) = ((1.0 + 2.0 * ROUGH) * rough, (1.0 - 2.0 * ROUGH) * rough);
+        while high < enough && !self.seems_enough(at(high)) {
+            (low, high) = (high, high * (1.0 + 2.0 * ROUGH));
+        }
+        while low > 0.5 * rough && self.seems_enough(at(low)) {
+            (low, high) = (low * (1.0 - 2.0 * ROUGH), low);
+        }
+        if high < enough { self.likely(high, low, CLOSE, at) } else { enough }
+    }
+
+    /// From about the least number that is enough: one that is certified, or `enough`.
+    fn certified_near(&self, number: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
         // δ falls by the tenth power of the noise or more: steps that follow from bounds are a little too long upwards, and
         // too short downwards.
         let step = |bound: f64, power: f64| (libm::log(bound / self.wanted()) / power).clamp(-0.2, 0.2);
-        let (mut number, mut best) = (high, None);
+        let (mut number, mut best) = (number, None);
         for _ in 0..TESTS {
             if number >= enough {
                 break;
@@ -145,7 +174,7 @@ impl<'a> Search<'a> {
             match (bound <= self.wanted(), best) {
                 (true, None) if bound < NEAR * self.wanted() => {
                     best = Some(number);
-                    number *= 1.0 + step(bound, 16.0);
+                    number *= 1.0 + step(bound, 24.0);
                 }
                 (true, _) => return number,
                 (false, Some(best)) => return best,
@@ -154,18 +183,20 @@ impl<'a> Search<'a> {
         }
         best.unwrap_or(enough)
     }
+}
 
-    /// Down from a number that is enough to one that does not seem to be.
-    fn too_little(&self, enough: f64, at: impl Fn(f64) -> Point) -> f64 {
-        let mut number = enough * 0.8;
-        while number > enough * 1e-6 {
-            if !self.seems_enough(at(number)) {
-                break;
-            }
-            number *= 0.8;
-        }
-        number
+/// A number that is certified, not much above the least, from one that is enough without looking.
+fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    let rough = first_look(allocation, delta, enough, at);
+    let mut search = Search::new(allocation, delta, PILOTS, &LONGER);
+    if let Some(tuples) = Tuples::new(allocation, at(rough).noise) {
+        search.longer = vec![search.test(&tuples, at(rough)).more];
     }
+    search.certified_near(search.likely_near(rough, enough, at), enough, at)
+}
+
+fn first_look(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
+    Search::new(allocation, delta, FEW_PILOTS, &[1]).likely_below(enough, at)
 }
 
 pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> Result<f64> {
@@ -176,9 +207,7 @@ pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delt
     if allocation.bins == 1 {
         return Ok(enough);
     }
-    let search = Search::new(allocation, delta, PILOTS);
-    let at = |noise: f64| Point { noise, epsilon: epsilon.get() };
-    Ok(search.least(enough, search.too_little(enough, at), at))
+    Ok(least(allocation, delta, enough, &|noise: f64| Point { noise, epsilon: epsilon.get() }))
 }
 
 pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> f64 {
@@ -186,9 +215,7 @@ pub(super) fn likely_noise(allocation: &RandomAllocation, epsilon: Epsilon, delt
     if allocation.bins == 1 {
         return enough;
     }
-    let search = Search::new(allocation, delta, FEW_PILOTS);
-    let at = |noise: f64| Point { noise, epsilon: epsilon.get() };
-    search.likely(enough, search.too_little(enough, at), 10.0 * CLOSE, &at)
+    first_look(allocation, delta, enough, &|noise: f64| Point { noise, epsilon: epsilon.get() })
 }
 
 pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -> Result<f64> {
@@ -199,7 +226,5 @@ pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -
     if allocation.bins == 1 || !(1e-9..=1e4).contains(&enough) {
         return Ok(enough);
     }
-    let search = Search::new(allocation, delta, PILOTS);
-    let at = |epsilon: f64| Point { noise, epsilon };
-    Ok(search.least(enough, search.too_little(enough, at), at))
+    Ok(least(allocation, delta, enough, &|epsilon: f64| Point { noise, epsilon }))
 }
