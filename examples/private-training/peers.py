@@ -69,9 +69,10 @@ def way_of(method: str, data: str, epsilon: float) -> Way:
     run = Run(task.steps, task.epochs, epsilon, DELTA)
     if method == "opake-bins":
         return module.in_bins(run, module.STRATEGIES["BLT"], "BLT")
+    # Bins came after the accuracies.
+    ways = (way for way in module.ways(run, *["max"] * (method == "evertally-max")) if way.sampling != "random bins")
     if method == "evertally-max":
-        return list(module.ways(run, "max"))[-1]
-    ways = module.ways(run)
+        return list(ways)[-1]
     if method == "independent":
         return next(ways)
     # Where independent noise is best, no other is trained.

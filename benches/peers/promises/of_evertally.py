@@ -1,4 +1,4 @@
-"""evertally: independent noise with Poisson sampling, and the best of `plan_training`."""
+"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, and the best bins."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
     given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": objective}
     yield way(et.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
     batch = round(EXAMPLES * run.rate)
-    best = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given).best
-    yield way(best.plan, *best.words.rsplit(", ", 1))
+    # Sorted by their errors.
+    found = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
+    for bins in (False, True):
+        best = next((one for one in found if (one.order == "bins") == bins), None)
+        if best is not None:
+            yield way(best.plan, *best.words.rsplit(", ", 1))
 
 
 def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:

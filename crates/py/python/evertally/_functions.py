@@ -340,10 +340,11 @@ def plan_training(
     meaning: dict[str, str] | None = None,
 ) -> Training:
     """Compares the ways to train on so many `examples`, in batches of `batch`, for so many `epochs`: kinds of noise with
-    the batches in a fixed order, or drawn by lot, each with as little noise as the budget allows and with its exact
+    the batches in a fixed order, or drawn by lot for every step or once, each with as little noise as the budget allows and with its exact
     error. ``plan_training(…).plan`` is the plan of the best that fits `most_vectors`.
 
-    Every way has the same number of steps and the same expected batch. Searching takes seconds for thousands of steps.
+    Every way has the same number of steps and the same expected batch. Searching takes some seconds, for thousands of steps
+    and hundreds of bins half a minute.
 
     Vectors:
         ``norm``: The clipping norm: the most by which one example changes the vector of a step, in L2 over all

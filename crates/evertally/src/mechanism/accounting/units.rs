@@ -112,7 +112,7 @@ mod tests {
             (1..=per_group.min(left)).map(with).max().unwrap_or(0)
         }
         let square = |n: u64| u128::from(n * n);
-        let bent = |n: u64| u128::from(if n % 2 == 0 { n * n } else { n * n - n + 1 });
+        let bent = |n: u64| u128::from(if n.is_multiple_of(2) { n * n } else { n * n - n + 1 });
         for of_one in [&square as &dyn Fn(u64) -> u128, &bent] {
             for (total, per_group) in [(5, 2), (7, 3), (9, 4), (6, 1), (10, 9)] {
                 let exact = every(total, per_group, of_one);

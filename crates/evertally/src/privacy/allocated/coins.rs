@@ -8,7 +8,7 @@ const AT_ONCE: usize = 4096;
 /// An endless stream of bytes that follows from a seed.
 pub(super) struct Coins {
     source: blake3::OutputReader,
-    buffer: [u8; AT_ONCE],
+    buffer: Box<[u8; AT_ONCE]>,
     used: usize,
 }
 
@@ -21,7 +21,7 @@ impl Coins {
             hasher.update(&number.to_bits().to_le_bytes());
         }
         hasher.update(purpose.as_bytes());
-        Self { source: hasher.finalize_xof(), buffer: [0; AT_ONCE], used: AT_ONCE }
+        Self { source: hasher.finalize_xof(), buffer: Box::new([0; AT_ONCE]), used: AT_ONCE }
     }
 
     /// A number in [0, 1) with 53 bits.
@@ -35,7 +35,7 @@ impl RandomBits for Coins {
         const { assert!(N <= 16) };
         if self.used + N > AT_ONCE {
             // What is left over is thrown away.
-            self.source.fill(&mut self.buffer);
+            self.source.fill(&mut *self.buffer);
             self.used = 0;
         }
         let bytes = self.buffer[self.used..self.used + N].try_into().expect("as many as were asked for");

@@ -85,8 +85,8 @@ impl Training {
         self.steps
     }
 
-    /// Every way, least error first, those that need more memory than the request allows among them. Seconds for
-    /// thousands of steps.
+    /// Every way, least error first, those that need more memory than the request allows among them. Some
+    /// seconds; half a minute for thousands of steps and hundreds of bins.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
