@@ -1,70 +1,74 @@
 //! Certified (ε, δ) of Gaussian noise where every example is put into one of `b` bins by lot: random allocation, or
 //! balls in bins, for any factorization.
 //!
-//! An example in bin `i` takes part in the steps `i, i+b, i+2b, …` (from step `i` of the first epoch on), and nobody else
-//! knows its bin. With the noise `z` on the rows of a lower triangular `R`, bin `i` moves these rows by at most
+//! An example in bin `i` takes part in the steps `i, i+b, i+2b, …` (from step `i` of the first epoch on), and nobody
+//! else knows its bin. With the noise `z` on the rows of a lower triangular `R`, bin `i` moves these rows by at most
 //! `m_i = Σ_e |R|_(·, i+eb)`, row by row. The noise has standard deviation `σ` times the norm of what an example adds.
 //! All that follows needs of `R` is the **Gram matrix** `H_ij = ⟨m_i, m_j⟩`; let `G = H/σ²` and `g_i = G_ii`.
 //!
 //! ## The pair
 //!
-//! `Q = N(0, σ²)` and `P = (1/b) Σ_i N(m_i, σ²)` dominate: (P, Q) where the example is removed, (Q, P) where it is added
-//! (Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266). A proof for vectors and adaptive choices:
-//! under the data without the example the rows are noise around what is known from earlier ones. With it, and bin `i`,
-//! row `t` is moved by a vector `a_i(t)` that is known from earlier rows, of length at most `(m_i)_t`. The likelihood ratio is
-//! `M = (1/b) Σ L_i` with the exponential martingales `L_i` whose increments have the volatility `a_i(t)`. Both divergences are
-//! `E φ(M)` with `φ` convex: `(M - e^ε)₊` and `(1 - e^ε M)₊`. Take the noise of a row as a Brownian motion over a unit of
-//! time, and let `V(t, ℓ)` be `E φ((1/b) Σ ℓ_i L'_i)` for the martingales `L'` from time `t` on of one coordinate with the
-//! volatilities `(m_i)_t`. Then `ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j ≥ 0`, because `φ'' ≥ 0` and the `L'` are positive, and `V(t, L(t))` has the drift
+//! `Q = N(0, σ²)` and `P = (1/b) Σ_i N(m_i, σ²)` dominate: (P, Q) where the example is removed, (Q, P) where it is
+//! added (Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266). A proof for vectors and adaptive
+//! choices: given the lots of all others, and under the data without the example, the rows are noise around what is
+//! known from earlier ones. With it, and bin `i`, row `t` is moved by a vector `a_i(t)` that is known from earlier
+//! rows, of length at most `(m_i)_t`. The likelihood ratio is `M = (1/b) Σ L_i` with the exponential martingales `L_i`
+//! whose increments have the volatility `a_i(t)`. Both divergences are `E φ(M)` with `φ` convex: `(M - e^ε)₊` and `(1 -
+//! e^ε M)₊`. Take the noise of a row as a Brownian motion over a unit of time, and let `V(t, ℓ)` be `E φ((1/b) Σ ℓ_i
+//! L'_i)` for the martingales `L'` from time `t` on of one coordinate with the volatilities `(m_i)_t`. Then `ℓ_i ℓ_j
+//! ∂²V/∂ℓ_i∂ℓ_j ≥ 0`, because `φ'' ≥ 0` and the `L'` are positive, and `V(t, L(t))` has the drift
 //!
 //! ```text
 //! ½ Σ_ij ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j (⟨a_i, a_j⟩ - (m_i)_t (m_j)_t) ≤ 0:
 //! ```
 //!
-//! it is a supermartingale, and `E φ(M) ≤ V(0, 1)`, which is that of the pair. (`φ` is a limit of smooth functions.) The
-//! same argument shows that both divergences grow with every entry of `G`, that no bin is revealed by what others do,
-//! and that less than the worst bin alone is shown.
+//! it is a supermartingale, and `E φ(M) ≤ V(0, 1)`, which is that of the pair. (`φ` is a limit of smooth functions.)
+//! The same argument shows that both divergences grow with every entry of `G`, that no bin is revealed by what others
+//! do, and that less than the worst bin alone is shown.
 //!
 //! ## Removed: tuples
 //!
-//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that they are sought:
-//! **bins `i_1 … i_s` are drawn**, each with probability in proportion to `Π e^{G_(i i')}` over those before, and `x` from
-//! `N(Σ m_(i_l), σ²)`. As a weight this pair (tuple, x) gets
+//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that
+//! they are sought: **bins `i_1 … i_s` are drawn**, each with probability in proportion to `Π e^{G_(i i')}` over those
+//! before, and `x` from `N(Σ m_(i_l), σ²)`. As a weight this pair (tuple, x) gets
 //!
 //! ```text
 //! W = (M - e^ε)₊ M^{-s} Π_l S_l/b,        S_l = Σ_j Π_(l' < l) e^{G_(i_l' j)}.
 //! ```
 //!
-//! `E W = δ(ε)`: of the density of the pair, `Π_l (e^{…}/S_l) e^{Σ_l u_(i_l) - ½‖Σ m‖²/σ²}` relative to `Q`, all products of the
-//! tuple cancel, and there remains `(M - e^ε)₊ dQ` times `Π_l e^{u - g/2}/(b M)`, which sums to 1 over the tuples. And `W` is
-//! **bounded**: with `A_k = max_i (1/b) Σ_j e^{k G_ij}`, by Hölder's inequality `S_l ≤ b A_(l-1)`, so that
+//! `E W = δ(ε)`: of the density of the pair, `Π_l (e^{…}/S_l) e^{Σ_l u_(i_l) - ½‖Σ m‖²/σ²}` relative to `Q`, all
+//! products of the tuple cancel, and there remains `(M - e^ε)₊ dQ` times `Π_l e^{u - g/2}/(b M)`, which sums to 1 over
+//! the tuples. And `W` is **bounded**: with `A_k = max_i (1/b) Σ_j e^{k G_ij}`, by Hölder's inequality `S_l ≤ b
+//! A_(l-1)`, so that
 //!
 //! ```text
 //! W ≤ B = e^{-(s-1)ε} (1/s)((s-1)/s)^{s-1} Π_(k<s) A_k,
 //! ```
 //!
-//! which is about the bound of Rényi's divergence of order `s` for δ, a hundred times δ. (That alone is the accounting of
-//! Schuchardt and Kalinin 2026, arXiv 2601.21636.) Its spread is a few times δ.
+//! which is about the bound of Rényi's divergence of order `s` for δ, a hundred times δ. (That alone is the accounting
+//! of Schuchardt and Kalinin 2026, arXiv 2601.21636.) Its spread is a few times δ.
 //!
 //! ## From a mean to a bound
 //!
-//! `N` weights are drawn. If `E W ≥ μ`, then `Π_n (1 + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B`
-//! that does not depend on them, so that it exceeds `1/β` with probability at most `β` (Markov). The least `μ` at which it does is
-//! the **upper bound of δ**; it is `√(2 ln(1/β)/N)` times the spread above the mean, some percent.
+//! `N` weights are drawn, each the mean of those of sixteen tuples with one vector of noise. If `E W ≥ μ`, then `Π_n (1
+//! + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it exceeds
+//! `1/β` with probability at most `β` (Markov). The least `μ` at which it does is the **upper bound of δ**; it is `√(2
+//! ln(1/β)/N)` times the spread above the mean, some percent.
 //!
-//! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose coins are
-//! bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken, at the cost
-//! of a thousandth of δ. **Coins are public**: a function (BLAKE3) of Gram matrix, noise, ε and δ. So everybody gets the same
-//! figures, and can check them; who seeks a plan with bad coins has to look at a million of them for a millionth of δ.
+//! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose
+//! coins are bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken,
+//! at the cost of a thousandth of δ. **Coins are public**: a function (BLAKE3) of Gram matrix, noise, ε and δ. So
+//! everybody gets the same figures, and can check them; who seeks a plan with bad coins has to look at a million of
+//! them for a millionth of δ.
 //!
 //! ## Added
 //!
-//! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`. By Jensen
-//! `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights
-//! `(1 - e^ε M)₊ e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or where that is not enough:
-//! `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies below the line
-//! through two of its points where it is followed to the left of them. Two points with bounded chances of 1 % and ½ are counted, and
-//! `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
+//! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`.
+//! By Jensen `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights `(1 - e^ε M)₊
+//! e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or where that is not enough:
+//! `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies below the
+//! line through two of its points where it is followed to the left of them. Two points with bounded chances of 1 % and
+//! ½ are counted, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
 //!
 //! ## Rounding
 //!
@@ -113,8 +117,8 @@ pub struct RandomAllocation {
 }
 
 impl RandomAllocation {
-    /// `bins` of them (1 ..= 2048), and the `bins · bins` inner products of what they move for noise of standard deviation 1,
-    /// row after row. `O(bins³)`, less where most are 0.
+    /// `bins` of them (1 ..= 2048), and the `bins · bins` inner products of what they move for noise of standard
+    /// deviation 1, row after row. `O(bins³)`, less where most are 0.
     ///
     /// # Errors
     /// If they are too many, or the products are not those of vectors without negative entries.
@@ -163,8 +167,8 @@ impl RandomAllocation {
         self.largest().sqrt() / super::conversions::mu_for(epsilon, delta) * (1.0 + ROUNDING)
     }
 
-    /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some 7 % where
-    /// each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand.
+    /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some
+    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand.
     ///
     /// # Errors
     /// If the noise is out of range.

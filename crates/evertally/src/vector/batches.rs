@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 /// Who takes part when: the lots of a [plan with sampling](super::VectorRequest::with_sampling), drawn from the key.
 ///
-/// Examples have the numbers `0 .. examples`, which stay with them. Of a plan with a **fraction**, in step `t` (from 1) every
-/// example of group `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's rate: if its 64
-/// bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. Of a plan with **bins** every example has
-/// one bin, a uniform number that is a function of key, name, plan and number, and takes part in the steps of that bin. So a
-/// run can be begun again, and nobody has to trust a loader's seed.
+/// Examples have the numbers `0 .. examples`, which stay with them. Of a plan with a **fraction**, in step `t` (from 1)
+/// every example of group `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's
+/// rate: if its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. Of a plan with
+/// **bins** every example has one bin, a uniform number that is a function of key, name, plan and number, and takes
+/// part in the steps of that bin. So a run can be begun again, and nobody has to trust a loader's seed.
 ///
 /// **Secrecy.** The promise of the plan holds for whoever does not know the batches: they are as secret as the key.
 ///
@@ -75,8 +75,8 @@ impl Batches {
         Ok(Self { lots, horizon: plan.horizon(), examples, fraction: sampling.fraction(), draw })
     }
 
-    /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`; with bins the first call takes
-    /// `O(examples)`, and 8 bytes of memory for each.
+    /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`; with bins the first call
+    /// takes `O(examples)`, and 8 bytes of memory for each.
     ///
     /// # Errors
     /// If the step is 0 or beyond the horizon.

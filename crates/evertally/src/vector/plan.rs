@@ -19,7 +19,8 @@
 //! noise. Pure ε is beyond Gaussian noise and refused.
 //!
 //! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is
-//! the same. Errors are those of running sums in either case, or of what an [`Optimizer`](super::Optimizer) makes of them.
+//! the same. Errors are those of running sums in either case, or of what an [`Optimizer`](super::Optimizer) makes of
+//! them.
 //!
 //! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of
 //! floating-point data and noise are not exact; `docs/threat-model.md` says what that means.
@@ -197,7 +198,8 @@ impl VectorPlan {
     }
 
     /// No factorization with Gaussian noise has a smaller [`max_std_error`](Self::max_std_error) under this budget,
-    /// norm and participation, nor, without an optimizer, a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T, 2^20))`, `O(min(T, 2^11)²)` with an optimizer.
+    /// norm and participation, nor, without an optimizer, a smaller [`mean_std_error`](Self::mean_std_error). `O(min(T,
+    /// 2^20))`, `O(min(T, 2^11)²)` with an optimizer.
     ///
     /// With sampling no bound is known, and this is 0.
     ///

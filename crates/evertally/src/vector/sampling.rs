@@ -1,29 +1,29 @@
 //! Who takes part in a step, drawn by lot: the promise is then stronger than the noise alone makes it.
 //!
 //! **Cyclic Poisson sampling.** Examples are dealt out to `G` groups by their number, and step `t` is that of group
-//! `(t-1) mod G`: each of its examples takes part with probability `q`, independently of everything. With one group that
-//! is Poisson sampling, as in DP-SGD. A plan says the **fraction** `p` of all examples that is expected in a step, and
-//! `q = p G`.
+//! `(t-1) mod G`: each of its examples takes part with probability `q`, independently of everything. With one group
+//! that is Poisson sampling, as in DP-SGD. A plan says the **fraction** `p` of all examples that is expected in a step,
+//! and `q = p G`.
 //!
-//! **The promise** (Choquette-Choo et al. 2023, arXiv 2306.08153, with proofs for every banded matrix). Let columns of `R`
-//! that are `G` or more steps apart have no row in common ([`Bands`](crate::mechanism::Bands)). An example can take part
-//! in steps `t_1, t_2, …`, `G` apart: its column of one of them has its rows before those of the next. Given all
+//! **The promise** (Choquette-Choo et al. 2023, arXiv 2306.08153, with proofs for every banded matrix). Let columns of
+//! `R` that are `G` or more steps apart have no row in common ([`Bands`](crate::mechanism::Bands)). An example can take
+//! part in steps `t_1, t_2, …`, `G` apart: its column of one of them has its rows before those of the next. Given all
 //! releases before step `t_r`, those of the rows `t_r … t_r + G - 1` differ between the two neighbouring data sets by
 //! the example alone, which adds `v c_(t_r)`, `‖v‖ ≤ norm`, with probability `q` and nothing otherwise; `v` is known
-//! from the past, and the others' vectors, whatever they depend on, are the same function of the releases on both sides.
-//! So the log-likelihood ratio of these rows is that of one normal variable of standard deviation `σ` that is moved by
-//! at most `norm · ‖c_(t_r)‖` with probability `q`, and by nothing otherwise: a Poisson-sampled Gaussian. (A smaller
-//! move is post-processing of a larger one: shrink, and add normal noise.) Round after round they compose, adaptively,
-//! and [`SampledGaussians`] bounds the composition from above. Every round counts with the longest column of its steps,
-//! so that it does not matter in which group the example is.
+//! from the past, and the others' vectors, whatever they depend on, are the same function of the releases on both
+//! sides. So the log-likelihood ratio of these rows is that of one normal variable of standard deviation `σ` that is
+//! moved by at most `norm · ‖c_(t_r)‖` with probability `q`, and by nothing otherwise: a Poisson-sampled Gaussian. (A
+//! smaller move is post-processing of a larger one: shrink, and add normal noise.) Round after round they compose,
+//! adaptively, and [`SampledGaussians`] bounds the composition from above. Every round counts with the longest column
+//! of its steps, so that it does not matter in which group the example is.
 //!
 //! An example is **added or removed**: its number stays with it, and the groups of others do not change. The draws must
 //! stay secret and be those of the key: [`Batches`](super::Batches) has them.
 //!
-//! **Bins** (random allocation, balls in bins). Every example is put into one of `b` bins by lot, once and for the whole run;
-//! step `t` is that of bin `(t-1) mod b`: an example takes part once in every epoch of `b` steps, and only its bin is secret.
-//! That needs no bands: the mechanism may be any with a row of `R` for every step. What it promises is proven, and accounted
-//! for by [`RandomAllocation`]; [`bins`] has what an example of a bin moves.
+//! **Bins** (random allocation, balls in bins). Every example is put into one of `b` bins by lot, once and for the
+//! whole run; step `t` is that of bin `(t-1) mod b`: an example takes part once in every epoch of `b` steps, and only
+//! its bin is secret. That needs no bands: the mechanism may be any with a row of `R` for every step. What it promises
+//! is proven, and accounted for by [`RandomAllocation`]; [`bins`] has what an example of a bin moves.
 
 mod bins;
 
@@ -144,7 +144,8 @@ impl Sampling {
         Ok(Self { fraction, bins: None })
     }
 
-    /// Every example is put into one of so many bins by lot, once, and takes part in every epoch, in the step of its bin.
+    /// Every example is put into one of so many bins by lot, once, and takes part in every epoch, in the step of its
+    /// bin.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};

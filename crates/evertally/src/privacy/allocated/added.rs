@@ -36,8 +36,8 @@ impl<'a> Shifted<'a> {
         Self { allocation, noise, means, variance, square }
     }
 
-    /// A bound of δ that holds but for a chance of `e^-surprise`, and is precise enough to see whether it is below `wanted`;
-    /// `paths(purpose)` are new ones.
+    /// A bound of δ that holds but for a chance of `e^-surprise`, and is precise enough to see whether it is below
+    /// `wanted`; `paths(purpose)` are new ones.
     pub(super) fn delta(
         &self,
         epsilon: f64,

@@ -33,7 +33,8 @@ impl Weights {
         zeros as f64 * libm::log1p(stake * mean) + self.positive.iter().map(each).sum::<f64>()
     }
 
-    /// The least `μ` that is refuted with `ln(1/β)`, at most `bound`, by a stake that was decided before the weights were drawn.
+    /// The least `μ` that is refuted with `ln(1/β)`, at most `bound`, by a stake that was decided before the weights
+    /// were drawn.
     pub(super) fn upper(&self, bet: Bet, bound: f64) -> f64 {
         let (mut low, mut high) = (0.0, bound);
         if self.won(bet.stake, high) < bet.surprise {

@@ -63,7 +63,8 @@ impl<'a> Tuples<'a> {
         self.largest.len()
     }
 
-    /// At least so many weights for tuples of so many bins, each the mean of those of several tuples with the same noise.
+    /// At least so many weights for tuples of so many bins, each the mean of those of several tuples with the same
+    /// noise.
     pub(super) fn weights(
         &self,
         bins: usize,

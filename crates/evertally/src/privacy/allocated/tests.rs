@@ -146,8 +146,8 @@ fn what_is_added_is_bounded_closely() {
     }
 }
 
-/// Rows `y_1 = v_1 + z_1` and `y_2 = c v_1 + v_2(y_1) + z_2` of an example that is in the first bin (`v_1`) or the second
-/// (`v_2`, which may follow from `y_1`): whatever it does, no more is shown than by `v = 1` throughout.
+/// Rows `y_1 = v_1 + z_1` and `y_2 = c v_1 + v_2(y_1) + z_2` of an example that is in the first bin (`v_1`) or the
+/// second (`v_2`, which may follow from `y_1`): whatever it does, no more is shown than by `v = 1` throughout.
 #[test]
 fn adaptive_vectors_show_no_more() {
     let (noise, epsilon, c) = (1.2, 0.7, 0.6);

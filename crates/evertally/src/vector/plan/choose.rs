@@ -130,10 +130,11 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     tried
 }
 
-/// With bins: independent noise; a BLT, which is light; and of banded square roots, or with an optimizer of the bands that are
-/// searched for it, the number of bands that does best, and the best that fits. These are found by figures that are likely: only
-/// what is left is accounted for with certainty, which takes longer. (Lengths that differ from epoch to epoch gain nothing
-/// here, and bands that are best for a known order reveal more than square roots: 7.39 and 8.06 for 2000 steps, 500 bins, ε = 2.)
+/// With bins: independent noise; a BLT, which is light; and of banded square roots, or with an optimizer of the bands
+/// that are searched for it, the number of bands that does best, and the best that fits. These are found by figures
+/// that are likely: only what is left is accounted for with certainty, which takes longer. (Lengths that differ from
+/// epoch to epoch gain nothing here, and bands that are best for a known order reveal more than square roots: 7.39 and
+/// 8.06 for 2000 steps, 500 bins, ε = 2.)
 fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
     let blt = MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE);
@@ -186,8 +187,8 @@ fn likely_error(request: &VectorRequest, name: MechanismName) -> Option<f64> {
 /// Rounds count by more than their second moment: with twice that sharpness errors are up to 1 % less.
 const STEEPER: f64 = 2.0;
 
-/// A name with what sampling says of open bands: how much more a heavy round costs than a light one, from the noise that
-/// rounds of equal weight would need.
+/// A name with what sampling says of open bands: how much more a heavy round costs than a light one, from the noise
+/// that rounds of equal weight would need.
 fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismName> {
     let (Some(sampling), Budget::Approximate(epsilon, delta)) = (request.sampling, request.budget) else {
         return Ok(name);

@@ -1,8 +1,8 @@
-//! What the examples of a bin move: the Gram matrix that [`RandomAllocation`] needs, for any mechanism with a row of `R` for
-//! every step.
+//! What the examples of a bin move: the Gram matrix that [`RandomAllocation`] needs, for any mechanism with a row of
+//! `R` for every step.
 //!
-//! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (entries that are negative count as
-//! positive). Bin `i` moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
+//! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (entries that are negative count
+//! as positive). Bin `i` moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
 
 use crate::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming};
 use crate::privacy::allocated::RandomAllocation;
@@ -81,8 +81,8 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
     inverse
 }
 
-/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` where a row reads `r` of `b`
-/// bins.
+/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` where a row reads `r`
+/// of `b` bins.
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
