@@ -58,8 +58,7 @@
 //! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose
 //! coins are bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken,
 //! at the cost of a thousandth of δ. **Coins are public**: a function (BLAKE3) of Gram matrix, noise, ε and δ. So
-//! everybody gets the same figures, and can check them; who seeks a plan with bad coins has to look at a million of
-//! them for a millionth of δ.
+//! everybody gets the same figures, and can check them; who seeks a plan with bad coins has to try some 2²⁰/δ of them.
 //!
 //! ## Added
 //!
@@ -67,8 +66,8 @@
 //! By Jensen `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights `(1 - e^ε M)₊
 //! e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or where that is not enough:
 //! `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies below the
-//! line through two of its points where it is followed to the left of them. Two points with bounded chances of 1 % and
-//! ½ are counted, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
+//! line through two of its points where it is followed to the left of them. Two points with chances of about 0.4 % and
+//! ½ are counted, and their chances bounded, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
 //!
 //! ## Rounding
 //!
