@@ -44,6 +44,8 @@ enum Draw {
     Bins { bins: u64, members: OnceLock<Vec<Vec<u64>>> },
 }
 
+/// Most examples in bins: a table of them is kept.
+const MOST_IN_BINS: u64 = 1 << 32;
 /// Steps count from 1: this node is none of theirs.
 const OF_BINS: Node = Node { level: 0, index: 0 };
 
@@ -79,7 +81,7 @@ impl Batches {
     /// takes `O(examples)`, and 8 bytes of memory for each.
     ///
     /// # Errors
-    /// If the step is 0 or beyond the horizon.
+    /// If the step is 0 or beyond the horizon, or bins of so many examples do not fit the memory.
     pub fn batch(&self, step: u64) -> Result<Vec<u64>> {
         if !(1..=self.horizon).contains(&step) {
             return Err(Error::invalid(format!("step {step} is not one of the plan's {} steps", self.horizon)));
@@ -92,15 +94,29 @@ impl Batches {
                 Ok(of_group.filter(|_| bits.next_u64() < threshold).collect())
             }
             Draw::Bins { bins, members } => {
-                let members = members.get_or_init(|| self.allocated(*bins));
+                let members = match members.get() {
+                    Some(members) => members,
+                    None => {
+                        let made = self.allocated(*bins)?;
+                        members.get_or_init(|| made)
+                    }
+                };
                 Ok(members[((step - 1) % bins) as usize].clone())
             }
         }
     }
 
     /// Who is in which bin: of 64 bits those are drawn again that would favour the first bins.
-    fn allocated(&self, bins: u64) -> Vec<Vec<u64>> {
-        let mut members = vec![vec![]; bins as usize]; // fits: the plan has a table of them
+    fn allocated(&self, bins: u64) -> Result<Vec<Vec<u64>>> {
+        let mut members: Vec<Vec<u64>> = vec![vec![]; bins as usize]; // fits: the plan has a table of them
+        let room = usize::try_from(self.examples / bins).unwrap_or(usize::MAX);
+        let many = self.examples > MOST_IN_BINS || members.iter_mut().any(|bin| bin.try_reserve(room).is_err());
+        if many {
+            return Err(Error::invalid(format!(
+                "{} examples do not fit the memory: who is in which bin takes 8 bytes for each, and up to 2^32 are put into bins",
+                self.examples
+            )));
+        }
         let mut bits = self.lots.bits(OF_BINS);
         // 2^64 mod bins words too many.
         let surplus = (u64::MAX % bins + 1) % bins;
@@ -108,7 +124,7 @@ impl Batches {
             let word = std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end");
             members[(word % bins) as usize].push(example);
         }
-        members
+        Ok(members)
     }
 
     /// In how many groups the examples are, where a fraction of them is sampled.

@@ -26,7 +26,7 @@ const NEAR: f64 = 0.9;
 /// How close a point is sought, relatively.
 const CLOSE: f64 = 1e-3;
 /// Tests of points that follow on each other.
-const TESTS: u32 = 8;
+const TESTS: u32 = 12;
 
 /// A search for one number: a noise, or ε, of which more is more private.
 struct Search<'a> {
@@ -162,11 +162,11 @@ impl<'a> Search<'a> {
 
     /// From about the least number that is enough: one that is certified, or `enough`.
     fn certified_near(&self, number: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
-        // δ falls by the tenth power of the noise or more: steps that follow from bounds are a little too long upwards, and
-        // too short downwards.
+        // δ falls by the tenth power of the noise or more, mostly: steps that follow from bounds are a little too long
+        // upwards, and too short downwards. Where that is not enough, it falls more slowly, and steps grow.
         let step = |bound: f64, power: f64| (libm::log(bound / self.wanted()) / power).clamp(-0.2, 0.2);
         let (mut number, mut best) = (number, None);
-        for _ in 0..TESTS {
+        for test in 0..TESTS {
             if number >= enough {
                 break;
             }
@@ -178,7 +178,7 @@ impl<'a> Search<'a> {
                 }
                 (true, _) => return number,
                 (false, Some(best)) => return best,
-                (false, None) => number *= 1.002 + step(bound, 12.0),
+                (false, None) => number *= 1.002 + step(bound, 12.0 / f64::from(1 + test)),
             }
         }
         best.unwrap_or(enough)

@@ -197,6 +197,18 @@ fn many_bins_with_rows_of_their_own() {
     assert!(worst <= delta && worst > 0.8 * delta, "{removed:e} {added:e}");
 }
 
+/// Where δ falls slowly with the noise, more noise is sought step by step, and not given up.
+#[test]
+fn slow_curves_have_their_noise_too() {
+    let gram = (0..64).map(|at| if at / 8 == at % 8 { 2.0 } else { 0.0 }).collect();
+    let bins = RandomAllocation::new(8, gram).unwrap();
+    for epsilon in [0.1, 0.107_710_7, 0.107_710_719_225_645, 0.2] {
+        let (e, d) = budget(epsilon, 0.01156);
+        let (noise, known) = (bins.noise_for(e, d).unwrap(), bins.noise_if_known(e, d));
+        assert!(noise < 0.6 * known, "{epsilon}: {noise} {known}");
+    }
+}
+
 #[test]
 fn what_is_no_gram_matrix_is_refused() {
     let words = |bins: usize, gram: Vec<f64>| RandomAllocation::new(bins, gram).unwrap_err().to_string();
