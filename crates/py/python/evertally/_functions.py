@@ -298,8 +298,8 @@ def plan_vector(
             (the batch size over the number of examples). The budget then needs far less noise, and is (ε, δ). The lots
             are those of :class:`Batches`, and stay as secret as the key.
         ``bins``: In place of all three: every example is put into one of so many bins by lot, once, and takes part in
-            every epoch in the step of its bin (as many as an epoch has batches, up to 2048). Any mechanism with a row for
-            every step goes with it. Planning takes seconds. The rest is as with ``sampled``.
+            every epoch in the step of its bin (as many as an epoch has batches, up to 2048). Any mechanism with a row
+            for every step goes with it. Planning takes seconds. The rest is as with ``sampled``.
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
@@ -340,11 +340,11 @@ def plan_training(
     meaning: dict[str, str] | None = None,
 ) -> Training:
     """Compares the ways to train on so many `examples`, in batches of `batch`, for so many `epochs`: kinds of noise with
-    the batches in a fixed order, or drawn by lot for every step or once, each with as little noise as the budget allows and with its exact
-    error. ``plan_training(…).plan`` is the plan of the best that fits `most_vectors`.
+    the batches in a fixed order, or drawn by lot for every step or once, each with as little noise as the budget allows
+    and with its exact error. ``plan_training(…).plan`` is the plan of the best that fits `most_vectors`.
 
-    Every way has the same number of steps and the same expected batch. Searching takes some seconds, for thousands of steps
-    and hundreds of bins half a minute.
+    Every way has the same number of steps and the same expected batch. Searching takes some seconds, for thousands of
+    steps and hundreds of bins half a minute.
 
     Vectors:
         ``norm``: The clipping norm: the most by which one example changes the vector of a step, in L2 over all
