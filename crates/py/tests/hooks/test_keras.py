@@ -116,8 +116,10 @@ def test_models_of_several_inputs_and_layers_that_add_losses() -> None:
     assert all(np.abs(new - old).max() > 1e-3 for new, old in zip(model.get_weights(), before))
 
 
-def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path) -> None:
-    et.SecretKey.generate().save(tmp_path / "a.key")
+def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -> None:
+    # Other data is seen at the first step only where that step's batch is not empty.
+    assert len(next(iter(et.Batches(PLAN, key, "run", examples=EXAMPLES)))) > 0
+    key.save(tmp_path / "a.key")
 
     def begun() -> Any:
         key = et.SecretKey.load(tmp_path / "a.key")
