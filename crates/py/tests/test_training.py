@@ -46,6 +46,14 @@ class TestPlanTraining:
         assert ElementTree.fromstring(ways.svg()).tag.endswith("svg")
         assert "<table" in ways._repr_html_() and ways.best.words in ways._repr_html_()
 
+    def test_the_picture_has_every_order_and_dp_sgd(self) -> None:
+        ways = et.plan_training(6000, 200, 10, epsilon=2.0, delta=1e-5)
+        assert len(ways) > 7
+        told_apart = [next(way for way in ways if way.order == order) for order in ("fixed", "sampled", "bins")]
+        told_apart.append(next(way for way in ways if "DP-SGD" in way.words))
+        assert all(way.words in ways.svg() for way in told_apart if way.relative_error < 3)
+        assert ways[len(ways) - 1].relative_error > 3 and ways[len(ways) - 1].words not in ways.svg()
+
     def test_without_delta_only_the_fixed_order_is_compared(self) -> None:
         ways = et.plan_training(3000, 100, 2, rho=0.5)
         assert {way.order for way in ways} == {"fixed"}

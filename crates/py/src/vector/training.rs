@@ -7,6 +7,7 @@ use crate::html::{Row, table};
 use crate::options::Options;
 use crate::running::abandonable;
 use crate::whole::Whole;
+use evertally::mechanism::MechanismName;
 use evertally::plan::Objective;
 use evertally::vector::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
 use evertally_plot::axis::{Axis, Spacing};
@@ -17,7 +18,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
 
-/// Lines of the picture: the best, and what tells the most beside it.
+/// Lines of the picture.
 const MOST_LINES: usize = 7;
 /// No line of so many times the best error: it would press the others flat.
 const WORST_SHOWN: f64 = 3.0;
@@ -158,6 +159,22 @@ impl Training {
         self.ways.iter().enumerate().map(row).collect()
     }
 
+    /// Which ways have a line: the best of every order, DP-SGD, which everybody knows, and the best of the others.
+    fn shown(&self) -> Vec<usize> {
+        let way = |place: usize| self.ways[place].get();
+        let near = || (0..self.ways.len()).filter(|place| way(*place).relative_error < WORST_SHOWN);
+        let is_told_apart = |place: usize| {
+            let order = way(place).order;
+            let is_dp_sgd = order == "sampled" && self.plans[place].name() == MechanismName::Input;
+            is_dp_sgd || near().find(|other| way(*other).order == order) == Some(place)
+        };
+        let mut shown: Vec<usize> = near().collect();
+        shown.sort_by_key(|place| !is_told_apart(*place));
+        shown.truncate(MOST_LINES);
+        shown.sort_unstable();
+        shown
+    }
+
     fn headline(&self) -> String {
         let count = self.ways.len();
         format!("{count} ways to train for {} steps, with {}; best: {}", self.steps, self.promise, self.best_in_words())
@@ -228,17 +245,19 @@ impl Training {
         out
     }
 
-    /// The standard error of every step under the best ways, as a picture.
+    /// The standard error of every step under the best ways, as a picture: the best of every order and DP-SGD are among
+    /// them, unless they have three times the error of the best.
     fn svg(&self) -> String {
         let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE, ink::BLACK];
         let step = |i: u64| 1 + (self.steps - 1) * i / POINTS.min(self.steps).max(1);
-        let line = |(place, plan): (usize, &Plan)| Line {
+        let line = |(rank, place): (usize, usize)| Line {
             label: self.ways[place].get().words.clone(),
-            look: Look::new(shades[place % shades.len()], (place > 3).then_some("5 3"), Marker::None),
-            points: (0..=POINTS.min(self.steps)).map(|i| (step(i) as f64, plan.std_error(step(i)))).collect(),
+            look: Look::new(shades[rank % shades.len()], (rank > 3).then_some("5 3"), Marker::None),
+            points: (0..=POINTS.min(self.steps))
+                .map(|i| (step(i) as f64, self.plans[place].std_error(step(i))))
+                .collect(),
         };
-        let shown = |(place, _): &(usize, &Plan)| self.ways[*place].get().relative_error < WORST_SHOWN;
-        let lines: Vec<Line> = self.plans.iter().enumerate().filter(shown).take(MOST_LINES).map(line).collect();
+        let lines: Vec<Line> = self.shown().into_iter().enumerate().map(line).collect();
         let x = Axis { spacing: Spacing::Linear, range: (1.0, self.steps.max(2) as f64), caption: "step".into() };
         let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
