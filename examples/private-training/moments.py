@@ -129,13 +129,12 @@ def network(data: str, seed: int) -> nn.Module:
 
 @functools.cache
 def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.VectorPlan:
-    """Independent noise with Poisson sampling (DP-SGD), or the best way of `plan_training` for the mean error, bins apart:
-    these came after the figures."""
+    """Independent noise with Poisson sampling (DP-SGD), or the best way of `plan_training` for the mean error."""
     own = DATA[data]
     given: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "delta": DELTA}
     if planned:
         ways = et.plan_training(own.training, own.batch, own.epochs, objective="mean", **given)
-        return next(way.plan for way in ways if way.fits and way.order != "bins")
+        return next(way.plan for way in ways if way.fits)
     steps = own.epochs * own.training // own.batch
     return et.plan_vector(steps, mechanism="input", sampled=own.batch / own.training, **given)
 

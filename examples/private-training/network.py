@@ -103,7 +103,7 @@ def network() -> nn.Module:
 
 @functools.cache
 def best(method: str, epsilon: float) -> et.Way:
-    """The best way that fits, bins apart: these came after the figures."""
+    """The best way that fits."""
     ways = et.plan_training(
         TRAINING,
         BATCH,
@@ -114,7 +114,7 @@ def best(method: str, epsilon: float) -> et.Way:
         objective=PLANNED[method],
         most_vectors=500,
     )
-    return next(way for way in ways if way.fits and way.order != "bins")
+    return next(way for way in ways if way.fits)
 
 
 @functools.cache

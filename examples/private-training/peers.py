@@ -69,8 +69,7 @@ def way_of(method: str, data: str, epsilon: float) -> Way:
     run = Run(task.steps, task.epochs, epsilon, DELTA)
     if method == "opake-bins":
         return module.in_bins(run, module.STRATEGIES["BLT"], "BLT")
-    # Bins came after the accuracies.
-    ways = (way for way in module.ways(run, *["max"] * (method == "evertally-max")) if way.sampling != "random bins")
+    ways = module.ways(run, *["max"] * (method == "evertally-max"))
     if method == "evertally-max":
         return list(ways)[-1]
     if method == "independent":

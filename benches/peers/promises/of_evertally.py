@@ -1,4 +1,5 @@
-"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, and the best bins."""
+"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, and the best bins; for
+the largest error the best of these."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
     batch = round(EXAMPLES * run.rate)
     # Sorted by their errors.
     found = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
-    for bins in (False, True):
-        best = next((one for one in found if (one.order == "bins") == bins), None)
-        if best is not None:
-            yield way(best.plan, *best.words.rsplit(", ", 1))
+    of_kind = [[one for one in found if (one.order == "bins") == bins] for bins in (False, True)]
+    for ranked in of_kind if objective == "mean" else [found]:
+        if len(ranked) > 0:
+            yield way(ranked[0].plan, *ranked[0].words.rsplit(", ", 1))
 
 
 def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
