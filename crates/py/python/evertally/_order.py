@@ -43,8 +43,8 @@ def order_of(
         batches = evertally.Batches(plan, key, name, examples=examples)
         if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
             raise ValueError(
-                f"the plan draws batches by lot, of {batches.expected_size:g} examples on average: leave batch_size "
-                "away"
+                f"the plan draws batches by lot, of {batches.expected_size:g} examples on average where there are "
+                f"{examples}, not {batch_size}: plan for the number of examples, or leave batch_size away"
             )
         return batches
     if batch_size is None:

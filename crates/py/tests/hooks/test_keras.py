@@ -149,12 +149,47 @@ def test_noise_of_the_device_goes_on_from_what_it_keeps() -> None:
     # A device takes long to compile AES.
     mechanism = {"mechanism": "epoch-bands(bands=3)", "cipher": "chacha8"}
     plan = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
-    run = private(network(), plan, on="device")
+    options = {"key": et.SecretKey.generate(), "on": "device"}
+    run = private(network(), plan, **options)
     run.step()
+    options["optimizer"] = run.optimizer
     with pytest.raises(ValueError, match="has taken 1 steps, and the noise made on the device keeps vectors"):
-        private(run.model, plan, optimizer=run.optimizer, on="device")
-    later = private(run.model, plan, optimizer=run.optimizer, on="device", noise_state=run.noise_state)
+        private(run.model, plan, **options)
+    later = private(run.model, plan, noise_state=run.noise_state, **options)
     assert later.step_number == 1
+
+
+def test_steps_of_another_run_are_refused(tmp_path: Path) -> None:
+    key = et.SecretKey.generate()
+    run = private(network(), key=key)
+    run.fit(2)
+    run.model.compile(run.optimizer)
+    run.model.save(tmp_path / "run.keras")
+    model = keras.models.load_model(tmp_path / "run.keras")
+    other = et.plan_vector(12, epsilon=3.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+    for given in ({"key": key, "name": "other"}, {}, {"key": key, "plan": other}):
+        with pytest.raises(ValueError, match="has taken 2 steps, and not as the run"):
+            private(model, optimizer=model.optimizer, **given)
+    later = private(model, optimizer=model.optimizer, key=key)
+    assert later.step_number == 2 and later.optimizer.name == run.optimizer.name
+    # One that has taken no steps is free for another run.
+    unused = keras.optimizers.SGD(1.0)
+    for name in ("first", "second"):
+        private(network(), optimizer=unused, name=name)
+    assert unused.name.count("_private_") == 1
+
+
+def test_steps_that_were_not_private_are_refused() -> None:
+    key, model = et.SecretKey.generate(), network()
+    model.compile("sgd", LOSS)
+    model.fit(INPUTS, TARGETS, batch_size=6, verbose=0)
+    with pytest.raises(ValueError, match="has taken 20 steps, and not as the run"):
+        private(model, optimizer=model.optimizer, key=key)
+    run = private(network(), key=key)
+    run.model.compile(run.optimizer, LOSS)
+    run.model.fit(INPUTS, TARGETS, batch_size=6, verbose=0)
+    with pytest.raises(ValueError, match="has taken 20 steps, and the plan has 12"):
+        private(run.model, optimizer=run.optimizer, key=key)
 
 
 def test_layers_that_keep_something_are_refused() -> None:
@@ -170,6 +205,15 @@ def test_what_cannot_be_private_is_refused() -> None:
         private(network(), optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
     with pytest.raises(ValueError, match="an optimizer that scales the loss"):
         private(network(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=2.0))
+    with pytest.raises(TypeError, match="optimizer is one of keras.optimizers"):
+        private(network(), optimizer="sgd")
+    with pytest.raises(TypeError, match="data are a pair of arrays"):
+        data: Any = [(INPUTS, TARGETS)]
+        evertally.keras.make_private(
+            network(), LOSS, keras.optimizers.SGD(1.0), data, PLAN, et.SecretKey.generate(), "run"
+        )
+    with pytest.raises(ValueError, match="steps is -1"):
+        private(network()).fit(-1)
     with pytest.raises(ValueError, match="leave batch_size away"):
         private(network(), batch_size=7)
     fixed = et.plan_vector(12, rho=1.0, participations=1, separation=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import math
 import re
@@ -24,6 +25,9 @@ __all__ = ["PrivateRun", "make_private"]
 MARGIN = 6.0
 # The last line of what JAX says about an error of the host that makes the noise.
 CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
+
+# At the end of an optimizer's name: whose steps it has taken.
+MARK = re.compile(r"_private_[0-9a-f]{32}$")
 
 
 class PrivateRun:
@@ -74,6 +78,8 @@ class PrivateRun:
 
     def fit(self, steps: int | None = None) -> None:
         """Takes so many steps, or all that the plan has left."""
+        if steps is not None and steps < 0:
+            raise ValueError(f"steps is {steps}: give the number of steps to take")
         left = self.plan.horizon - self.step_number
         for _ in range(left if steps is None else steps):
             self.step()
@@ -148,15 +154,17 @@ def make_private(
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
     `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one,
-    with what layers add to it. Where the plan has `sampled`, batches are drawn by lot from the key. Otherwise they are
-    in the order of the data, `batch_size` at a time, the same in every epoch.
+    with what layers add to it. Where the plan has `sampled` or `bins`, batches are drawn by lot from the
+    key. Otherwise they are in the order of the data, `batch_size` at a time, the same in every epoch.
 
     `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot
     almost never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long
     whoever takes part. `on` says where the noise is made, see `evertally.jax.correlated_noise`, which has the
     `options`.
 
-    An optimizer that has taken steps goes on after them: load a model that was saved with its optimizer.
+    An optimizer that has taken steps of this run goes on after them: load a model that was saved with its optimizer.
+    Steps of another key, name or plan, and those that were not private, are refused: the optimizer's name, which Keras
+    saves, ends with a mark of its run.
     `noise_state`, that of the earlier run, is needed then only for noise that was made on the device by mechanisms
     that keep vectors.
 
@@ -165,11 +173,13 @@ def make_private(
     """
     if not isinstance(plan, evertally.VectorPlan):
         raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
-    inputs, targets = data = jax.tree.map(np.asarray, tuple(data))
+    inputs, targets = data = jax.tree.map(np.asarray, _pair(data))
     sizes = {len(array) for array in jax.tree.leaves(data)}
     if len(sizes) != 1:
         raise ValueError(f"inputs and targets have {sorted(sizes)} examples: give all the same number")
     (examples,) = sizes
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise TypeError(f"optimizer is one of keras.optimizers, such as SGD(0.1), got {type(optimizer).__name__}")
     if getattr(optimizer, "loss_scale_factor", None) or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError("an optimizer that scales the loss would divide gradients that were never multiplied")
     if microbatch is not None and microbatch < 1:
@@ -181,10 +191,40 @@ def make_private(
     batches = order if isinstance(order, evertally.Batches) else None
     gradients_of = _gradients_of(model, keras.losses.get(loss), data)
     noise = correlated_noise(plan, key, name, on=on, batches=batches, **options)
+    _bind(optimizer, plan, key, name)
     state = _state(noise, model, int(optimizer.iterations.value), noise_state)
     size = order.expected_size
     at_once = math.ceil(size + MARGIN * math.sqrt(size)) if batches else int(size)
     return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
+
+
+def _pair(data: Any) -> tuple[Any, Any]:
+    if not (isinstance(data, (tuple, list)) and len(data) == 2):
+        raise TypeError(
+            f"data are a pair of arrays, (inputs, targets), got {type(data).__name__}: the batches are the plan's, so that "
+            "no loader makes them"
+        )
+    return data[0], data[1]
+
+
+def _bind(optimizer: Any, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> None:
+    """Marks whose steps an optimizer takes, and refuses one that has taken others: the promise is for all steps of one
+    key, name and plan."""
+    done = int(optimizer.iterations.value)
+    # A state is authenticated: its bytes tell key, name and plan apart, and nothing of the key.
+    own = evertally.VectorNoise(plan, key, name, coordinates=1).save()
+    mark = f"_private_{hashlib.sha256(own).hexdigest()[:32]}"
+    if done and not optimizer.name.endswith(mark):
+        raise ValueError(
+            f"the optimizer has taken {done} steps, and not as the run {name!r} with this key and plan: to go on with a run "
+            "give its key, name and plan; another run needs a new optimizer"
+        )
+    if done > plan.horizon:
+        raise ValueError(
+            f"the optimizer has taken {done} steps, and the plan has {plan.horizon}: some were not private; make a new "
+            "optimizer, and a model without them"
+        )
+    optimizer.name = MARK.sub("", optimizer.name) + mark
 
 
 def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) -> NoiseState:

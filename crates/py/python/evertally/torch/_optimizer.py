@@ -85,6 +85,8 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(
                 "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
             )
+        if vars(optimizer).get("__getstate__") is refuse_copy:
+            raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one, whose state is its own")
         check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:

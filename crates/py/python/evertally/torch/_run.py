@@ -8,6 +8,7 @@ from typing import Any
 import evertally
 import torch
 
+from evertally._order import order_of
 from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
@@ -194,8 +195,8 @@ def make_private(
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
 
-    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, batches are drawn by lot
-    from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
+    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled` or `bins`, batches are drawn
+    by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
     is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
     to the :class:`DPFTRL`.
 
@@ -236,30 +237,25 @@ def make_private(
         raise ValueError('second moments need the gradients of single examples: clipping="samples"')
     if (adaptive_clipping or second_moments) and scale != 1:
         raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
-    examples = len(dataset)
-    if plan.sampled is not None:
-        batches = evertally.Batches(plan, key, name, examples=examples)
-        if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
-            raise ValueError(
-                f"the plan draws batches by lot, of {batches.expected_size:g} examples on average: leave batch_size away"
-            )
-        private = DPFTRL(optimizer, plan, key, name, batches=batches, group=group, **extras)
-    else:
-        if batch_size is None:
-            raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
-        epochs = -(-plan.horizon // (examples // batch_size)) if 0 < batch_size <= examples else 0
-        if not epochs or epochs > plan.participations or (examples // batch_size < plan.separation and epochs > 1):
-            raise ValueError(
-                f"{plan.horizon} steps of {batch_size} examples of {examples} are more often or nearer than the plan "
-                f"allows: {plan.participations} times, {plan.separation} steps apart"
-            )
-        private = DPFTRL(optimizer, plan, key, name, expected_batch_size=batch_size, group=group, **extras)
-        private.batches = _Fixed(examples, batch_size)
+    _check_data(dataset)
+    order = order_of(plan, key, name, len(dataset), batch_size)
+    drawn = order if isinstance(order, evertally.Batches) else None
+    private = DPFTRL(
+        optimizer, plan, key, name, batches=drawn, expected_batch_size=order.expected_size, group=group, **extras
+    )
+    private.batches = order
     collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
     return PrivateRun(module, loss, private, loader, clipping, microbatch, scale, waiting)
+
+
+def _check_data(dataset: Any) -> None:
+    if isinstance(dataset, torch.utils.data.DataLoader):
+        raise TypeError("the batches are the plan's: give the loader's dataset in its place")
+    if isinstance(dataset, (tuple, list)) and len(dataset) > 0 and isinstance(dataset[0], torch.Tensor):
+        raise TypeError("the data are tensors: make a data set of pairs of them, TensorDataset(inputs, targets)")
 
 
 def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer, tables: Any) -> None:
@@ -274,19 +270,6 @@ def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer,
         raise ValueError(
             f"`{left[0]}` is neither in the optimizer nor in tables: add it, or freeze it with requires_grad_(False)"
         )
-
-
-class _Fixed:
-    """The same batches in the same order in every epoch."""
-
-    def __init__(self, examples: int, size: int) -> None:
-        self._starts = examples // size
-        self._size = size
-
-    def batch(self, step: int) -> Iterable[int]:
-        """The examples of a step, from 1."""
-        first = (step - 1) % self._starts * self._size
-        return range(first, first + self._size)
 
 
 class _Remaining:
