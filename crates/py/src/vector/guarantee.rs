@@ -15,8 +15,9 @@ pub(crate) struct VectorGuarantee(pub(crate) Inner);
 
 #[pymethods]
 impl VectorGuarantee {
-    /// μ of Gaussian differential privacy, the strongest statement: neighbouring data sets are no easier to tell apart
-    /// than a normal variable of variance 1 with mean 0 from one with mean μ.
+    /// μ of Gaussian differential privacy: neighbouring data sets are no easier to tell apart than a normal variable of
+    /// variance 1 with mean 0 from one with mean μ. The strongest statement where nothing is drawn by lot; with ``sampled`` or
+    /// ``bins`` it holds for whoever knows the batches, and :meth:`epsilon_at` says more.
     #[getter]
     fn mu(&self) -> f64 {
         self.0.mu()
@@ -28,8 +29,8 @@ impl VectorGuarantee {
         self.0.rho().get()
     }
 
-    /// The least ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1), by the exact curve of Gaussian
-    /// noise, rounded up.
+    /// The least ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1), rounded up: by the exact curve of
+    /// Gaussian noise, or with lots by a bound of theirs.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")

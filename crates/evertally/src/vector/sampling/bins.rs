@@ -97,8 +97,9 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     let Some(columns) = columns else {
         return Err(Error::invalid(format!(
             "`{}` adds up noise in more than a row for every step, and no bound of this library says what bins add to \
-             it; take `epoch-bands(bands=64)`, `blt` or `input`, or plan without bins",
-            name.brief()
+             it; take `epoch-bands(bands={})`, `blt` or `input`, or plan without bins",
+            name.brief(),
+            horizon.min(64)
         )));
     };
     if bins > horizon {
