@@ -75,6 +75,22 @@ class TestMakePrivate:
         with pytest.raises(ValueError, match="leave batch_size away"):
             run(sampled_plan(), batch_size=30)
 
+    def test_data_and_optimizers_that_do_not_suit_are_refused(self) -> None:
+        module, pairs = network(), data()
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
+
+        def wrap(given: Any) -> Any:
+            loss = torch.nn.functional.cross_entropy
+            return evertally.torch.make_private(module, loss, optimizer, given, sampled_plan(), key(), "run")
+
+        with pytest.raises(TypeError, match="give the loader's dataset"):
+            wrap(torch.utils.data.DataLoader(pairs))
+        with pytest.raises(TypeError, match="TensorDataset"):
+            wrap(pairs.tensors)
+        wrap(pairs)
+        with pytest.raises(ValueError, match="wrapped in a DPFTRL already"):
+            wrap(pairs)
+
     @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
     def test_a_resumed_run_goes_on_with_the_next_batch(self, options: dict[str, int]) -> None:
         plan = et.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()

@@ -85,8 +85,6 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(
                 "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
             )
-        if vars(optimizer).get("__getstate__") is refuse_copy:
-            raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one, whose state is its own")
         check_batches(plan, batches, key, name)
         if expected_batch_size is None:
             if batches is None:
@@ -94,6 +92,8 @@ class DPFTRL(torch.optim.Optimizer):
             expected_batch_size = batches.expected_size
         if not expected_batch_size > 0:
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
+        if vars(optimizer).get("__getstate__") is refuse_copy:
+            raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one, whose state is its own")
         # Not the base's __init__, which would make groups and a state of its own.
         self.optimizer = optimizer
         self.batches: Order | None = batches
