@@ -133,8 +133,7 @@ def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.Vector
     own = DATA[data]
     given: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "delta": DELTA}
     if planned:
-        ways = et.plan_training(own.training, own.batch, own.epochs, objective="mean", **given)
-        return next(way.plan for way in ways if way.fits)
+        return et.plan_training(own.training, own.batch, own.epochs, objective="mean", **given).plan
     steps = own.epochs * own.training // own.batch
     return et.plan_vector(steps, mechanism="input", sampled=own.batch / own.training, **given)
 

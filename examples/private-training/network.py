@@ -104,7 +104,7 @@ def network() -> nn.Module:
 @functools.cache
 def best(method: str, epsilon: float) -> et.Way:
     """The best way that fits."""
-    ways = et.plan_training(
+    return et.plan_training(
         TRAINING,
         BATCH,
         EPOCHS,
@@ -113,8 +113,7 @@ def best(method: str, epsilon: float) -> et.Way:
         delta=DELTA,
         objective=PLANNED[method],
         most_vectors=500,
-    )
-    return next(way for way in ways if way.fits)
+    ).best
 
 
 @functools.cache
