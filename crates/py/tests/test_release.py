@@ -3,13 +3,7 @@
 import csv
 import datetime as dt
 import json
-import os
-import signal
 import subprocess
-import sys
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,60 +366,6 @@ def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str)
     shown = subprocess.run([program, "budget", "show", budget, "--json"], check=True, capture_output=True, text=True)
     told = json.loads(shown.stdout)
     assert (told["spent"], told["left"], len(told["streams"])) == ({"epsilon": 1.5}, {"epsilon": 0.0}, 2)
-
-
-class Endless:
-    """A table that never ends."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        batch = pa.record_batch({"time": ["2024-01-01"] * 1000})
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            while True:
-                yield batch
-
-        return pa.RecordBatchReader.from_batches(batch.schema, batches()).__arrow_c_stream__(requested_schema)
-
-
-def test_ctrl_c_ends_a_release_and_nothing_is_recorded(tmp_path: Path) -> None:
-    path = tmp_path / "k.key"
-    et.SecretKey.generate().save(path)
-    ledger = Path(f"{path}.ledger").read_text()
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    begun = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        et.release(Endless(), key=path, **SIMPLE)
-    assert time.monotonic() - begun < 20
-    assert Path(f"{path}.ledger").read_text() == ledger
-    assert et.release(simple(), key=path, **SIMPLE).num_rows == 5
-
-
-def test_ctrl_c_ends_a_long_count_and_a_plan() -> None:
-    program = """
-import os, signal, threading, time
-import numpy as np
-import evertally as et
-
-counter = et.Counter(et.plan(2**40, rho=0.5, mechanism="binary"), et.SecretKey.generate(), "visits")
-totals = np.ones(20_000_000, dtype=np.int64)
-counter.release_many(totals[:5])
-threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    counter.release_many(totals)
-except KeyboardInterrupt:
-    assert 0 < counter.step < totals.size
-    print("interrupted", flush=True)
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-begun = time.monotonic()
-try:
-    for horizon in range(2001, 2100):
-        et.plan(horizon, rho=0.5)
-except KeyboardInterrupt:
-    print("interrupted", time.monotonic() - begun < 20)
-os._exit(0)
-"""
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert run.stdout.split("\n") == ["interrupted", "interrupted True", ""], run.stderr
 
 
 def test_groups_that_nobody_declared(key: et.SecretKey) -> None:

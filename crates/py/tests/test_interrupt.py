@@ -1,0 +1,88 @@
+"""Ctrl-C ends long work, and leaves what was there as it was.
+
+Each program runs in an interpreter of its own: a Ctrl-C that gets lost then ends as a failure, not as tests that never end.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+import evertally as et
+
+#: A shell may have begun these tests with Ctrl-C ignored, as those in the background are.
+BEGIN = """
+import os, signal, threading, time
+import evertally as et
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def ctrl_c_after(seconds):
+    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
+"""
+
+
+def printed(program: str, folder: Path) -> list[str]:
+    """The lines that a program prints."""
+    run = subprocess.run([sys.executable, "-c", BEGIN + program], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+def test_a_release_ends_and_nothing_is_recorded(tmp_path: Path) -> None:
+    program = """
+import pyarrow as pa
+
+class Endless:
+    def __arrow_c_stream__(self, requested_schema=None):
+        batch = pa.record_batch({"time": ["2024-01-01"] * 1000})
+        def batches():
+            while True:
+                yield batch
+        return pa.RecordBatchReader.from_batches(batch.schema, batches()).__arrow_c_stream__(requested_schema)
+
+ctrl_c_after(1)
+try:
+    et.release(Endless(), key="k.key", start="2024-01-01", steps=5, every="1d", epsilon=1)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    et.SecretKey.generate().save(tmp_path / "k.key")
+    ledger = tmp_path / "k.key.ledger"
+    before = ledger.read_text()
+    assert printed(program, tmp_path) == ["interrupted"]
+    assert ledger.read_text() == before
+    events = pa.table({"time": ["2024-01-01", "2024-01-03"]})
+    released = et.release(events, key=tmp_path / "k.key", start="2024-01-01", steps=5, every="1d", epsilon=1)
+    assert released.num_rows == 5
+
+
+def test_a_long_count_ends(tmp_path: Path) -> None:
+    program = """
+import numpy as np
+
+counter = et.Counter(et.plan(2**40, rho=0.5, mechanism="binary"), et.SecretKey.generate(), "visits")
+totals = np.ones(20_000_000, dtype=np.int64)
+counter.release_many(totals[:5])
+ctrl_c_after(1)
+try:
+    counter.release_many(totals)
+except KeyboardInterrupt:
+    print("interrupted", 0 < counter.step < totals.size)
+"""
+    assert printed(program, tmp_path) == ["interrupted True"]
+
+
+def test_a_long_plan_ends(tmp_path: Path) -> None:
+    program = """
+ctrl_c_after(0.2)
+begun = time.monotonic()
+try:
+    for horizon in range(2001, 2100):
+        et.plan(horizon, rho=0.5)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - begun < 20, flush=True)
+os._exit(0)  # what is planned still is abandoned, not waited for
+"""
+    assert printed(program, tmp_path) == ["interrupted True"]
