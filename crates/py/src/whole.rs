@@ -3,6 +3,7 @@
 use crate::error::invalid;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
+use pyo3::types::PyBool;
 
 /// A whole number from 0 to 2^64 - 1. What is beyond is an `InvalidError` that says so, and not Python's
 /// `OverflowError`.
@@ -13,6 +14,9 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     type Error = PyErr;
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        if number.is_instance_of::<PyBool>() {
+            return Err(invalid(format!("{} is not a whole number: say how many", number.str()?)));
+        }
         number.extract().map(Self).map_err(|problem| beyond(&number, problem))
     }
 }

@@ -21,7 +21,7 @@ class TestPlanTraining:
         ways = et.plan_training(3000, 100, 2, epsilon=1.0, delta=1e-5)
         errors = [way.plan.max_std_error for way in ways]
         assert errors == sorted(errors) and ways.steps == 60
-        assert {way.order for way in ways} == {"fixed", "sampled", "bins"}
+        assert {way.order for way in ways} == {"fixed", "sampled", "bins", "fresh_bins"}
         for way in ways:
             assert way.plan.horizon == 60 and way.plan.guarantee.epsilon_at(1e-5) <= 1.0
             assert way.relative_error == pytest.approx(way.plan.max_std_error / errors[0])
@@ -49,7 +49,8 @@ class TestPlanTraining:
     def test_the_picture_has_every_order_and_dp_sgd(self) -> None:
         ways = et.plan_training(6000, 200, 10, epsilon=2.0, delta=1e-5)
         assert len(ways) > 7
-        told_apart = [next(way for way in ways if way.order == order) for order in ("fixed", "sampled", "bins")]
+        orders = ("fixed", "sampled", "bins", "fresh_bins")
+        told_apart = [next(way for way in ways if way.order == order) for order in orders]
         told_apart.append(next(way for way in ways if "DP-SGD" in way.words))
         assert all(way.words in ways.svg() for way in told_apart if way.relative_error < 3)
         assert ways[len(ways) - 1].relative_error > 3 and ways[len(ways) - 1].words not in ways.svg()
@@ -143,7 +144,7 @@ class TestBins:
         assert plan.guarantee.epsilon_at(1e-5) == 8.0
 
     def test_bins_and_a_fraction_exclude_each_other(self) -> None:
-        with pytest.raises(et.InvalidError, match="give one of sampled and bins"):
+        with pytest.raises(et.InvalidError, match="give one of sampled, bins and fresh_bins"):
             et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, sampled=0.1)
         with pytest.raises(et.InvalidError, match="add-remove"):
             et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, neighbours="replace-one")
@@ -157,3 +158,44 @@ class TestBins:
             et.plan_vector(5000, epsilon=8.0, delta=1e-5, bins=2500, mechanism="input")
         with pytest.raises(et.InvalidError, match="at least 1 bin"):
             et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=0)
+
+
+class TestFreshBins:
+    def test_every_example_is_in_a_new_bin_in_every_epoch(self) -> None:
+        plan = et.plan_vector(30, epsilon=4.0, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
+        assert (plan.fresh_bins, plan.bins, plan.groups, plan.sampled) == (10, None, None, 0.1)
+        assert (plan.participations, plan.separation) == (3, 3)
+        batches = et.Batches(plan, KEY, "fresh", examples=1000)
+        assert (batches.fresh_bins, batches.bins, batches.groups, batches.expected_size) == (10, None, None, 100.0)
+        steps: dict[int, list[int]] = {example: [] for example in range(1000)}
+        for step, batch in enumerate(batches, 1):
+            for example in batch.tolist():
+                steps[example].append(step)
+        assert all(len(own) == 3 and min(np.diff(own)) >= 3 for own in steps.values())
+        assert sum(own[0] + 10 != own[1] for own in steps.values()) > 800
+        assert (batches[-1] == batches.batch(30)).all() and (batches[-30] == batches[0]).all()
+        assert "10 bins, anew in every epoch" in repr(batches)
+        with pytest.raises(IndexError, match="30 batches"):
+            batches[-31]
+
+    def test_they_come_back_from_json_and_need_less_noise(self) -> None:
+        plan = et.plan_vector(80, epsilon=2.0, delta=1e-5, fresh_bins=20, mechanism="banded-sqrt(bands=4)")
+        again = et.VectorPlan.from_json(plan.to_json())
+        assert again == plan and again.fresh_bins == 20 and again.sigma == plan.sigma
+        kept = et.plan_vector(80, epsilon=2.0, delta=1e-5, bins=20, mechanism="banded-sqrt(bands=4)")
+        assert plan.sigma < 0.85 * kept.sigma
+        assert plan.guarantee.epsilon_at(1e-5) == 2.0
+
+    def test_what_is_not_meant_is_refused(self) -> None:
+        def refused(words: str, **more: Any) -> None:
+            given: dict[str, Any] = {"epsilon": 8.0, "delta": 1e-5, "fresh_bins": 10, "mechanism": "input"} | more
+            with pytest.raises(et.InvalidError, match=words):
+                et.plan_vector(20, **given)
+
+        refused("give one of sampled, bins and fresh_bins", bins=10)
+        refused("banded-sqrt", mechanism="blt")
+        refused("at most 10 bands", mechanism="banded-sqrt(bands=11)")
+        refused("at least as many steps as bins", fresh_bins=30)
+        refused("at least 1 bin", fresh_bins=0)
+        refused("True is not a whole number", fresh_bins=True)
+        refused("leave participations and separation away", participations=3, separation=5)

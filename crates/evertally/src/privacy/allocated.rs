@@ -69,15 +69,31 @@
 //! line through two of its points where it is followed to the left of them. Two points with chances of about 0.4 % and
 //! ½ are counted, and their chances bounded, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
 //!
+//! ## Rounds
+//!
+//! Where an example is put into a **new bin in every of `E` rounds**, whose rows are apart, it moves them by `m_π = Σ_e
+//! m_(e, i_e)` for a pattern `π` of independent bins. Nothing above needs more of the bins than that they are many
+//! vectors without negative entries: the patterns are `b^E` bins. Inner products of patterns are sums over rounds, so
+//! that all that is computed factors: `M = Π_e M_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product
+//! over rounds, and `A_k` the power of that of one round. All rounds have one Gram matrix here; where it differs, no
+//! entry of it may be smaller than that of any.
+//!
+//! For what is added `ū`, `ḡ` and `v` are `E` times those of a round. Where they are not enough, chances of `ln M_1 ≤ r`
+//! are counted at hundreds of `r` for one round, bounded together, and bounded once more by all lines through two of some
+//! points to the right of `r`; the convolution of the law that has these bounds as its chances bounds the sum. (Of very
+//! many rounds the sum is so nearly normal that the line above is close.)
+//!
 //! ## Rounding
 //!
 //! `H` is taken larger by 10⁻⁹ of itself, and δ by as much. Normal numbers have the law of `noise::standard_normal`.
 
 mod added;
 mod bets;
+mod chances;
 mod coins;
 mod paths;
 mod removed;
+mod rounds;
 mod search;
 
 use super::{Delta, Epsilon};
@@ -87,6 +103,8 @@ use std::sync::Arc;
 
 /// Most bins: matrices have their square many numbers.
 const MOST_BINS: u64 = 1 << 11;
+/// Most rounds: of fewer than that many steps.
+const MOST_ROUNDS: u64 = 1 << 14;
 /// Head room for roundings; see the header.
 const ROUNDING: f64 = 1e-9;
 /// What the coins of one test may be wrong with, over δ.
@@ -109,7 +127,9 @@ const KEPT: f64 = 1.0 - 1.0 / 1024.0;
 /// ```
 #[derive(Clone, Debug)]
 pub struct RandomAllocation {
+    /// Of one round.
     bins: usize,
+    rounds: u64,
     /// Row after row, with head room.
     gram: Arc<[f64]>,
     factor: Arc<Factor>,
@@ -134,7 +154,32 @@ impl RandomAllocation {
         let Some(factor) = Factor::new(bins, &gram) else {
             return Err(Error::invalid("the table of inner products is not one of vectors: it is not positive"));
         };
-        Ok(Self { bins, gram: gram.into(), factor: factor.into() })
+        Ok(Self { bins, rounds: 1, gram: gram.into(), factor: factor.into() })
+    }
+
+    /// The same in so many rounds, at least 1, for each of which a new bin is drawn; every round has rows of its own.
+    ///
+    /// ```
+    /// use evertally::privacy::allocated::RandomAllocation;
+    /// use evertally::privacy::{Delta, Epsilon};
+    /// let gram = |size: f64| (0..400).map(|at| if at / 20 == at % 20 { size } else { 0.0 }).collect();
+    /// let budget = (Epsilon::new(2.0)?, Delta::new(1e-4)?);
+    /// let once = RandomAllocation::new(20, gram(4.0))?.noise_for(budget.0, budget.1)?;
+    /// let anew = RandomAllocation::new(20, gram(1.0))?.in_rounds(4)?.noise_for(budget.0, budget.1)?;
+    /// // Four epochs: whoever finds out a bin has not found out the others.
+    /// assert!(anew < 0.75 * once);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is none, or more than 2^14.
+    pub fn in_rounds(self, rounds: u64) -> Result<Self> {
+        if !(1..=MOST_ROUNDS).contains(&rounds) {
+            return Err(Error::invalid(format!(
+                "examples are put into bins in 1 to {MOST_ROUNDS} rounds, got {rounds}"
+            )));
+        }
+        Ok(Self { rounds, ..self })
     }
 
     /// Refuses numbers of bins whose tables would be too large.
@@ -145,9 +190,14 @@ impl RandomAllocation {
         Ok(())
     }
 
-    /// How many bins there are.
+    /// How many bins there are in a round.
     pub fn bins(&self) -> usize {
         self.bins
+    }
+
+    /// How many rounds there are.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
     }
 
     /// The inner product of what two bins move, with head room.
@@ -161,9 +211,14 @@ impl RandomAllocation {
         (0..self.bins).map(|i| self.gram[i * self.bins + i]).fold(0.0, f64::max)
     }
 
+    /// How far whoever knows the bins sees the releases move: by the worst bin of every round.
+    fn moved_if_known(&self) -> f64 {
+        (self.rounds as f64 * self.largest()).sqrt()
+    }
+
     /// The noise that (ε, δ) needs against whoever knows the bins, rounded up: that of the worst bin.
     pub fn noise_if_known(&self, epsilon: Epsilon, delta: Delta) -> f64 {
-        self.largest().sqrt() / super::conversions::mu_for(epsilon, delta) * (1.0 + ROUNDING)
+        self.moved_if_known() / super::conversions::mu_for(epsilon, delta) * (1.0 + ROUNDING)
     }
 
     /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some
@@ -189,10 +244,10 @@ impl RandomAllocation {
     }
 }
 
-/// The same inner products.
+/// The same inner products and rounds.
 impl PartialEq for RandomAllocation {
     fn eq(&self, other: &Self) -> bool {
-        self.bins == other.bins && self.gram == other.gram
+        (self.bins, self.rounds) == (other.bins, other.rounds) && self.gram == other.gram
     }
 }
 

@@ -3,7 +3,7 @@
 use super::VectorPlan;
 use crate::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
 use crate::{Error, Result};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Who takes part when: the lots of a [plan with sampling](super::VectorRequest::with_sampling), drawn from the key.
 ///
@@ -11,7 +11,10 @@ use std::sync::OnceLock;
 /// every example of group `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's
 /// rate: if its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. Of a plan with
 /// **bins** every example has one bin, a uniform number that is a function of key, name, plan and number, and takes
-/// part in the steps of that bin. So a run can be begun again, and nobody has to trust a loader's seed.
+/// part in the steps of that bin. With **fresh bins** it rests between its steps: an example whose number leaves the
+/// remainder φ modulo the `b` bins has in every round `e` (from 0) a uniform lot `p` of `0 … b-w`, a function of key, name,
+/// plan, round and number, for a mechanism of `w` bands, and takes part in the step `(e b + φ + p) mod E b` (from 0), if there
+/// is one; `E` rounds cover the horizon. So a run can be begun again, and nobody has to trust a loader's seed.
 ///
 /// **Secrecy.** The promise of the plan holds for whoever does not know the batches: they are as secret as the key.
 ///
@@ -42,12 +45,21 @@ enum Draw {
     Steps { groups: u64, threshold: Option<u64> },
     /// Once: who is in which bin, by bins; made when it is first asked for.
     Bins { bins: u64, members: OnceLock<Vec<Vec<u64>>> },
+    /// In every round: who takes part how many steps after it has begun; the last two rounds that were asked for.
+    FreshBins { bins: u64, places: u64, rounds: u64, drawn: Mutex<Vec<(u64, Arc<Members>)>> },
 }
+
+/// Who is where.
+type Members = Vec<Vec<u64>>;
 
 /// Most examples in bins: a table of them is kept.
 const MOST_IN_BINS: u64 = 1 << 32;
 /// Steps count from 1: this node is none of theirs.
 const OF_BINS: Node = Node { level: 0, index: 0 };
+/// Rounds have a level of their own.
+fn of_round(round: u64) -> Node {
+    Node { level: 1, index: round }
+}
 
 impl Batches {
     /// Of a plan, for so many examples.
@@ -64,9 +76,18 @@ impl Batches {
         if examples == 0 {
             return Err(Error::invalid("there is no example to draw batches from"));
         }
-        let draw = match (sampling.bins(), plan.groups()) {
-            (Some(bins), _) => Draw::Bins { bins, members: OnceLock::new() },
-            (None, groups) => {
+        let draw = match (sampling.bins(), sampling.fresh_bins(), plan.groups()) {
+            (Some(bins), ..) => Draw::Bins { bins, members: OnceLock::new() },
+            (None, Some(bins), _) => {
+                let rests = plan.request().participation().separation() - 1;
+                Draw::FreshBins {
+                    bins,
+                    places: bins - rests, // the plan was made with it
+                    rounds: plan.horizon().div_ceil(bins),
+                    drawn: Mutex::default(),
+                }
+            }
+            (None, None, groups) => {
                 let groups = groups.expect("there are groups where there are no bins");
                 let rate = sampling.rate(groups).expect("the plan was made with it");
                 // Rounded down; 1 alone is everybody. Casts saturate.
@@ -103,26 +124,72 @@ impl Batches {
                 };
                 Ok(members[((step - 1) % bins) as usize].clone())
             }
+            Draw::FreshBins { bins, places, rounds, drawn } => {
+                // Of the round that begins with this epoch, and of the one before, or the last before the first.
+                let (epoch, place) = ((step - 1) / bins, (step - 1) % bins);
+                let own = |round: u64, place: u64| -> Result<Vec<u64>> {
+                    let members = self.kept_round(drawn, round, *bins, *places)?;
+                    Ok(members.get(place as usize).cloned().unwrap_or_default())
+                };
+                let mut batch = own((epoch + rounds - 1) % rounds, place + bins)?;
+                batch.extend(own(epoch, place)?);
+                batch.sort_unstable();
+                Ok(batch)
+            }
         }
     }
 
-    /// Who is in which bin: of 64 bits those are drawn again that would favour the first bins.
-    fn allocated(&self, bins: u64) -> Result<Vec<Vec<u64>>> {
-        let mut members: Vec<Vec<u64>> = vec![vec![]; bins as usize]; // fits: the plan has a table of them
-        let room = usize::try_from(self.examples / bins).unwrap_or(usize::MAX);
-        let many = self.examples > MOST_IN_BINS || members.iter_mut().any(|bin| bin.try_reserve(room).is_err());
-        if many {
+    /// A round that was asked for lately, or drawn.
+    fn kept_round(
+        &self,
+        drawn: &Mutex<Vec<(u64, Arc<Members>)>>,
+        round: u64,
+        bins: u64,
+        places: u64,
+    ) -> Result<Arc<Members>> {
+        let mut drawn = drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, members)) = drawn.iter().find(|(kept, _)| *kept == round) {
+            return Ok(members.clone());
+        }
+        let members = Arc::new(self.round(round, bins, places)?);
+        if drawn.len() == 2 {
+            drawn.remove(0);
+        }
+        drawn.push((round, members.clone()));
+        Ok(members)
+    }
+
+    /// Who is in which bin.
+    fn allocated(&self, bins: u64) -> Result<Members> {
+        let mut members = self.room_for(bins, bins)?;
+        let mut bits = self.lots.bits(OF_BINS);
+        for example in 0..self.examples {
+            members[uniform(&mut bits, bins) as usize].push(example);
+        }
+        Ok(members)
+    }
+
+    /// Who takes part in the first step of a round, in the second, and so on, up to the last of the last phase.
+    fn round(&self, round: u64, bins: u64, places: u64) -> Result<Members> {
+        let mut members = self.room_for(bins + places - 1, bins)?;
+        let mut bits = self.lots.bits(of_round(round));
+        for example in 0..self.examples {
+            members[(example % bins + uniform(&mut bits, places)) as usize].push(example);
+        }
+        Ok(members)
+    }
+
+    /// So many empty lists, of bins with the `parts`-th part of all examples.
+    fn room_for(&self, lists: u64, parts: u64) -> Result<Members> {
+        let mut members: Members = vec![vec![]; lists as usize]; // fits: the plan has a table of them
+        let room = usize::try_from(self.examples / parts).unwrap_or(usize::MAX);
+        // The lists of a round are shorter at its ends: half as many have room for all.
+        let many = members.iter_mut().take(parts as usize).any(|bin| bin.try_reserve(room).is_err());
+        if self.examples > MOST_IN_BINS || many {
             return Err(Error::invalid(format!(
                 "{} examples do not fit the memory: who is in which bin takes 8 bytes for each, and up to 2^32 are put into bins",
                 self.examples
             )));
-        }
-        let mut bits = self.lots.bits(OF_BINS);
-        // 2^64 mod bins words too many.
-        let surplus = (u64::MAX % bins + 1) % bins;
-        for example in 0..self.examples {
-            let word = std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end");
-            members[(word % bins) as usize].push(example);
         }
         Ok(members)
     }
@@ -131,15 +198,23 @@ impl Batches {
     pub fn groups(&self) -> Option<u64> {
         match self.draw {
             Draw::Steps { groups, .. } => Some(groups),
-            Draw::Bins { .. } => None,
+            Draw::Bins { .. } | Draw::FreshBins { .. } => None,
         }
     }
 
-    /// In how many bins they are, where they are put into bins.
+    /// In how many bins they are, where they are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         match self.draw {
-            Draw::Steps { .. } => None,
             Draw::Bins { bins, .. } => Some(bins),
+            Draw::Steps { .. } | Draw::FreshBins { .. } => None,
+        }
+    }
+
+    /// In how many bins they are in every epoch, where they are put into bins anew.
+    pub fn fresh_bins(&self) -> Option<u64> {
+        match self.draw {
+            Draw::FreshBins { bins, .. } => Some(bins),
+            Draw::Steps { .. } | Draw::Bins { .. } => None,
         }
     }
 
@@ -167,6 +242,16 @@ impl std::fmt::Debug for Batches {
                 write!(f, "Batches({horizon} steps, {fraction} of {examples} examples in {groups} groups)")
             }
             Draw::Bins { bins, .. } => write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins)"),
+            Draw::FreshBins { bins, .. } => {
+                write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins, anew in every epoch)")
+            }
         }
     }
+}
+
+/// A whole number below `below`, at least 1: of 64 bits those are drawn again that would favour the first.
+fn uniform(bits: &mut impl RandomBits, below: u64) -> u64 {
+    // 2^64 mod `below` words too many.
+    let surplus = (u64::MAX % below + 1) % below;
+    std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end") % below
 }

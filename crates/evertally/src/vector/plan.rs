@@ -144,12 +144,17 @@ impl VectorPlan {
     /// With [sampling](VectorRequest::with_sampling) of a fraction: in how many groups examples are, of which one takes
     /// part in a step.
     pub fn groups(&self) -> Option<u64> {
-        self.request.sampling.filter(|own| own.bins().is_none()).map(|_| self.request.participation.separation())
+        self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }
 
     /// Where examples are put into [bins](crate::vector::Sampling::in_bins): how many there are.
     pub fn bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.bins())
+    }
+
+    /// Where they are put into [fresh bins](crate::vector::Sampling::in_fresh_bins) in every epoch: how many there are.
+    pub fn fresh_bins(&self) -> Option<u64> {
+        self.request.sampling.and_then(|own| own.fresh_bins())
     }
 
     /// What the noise is added to.

@@ -24,8 +24,12 @@
 //! whole run; step `t` is that of bin `(t-1) mod b`: an example takes part once in every epoch of `b` steps, and only
 //! its bin is secret. That needs no bands: the mechanism may be any with a row of `R` for every step. What it promises
 //! is proven, and accounted for by [`RandomAllocation`]; [`bins`] has what an example of a bin moves.
+//!
+//! **Fresh bins.** Every example is put into a new bin in every epoch of `b` steps, such that its steps are at least as
+//! many apart as the mechanism has bands: [`fresh`] has how, and what that promises.
 
 mod bins;
+mod fresh;
 
 use crate::mechanism::{Bands, Mechanism, Participation};
 use crate::privacy::allocated::RandomAllocation;
@@ -53,7 +57,16 @@ const LIKE: f64 = 1.003;
 #[serde(try_from = "RawSampling", into = "RawSampling")]
 pub struct Sampling {
     fraction: f64,
-    bins: Option<u64>,
+    lots: Lots,
+}
+
+/// When lots are drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lots {
+    EveryStep,
+    /// Into so many bins.
+    Once(u64),
+    EveryEpoch(u64),
 }
 
 /// How it is written in files.
@@ -62,6 +75,7 @@ pub struct Sampling {
 enum RawSampling {
     Fraction(RawFraction),
     Bins(RawBins),
+    FreshBins(RawFreshBins),
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -76,21 +90,29 @@ struct RawBins {
     bins: u64,
 }
 
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFreshBins {
+    fresh_bins: u64,
+}
+
 impl TryFrom<RawSampling> for Sampling {
     type Error = Error;
     fn try_from(raw: RawSampling) -> Result<Self> {
         match raw {
             RawSampling::Fraction(RawFraction { fraction }) => Self::new(fraction),
             RawSampling::Bins(RawBins { bins }) => Self::in_bins(bins),
+            RawSampling::FreshBins(RawFreshBins { fresh_bins }) => Self::in_fresh_bins(fresh_bins),
         }
     }
 }
 
 impl From<Sampling> for RawSampling {
     fn from(sampling: Sampling) -> Self {
-        match sampling.bins {
-            None => Self::Fraction(RawFraction { fraction: sampling.fraction }),
-            Some(bins) => Self::Bins(RawBins { bins }),
+        match sampling.lots {
+            Lots::EveryStep => Self::Fraction(RawFraction { fraction: sampling.fraction }),
+            Lots::Once(bins) => Self::Bins(RawBins { bins }),
+            Lots::EveryEpoch(bins) => Self::FreshBins(RawFreshBins { fresh_bins: bins }),
         }
     }
 }
@@ -141,7 +163,7 @@ impl Sampling {
                 "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got {fraction}"
             )));
         }
-        Ok(Self { fraction, bins: None })
+        Ok(Self { fraction, lots: Lots::EveryStep })
     }
 
     /// Every example is put into one of so many bins by lot, once, and takes part in every epoch, in the step of its
@@ -161,10 +183,34 @@ impl Sampling {
     /// # Errors
     /// If there is no bin.
     pub fn in_bins(bins: u64) -> Result<Self> {
+        Self::drawn(bins, Lots::Once(bins))
+    }
+
+    /// Every example is put into one of so many bins by lot, in every epoch anew, and takes part in the step of its bin.
+    /// Between two of its steps are at least as many as the mechanism has bands: then epochs hide each other's bins.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
+    /// use evertally::vector::{Sampling, VectorRequest};
+    /// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-5)?);
+    /// let request = VectorRequest::new(80, budget, 1.0).with_mechanism("banded-sqrt(bands=4)".parse()?);
+    /// let sigma = |sampling| Ok::<_, evertally::Error>(request.clone().with_sampling(sampling).plan()?.sigma());
+    /// // Four epochs.
+    /// assert!(sigma(Sampling::in_fresh_bins(20)?)? < 0.8 * sigma(Sampling::in_bins(20)?)?);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If there is no bin.
+    pub fn in_fresh_bins(bins: u64) -> Result<Self> {
+        Self::drawn(bins, Lots::EveryEpoch(bins))
+    }
+
+    fn drawn(bins: u64, lots: Lots) -> Result<Self> {
         if bins == 0 {
             return Err(Error::invalid("examples are put into at least 1 bin: as many as an epoch has batches"));
         }
-        Ok(Self { fraction: 1.0 / bins as f64, bins: Some(bins) })
+        Ok(Self { fraction: 1.0 / bins as f64, lots })
     }
 
     /// The expected share of all examples in a step.
@@ -172,9 +218,25 @@ impl Sampling {
         self.fraction
     }
 
-    /// How many bins there are, where examples are put into bins.
+    /// How many bins there are, where examples are put into bins once.
     pub fn bins(self) -> Option<u64> {
-        self.bins
+        match self.lots {
+            Lots::Once(bins) => Some(bins),
+            Lots::EveryStep | Lots::EveryEpoch(_) => None,
+        }
+    }
+
+    /// How many bins there are, where examples are put into bins in every epoch anew.
+    pub fn fresh_bins(self) -> Option<u64> {
+        match self.lots {
+            Lots::EveryEpoch(bins) => Some(bins),
+            Lots::EveryStep | Lots::Once(_) => None,
+        }
+    }
+
+    /// Whether lots are drawn for every step.
+    pub(super) fn is_by_step(self) -> bool {
+        self.lots == Lots::EveryStep
     }
 
     /// With what probability an example takes part in a step of its group, where there are so many groups: never above
@@ -185,9 +247,15 @@ impl Sampling {
         (rate <= 1.0 + 1e-12).then(|| rate.min(1.0))
     }
 
-    /// The steps that an example may take part in, where so many groups, or bins, take turns.
-    pub(super) fn participation(horizon: u64, groups: u64) -> Participation {
-        Participation::new(horizon.div_ceil(groups).max(1), groups).expect("neither is 0")
+    /// The steps that an example may take part in, under a mechanism of so many bands: every one of its group, or of its
+    /// bin, or one in every epoch.
+    pub(super) fn participation(self, horizon: u64, bands: u64) -> Participation {
+        let (turn, apart) = match self.lots {
+            Lots::EveryStep => (bands, bands),
+            Lots::Once(bins) => (bins, bins),
+            Lots::EveryEpoch(bins) => (bins, bands),
+        };
+        Participation::new(horizon.div_ceil(turn).max(1), apart).expect("neither is 0")
     }
 
     /// What lots promise of a mechanism.
@@ -195,9 +263,10 @@ impl Sampling {
     /// # Errors
     /// If nothing is known of it, or its bands are more than the fraction allows groups.
     pub(super) fn promise(self, mechanism: &dyn Mechanism) -> Result<Promise> {
-        match self.bins {
-            None => self.rounds(mechanism).map(Promise::Rounds),
-            Some(bins) => bins::allocation(mechanism, bins).map(Promise::Bins),
+        match self.lots {
+            Lots::EveryStep => self.rounds(mechanism).map(Promise::Rounds),
+            Lots::Once(bins) => bins::allocation(mechanism, bins).map(Promise::Bins),
+            Lots::EveryEpoch(bins) => fresh::allocation(mechanism, bins).map(Promise::Bins),
         }
     }
 

@@ -255,6 +255,7 @@ def plan_vector(
     separation: int = 1,
     sampled: float | None = None,
     bins: int | None = None,
+    fresh_bins: int | None = None,
     mechanism: str | None = None,
     objective: Literal["max", "mean"] = "max",
     most_vectors: int = 64,
@@ -300,6 +301,9 @@ def plan_vector(
         ``bins``: In place of all three: every example is put into one of so many bins by lot, once, and takes part in
             every epoch in the step of its bin (as many as an epoch has batches, up to 2048). Any mechanism with a row
             for every step goes with it. Planning takes seconds. The rest is as with ``sampled``.
+        ``fresh_bins``: The same, but in every epoch an example is put into a new bin, at least as many steps after the
+            last one as the mechanism has bands: less noise than ``bins`` for many epochs and small ε. It has up to as
+            many bands as there are bins.
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in

@@ -10,12 +10,13 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-/// The batches of a plan with ``sampled`` or ``bins``: who takes part in which step, drawn by lot from the key.
+/// The batches of a plan with ``sampled``, ``bins`` or ``fresh_bins``: who takes part in which step, drawn by lot from the key.
 ///
 /// Examples have the numbers 0 to ``examples - 1``, which stay with them: where one is removed, its number stays empty.
 /// How many numbers there are is public. With ``sampled``, in step t those whose number leaves the
 /// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. With ``bins`` every example has a bin, drawn
-/// once, and takes part in the steps of it. The lots are a function of key, name,
+/// once, and takes part in the steps of it; with ``fresh_bins`` it takes part once in every epoch of its own, which begins
+/// at the step that its number leaves modulo the bins. The lots are a function of key, name,
 /// plan, step and number: a run that begins again, or goes on after a crash, has the same batches, and what the plan
 /// promises is what is run. It is a sequence of arrays, one for each step, such as PyTorch's ``DataLoader`` takes as its
 /// ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by theirs.
@@ -81,6 +82,12 @@ impl Batches {
         self.inner.bins()
     }
 
+    /// In how many bins they are in every epoch, with ``fresh_bins``.
+    #[getter]
+    fn fresh_bins(&self) -> Option<u64> {
+        self.inner.fresh_bins()
+    }
+
     /// The plan.
     #[getter]
     fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
@@ -103,9 +110,11 @@ impl Batches {
         usize::try_from(self.inner.horizon()).unwrap_or(usize::MAX)
     }
 
-    /// By places from 0, so that a loop goes through all steps.
+    /// By places from 0, so that a loop goes through all steps, or from the end.
     fn __getitem__<'py>(&self, py: Python<'py>, place: i64) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        match u64::try_from(place) {
+        // fits: a horizon is at most 2^62
+        let from_start = if place < 0 { place.saturating_add(self.inner.horizon() as i64) } else { place };
+        match u64::try_from(from_start) {
             Ok(place) if place < self.inner.horizon() => self.batch(py, Whole(place + 1)),
             _ => Err(PyIndexError::new_err(format!("there are {} batches", self.inner.horizon()))),
         }

@@ -16,8 +16,8 @@ pub(crate) struct VectorGuarantee(pub(crate) Inner);
 #[pymethods]
 impl VectorGuarantee {
     /// μ of Gaussian differential privacy: neighbouring data sets are no easier to tell apart than a normal variable of
-    /// variance 1 with mean 0 from one with mean μ. The strongest statement where nothing is drawn by lot; with ``sampled`` or
-    /// ``bins`` it holds for whoever knows the batches, and :meth:`epsilon_at` says more.
+    /// variance 1 with mean 0 from one with mean μ. The strongest statement where nothing is drawn by lot; with ``sampled``,
+    /// ``bins`` or ``fresh_bins`` it holds for whoever knows the batches, and :meth:`epsilon_at` says more.
     #[getter]
     fn mu(&self) -> f64 {
         self.0.mu()

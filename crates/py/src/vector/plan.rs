@@ -214,8 +214,20 @@ impl VectorPlan {
         self.inner.bins()
     }
 
+    /// Where every example is put into a new bin in every epoch: how many bins there are. Two steps of an example are
+    /// :attr:`separation` apart at least.
+    ///
+    /// >>> import evertally as et
+    /// >>> plan = et.plan_vector(40, epsilon=2, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
+    /// >>> plan.fresh_bins, plan.sampled, plan.participations, plan.separation
+    /// (10, 0.1, 4, 3)
+    #[getter]
+    fn fresh_bins(&self) -> Option<u64> {
+        self.inner.fresh_bins()
+    }
+
     /// In how many groups the examples are then: in step t those of group (t - 1) mod groups may take part. None with
-    /// :attr:`bins`.
+    /// :attr:`bins` and :attr:`fresh_bins`.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()

@@ -37,12 +37,14 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Vect
 
 /// How lots decide who takes part, if they do.
 fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
-    match (options.take("sampled")?, options.take("bins")?) {
-        (None, None) => Ok(None),
-        (Some(fraction), None) => Sampling::new(fraction).map(Some).or_raise(),
-        (None, Some(Whole(bins))) => Sampling::in_bins(bins).map(Some).or_raise(),
+    match (options.take("sampled")?, options.take("bins")?, options.take("fresh_bins")?) {
+        (None, None, None) => Ok(None),
+        (Some(fraction), None, None) => Sampling::new(fraction).map(Some).or_raise(),
+        (None, Some(Whole(bins)), None) => Sampling::in_bins(bins).map(Some).or_raise(),
+        (None, None, Some(Whole(bins))) => Sampling::in_fresh_bins(bins).map(Some).or_raise(),
         _ => Err(invalid(
-            "examples are sampled anew for every step, or put into bins once: give one of sampled and bins",
+            "examples are sampled anew for every step, put into bins once, or in every epoch anew: give one of sampled, \
+             bins and fresh_bins",
         )),
     }
 }

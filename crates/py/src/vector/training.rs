@@ -29,7 +29,7 @@ const POINTS: u64 = 160;
 ///
 /// >>> import evertally as et
 /// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
-/// >>> way.order in ("fixed", "sampled", "bins"), way.plan.horizon
+/// >>> way.order in ("fixed", "sampled", "bins", "fresh_bins"), way.plan.horizon
 /// (True, 10)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct Way {
@@ -50,7 +50,7 @@ impl Way {
     }
 
     /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: by the lots of :class:`Batches`, anew for
-    /// every step; ``"bins"``: by lots that are drawn once.
+    /// every step; ``"bins"``: by lots that are drawn once; ``"fresh_bins"``: by lots that are drawn for every epoch.
     #[getter]
     fn order(&self) -> &'static str {
         self.order
@@ -131,6 +131,7 @@ impl Training {
                     Order::Fixed => "fixed",
                     Order::Sampled => "sampled",
                     Order::Bins => "bins",
+                    Order::FreshBins => "fresh_bins",
                 },
                 vectors: way.vectors,
                 fits: way.fits,

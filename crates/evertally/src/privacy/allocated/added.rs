@@ -2,7 +2,9 @@
 
 use super::RandomAllocation;
 use super::bets::{Bet, Weights};
+use super::chances::{quantile, share_at_most};
 use super::paths::{LANES, Paths};
+use super::rounds::Law;
 use crate::number::special::normal_cdf;
 
 /// Paths of a look before bets are made, fewest and most of a test.
@@ -11,6 +13,8 @@ const LEAST: u64 = 1 << 13;
 const MOST: u64 = 1 << 18;
 /// Paths that are counted where a line is followed.
 const COUNTED: u64 = 1 << 16;
+/// Of up to so many rounds the laws are convolved. Of more of them the sum is so nearly normal that a line follows it.
+const MOST_CONVOLVED: u64 = 64;
 /// Share of the paths below the first point of the line.
 const FIRST: f64 = 0.004;
 
@@ -20,9 +24,9 @@ pub(super) struct Shifted<'a> {
     noise: f64,
     /// `(1/b) Σ_j G_ij`.
     means: Vec<f64>,
-    /// `v`.
+    /// `v`, of all rounds.
     variance: f64,
-    /// `ḡ`.
+    /// `ḡ`, of all rounds.
     square: f64,
 }
 
@@ -31,19 +35,20 @@ impl<'a> Shifted<'a> {
         let (bins, unit) = (allocation.bins, noise * noise);
         let mean = |row: &[f64]| row.iter().sum::<f64>() / bins as f64 / unit;
         let means: Vec<f64> = allocation.gram.chunks(bins).map(mean).collect();
-        let variance = means.iter().sum::<f64>() / bins as f64;
-        let square = allocation.gram.iter().step_by(bins + 1).sum::<f64>() / bins as f64 / unit;
+        let rounds = allocation.rounds as f64;
+        let variance = rounds * (means.iter().sum::<f64>() / bins as f64);
+        let square = rounds * (allocation.gram.iter().step_by(bins + 1).sum::<f64>() / bins as f64 / unit);
         Self { allocation, noise, means, variance, square }
     }
 
     /// A bound of δ that holds but for a chance of `e^-surprise`, and is precise enough to see whether it is below
-    /// `wanted`; `paths(purpose)` are new ones.
+    /// `wanted`; `paths(purpose, part)` are new ones.
     pub(super) fn delta(
         &self,
         epsilon: f64,
         wanted: f64,
         surprise: f64,
-        paths: impl Fn(&'static str) -> Paths<'a>,
+        paths: impl Fn(&'static str, u64) -> Paths<'a> + Sync,
     ) -> f64 {
         let beyond = epsilon - self.square / 2.0;
         let bound = libm::exp(-beyond * beyond / (2.0 * self.variance)) * (1.0 + super::ROUNDING);
@@ -51,21 +56,50 @@ impl<'a> Shifted<'a> {
             return bound;
         }
         let count = ((4.0 * bound * surprise / wanted) as u64).max(LEAST); // casts saturate
-        let by_line = if beyond > 0.0 && count <= COUNTED { 1.0 } else { self.by_line(epsilon, surprise, &paths) };
+        let by_line = match self.allocation.rounds {
+            _ if beyond > 0.0 && count <= COUNTED => 1.0,
+            rounds @ 2..=MOST_CONVOLVED => {
+                Law::seen(self, rounds, surprise, &paths).map_or(1.0, |law| law.delta(rounds, epsilon))
+            }
+            _ => self.by_line(epsilon, surprise, &paths),
+        };
         if by_line <= wanted || beyond <= 0.0 || count > MOST {
             return by_line;
         }
         let shift = beyond / self.variance;
-        let pilot = self.weights(epsilon, shift, PILOTS, &mut paths("added, pilot"));
+        let pilot = self.weights(epsilon, shift, PILOTS, &mut paths("added, pilot", 0));
         // What was not seen may be there.
         let mean = pilot.mean().max(wanted / 16.0);
         let variance = pilot.relative_variance().max(bound / mean / 4.0);
         let bet = Bet::new(count, bound, (mean, variance), surprise);
-        self.weights(epsilon, shift, count, &mut paths("added")).upper(bet, bound).min(by_line)
+        self.weights(epsilon, shift, count, &mut paths("added", 0)).upper(bet, bound).min(by_line)
     }
 
-    /// `ln M` and `ū` of every lane of a block whose noise is moved by so many times the mean of the bins.
-    fn look(&self, shift: f64, block: &[[f64; LANES]], mut visit: impl FnMut(f64, f64)) {
+    /// `ln M` and `ū` of at least so many paths whose noise is moved by so many times the mean of the bins.
+    fn look(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
+        let mut seen = [(0.0, 0.0); LANES];
+        paths.visit_rounds(count, self.allocation.rounds, |round, block| {
+            if round == 0 {
+                seen = [(0.0, 0.0); LANES];
+            }
+            self.add_round(shift, block, &mut seen);
+            if round + 1 == self.allocation.rounds {
+                seen.iter().for_each(|(log_ratio, middle)| visit(*log_ratio, *middle));
+            }
+        });
+    }
+
+    /// `ln M_e` of at least so many single rounds.
+    pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
+        paths.visit(count, |block| {
+            let mut seen = [(0.0, 0.0); LANES];
+            self.add_round(0.0, block, &mut seen);
+            seen.iter().for_each(|(log_ratio, _)| visit(*log_ratio));
+        });
+    }
+
+    /// What a round adds to `ln M` and `ū` of every lane.
+    fn add_round(&self, shift: f64, block: &[[f64; LANES]], seen: &mut [(f64, f64); LANES]) {
         let bins = self.allocation.bins;
         let (mut ratios, mut middles) = ([0.0; LANES], [0.0; LANES]);
         let half = 0.5 / (self.noise * self.noise);
@@ -78,36 +112,33 @@ impl<'a> Shifted<'a> {
                 ratios[lane] += libm::exp(value - below);
             }
         }
-        for (ratio, middle) in ratios.into_iter().zip(middles) {
-            visit(libm::log(ratio / bins as f64), middle / bins as f64);
+        for (lane, (log_ratio, middle)) in seen.iter_mut().enumerate() {
+            *log_ratio += libm::log(ratios[lane] / bins as f64);
+            *middle += middles[lane] / bins as f64;
         }
     }
 
     fn weights(&self, epsilon: f64, shift: f64, count: u64, paths: &mut Paths) -> Weights {
         let mut weights = Weights::default();
-        paths.visit(count, |block| {
-            self.look(shift, block, |log_ratio, middle| {
-                let below = epsilon + log_ratio;
-                let likelihood = shift * middle + shift * shift * self.variance / 2.0;
-                weights.push(if below < 0.0 { -libm::expm1(below) * libm::exp(likelihood) } else { 0.0 });
-            });
+        self.look(shift, count, paths, |log_ratio, middle| {
+            let below = epsilon + log_ratio;
+            let likelihood = shift * middle + shift * shift * self.variance / 2.0;
+            weights.push(if below < 0.0 { -libm::expm1(below) * libm::exp(likelihood) } else { 0.0 });
         });
         weights
     }
 
     /// By the line through two points of a concave function.
-    pub(super) fn by_line(&self, epsilon: f64, surprise: f64, paths: &impl Fn(&'static str) -> Paths<'a>) -> f64 {
+    pub(super) fn by_line(&self, epsilon: f64, surprise: f64, paths: &impl Fn(&'static str, u64) -> Paths<'a>) -> f64 {
         let mut seen = vec![];
-        paths("added, points").visit(PILOTS, |block| self.look(0.0, block, |log_ratio, _| seen.push(log_ratio)));
+        self.look(0.0, PILOTS, &mut paths("added, points", 0), |log_ratio, _| seen.push(log_ratio));
         seen.sort_by(f64::total_cmp);
         let (first, second) = (seen[(FIRST * seen.len() as f64) as usize], seen[seen.len() / 2]);
         let (mut below_first, mut above_second, mut count) = (0u64, 0u64, 0u64);
-        paths("added, line").visit(COUNTED, |block| {
-            self.look(0.0, block, |log_ratio, _| {
-                count += 1;
-                below_first += u64::from(log_ratio <= first);
-                above_second += u64::from(log_ratio > second);
-            });
+        self.look(0.0, COUNTED, &mut paths("added, line", 0), |log_ratio, _| {
+            count += 1;
+            below_first += u64::from(log_ratio <= first);
+            above_second += u64::from(log_ratio > second);
         });
         if second <= first {
             return 1.0;
@@ -129,27 +160,4 @@ impl<'a> Shifted<'a> {
         };
         (0..1600).map(rectangle).sum::<f64>() + libm::exp(-50.0)
     }
-}
-
-/// The largest chance under which so few of so many are seen with probability `e^-surprise`, by Chernoff's bound.
-fn share_at_most(seen: u64, of: u64, surprise: f64) -> f64 {
-    let (share, count) = (seen as f64 / of as f64, of as f64);
-    let part = |a: f64, b: f64| if a > 0.0 { a * libm::log(a / b) } else { 0.0 };
-    let divergence = |chance: f64| part(share, chance) + part(1.0 - share, 1.0 - chance);
-    let (mut low, mut high) = (share, 1.0);
-    for _ in 0..60 {
-        let middle = low + (high - low) / 2.0;
-        if count * divergence(middle) >= surprise { high = middle } else { low = middle }
-    }
-    high
-}
-
-/// The normal quantile, to 10⁻⁹.
-fn quantile(chance: f64) -> f64 {
-    let (mut low, mut high) = (-40.0, 40.0);
-    for _ in 0..60 {
-        let middle = (low + high) / 2.0;
-        if normal_cdf(middle) >= chance { high = middle } else { low = middle }
-    }
-    (low + high) / 2.0
 }

@@ -16,6 +16,15 @@ impl Weights {
         }
     }
 
+    /// Those of several draws.
+    pub(super) fn all(draws: Vec<Self>) -> Self {
+        draws.into_iter().fold(Self::default(), |mut all, own| {
+            all.count += own.count;
+            all.positive.extend(own.positive);
+            all
+        })
+    }
+
     pub(super) fn mean(&self) -> f64 {
         self.positive.iter().sum::<f64>() / self.count as f64
     }

@@ -3,6 +3,8 @@
 use super::coins::Coins;
 use crate::noise::standard_normal;
 use crate::number::lanes::dot;
+use crate::vector::threads;
+use std::sync::{Mutex, PoisonError};
 
 /// So many vectors are made at once: the factor is read once for all of them.
 pub(super) const LANES: usize = 16;
@@ -67,6 +69,21 @@ impl Factor {
     }
 }
 
+/// What is made in so many parts, in their order, by as many threads as there are processors. Parts have coins of their own,
+/// so that nothing depends on the number of threads.
+pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    let made = Mutex::new(vec![]);
+    threads::share(threads::asked(0), 0..parts, |tasks| {
+        for part in tasks {
+            let own = make(part);
+            made.lock().unwrap_or_else(PoisonError::into_inner).push((part, own));
+        }
+    });
+    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    made.sort_by_key(|(part, _)| *part);
+    made.into_iter().map(|(_, own)| own).collect()
+}
+
 /// Where vectors come from.
 pub(super) enum Paths<'a> {
     /// Drawn when they are asked for.
@@ -85,6 +102,16 @@ impl<'a> Paths<'a> {
         let mut kept = vec![];
         self.visit(count, |block| kept.push(block.clone()));
         kept
+    }
+
+    /// At least so many times one vector for each of several rounds, of which the number is said (from 0); as many as
+    /// are kept.
+    pub(super) fn visit_rounds(&mut self, count: u64, rounds: u64, mut visit: impl FnMut(u64, &Block)) {
+        let (blocks, mut seen) = (count.div_ceil(LANES as u64), 0);
+        self.visit(blocks * rounds * LANES as u64, |block| {
+            visit(seen % rounds, block);
+            seen += 1;
+        });
     }
 
     /// At least so many vectors, or all that are kept.

@@ -10,8 +10,10 @@ use crate::number::lanes::dot;
 const LONGEST: usize = 16;
 /// Exponents stay below this.
 const LARGEST: f64 = 600.0;
-/// So many tuples are drawn for one vector of noise, which costs more than they do.
-const TOGETHER: u64 = 16;
+/// So many tuples are drawn for one vector of noise, which costs more than they do; of vectors for several rounds they
+/// would cost more.
+const TOGETHER: usize = 16;
+const TOGETHER_IN_ROUNDS: usize = 4;
 
 /// An allocation under a noise.
 pub(super) struct Tuples<'a> {
@@ -19,6 +21,8 @@ pub(super) struct Tuples<'a> {
     noise: f64,
     /// `e^{G_ij}`.
     factors: Vec<f64>,
+    /// In row `i`, from where to where factors may differ from 1.
+    reaches: Vec<std::ops::Range<usize>>,
     /// `A_k` for `k = 0, 1, …`: as many as are in range.
     largest: Vec<f64>,
 }
@@ -33,6 +37,11 @@ impl<'a> Tuples<'a> {
         }
         let factors: Vec<f64> = allocation.gram.iter().map(|h| libm::exp(h / square)).collect();
         let bins = allocation.bins;
+        let reach = |row: &[f64]| {
+            let first = row.iter().position(|factor| *factor != 1.0).unwrap_or(0);
+            first..row.iter().rposition(|factor| *factor != 1.0).map_or(first, |last| last + 1)
+        };
+        let reaches = factors.chunks(bins).map(reach).collect();
         let mut powers = vec![1.0; factors.len()];
         let mut largest = vec![];
         for _ in 0..most.min(LONGEST) {
@@ -41,13 +50,13 @@ impl<'a> Tuples<'a> {
                 *power *= factor;
             }
         }
-        Some(Self { allocation, noise, factors, largest })
+        Some(Self { allocation, noise, factors, reaches, largest })
     }
 
     /// `B` for tuples of `s` bins.
     pub(super) fn bound(&self, bins: usize, epsilon: f64) -> f64 {
         let s = bins as f64;
-        let logs: f64 = self.largest[..bins].iter().map(|a| libm::log(*a)).sum();
+        let logs = self.largest[..bins].iter().map(|a| libm::log(*a)).sum::<f64>() * self.allocation.rounds as f64;
         let curve = (s - 1.0) * libm::log((s - 1.0) / s) - libm::log(s);
         libm::exp(logs - (s - 1.0) * epsilon + curve) * (1.0 + super::ROUNDING)
     }
@@ -77,28 +86,51 @@ impl<'a> Tuples<'a> {
         let half = 0.5 / (self.noise * self.noise);
         let mut tuple = Tuple::new(self.allocation.bins);
         let mut likelihoods = vec![0.0; self.allocation.bins];
-        paths.visit(count, |block| {
-            for lane in 0..LANES {
+        let rounds = self.allocation.rounds;
+        let together = if rounds == 1 { TOGETHER } else { TOGETHER_IN_ROUNDS };
+        let mut seen = [[Seen::default(); TOGETHER]; LANES];
+        paths.visit_rounds(count, rounds, |round, block| {
+            for (lane, seen) in seen.iter_mut().map(|seen| &mut seen[..together]).enumerate() {
                 for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
                     let below = half * self.allocation.gram[bin * (self.allocation.bins + 1)];
                     *likelihood = libm::exp(path[lane] / self.noise - below);
                 }
-                let sum: f64 = (0..TOGETHER).map(|_| self.weight(bins, epsilon, lots, &mut tuple, &likelihoods)).sum();
-                weights.push(sum / TOGETHER as f64);
+                if round == 0 {
+                    seen.fill(Seen::default());
+                }
+                seen.iter_mut().for_each(|seen| self.add_round(seen, bins, lots, &mut tuple, &likelihoods));
+                if round + 1 == rounds {
+                    let sum: f64 = seen.iter().map(|seen| seen.weight(bins, epsilon)).sum();
+                    weights.push(sum / together as f64);
+                }
             }
         });
         weights
     }
 
-    /// The weight of a new tuple, with the likelihood ratios that the noise alone gives the bins.
-    fn weight(&self, bins: usize, epsilon: f64, lots: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) -> f64 {
-        let all = self.allocation.bins as f64;
-        let log_weight = tuple.draw(bins, &self.factors, lots);
-        let log_ratio = libm::log(dot(&tuple.products, likelihoods) / all);
-        if log_ratio <= epsilon {
+    /// A round of a new tuple, with the likelihood ratios that the noise alone gives the bins.
+    fn add_round(&self, seen: &mut Seen, bins: usize, lots: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) {
+        seen.log_weight += tuple.draw(bins, self, lots);
+        seen.log_ratio += libm::log(dot(&tuple.products, likelihoods) / self.allocation.bins as f64);
+    }
+}
+
+/// What is seen of a tuple and the noise, round by round.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// `ln Π S_l/b`.
+    log_weight: f64,
+    /// `ln M`.
+    log_ratio: f64,
+}
+
+impl Seen {
+    /// `W`.
+    fn weight(&self, bins: usize, epsilon: f64) -> f64 {
+        if self.log_ratio <= epsilon {
             return 0.0;
         }
-        libm::exp(log_weight - (bins as f64 - 1.0) * log_ratio) * -libm::expm1(epsilon - log_ratio)
+        libm::exp(self.log_weight - (bins as f64 - 1.0) * self.log_ratio) * -libm::expm1(epsilon - self.log_ratio)
     }
 }
 
@@ -131,19 +163,25 @@ impl Tuple {
     }
 
     /// So many bins, one after the other: the logarithm of `Π S_l/b`.
-    fn draw(&mut self, bins: usize, factors: &[f64], lots: &mut Coins) -> f64 {
+    fn draw(&mut self, bins: usize, tuples: &Tuples, lots: &mut Coins) -> f64 {
         let all = self.products.len();
         let first = ((lots.uniform() * all as f64) as usize).min(all - 1);
-        self.products.copy_from_slice(&factors[first * all..][..all]);
+        self.products.copy_from_slice(&tuples.factors[first * all..][..all]);
         let mut log_weight = 0.0;
+        let mut changed = 0..all;
         for _ in 1..bins {
-            for (sum, chunk) in self.sums.iter_mut().zip(self.products.chunks(CHUNK)) {
+            // Only the chunks that have changed.
+            let chunks = changed.start / CHUNK..changed.end.div_ceil(CHUNK);
+            let products = self.products.chunks(CHUNK).skip(chunks.start);
+            for (sum, chunk) in self.sums[chunks].iter_mut().zip(products) {
                 *sum = added_up(chunk);
             }
             let sum = added_up(&self.sums);
             log_weight += libm::log(sum / all as f64);
             let bin = self.chosen(lots.uniform() * sum);
-            for (product, factor) in self.products.iter_mut().zip(&factors[bin * all..]) {
+            changed = tuples.reaches[bin].clone();
+            let factors = &tuples.factors[bin * all..][changed.clone()];
+            for (product, factor) in self.products[changed.clone()].iter_mut().zip(factors) {
                 *product *= factor;
             }
         }

@@ -1,9 +1,9 @@
 //! The least noise, and the least ε, that are certified.
 
 use super::added::Shifted;
-use super::bets::Bet;
+use super::bets::{Bet, Weights};
 use super::coins::Coins;
-use super::paths::{Block, Paths};
+use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
 use super::{KEPT, RandomAllocation, SHARE};
 use crate::privacy::{Delta, Epsilon, conversions};
@@ -13,6 +13,10 @@ use crate::{Error, Result};
 const PILOTS: u64 = 1 << 11;
 /// The same for a first look, and where mechanisms are compared.
 const FEW_PILOTS: u64 = 1 << 9;
+/// Numbers of all paths that are kept.
+const MOST_KEPT: u64 = 1 << 23;
+/// Where there are several rounds, weights are drawn in so many parts.
+const PARTS: u64 = 16;
 /// How close such a comparison is, relatively.
 const ROUGH: f64 = 0.01;
 /// Fewest and most paths of a test.
@@ -64,9 +68,14 @@ impl<'a> Search<'a> {
         for value in &*allocation.gram {
             hasher.update(&value.to_bits().to_le_bytes());
         }
+        if allocation.rounds > 1 {
+            hasher.update(&allocation.rounds.to_le_bytes());
+        }
         let seed = hasher.finalize().into();
         let coins = Coins::new("pilot", &seed, &[]);
-        let kept = Paths::fresh(&allocation.factor, coins).keep(pilots);
+        let fit = MOST_KEPT / allocation.rounds / allocation.bins as u64;
+        let pilots = pilots.min(fit / LANES as u64 * LANES as u64).max(FEW_PILOTS);
+        let kept = Paths::fresh(&allocation.factor, coins).keep(pilots * allocation.rounds);
         Self { allocation, delta: delta.get(), seed, kept, pilots, longer: longer.to_vec() }
     }
 
@@ -83,7 +92,8 @@ impl<'a> Search<'a> {
     fn test(&self, tuples: &Tuples, point: Point) -> Test {
         let tightest = tuples.tightest(point.epsilon);
         let room = tuples.longest() - tightest;
-        let attempts = self.longer.iter().map(|more| (*more).min(room)).map(|more| {
+        let attempts = in_parts(self.longer.len() as u64, |attempt| {
+            let more = self.longer[attempt as usize].min(room);
             let bins = tightest + more;
             let mut lots = Coins::new("pilot's tuples", &self.seed, &[]);
             let weights = tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut lots);
@@ -102,7 +112,7 @@ impl<'a> Search<'a> {
             let expected = law.0 * (1.0 + bet.excess(count, law) + error);
             Test { bins, more, count, bet, expected }
         });
-        attempts.min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
+        attempts.into_iter().min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
 
     /// Whether a point is likely to be enough.
@@ -114,13 +124,19 @@ impl<'a> Search<'a> {
 
     /// A bound of δ at a point, by coins of its own.
     fn certified(&self, point: Point) -> f64 {
-        let numbers = [point.noise, point.epsilon, self.delta];
-        let paths =
-            |purpose: &'static str| Paths::fresh(&self.allocation.factor, Coins::new(purpose, &self.seed, &numbers));
+        let coins = |purpose: &str, part: u64| {
+            let numbers = [point.noise, point.epsilon, self.delta, part as f64];
+            Coins::new(purpose, &self.seed, if part == 0 { &numbers[..3] } else { &numbers })
+        };
+        let paths = |purpose: &'static str, part| Paths::fresh(&self.allocation.factor, coins(purpose, part));
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return 1.0 };
         let test = self.test(&tuples, point);
-        let mut lots = Coins::new("tuples", &self.seed, &numbers);
-        let weights = tuples.weights(test.bins, point.epsilon, test.count, &mut paths("removed"), &mut lots);
+        let parts = if self.allocation.rounds == 1 { 1 } else { PARTS };
+        let weights = in_parts(parts, |part| {
+            let (mut paths, mut lots) = (paths("removed", part), coins("tuples", part));
+            tuples.weights(test.bins, point.epsilon, test.count.div_ceil(parts), &mut paths, &mut lots)
+        });
+        let weights = Weights::all(weights);
         let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
         if removed > self.wanted() {
             return removed;
@@ -222,7 +238,7 @@ pub(super) fn epsilon(allocation: &RandomAllocation, noise: f64, delta: Delta) -
     if !(1e-6..=1e6).contains(&noise) {
         return Err(Error::invalid(format!("a noise multiplier must lie between 1e-6 and 1e6, got {noise}")));
     }
-    let enough = conversions::epsilon_of_gaussian(allocation.largest().sqrt() / noise, delta);
+    let enough = conversions::epsilon_of_gaussian(allocation.moved_if_known() / noise, delta);
     if allocation.bins == 1 || !(1e-9..=1e4).contains(&enough) {
         return Ok(enough);
     }

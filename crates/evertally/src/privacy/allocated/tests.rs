@@ -99,6 +99,46 @@ fn weights_have_delta_as_their_mean_and_stay_below_their_bound() {
     }
 }
 
+/// Two bins along one line in each of two rounds, of `1` and `share`: `(removed, added)` by integrating over both lines.
+fn rounds_on_lines(share: f64, noise: f64, epsilon: f64) -> (f64, f64) {
+    let line = |x: f64| {
+        let likelihood = |by: f64| (by * x - by * by / 2.0).exp();
+        (likelihood(1.0 / noise) + likelihood(share / noise)) / 2.0
+    };
+    divergences(epsilon, |x, y| line(x) * line(y))
+}
+
+#[test]
+fn rounds_hide_each_others_bins() {
+    let share = 0.3;
+    for (epsilon, delta) in [(1.0, 1e-4), (3.0, 1e-5)] {
+        let bins = two(1.0, share, share * share).in_rounds(2).unwrap();
+        let (e, d) = budget(epsilon, delta);
+        let noise = bins.noise_for(e, d).unwrap();
+        assert!(noise < bins.noise_if_known(e, d), "{noise}");
+        let (removed, added) = rounds_on_lines(share, noise, epsilon);
+        let worst = removed.max(added);
+        assert!(worst <= delta && worst > 0.6 * delta, "{epsilon}: {removed:e} {added:e} for {delta:e}");
+        // Weights, and both bounds of what is added.
+        let tuples = Tuples::new(&bins, noise).unwrap();
+        let mut paths = Paths::fresh(&bins.factor, Coins::new("paths", &[1; 32], &[]));
+        let weights = tuples.weights(4, epsilon, 1 << 15, &mut paths, &mut Coins::new("lots", &[2; 32], &[]));
+        let spread = (weights.relative_variance() / weights.count as f64).sqrt();
+        assert!(spread < 0.1 && (weights.mean() / removed - 1.0).abs() < 6.1 * spread, "{}", weights.mean() / removed);
+        let most = weights.positive.iter().copied().fold(0.0, f64::max);
+        assert!(weights.count == 1 << 15 && most <= tuples.bound(4, epsilon), "{most:e}");
+        let paths = |purpose: &'static str, part: u64| {
+            Paths::fresh(&bins.factor, Coins::new(purpose, &[5; 32], &[part as f64]))
+        };
+        let shifted = Shifted::new(&bins, noise);
+        let bound = shifted.delta(epsilon, delta / 16.0, 25.0, paths);
+        assert!(bound >= added && (bound < 3.0 * added || bound <= delta / 16.0), "{epsilon}: {bound:e} {added:e}");
+        let line = shifted.by_line(epsilon, 25.0, &paths);
+        assert!(line >= added && (line < 6.0 * added || epsilon == 3.0), "{epsilon}: {line:e} {added:e}");
+    }
+    assert!(two(1.0, 0.0, 1.0).in_rounds(0).unwrap_err().to_string().contains("1 to 16384 rounds"));
+}
+
 /// By bets the mean is missed as often as is said, at most.
 #[test]
 fn bounds_of_means_hold() {
@@ -137,7 +177,9 @@ fn what_is_added_is_bounded_closely() {
         (two(1.0, 1.0 - 1e-9, 1.0), 1.0, 3.5, 1e-4, 1.5),
     ] {
         let (_, truth) = by_integration(&bins, noise, epsilon);
-        let paths = |purpose: &'static str| Paths::fresh(&bins.factor, Coins::new(purpose, &[5; 32], &[]));
+        let paths = |purpose: &'static str, part: u64| {
+            Paths::fresh(&bins.factor, Coins::new(purpose, &[5; 32], &[part as f64]))
+        };
         let shifted = Shifted::new(&bins, noise);
         let bound = shifted.delta(epsilon, wanted, 25.0, paths);
         assert!(bound >= truth && (bound < slack * truth || bound <= wanted), "{epsilon}: {bound:e} {truth:e}");

@@ -91,7 +91,7 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
     // Refuse senseless requests before any search hides them behind "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
-        let attempts = match sampling.bins() {
+        let attempts = match sampling.bins().or(sampling.fresh_bins()) {
             None => sampled(request, sampling),
             Some(bins) => in_bins(request, bins),
         };
@@ -130,15 +130,17 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     tried
 }
 
-/// With bins: independent noise; a BLT, which is light; and of banded square roots, or with an optimizer of the bands
-/// that are searched for it, the number of bands that does best, and the best that fits. These are found by figures
-/// that are likely: only what is left is accounted for with certainty, which takes longer. (Lengths that differ from
-/// epoch to epoch gain nothing here, and bands that are best for a known order reveal more than square roots: 7.39 and
-/// 8.06 for 2000 steps, 500 bins, ε = 2.)
+/// With bins: independent noise; a BLT, which is light, where bins stay; and of banded square roots, or with an
+/// optimizer of the bands that are searched for it, the number of bands that does best, and the best that fits. These
+/// are found by figures that are likely: only what is left is accounted for with certainty, which takes longer.
+/// (Lengths that differ from epoch to epoch gain nothing here, and bands that are best for a known order reveal more
+/// than square roots: 7.39 and 8.06 for 2000 steps, 500 bins, ε = 2.)
 fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
-    let blt = MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE);
-    let mut tried = vec![attempt(MechanismName::Input), attempt(blt)];
+    let mut tried = vec![attempt(MechanismName::Input)];
+    if request.sampling.is_some_and(|own| own.fresh_bins().is_none()) {
+        tried.push(attempt(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)));
+    }
     let of_bands = |bands: u64| match request.optimizer {
         Some(_) => MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None),
         None => MechanismName::BandedSqrt(bands),
@@ -146,8 +148,14 @@ fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     if of_bands(1).family().reach.gaussian.is_some_and(|longest| request.horizon > longest) {
         return tried;
     }
+    let best = best_widths(request, bins.min(request.horizon), of_bands);
+    tried.extend(best.into_iter().map(|bands| attempt(of_bands(bands))));
+    tried
+}
+
+/// The number of bands that is likely to do best, and the best that fits.
+fn best_widths(request: &VectorRequest, most: u64, of_bands: impl Fn(u64) -> MechanismName) -> Vec<u64> {
     let likely = |bands: u64| likely_error(request, of_bands(bands)).map(|error| (bands, error));
-    let most = bins.min(request.horizon);
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
     let mut found: Vec<(u64, f64)> = vec![];
     let least = |found: &[(u64, f64)], fits: &dyn Fn(u64) -> bool| {
@@ -169,8 +177,7 @@ fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     let best = [least(&found, &|_| true), least(&found, &|bands| bands <= request.most_vectors)];
     let mut taken: Vec<u64> = best.into_iter().flatten().map(|(bands, _)| bands).collect();
     taken.dedup();
-    tried.extend(taken.into_iter().map(|bands| attempt(of_bands(bands))));
-    tried
+    taken
 }
 
 /// About the error of a mechanism with lots; nothing is certified.
@@ -193,7 +200,7 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
     let (Some(sampling), Budget::Approximate(epsilon, delta)) = (request.sampling, request.budget) else {
         return Ok(name);
     };
-    if sampling.bins().is_some() {
+    if !sampling.is_by_step() {
         return Ok(name);
     }
     match name {
@@ -209,13 +216,21 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
 
 /// In which steps an example takes part, under a request and a name: with sampling, in all of its group.
 fn participation(request: &VectorRequest, name: MechanismName) -> Participation {
-    let groups = match (request.sampling, name) {
-        (None, _) => return request.participation,
-        (Some(sampling), _) if sampling.bins().is_some() => sampling.bins().unwrap_or(1),
-        (Some(_), MechanismName::EpochBands(bands, ..) | MechanismName::BandedSqrt(bands)) => bands.max(1),
-        (Some(_), _) => 1,
+    let Some(sampling) = request.sampling else { return request.participation };
+    let bands = match name {
+        MechanismName::EpochBands(bands, ..) | MechanismName::BandedSqrt(bands) => bands.max(1),
+        _ => 1,
     };
-    Sampling::participation(request.horizon, groups)
+    sampling.participation(request.horizon, bands)
+}
+
+/// In which steps an example of the criterion takes part. Fresh bins account for every epoch as for the heaviest, so that
+/// no other lengths of columns than equal ones gain anything.
+fn optimised_for(request: &VectorRequest, name: MechanismName) -> Participation {
+    match request.sampling.and_then(Sampling::fresh_bins) {
+        Some(_) => Participation::ONCE,
+        None => participation(request, name),
+    }
 }
 
 /// The mechanism that is asked for, or those that compete.
@@ -230,7 +245,7 @@ fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>
 /// Open buffers are optimised for what the vectors are for.
 fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
     let name = sharpened(request, name)?;
-    let criterion = Criterion::of_vectors(request.objective, participation(request, name));
+    let criterion = Criterion::of_vectors(request.objective, optimised_for(request, name));
     if let (MechanismName::EpochBands(bands, runs, sharpness, digest), Some(optimizer)) = (name, &request.optimizer) {
         return epoch_bands::build_for(
             &criterion,
@@ -271,11 +286,17 @@ fn max_and_mean(variances: &[f64]) -> (f64, f64) {
 }
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
-    let participation = participation(request, mechanism.name());
+    let participation = match (request.sampling, mechanism.bands()) {
+        // By what is accounted for and drawn.
+        (Some(sampling), Some(bands)) if sampling.fresh_bins().is_some() => {
+            sampling.participation(request.horizon, bands.count)
+        }
+        _ => participation(request, mechanism.name()),
+    };
     let given = request.participation;
     if request.sampling.is_some() && given != Participation::ONCE && given != participation {
         return Err(Error::invalid(format!(
-            "with sampling an example may take part in any step of its group or bin, {} of them {} apart under `{}`: \
+            "with sampling the lots say in which steps an example may take part, {} of them at least {} apart under `{}`: \
              leave participations and separation away",
             participation.most(),
             participation.separation(),

@@ -47,6 +47,9 @@ pub enum Order {
     /// By lots that are drawn once, and stay secret: every example is in one of the batches of an epoch, the same in every
     /// epoch.
     Bins,
+    /// By lots that are drawn for every epoch anew, and stay secret: every example is in one of its batches, some steps
+    /// after the last one.
+    FreshBins,
 }
 
 /// A way to train.
@@ -99,6 +102,9 @@ impl Training {
             let expected = self.examples as f64 / bins as f64;
             if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
                 ways.extend(self.of_order(Order::Bins)?);
+                if self.steps > bins {
+                    ways.extend(self.of_order(Order::FreshBins)?);
+                }
             }
         }
         let error = |way: &Way| self.request.objective.of(way.plan.max_std_error(), way.plan.mean_std_error());
@@ -139,11 +145,14 @@ impl Training {
                 open.with_sampling(Sampling::new(fraction)?).with_participation(Participation::ONCE)
             }
             Order::Bins => open.with_sampling(Sampling::in_bins(self.apart())?).with_participation(Participation::ONCE),
+            Order::FreshBins => {
+                open.with_sampling(Sampling::in_fresh_bins(self.apart())?).with_participation(Participation::ONCE)
+            }
         };
         let found = request.candidates()?;
         let most = request.most_vectors;
         let mut kept: Vec<&VectorCandidate> = match order {
-            Order::Sampled | Order::Bins => found.iter().collect(),
+            Order::Sampled | Order::Bins | Order::FreshBins => found.iter().collect(),
             // Of the many that compete there, the best, the best that fits, and independent noise.
             Order::Fixed => {
                 let best = found.iter().find(|candidate| candidate.vectors <= most);
@@ -184,6 +193,8 @@ impl Way {
             (Order::Sampled, groups, _) => format!("cyclic Poisson sampling in {groups} groups, {name}"),
             (Order::Bins, _, MechanismName::Input) => "random bins, independent noise".into(),
             (Order::Bins, ..) => format!("random bins, {name}"),
+            (Order::FreshBins, _, MechanismName::Input) => "fresh random bins, independent noise".into(),
+            (Order::FreshBins, ..) => format!("fresh random bins, {name}"),
         }
     }
 }

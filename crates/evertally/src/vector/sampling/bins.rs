@@ -12,12 +12,33 @@ use crate::{Error, Result};
 const LONGEST: u64 = 1 << 14;
 
 /// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` where they are not all 1.
-struct Columns {
-    coefficients: Vec<f64>,
-    scales: Option<Vec<f64>>,
+pub(super) struct Columns {
+    pub(super) coefficients: Vec<f64>,
+    pub(super) scales: Option<Vec<f64>>,
 }
 
 impl Columns {
+    /// Of a mechanism over a horizon that is in reach; `None` if it has no row of `R` for every step.
+    ///
+    /// # Errors
+    /// If the horizon is too long, there are too many bins, or more than steps.
+    pub(super) fn for_bins(mechanism: &dyn Mechanism, bins: u64) -> Result<Option<Self>> {
+        let horizon = mechanism.horizon();
+        if horizon > LONGEST {
+            return Err(Error::invalid(format!(
+                "examples in bins are accounted for up to {LONGEST} steps, got {horizon}"
+            )));
+        }
+        RandomAllocation::check(bins)?;
+        if bins > horizon {
+            return Err(Error::invalid(format!(
+                "with {bins} bins and {horizon} steps some examples would never take part: give at least as many steps \
+                 as bins"
+            )));
+        }
+        Ok(mechanism.streaming().and_then(|streaming| Self::of(&streaming, horizon as usize)))
+    }
+
     /// Of how the noise streams.
     fn of(streaming: &Streaming, horizon: usize) -> Option<Self> {
         let banded = |past: &[f64]| std::iter::once(1.0).chain(past.iter().copied()).take(horizon).collect();
@@ -87,14 +108,8 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
 pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomAllocation> {
-    let name = mechanism.name();
-    let horizon = mechanism.horizon();
-    if horizon > LONGEST {
-        return Err(Error::invalid(format!("examples in bins are accounted for up to {LONGEST} steps, got {horizon}")));
-    }
-    RandomAllocation::check(bins)?;
-    let columns = mechanism.streaming().and_then(|streaming| Columns::of(&streaming, horizon as usize));
-    let Some(columns) = columns else {
+    let (name, horizon) = (mechanism.name(), mechanism.horizon());
+    let Some(columns) = Columns::for_bins(mechanism, bins)? else {
         return Err(Error::invalid(format!(
             "`{}` adds up noise in more than a row for every step, and no bound of this library says what bins add to \
              it; take `epoch-bands(bands={})`, `blt` or `input`, or plan without bins",
@@ -102,11 +117,6 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
             horizon.min(64)
         )));
     };
-    if bins > horizon {
-        return Err(Error::invalid(format!(
-            "with {bins} bins and {horizon} steps some examples would never take part: give at least as many steps as bins"
-        )));
-    }
     let wide = bins as usize; // fits: at most the horizon
     let mut gram = vec![0.0; wide * wide];
     columns.rows(horizon as usize, wide, |moved| {

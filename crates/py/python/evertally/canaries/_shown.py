@@ -67,7 +67,7 @@ def shown(
         epsilon=bound(guesses, right),
         # Whoever looks at canaries knows their bins: what is promised then is less.
         promised_epsilon=plan.guarantee.epsilon_at(delta)
-        if plan.bins is None
+        if plan.bins is None and plan.fresh_bins is None
         else budget.epsilon_of_gaussian(plan.guarantee.mu, delta),
         mu=None
         if rate is not None

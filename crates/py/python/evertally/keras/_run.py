@@ -154,8 +154,8 @@ def make_private(
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
     `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one,
-    with what layers add to it. Where the plan has `sampled` or `bins`, batches are drawn by lot from the
-    key. Otherwise they are in the order of the data, `batch_size` at a time, the same in every epoch.
+    with what layers add to it. Where the plan has `sampled`, `bins` or `fresh_bins`, batches are drawn by
+    lot from the key. Otherwise they are in the order of the data, `batch_size` at a time, the same in every epoch.
 
     `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot
     almost never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long

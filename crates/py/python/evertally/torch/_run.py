@@ -195,8 +195,8 @@ def make_private(
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
 
-    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled` or `bins`, batches are drawn
-    by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
+    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, `bins` or `fresh_bins`,
+    batches are drawn by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
     is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
     to the :class:`DPFTRL`.
 

@@ -187,7 +187,7 @@ fn bins_keep_the_promise_for_any_factorization() {
         let plan = named(name, in_bins(horizon, epsilon, 2));
         assert_eq!((plan.bins(), plan.groups()), (Some(2), None));
         let truth = delta_of_two_bins(&plan, epsilon);
-        assert!(truth <= 1e-5 * 1.001 && truth >= 0.7e-5, "{name}: {truth:e}");
+        assert!((0.7e-5..=1e-5 * 1.001).contains(&truth), "{name}: {truth:e}");
         let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
         let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
         assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
@@ -245,4 +245,157 @@ fn bins_are_drawn_once() {
     (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| bins[*example as usize] = step));
     let equal = bins.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
     assert!((equal - 5000.0).abs() < 6.0 * (50_000.0f64 * 0.09).sqrt(), "{equal}");
+}
+
+fn in_fresh_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
+    let sampling = Sampling::in_fresh_bins(bins).unwrap();
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(sampling)
+}
+
+/// The chances and likelihood ratios of a round in which an example adds one of two columns, over a grid in their plane.
+fn round_of_two(columns: [Vec<f64>; 2], sigma: f64) -> Vec<(f64, f64)> {
+    let product =
+        |a: usize, b: usize| columns[a].iter().zip(&columns[b]).map(|(a, b)| a * b).sum::<f64>() / (sigma * sigma);
+    let root = product(0, 0).sqrt();
+    let across = if root > 0.0 { product(0, 1) / root } else { 0.0 };
+    let rest = (product(1, 1) - across * across).max(0.0).sqrt();
+    let normal = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (step, reach) = (0.04, 9.0);
+    let place = |i: i32| -reach + step * (f64::from(i) + 0.5);
+    let cells = || (0..450).map(place);
+    let at = |x: f64, y: f64| {
+        let likelihood = |by: (f64, f64)| (by.0 * x + by.1 * y - (by.0 * by.0 + by.1 * by.1) / 2.0).exp();
+        (normal(x) * normal(y) * step * step, (likelihood((root, 0.0)) + likelihood((across, rest))) / 2.0)
+    };
+    cells().flat_map(|x| cells().map(move |y| (x, y))).map(|(x, y)| at(x, y)).collect()
+}
+
+/// `E_Q (M - e^ε)⁺` and `E_Q (1 - e^ε M)⁺`, the larger one, for the product of two rounds.
+fn delta_of_rounds(one: &[(f64, f64)], other: &[(f64, f64)], epsilon: f64) -> f64 {
+    let mut sorted = other.to_vec();
+    sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
+    // Chances and expectations of all from a place on.
+    let mut from = vec![(0.0, 0.0)];
+    for (chance, ratio) in sorted.iter().rev() {
+        let last = from[from.len() - 1];
+        from.push((last.0 + chance, last.1 + chance * ratio));
+    }
+    from.reverse();
+    let (mut removed, mut added) = (0.0, 0.0);
+    for (chance, ratio) in one {
+        let above = from[sorted.partition_point(|(_, other)| ratio * other <= epsilon.exp())];
+        removed += chance * (ratio * above.1 - epsilon.exp() * above.0);
+        let rest = from[sorted.partition_point(|(_, other)| ratio * other < (-epsilon).exp())];
+        added += chance * ((from[0].0 - rest.0) - epsilon.exp() * ratio * (from[0].1 - rest.1));
+    }
+    removed.max(added)
+}
+
+/// The promise against the very law of the releases, by the columns of the dense twin in the steps that are said, for
+/// every phase: two rounds of two lots.
+#[test]
+fn fresh_bins_keep_the_promise_for_every_phase() {
+    for (name, horizon, bins, epsilon) in [
+        ("input", 4, 2, 1.0),
+        ("banded-sqrt(bands=2)", 6, 3, 2.0),
+        ("banded-sqrt(bands=2)", 5, 3, 4.0),
+        ("epoch-bands(bands=3)", 8, 4, 3.0),
+    ] {
+        let plan = named(name, in_fresh_bins(horizon, epsilon, bins));
+        assert_eq!((plan.fresh_bins(), plan.bins(), plan.groups()), (Some(bins), None, None));
+        let apart = plan.request().participation().separation();
+        assert_eq!((plan.request().participation().most(), bins - apart + 1), (2, 2), "{name}");
+        let right = plan.mechanism().dense().r;
+        let column = |step: u64| -> Vec<f64> {
+            (0..right.shape().0).map(|t| if step < horizon { right.row(t)[step as usize] } else { 0.0 }).collect()
+        };
+        let truth = |phase: u64| {
+            let round = |round: u64| {
+                let step = |lot: u64| (round * bins + phase + lot) % (2 * bins);
+                round_of_two([column(step(0)), column(step(1))], plan.sigma())
+            };
+            delta_of_rounds(&round(0), &round(1), epsilon)
+        };
+        let truths: Vec<f64> = (0..bins).map(truth).collect();
+        let largest = truths.iter().copied().fold(0.0, f64::max);
+        assert!((0.6e-5..=1e-5 * 1.001).contains(&largest), "{name}: {truths:?}");
+        let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
+        let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
+        assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
+        let known = VectorRequest { sampling: None, ..in_fresh_bins(horizon, epsilon, bins) };
+        let known = named(name, known.with_participation(plan.request().participation()));
+        assert!(plan.sigma() < known.sigma() && plan.guarantee().mu() > known.guarantee().mu(), "{name}");
+    }
+}
+
+#[test]
+fn plans_in_fresh_bins_are_files_and_find_their_bands() {
+    let request = in_fresh_bins(160, 2.0, 40).with_objective(Objective::Mean);
+    let plan = request.clone().plan().unwrap();
+    let others = [in_bins(160, 2.0, 40), sampled(160, 2.0, 1.0 / 40.0)];
+    for other in others.map(|request| request.with_objective(Objective::Mean).plan().unwrap()) {
+        assert!(plan.mean_std_error() < 0.99 * other.mean_std_error(), "{} {}", plan.name(), other.name());
+    }
+    let text = serde_json::to_string(&plan).unwrap();
+    let read: VectorPlan = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.digest(), read.sigma(), read.fresh_bins()), (plan.digest(), plan.sigma(), Some(40)));
+    assert_eq!(read.guarantee(), plan.guarantee());
+    for changed in ["{\"fresh_bins\":40,\"bins\":40}", "{\"fresh_bins\":39}", "{\"bins\":40}"] {
+        let changed = text.replace("{\"fresh_bins\":40}", changed);
+        assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
+    }
+    assert!(Sampling::in_fresh_bins(0).is_err());
+}
+
+/// Every example once in every round, in a uniform place, and rested; lots are those of the key, step by step.
+#[test]
+fn fresh_bins_are_drawn_in_every_epoch() {
+    for (horizon, rounds) in [(30u64, 3u64), (25, 3)] {
+        let plan = named("banded-sqrt(bands=3)", in_fresh_bins(horizon, 8.0, 10));
+        let examples = 40_000u64;
+        let own = batches(&plan, 1, "a", examples);
+        let all: Vec<Vec<u64>> = (1..=horizon).map(|step| own.batch(step).unwrap()).collect();
+        let mut steps = vec![vec![]; examples as usize];
+        for (batch, step) in all.iter().zip(0u64..) {
+            assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
+            // Eight phases with a lot of eight: 4000 in expectation, within 6 standard deviations.
+            assert!((batch.len() as f64 - 4000.0).abs() < 6.0 * 3500f64.sqrt(), "{}", batch.len());
+            batch.iter().for_each(|example| steps[*example as usize].push(step));
+        }
+        let (mut places, mut repeated) = (vec![[0u32; 8]; rounds as usize], 0u32);
+        for (steps, example) in steps.iter().zip(0u64..) {
+            assert!(steps.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{steps:?}");
+            // By the round that a step belongs to, and the lot in it.
+            let lots: Vec<(u64, u64)> = steps
+                .iter()
+                .map(|step| (step + rounds * 10 - example % 10) % (rounds * 10))
+                .map(|since| (since / 10, since % 10))
+                .collect();
+            assert!(horizon < 30 || lots.len() == 3, "{example}: {lots:?}");
+            for (round, lot) in &lots {
+                assert_eq!(lots.iter().filter(|(other, _)| other == round).count(), 1, "{example}: {lots:?}");
+                places[*round as usize][*lot as usize] += 1;
+            }
+            repeated += u32::from(lots.len() == 3 && lots[0].1 == lots[1].1);
+        }
+        if horizon == 30 {
+            for places in places {
+                // χ² with 7 degrees of freedom: beyond 56 with probability 10⁻⁹.
+                let squares: f64 = places.iter().map(|n| (f64::from(*n) - 5000.0).powi(2) / 5000.0).sum();
+                assert!(squares < 56.0, "{places:?}");
+            }
+            // Rounds do not know of each other: an eighth, within 6 standard deviations.
+            assert!((f64::from(repeated) - 5000.0).abs() < 6.0 * 4375f64.sqrt(), "{repeated}");
+        }
+        // In any order of asking, and for more examples; not under another key or name.
+        let again = batches(&plan, 1, "a", examples);
+        for step in [horizon, 1, 17, 11, 2, 21] {
+            assert_eq!(again.batch(step).unwrap(), all[step as usize - 1]);
+        }
+        assert_eq!(all[4][..10], batches(&plan, 1, "a", examples + 5).batch(5).unwrap()[..10]);
+        assert_ne!(all[4], batches(&plan, 2, "a", examples).batch(5).unwrap());
+        assert_ne!(all[4], batches(&plan, 1, "b", examples).batch(5).unwrap());
+        assert_eq!((own.expected_size(), own.fresh_bins(), own.bins(), own.groups()), (4000.0, Some(10), None, None));
+        assert!(own.batch(0).is_err() && own.batch(horizon + 1).is_err());
+    }
 }
