@@ -1,5 +1,5 @@
-"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, and the best bins; for
-the largest error the best of these."""
+"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, the best bins, and the
+best fresh bins; for the largest error the best of these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
     batch = round(EXAMPLES * run.rate)
     # Sorted by their errors.
     found = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
-    of_kind = [[one for one in found if (one.order == "bins") == bins] for bins in (False, True)]
+    kinds = [("sampled", "fixed"), ("bins",), ("fresh_bins",)]
+    of_kind = [[one for one in found if one.order in orders] for orders in kinds]
     for ranked in of_kind if objective == "mean" else [found]:
         if len(ranked) > 0:
             yield way(ranked[0].plan, *ranked[0].words.rsplit(", ", 1))

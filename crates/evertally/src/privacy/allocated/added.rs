@@ -58,9 +58,8 @@ impl<'a> Shifted<'a> {
         let count = ((4.0 * bound * surprise / wanted) as u64).max(LEAST); // casts saturate
         let by_line = match self.allocation.rounds {
             _ if beyond > 0.0 && count <= COUNTED => 1.0,
-            rounds @ 2..=MOST_CONVOLVED => {
-                Law::seen(self, rounds, surprise, &paths).map_or(1.0, |law| law.delta(rounds, epsilon))
-            }
+            rounds @ 2..=MOST_CONVOLVED => Law::seen(self, rounds, surprise, &paths)
+                .map_or_else(|| self.by_line(epsilon, surprise, &paths), |law| law.delta(rounds, epsilon)),
             _ => self.by_line(epsilon, surprise, &paths),
         };
         if by_line <= wanted || beyond <= 0.0 || count > MOST {

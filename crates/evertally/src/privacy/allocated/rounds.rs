@@ -14,7 +14,8 @@ const COUNTED: u64 = 1 << 18;
 const PARTS: u64 = 32;
 /// Share of the rounds below the first point.
 const FIRST: f64 = 0.002;
-/// Points of a standard deviation of the sum of all rounds, for each round, and the most.
+/// Points of a standard deviation of one round, over the root of the number of rounds: the first over that number, and at
+/// least the second. A sum then counts as less by up to a thirtieth of its own standard deviation.
 const FINENESS: (f64, f64) = (256.0, 16.0);
 /// So many points, evenly among all, have lines through them.
 const ANCHORS: usize = 24;

@@ -5,6 +5,7 @@ use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::Paths;
 use super::removed::Tuples;
+use super::rounds::Law;
 use super::*;
 use crate::number::special::normal_cdf;
 
@@ -137,6 +138,23 @@ fn rounds_hide_each_others_bins() {
         assert!(line >= added && (line < 6.0 * added || epsilon == 3.0), "{epsilon}: {line:e} {added:e}");
     }
     assert!(two(1.0, 0.0, 1.0).in_rounds(0).unwrap_err().to_string().contains("1 to 16384 rounds"));
+}
+
+/// Bins that move the same: `ln M` of a round is normal, and so is the sum.
+#[test]
+fn laws_of_rounds_add_up() {
+    for (rounds, wanted) in [(2, 1e-3), (4, 1e-5), (16, 1e-6), (64, 1e-4)] {
+        let square = 0.5 / rounds as f64;
+        let bins = RandomAllocation::new(2, vec![square; 4]).unwrap().in_rounds(rounds).unwrap();
+        let shifted = Shifted::new(&bins, 1.0);
+        let paths = |purpose: &'static str, part: u64| {
+            Paths::fresh(&bins.factor, Coins::new(purpose, &[6; 32], &[part as f64]))
+        };
+        let epsilon = crate::privacy::conversions::epsilon_of_gaussian(0.5f64.sqrt(), Delta::new(wanted).unwrap());
+        let bound = Law::seen(&shifted, rounds, 30.0, &paths).unwrap().delta(rounds, epsilon);
+        println!("LAW {rounds} {wanted:e}: {}", bound / wanted);
+        assert!(bound >= wanted * (1.0 - 1e-6) && bound < 2.0 * wanted, "{rounds}: {bound:e} {wanted:e}");
+    }
 }
 
 /// By bets the mean is missed as often as is said, at most.
