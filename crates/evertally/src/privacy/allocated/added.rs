@@ -88,6 +88,11 @@ impl<'a> Shifted<'a> {
         });
     }
 
+    /// How many bins there are in a round.
+    pub(super) fn bins(&self) -> u64 {
+        self.allocation.bins as u64
+    }
+
     /// `ln M_e` of at least so many single rounds.
     pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
         paths.visit(count, |block| {

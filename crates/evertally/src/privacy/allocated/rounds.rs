@@ -8,8 +8,9 @@ use crate::number::special::normal_cdf;
 
 /// Rounds of a look before points are chosen.
 const PILOTS: u64 = 1 << 13;
-/// Rounds that are counted.
-const COUNTED: u64 = 1 << 18;
+/// Fewest and most rounds that are counted: in between so many that they have this number of bins.
+const COUNTED: (u64, u64) = (1 << 18, 1 << 20);
+const COUNTED_BINS: u64 = 1 << 27;
 /// In so many parts.
 const PARTS: u64 = 32;
 /// Share of the rounds below the first point.
@@ -53,9 +54,10 @@ impl Law {
         }
         let points = points as usize + 1;
         // How many were below each point and above the one before, and beyond the last.
+        let counted = (COUNTED_BINS / shifted.bins()).clamp(COUNTED.0, COUNTED.1);
         let counts = in_parts(PARTS, |part| {
             let mut below = vec![0u64; points + 1];
-            shifted.look_at_rounds(COUNTED / PARTS, &mut paths("added, a round", part), |log_ratio| {
+            shifted.look_at_rounds(counted.div_ceil(PARTS), &mut paths("added, a round", part), |log_ratio| {
                 below[((log_ratio - first) / step).ceil().clamp(0.0, points as f64) as usize] += 1;
             });
             below
