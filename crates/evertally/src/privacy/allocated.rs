@@ -150,8 +150,8 @@ impl RandomAllocation {
                 "inner products of {bins} bins are a symmetric table of {bins} times {bins} numbers from 0 to 1e12"
             )));
         }
-        let gram: Vec<f64> = gram.into_iter().map(|value| value * (1.0 + ROUNDING)).collect();
-        let Some(factor) = Factor::new(bins, &gram) else {
+        let mut gram: Vec<f64> = gram.into_iter().map(|value| value * (1.0 + ROUNDING)).collect();
+        let Some(factor) = Factor::new(bins, &mut gram) else {
             return Err(Error::invalid("the table of inner products is not one of vectors: it is not positive"));
         };
         Ok(Self { bins, rounds: 1, gram: gram.into(), factor: factor.into() })
@@ -222,7 +222,8 @@ impl RandomAllocation {
     }
 
     /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some
-    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand.
+    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins,
+    /// minutes for two thousand, or for hundreds of rounds.
     ///
     /// # Errors
     /// If the noise is out of range.

@@ -193,7 +193,7 @@ impl Sampling {
     /// use evertally::privacy::{Budget, Delta, Epsilon};
     /// use evertally::vector::{Sampling, VectorRequest};
     /// let budget = Budget::Approximate(Epsilon::new(2.0)?, Delta::new(1e-5)?);
-    /// let request = VectorRequest::new(80, budget, 1.0).with_mechanism("banded-sqrt(bands=4)".parse()?);
+    /// let request = VectorRequest::new(80, budget, 1.0).with_mechanism("banded-sqrt(bands=2)".parse()?);
     /// let sigma = |sampling| Ok::<_, evertally::Error>(request.clone().with_sampling(sampling).plan()?.sigma());
     /// // Four epochs.
     /// assert!(sigma(Sampling::in_fresh_bins(20)?)? < 0.8 * sigma(Sampling::in_bins(20)?)?);

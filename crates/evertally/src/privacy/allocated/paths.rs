@@ -9,6 +9,9 @@ use std::sync::{Mutex, PoisonError};
 /// So many vectors are made at once: the factor is read once for all of them.
 pub(super) const LANES: usize = 16;
 
+/// Pivots that are more negative than that, over the diagonal, are no rounding that the head room covers.
+const RAISED: f64 = 1e-11;
+
 /// Vectors side by side: entry `i` of all of them is that of bin `i`.
 pub(super) type Block = Vec<[f64; LANES]>;
 
@@ -26,11 +29,11 @@ struct Row {
 
 impl Factor {
     /// By Cholesky. A pivot that vanishes up to rounding belongs to a bin that moves what others move; a negative one
-    /// to no Gram matrix.
-    pub(super) fn new(bins: usize, matrix: &[f64]) -> Option<Self> {
+    /// to no Gram matrix. Where it is hardly negative, the diagonal is raised to what the factor has.
+    pub(super) fn new(bins: usize, matrix: &mut [f64]) -> Option<Self> {
         let mut rows: Vec<Row> = vec![];
         for i in 0..bins {
-            let given = &matrix[i * bins..][..=i];
+            let given = matrix[i * bins..][..=i].to_vec();
             let first = given.iter().position(|value| *value != 0.0).unwrap_or(i);
             let mut values: Vec<f64> = vec![];
             for (j, other) in rows.iter().enumerate().skip(first) {
@@ -44,6 +47,9 @@ impl Factor {
             let left = given[i] - values.iter().map(|value| value * value).sum::<f64>();
             if left < -1e-6 * given[i] {
                 return None;
+            }
+            if left < -RAISED * given[i] {
+                matrix[i * bins + i] -= left;
             }
             // More variance than there is, never less, and a pivot to divide by.
             values.push((left.max(0.0) + 1e-13 * given[i].max(f64::MIN_POSITIVE)).sqrt());

@@ -82,12 +82,17 @@ impl VectorPlanFile {
 }
 
 /// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own; in
-/// others where there is an optimizer, or sampling, so that no plan without one has the same bytes.
+/// others where there is an optimizer, or sampling, so that no plan without one has the same bytes. Postcard tells a
+/// fraction from a number of bins, and says nothing of what kind of bins they are: fresh ones have their own context.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
     let context = match (&plan.request.optimizer, plan.request.sampling) {
         (None, None) => "evertally 1 vector plan",
         (Some(_), None) => "evertally 1 vector plan for an optimizer",
+        (None, Some(own)) if own.fresh_bins().is_some() => "evertally 1 vector plan with fresh bins",
+        (Some(_), Some(own)) if own.fresh_bins().is_some() => {
+            "evertally 1 vector plan with fresh bins for an optimizer"
+        }
         (None, Some(_)) => "evertally 1 vector plan with sampling",
         (Some(_), Some(_)) => "evertally 1 vector plan with sampling for an optimizer",
     };

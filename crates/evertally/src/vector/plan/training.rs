@@ -36,6 +36,10 @@ pub struct Training {
 /// As many bins are accounted for.
 const BINS: std::ops::RangeInclusive<u64> = 2..=2048;
 
+/// Fresh bins are tried for up to so many epochs. For many short ones they are little but Poisson sampling, and planning
+/// takes minutes.
+const MOST_EPOCHS: u64 = 64;
+
 /// In which order examples take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -102,7 +106,7 @@ impl Training {
             let expected = self.examples as f64 / bins as f64;
             if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
                 ways.extend(self.of_order(Order::Bins)?);
-                if self.steps > bins {
+                if (2..=MOST_EPOCHS).contains(&self.steps.div_ceil(bins)) {
                     ways.extend(self.of_order(Order::FreshBins)?);
                 }
             }

@@ -345,6 +345,13 @@ fn plans_in_fresh_bins_are_files_and_find_their_bands() {
         assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
     }
     assert!(Sampling::in_fresh_bins(0).is_err());
+    // Bands as wide as an epoch leave one place: the numbers are those of bins that are drawn once, the plan is another.
+    let wide = named("banded-sqrt(bands=10)", in_fresh_bins(20, 1.0, 10));
+    let text = serde_json::to_string(&wide).unwrap();
+    let changed = text.replace("{\"fresh_bins\":10}", "{\"bins\":10}");
+    assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
+    let one = [in_fresh_bins(5, 1.0, 1), in_bins(5, 1.0, 1)].map(|request| named("input", request));
+    assert!(one[0].sigma() == one[1].sigma() && one[0].digest() != one[1].digest());
 }
 
 /// Every example once in every round, in a uniform place, and rested; lots are those of the key, step by step.
