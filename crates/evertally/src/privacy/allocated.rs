@@ -222,8 +222,8 @@ impl RandomAllocation {
     }
 
     /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some
-    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins,
-    /// minutes for two thousand, or for hundreds of rounds.
+    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand, or
+    /// for hundreds of rounds.
     ///
     /// # Errors
     /// If the noise is out of range.
