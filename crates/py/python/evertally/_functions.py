@@ -348,7 +348,7 @@ def plan_training(
     and with its exact error. ``plan_training(…).plan`` is the plan of the best that fits `most_vectors`.
 
     Every way has the same number of steps and the same expected batch. Searching takes some seconds, for thousands of
-    steps and hundreds of bins half a minute.
+    steps and hundreds of bins one or two minutes.
 
     Vectors:
         ``norm``: The clipping norm: the most by which one example changes the vector of a step, in L2 over all

@@ -93,7 +93,7 @@ impl Training {
     }
 
     /// Every way, least error first, those that need more memory than the request allows among them. Some
-    /// seconds; half a minute for thousands of steps and hundreds of bins.
+    /// seconds; one or two minutes for thousands of steps and hundreds of bins.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
