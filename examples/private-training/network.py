@@ -70,8 +70,8 @@ class Descent:
 # See README.md.
 GRID = [Descent(rate, momentum) for momentum in (0.0, 0.9) for rate in (0.5, 1.0, 2.0, 4.0)]
 TUNING_SEEDS = range(1000, 1004)
-RATES = {1.0: 1.0, 2.0: 2.0, 4.0: 2.0, 8.0: 2.0}
-MOMENTA = {"opacus": 0.0, "independent": 0.0, "planned": 0.0, "planned-mean": 0.9}
+RATES = {1.0: 1.0, 2.0: 2.0, 4.0: 2.0, 8.0: 4.0}
+MOMENTA = {"opacus": 0.0, "independent": 0.0, "planned": 0.9, "planned-mean": 0.9}
 WITHOUT = Descent(2.0, 0.9)
 
 
