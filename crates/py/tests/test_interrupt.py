@@ -43,15 +43,16 @@ class Endless:
         return pa.RecordBatchReader.from_batches(batch.schema, batches()).__arrow_c_stream__(requested_schema)
 
 ctrl_c_after(1)
+begun = time.monotonic()
 try:
     et.release(Endless(), key="k.key", start="2024-01-01", steps=5, every="1d", epsilon=1)
 except KeyboardInterrupt:
-    print("interrupted")
+    print("interrupted", time.monotonic() - begun < 20)
 """
     et.SecretKey.generate().save(tmp_path / "k.key")
     ledger = tmp_path / "k.key.ledger"
     before = ledger.read_text()
-    assert printed(program, tmp_path) == ["interrupted"]
+    assert printed(program, tmp_path) == ["interrupted True"]
     assert ledger.read_text() == before
     events = pa.table({"time": ["2024-01-01", "2024-01-03"]})
     released = et.release(events, key=tmp_path / "k.key", start="2024-01-01", steps=5, every="1d", epsilon=1)

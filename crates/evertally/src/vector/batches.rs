@@ -99,7 +99,7 @@ impl Batches {
     }
 
     /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`; with bins the first call
-    /// takes `O(examples)`, and 8 bytes of memory for each.
+    /// takes `O(examples)`, with fresh bins the first of every epoch, and 8 bytes of memory for each.
     ///
     /// # Errors
     /// If the step is 0 or beyond the horizon, or bins of so many examples do not fit the memory.
@@ -118,7 +118,7 @@ impl Batches {
                 let members = match members.get() {
                     Some(members) => members,
                     None => {
-                        let made = self.allocated(*bins)?;
+                        let made = self.dealt(OF_BINS, 1, *bins)?;
                         members.get_or_init(|| made)
                     }
                 };
@@ -151,7 +151,7 @@ impl Batches {
         if let Some((_, members)) = drawn.iter().find(|(kept, _)| *kept == round) {
             return Ok(members.clone());
         }
-        let members = Arc::new(self.round(round, bins, places)?);
+        let members = Arc::new(self.dealt(of_round(round), bins, places)?);
         if drawn.len() == 2 {
             drawn.remove(0);
         }
@@ -159,22 +159,13 @@ impl Batches {
         Ok(members)
     }
 
-    /// Who is in which bin.
-    fn allocated(&self, bins: u64) -> Result<Members> {
-        let mut members = self.room_for(bins, bins)?;
-        let mut bits = self.lots.bits(OF_BINS);
+    /// Who is in which bin, or who takes part in the first step of a round, in the second, and so on, up to the last of the
+    /// last phase. An example has the phase that its number leaves, and a uniform place from there on.
+    fn dealt(&self, node: Node, phases: u64, places: u64) -> Result<Members> {
+        let mut members = self.room_for(phases + places - 1, phases.max(places))?;
+        let mut bits = self.lots.bits(node);
         for example in 0..self.examples {
-            members[uniform(&mut bits, bins) as usize].push(example);
-        }
-        Ok(members)
-    }
-
-    /// Who takes part in the first step of a round, in the second, and so on, up to the last of the last phase.
-    fn round(&self, round: u64, bins: u64, places: u64) -> Result<Members> {
-        let mut members = self.room_for(bins + places - 1, bins)?;
-        let mut bits = self.lots.bits(of_round(round));
-        for example in 0..self.examples {
-            members[(example % bins + uniform(&mut bits, places)) as usize].push(example);
+            members[(example % phases + uniform(&mut bits, places)) as usize].push(example);
         }
         Ok(members)
     }

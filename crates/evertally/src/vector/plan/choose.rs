@@ -214,7 +214,7 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
     }
 }
 
-/// In which steps an example takes part, under a request and a name: with sampling, in all of its group.
+/// In which steps an example takes part, under a request and a name: with sampling, as lots have it.
 fn participation(request: &VectorRequest, name: MechanismName) -> Participation {
     let Some(sampling) = request.sampling else { return request.participation };
     let bands = match name {
