@@ -1,7 +1,7 @@
 //! What is audited: anything that turns a stream of events into releases.
 
 use evertally::Result;
-use evertally::noise::{SecretKey, StreamName, TestSeed};
+use evertally::noise::{GuardedKey, StreamName, TestSeed};
 use evertally::plan::Plan;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
 
@@ -94,8 +94,8 @@ impl PlanBox {
         format!("audit {}", seed.0).parse().expect("a stream may have this name")
     }
 
-    fn key(path: u64) -> SecretKey {
-        SecretKey::insecure_from_test_seed(TestSeed(path))
+    fn key(path: u64) -> GuardedKey {
+        GuardedKey::insecure_from_test_seed(TestSeed(path))
     }
 
     fn begin(&self, path: u64) -> Result<Subject> {

@@ -8,7 +8,7 @@ mod promised;
 
 use crate::{BlackBox, Pair, PlanBox, Promise, Report, Settings, Stream, audit, worst_change};
 use evertally::Result;
-use evertally::noise::{DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey, TestSeed};
+use evertally::noise::{DiscreteLaw, GuardedKey, KeyedNoise, Node, Purpose, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 
@@ -57,8 +57,8 @@ fn failed(report: &Report) -> Vec<&'static str> {
 
 /// Keyed draws of a law for nodes, as the library makes them.
 fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> Vec<f64> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(path));
-    let noise = KeyedNoise::new(&key, &"broken".parse().unwrap(), &[0; 32], purpose);
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(path));
+    let noise = KeyedNoise::unrecorded(&key, &"broken".parse().unwrap(), &[0; 32], purpose);
     nodes.iter().map(|&node| law.sample(&mut noise.bits(node)) as f64).collect()
 }
 

@@ -28,6 +28,7 @@ use crate::stream::{interruptible, open_events, open_key, preview_budget, print_
 use answers::{Answer, Answers, Off};
 use anyhow::Result;
 use emit::Emitter;
+use evertally::noise::GuardedKey;
 use evertally::sketch::{KeyTree, Table};
 use evertally_publish::error::refuse_if;
 use evertally_publish::ledger::OpenKey;
@@ -57,11 +58,11 @@ pub fn run(args: SketchFlags) -> Result<()> {
     let (steps, confidence) = (questions.steps(), stream.confidence);
     match setup.rows {
         Some(_) => {
-            let counts = ItemCounts::new(stream, setup.plan.clone(), &open.key, steps)?;
+            let counts = |key: &GuardedKey| ItemCounts::new(stream, setup.plan.clone(), key, steps);
             answer(&setup, open, counts, Answers::new(questions, confidence, &cancelled), &cancelled)
         }
         None => {
-            let counts = KeyCounts::new(stream, setup.plan.clone(), &open.key, steps)?;
+            let counts = |key: &GuardedKey| KeyCounts::new(stream, setup.plan.clone(), key, steps);
             answer(&setup, open, counts, Finds::new(questions, confidence, &cancelled), &cancelled)
         }
     }
@@ -90,7 +91,7 @@ struct Found {
 fn answer<T: Tally>(
     setup: &Setup,
     mut open: OpenKey,
-    counts: T,
+    counts: impl FnOnce(&GuardedKey) -> evertally_publish::error::Result<T>,
     mut asker: impl Asker<T>,
     cancelled: &AtomicBool,
 ) -> Result<()> {
@@ -98,6 +99,7 @@ fn answer<T: Tally>(
     let questions = setup.questions.as_ref().expect("only a plan needs no question");
     let last_step = stream.last_step.max(open.ledger.last_published(&stream.name));
     let digest = open.ledger.stream(&open.key, &stream.name, &stream.plan, last_step)?;
+    let counts = counts(&digest.guarded(&open.key)?)?;
     let mut session = Session::new(stream.clone(), counts, &open.key, digest, last_step)?;
     let mut publication = Publication::new(&files.protected_paths(), true);
     let out = publication.add(&files.out)?;

@@ -9,14 +9,14 @@ use std::num::NonZeroU128;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use evertally::noise::bridge::{Bridge, PolyaBridge, SkellamBridge};
 use evertally::noise::{
-    BernoulliExp, Binomial, DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, KeyedNoise, NegativeBinomial,
-    Node, Poisson, Polya, Purpose, RandomBits, SecretKey, StreamName, TestSeed, uniform_below,
+    BernoulliExp, Binomial, DiscreteGaussian, DiscreteLaplace, DiscreteLaw, Geometric, GuardedKey, KeyedNoise,
+    NegativeBinomial, Node, Poisson, Polya, Purpose, RandomBits, StreamName, TestSeed, uniform_below,
 };
 use evertally::number::Ratio;
 
 fn noise() -> KeyedNoise {
     let name: StreamName = "bench".parse().expect("a valid name");
-    KeyedNoise::new(&SecretKey::insecure_from_test_seed(TestSeed(1)), &name, &[0; 32], Purpose::Total)
+    KeyedNoise::unrecorded(&GuardedKey::insecure_from_test_seed(TestSeed(1)), &name, &[0; 32], Purpose::Total)
 }
 
 fn addressing(c: &mut Criterion) {

@@ -4,7 +4,7 @@
 //! ten among a tenth of the rows. One thread, `f32`. Shown are the milliseconds of a step (dense: the shortest of some
 //! steps), their ratio, what is kept, and the milliseconds in which all rows catch up in the end.
 
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};
 use evertally::vector::{RowNoise, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn plan(mechanism: &str) -> evertally::Result<VectorPlan> {
 
 fn row(mechanism: &str, shape: (u64, u64), used: u64) {
     let plan = plan(mechanism).expect("a valid plan");
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let name = || "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, ..Tuning::default() };
     let size = (shape.0 * shape.1) as usize;

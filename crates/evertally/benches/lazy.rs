@@ -3,7 +3,7 @@
 //! `cargo bench --bench lazy -- [READS [ROW]]` makes READS reads (10^7 where left out) for every row, or for one, from 0. Times are for one read of a vector
 //! through its public interface, hash tables and ChaCha20 included: the median over chunks of 1000 reads.
 
-use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, KeyedNoise, Purpose, RandomBits, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{LazyPlan, LazyVector, Sampling};
@@ -36,8 +36,8 @@ fn main() {
 
 /// Nanoseconds for the bits of a read: what no read can do without.
 fn block() -> f64 {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
-    let noise = KeyedNoise::new(&key, &"bench".parse().expect("a valid name"), &[0; 32], Purpose::Reads(0));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
+    let noise = KeyedNoise::unrecorded(&key, &"bench".parse().expect("a valid name"), &[0; 32], Purpose::Reads(0));
     let mut times: Vec<f64> = (0..1000)
         .map(|step| {
             let start = Instant::now();
@@ -93,7 +93,7 @@ impl Case {
 
     fn run(&self, reads: u64) {
         let name = || "bench".parse().expect("a valid name");
-        let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
         let vector = self.plan().and_then(|plan| LazyVector::new(plan, &key, name()));
         let mut vector = match vector {
             Ok(vector) => vector,

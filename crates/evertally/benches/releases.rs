@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
-use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, KeyedNoise, Node, Purpose, TestSeed};
 use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho};
 use evertally::stream::RunningSum;
@@ -33,8 +33,8 @@ fn mechanisms(kind: NoiseKind) -> impl Iterator<Item = &'static str> {
     MECHANISMS.iter().chain(more).copied()
 }
 
-fn key() -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(1))
+fn key() -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(1))
 }
 
 fn budget(kind: NoiseKind) -> Budget {
@@ -51,7 +51,7 @@ fn plan(mechanism: &str, horizon: u64, kind: NoiseKind) -> Plan {
 }
 
 fn noise(plan: &Plan) -> KeyedNoise {
-    KeyedNoise::new(&key(), &"bench".parse().expect("a valid name"), &plan.digest(), Purpose::Total)
+    KeyedNoise::unrecorded(&key(), &"bench".parse().expect("a valid name"), &plan.digest(), Purpose::Total)
 }
 
 /// A group whose times are for one release.

@@ -9,7 +9,7 @@
 //! Square roots do the work of many steps at once: they are run once over whole horizons, for vectors of 10^4
 //! coordinates, in processor time where the system tells it (Linux), so that neighbours do not count.
 
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};
 use evertally::vector::{InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use evertally_kernels::{BlockName, Cipher, Normals};
@@ -58,7 +58,7 @@ fn plan(mechanism: &str, series: Series, horizon: u64) -> evertally::Result<Vect
 }
 
 fn noise<F: Real>(plan: &VectorPlan, memory: Memory, len: usize) -> VectorNoise<F> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let name = "bench".parse().expect("a valid name");
     let tuning = Tuning { threads: 1, memory, ..Tuning::default() };
     VectorNoise::new(plan.clone(), &key, name, 0..len as u64, tuning).expect("it streams")

@@ -20,6 +20,8 @@ pub enum ErrorKind {
     HorizonExhausted,
     /// Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     State,
+    /// Noise that was issued already would be issued again, perhaps over other data.
+    NoiseIssued,
     /// The operating system refused to give randomness.
     Randomness,
 }
@@ -81,6 +83,11 @@ impl Error {
     /// Is this [`ErrorKind::HorizonExhausted`]?
     pub fn is_horizon_exhausted(&self) -> bool {
         self.kind == ErrorKind::HorizonExhausted
+    }
+
+    /// Is this [`ErrorKind::NoiseIssued`]?
+    pub fn is_noise_issued(&self) -> bool {
+        self.kind == ErrorKind::NoiseIssued
     }
 
     /// Is this [`ErrorKind::State`]?

@@ -14,10 +14,10 @@
 //! the probability of anything one can see in them by a factor of at most `e`.
 //!
 //! ```
-//! use evertally::{Budget, Epsilon, PlanRequest, RunningSum, SecretKey};
+//! use evertally::{Budget, Epsilon, GuardedKey, PlanRequest, RunningSum, SecretKey};
 //!
 //! let plan = PlanRequest::count(365, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
-//! let key = SecretKey::generate()?;
+//! let key = GuardedKey::published_nothing(SecretKey::generate()?);
 //! let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
 //!
 //! visits.add(1)?; // an event of the open day
@@ -65,7 +65,7 @@ pub use error::{Error, ErrorKind, Result};
 #[doc(no_inline)]
 pub use mechanism::{Mechanism, MechanismName, Participation};
 #[doc(no_inline)]
-pub use noise::{SecretKey, StreamName, TestSeed};
+pub use noise::{GuardedKey, SecretKey, StreamName, TestSeed};
 #[doc(no_inline)]
 pub use number::Grid;
 #[doc(no_inline)]

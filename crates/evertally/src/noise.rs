@@ -22,7 +22,7 @@
 //! # fn main() -> evertally::Result<()> {
 //! let key = SecretKey::generate()?;
 //! let name: StreamName = "visits 2026".parse()?;
-//! let noise = KeyedNoise::new(&key, &name, &[7; 32], Purpose::Total);
+//! let noise = KeyedNoise::unrecorded(&key, &name, &[7; 32], Purpose::Total);
 //! let law = DiscreteGaussian::new(Ratio::new(200, 1)?)?;
 //! let node = Node { level: 0, index: 42 };
 //! let once = law.sample(&mut noise.bits(node));
@@ -53,6 +53,7 @@ mod normal;
 mod poisson;
 mod polya;
 mod real;
+mod record;
 mod stirling;
 mod uniform;
 mod units;
@@ -78,5 +79,6 @@ pub(crate) use normal::standard_exponential;
 pub use normal::standard_normal;
 pub use poisson::Poisson;
 pub use polya::Polya;
+pub use record::{ALL, GuardedKey, NoiseClaim, NoiseRecord};
 pub use uniform::uniform_below;
 pub(crate) use units::{FRACTION_BITS, rounded, whole_units};

@@ -130,6 +130,11 @@ impl StateId {
     }
 
     /// Of the plan with this digest.
+    /// The digest of the plan.
+    pub(crate) fn plan_digest(&self) -> &[u8; 32] {
+        &self.plan_digest
+    }
+
     pub(crate) fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         let check_key = mac_key(key, &name, &plan_digest, Purpose::State);
         Self { plan_digest, key_id: key.id(), name, layout, check_key }

@@ -1,7 +1,7 @@
 //! Noise where the system grants no threads. The test runs itself once more, in a process whose threads would need more
 //! memory for their stacks than there is.
 
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Tuning, VectorNoise, VectorRequest};
 
@@ -11,7 +11,7 @@ const STACK: &str = "1152921504606846976"; // 2^60
 fn noise(mechanism: &str, threads: usize) -> evertally::Result<Vec<f32>> {
     let request = VectorRequest::new(10, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     let plan = request.with_mechanism(mechanism.parse()?).plan()?;
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let tuning = Tuning { threads, ..Tuning::default() };
     let mut noise = VectorNoise::new(plan, &key, "threads".parse()?, 5..1 << 19, tuning)?;
     let mut out = vec![0.0; noise.len()];

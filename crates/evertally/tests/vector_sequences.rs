@@ -1,7 +1,7 @@
 //! Vector noise under random sequences of calls: steps, seeks, checkpoints and mistakes, with every tuning, in any part
 //! of the numbered coordinates, their very end among them. Always the bytes of one plain run over all steps.
 
-use evertally::noise::{SecretKey, StreamName, TestSeed};
+use evertally::noise::{GuardedKey, StreamName, TestSeed};
 use evertally::privacy::{Budget, Rho};
 use evertally::vector::{Cipher, InstructionSet, Memory, Real, Series, Tuning, VectorNoise, VectorPlan, VectorRequest};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn bytes<F: Real>(values: &[F]) -> Vec<u8> {
 }
 
 fn follow<F: Real>(plan: &VectorPlan, (first, length): (u64, u64), part: (u64, u64), calls: &[Call], seed: u64) {
-    let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(seed)), "run".parse::<StreamName>().unwrap());
+    let (key, name) = (GuardedKey::insecure_from_test_seed(TestSeed(seed)), "run".parse::<StreamName>().unwrap());
     let new =
         |from: u64, to: u64, tuning| VectorNoise::<F>::new(plan.clone(), &key, name.clone(), from..to, tuning).unwrap();
     let plain = Tuning { threads: 1, memory: Memory::Keep, instructions: InstructionSet::PORTABLE };

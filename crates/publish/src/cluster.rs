@@ -44,11 +44,11 @@ pub use window::ShardLeft;
 use crate::declaration::Parameter::{Measure, Publish, Workload};
 use crate::error::{Result, usage};
 use crate::groups::GroupTable;
-use crate::ledger::{Ledger, hex};
+use crate::ledger::{Ledger, hex, recorded};
 use crate::problem::sentence;
 use crate::session::tuple_of;
 use crate::stream::Stream;
-use evertally::noise::{Purpose, SecretKey, mac_key};
+use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::privacy::Unit;
 use std::borrow::Cow;
@@ -154,6 +154,11 @@ impl Work {
             _ => None,
         };
         found.map(Some).ok_or_else(|| usage("a row between processes is of another stream"))
+    }
+
+    /// The key for the stream's noise: the driver records its steps before they are published.
+    fn noise_key(&self) -> GuardedKey {
+        recorded(&self.key, &self.stream.name)
     }
 
     fn mac_key(&self, purpose: Purpose<'_>) -> Zeroizing<[u8; 32]> {

@@ -11,6 +11,7 @@
 mod contents;
 mod digest;
 mod file;
+mod issuers;
 mod parts;
 mod public;
 mod store;
@@ -19,6 +20,7 @@ pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub(crate) use digest::hex;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
+pub use issuers::{Issuer, give_to_service, recorded};
 pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 
@@ -141,13 +143,15 @@ impl Ledger {
     /// Opens what a store holds for a key.
     ///
     /// # Errors
-    /// If it holds nothing, or the ledger of another key, or something else, or was changed by another program.
+    /// If it holds nothing, or the ledger of another key, or something else, was changed by another program, or the key
+    /// belongs to a service.
     pub fn open(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         let (bytes, shown) = (store.load()?, store.name());
         let bytes = bytes.ok_or_else(|| {
             usage(format!("the key {} has no ledger {shown}: it may have published anything; make a new key", key.id()))
         })?;
         let contents = Contents::open(&bytes, &shown, key)?;
+        contents.check_no_service(&shown)?;
         Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
@@ -323,6 +327,7 @@ impl Ledger {
         last_step: u64,
         claim: impl FnOnce(&str) -> Claim,
     ) -> Result<StreamDigest> {
+        self.contents.check_not_issued(name)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let past = match self.contents.streams.get(name.as_str()) {
             Some(Entry { guard: Some(guard), .. }) => return Err(published_elsewhere(name, guard)),
@@ -431,6 +436,7 @@ impl Ledger {
 
     fn record_here(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
         let name = stream.name().clone();
+        self.contents.check_not_issued(&name)?;
         let mut contents = self.contents.clone();
         let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
         let past = Past::of(entry);

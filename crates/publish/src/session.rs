@@ -144,7 +144,7 @@ impl Session<RunningSums> {
     pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let last_step = stream.last_step;
         let digest = ledger.digest_of(key, &stream, last_step)?;
-        let sums = RunningSums::new(&stream, groups, key)?;
+        let sums = RunningSums::new(&stream, groups, &digest.guarded(key)?)?;
         Self::new(stream, sums, key, digest, last_step)
     }
 

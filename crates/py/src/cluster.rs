@@ -4,7 +4,7 @@ use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::plan::hexadecimal;
 use crate::running::{abandonable, cancellable};
-use crate::table::{ArrowTable, declaration, with_ledger};
+use crate::table::{ArrowTable, declaration};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
@@ -118,7 +118,7 @@ impl ClusterWork {
         let begun = cancellable(py, |cancelled| {
             let settings = declared.resolve()?.of_whole_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| {
+            key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
                 let (settings, present) = settings.begun(ledger)?;
                 let groups = settings.groups().map_or(0, |table| table.tuples().len());
                 if present.is_some_and(|present| present.present != groups) {
@@ -325,7 +325,7 @@ impl ClusterWork {
             for (step, digest) in &digests {
                 all.add_step(*step, Digest::from_bytes(digest)?);
             }
-            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| self.work.record(&all, ledger))
+            key.with_ledger(budget_file.as_deref(), cancelled, |ledger| self.work.record(&all, ledger))
         })?;
         recorded.or_raise()
     }

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::release::Release;
 use crate::running::in_chunks;
 use crate::units::multiple;
-use crate::uses::{Span, Watch};
+use crate::uses::{Class, Span, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::plan::Intervals;
@@ -60,9 +60,13 @@ struct State {
 }
 
 impl Counter {
-    fn of(stream: RunningSum, key: &SecretKey, name: StreamName, confidence: f64) -> PyResult<Self> {
+    fn watch(plan: &Plan, key: &SecretKey, name: &StreamName) -> Watch {
+        Watch::new(Class::Counter, key, name, &plan.inner().digest(), b"sum")
+    }
+
+    fn of(stream: RunningSum, watch: Watch, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
-        let watch = Watch::new("Counter", key, &name, &stream.plan().digest(), b"sum").since(stream.step());
+        let watch = watch.since(stream.step());
         Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
     }
 
@@ -140,8 +144,9 @@ impl Counter {
     #[pyo3(signature = (plan, key, name, *, confidence = 0.95))]
     fn new(plan: &Plan, key: &SecretKey, name: &str, confidence: f64) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let stream = RunningSum::new(plan.inner().clone(), key.inner(), name.clone()).or_raise()?;
-        Self::of(stream, key, name, confidence)
+        let watch = Self::watch(plan, key, &name);
+        let stream = RunningSum::new(plan.inner().clone(), watch.key(), name.clone()).or_raise()?;
+        Self::of(stream, watch, name, confidence)
     }
 
     /// The counter that was saved, with the same plan, key and name; it goes on as if it had never stopped.
@@ -166,8 +171,9 @@ impl Counter {
         confidence: f64,
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
-        let restored = || RunningSum::restore(plan.inner().clone(), key.inner(), name.clone(), state);
-        Self::of(py.detach(restored).or_raise()?, key, name, confidence)
+        let watch = Self::watch(plan, key, &name);
+        let restored = || RunningSum::restore(plan.inner().clone(), watch.key(), name.clone(), state);
+        Self::of(py.detach(restored).or_raise()?, watch, name, confidence)
     }
 
     /// Adds events to the open step: their number, or the sum of their values.

@@ -1,16 +1,20 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
+use crate::plan::hexadecimal;
 use crate::uses::Uses;
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
-use evertally_publish::disk::folder_of;
+use evertally_publish::disk::{RealDisk, folder_of};
+use evertally_publish::error::{Result, usage};
 use evertally_publish::keyfile;
-use evertally_publish::ledger::{Absent, Ledger};
+use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
+use evertally_publish::source::{Approval, SourceBudget};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// A seed for a key that **everybody can compute**: for tests and published examples, never for data.
@@ -57,6 +61,7 @@ impl TestSeed {
 /// >>> repr(key) == f"SecretKey({key.id})"
 /// True
 #[pyclass(frozen, module = "evertally")]
+#[derive(Clone)]
 pub(crate) struct SecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
@@ -66,7 +71,8 @@ pub(crate) struct SecretKey {
 
 /// Where the key's ledger is.
 pub(crate) enum LedgerPlace {
-    Memory(Ledger),
+    /// In this process, of this number.
+    Memory(Ledger, u32),
     /// Beside the key's file.
     File(PathBuf),
     /// In a file of its own, the key being kept elsewhere.
@@ -79,6 +85,21 @@ pub(crate) enum LedgerPlace {
     Unknown,
 }
 
+impl LedgerPlace {
+    fn in_memory(key: &Inner) -> Self {
+        Self::Memory(Ledger::in_memory(key), std::process::id())
+    }
+}
+
+/// Of a key whose bytes are all that is known.
+const UNKNOWN_PAST: &str = "the key was made from bytes, and nothing says what was published with it: other data under a name \
+    that was used would meet the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if nothing was ever \
+    published with it, say SecretKey.from_bytes(data, published_nothing=True)";
+
+/// Of a key in memory that a fork has taken along.
+const FORKED: &str = "the key was used by the process that this one is a fork of, and neither knows what the other publishes: \
+    save the key and load it from its file, then all processes know";
+
 impl SecretKey {
     fn of(inner: Inner, place: LedgerPlace) -> Self {
         let inner = Arc::new(inner);
@@ -86,9 +107,12 @@ impl SecretKey {
         Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
     }
 
+    /// A key without a file: all objects that this process has of it share a ledger.
     fn in_memory(inner: Inner) -> Self {
-        let ledger = Ledger::in_memory(&inner);
-        Self::of(inner, LedgerPlace::Memory(ledger))
+        let inner = Arc::new(inner);
+        let uses = Uses::of(&inner);
+        let ledger_place = uses.shared_place(|| LedgerPlace::in_memory(&inner));
+        Self { inner, ledger_place, uses: Some(uses) }
     }
 
     /// A key that was handed over for noise: what is published with it, another process records.
@@ -101,9 +125,48 @@ impl SecretKey {
         &self.inner
     }
 
-    /// Where its ledger is.
-    pub(crate) fn ledger_place(&self) -> &Arc<Mutex<LedgerPlace>> {
-        &self.ledger_place
+    /// Does something with the ledger of the key: that of its file, locked, or its own. What it records is spent from a
+    /// budget, if one is named.
+    pub(crate) fn with_ledger<R>(
+        &self,
+        budget_file: Option<&Path>,
+        cancelled: &AtomicBool,
+        work: impl FnOnce(&mut Ledger) -> Result<R>,
+    ) -> Result<R> {
+        let budget = budget_file.map(SourceBudget::of_file).transpose()?;
+        let work = |ledger: &mut Ledger| {
+            // A ledger in memory lives on: what one release spends from is not what the next one does.
+            ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
+            work(ledger)
+        };
+        let mut ledger_place = self.ledger_place.lock().expect("no holder panics");
+        match &mut *ledger_place {
+            LedgerPlace::Memory(ledger, process) => {
+                if *process != std::process::id() && !ledger.is_unused() {
+                    return Err(usage(FORKED));
+                }
+                work(ledger)
+            }
+            LedgerPlace::File(path) => {
+                let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
+                let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
+                if open.key != *self.inner {
+                    let shown = path.display();
+                    return Err(usage(format!("the key file {shown} holds another key by now; load it again")));
+                }
+                work(&mut open.ledger)
+            }
+            LedgerPlace::Ledger { path, absent } => {
+                let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
+                let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
+                let mut ledger = match absent {
+                    Absent::Make => Ledger::open_or_begin(store, &self.inner),
+                    Absent::Refuse => Ledger::open(store, &self.inner),
+                }?;
+                work(&mut ledger)
+            }
+            LedgerPlace::Unknown => Err(usage(UNKNOWN_PAST)),
+        }
     }
 
     /// What noise was given out; nothing for a key that everybody can compute.
@@ -111,8 +174,8 @@ impl SecretKey {
         self.uses.as_ref()
     }
 
-    /// Notes what noise is given out in a file.
-    fn note_in(&self, path: &Path) -> PyResult<()> {
+    /// Notes what noise is given out in a file, with an `identity` for one that is new.
+    fn note_in(&self, path: &Path, identity: Option<[u8; 16]>) -> PyResult<()> {
         // The same file by the same name, however it is called.
         let path = std::path::absolute(path)?;
         let path = match (std::fs::canonicalize(&path), std::fs::canonicalize(folder_of(&path)), path.file_name()) {
@@ -120,7 +183,7 @@ impl SecretKey {
             (_, Ok(folder), Some(name)) => folder.join(name),
             _ => path,
         };
-        self.uses.as_ref().map_or(Ok(()), |uses| uses.note_in(path))
+        self.uses.as_ref().map_or(Ok(()), |uses| uses.note_in(path, identity))
     }
 }
 
@@ -166,7 +229,7 @@ impl SecretKey {
         let inner = keyfile::read(&path).or_raise()?;
         let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| uses_beside(&path)), Ok)?;
         let key = Self::of(inner, LedgerPlace::File(std::path::absolute(path)?));
-        key.note_in(&uses)?;
+        key.note_in(&uses, None)?;
         Ok(key)
     }
 
@@ -184,8 +247,17 @@ impl SecretKey {
             )));
         }
         let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
-        match &*ledger_place {
-            LedgerPlace::Memory(ledger) => py.detach(|| ledger.save(&path, &self.inner)).or_raise()?,
+        let mut identity = None;
+        match &mut *ledger_place {
+            LedgerPlace::Memory(ledger, _) => {
+                // What was issued so far is noted beside the new file, in a log that its ledger knows.
+                if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {
+                    let log = *Inner::generate().or_raise()?.id().as_bytes();
+                    ledger.begin_step_log(&hexadecimal(&log)).or_raise()?;
+                    identity = Some(log);
+                }
+                py.detach(|| ledger.save(&path, &self.inner)).or_raise()?;
+            }
             LedgerPlace::Unknown => {
                 return Err(invalid(
                     "this key was made from bytes, and nothing says what was published with it: a ledger beside the new \
@@ -207,7 +279,7 @@ impl SecretKey {
             }
         }
         *ledger_place = LedgerPlace::File(path);
-        self.note_in(&uses)
+        self.note_in(&uses, identity)
     }
 
     /// The key with these 32 bytes, as :meth:`expose_bytes` gave them to a key store.
@@ -217,7 +289,7 @@ impl SecretKey {
     /// Bytes do not say what was published with the key, and :func:`release` needs to know: name the file of its
     /// ``ledger``. Only for a key that has published nothing, ever and anywhere, say ``published_nothing=True``: then the
     /// ledger may be missing and is begun with the first release, or is kept in this object where no file is named.
-    /// With neither, :func:`release` and :meth:`save` refuse the key; everything that keeps no ledger takes it.
+    /// With neither, everything that issues noise refuses the key, and so does :meth:`save`.
     ///
     /// ``uses`` names the file that notes what noise was given out, for all processes that have the key; without one it is
     /// noted beside the ledger, and without that in this process alone.
@@ -233,14 +305,13 @@ impl SecretKey {
         let inner = Inner::from_bytes(bytes).or_raise()?;
         let absent = if published_nothing { Absent::Make } else { Absent::Refuse };
         let uses = uses.or_else(|| ledger.as_deref().map(uses_beside));
-        let place = match ledger {
-            Some(path) => LedgerPlace::Ledger { path: std::path::absolute(path)?, absent },
-            None if published_nothing => LedgerPlace::Memory(Ledger::in_memory(&inner)),
-            None => LedgerPlace::Unknown,
+        let key = match ledger {
+            Some(path) => Self::of(inner, LedgerPlace::Ledger { path: std::path::absolute(path)?, absent }),
+            None if published_nothing => Self::in_memory(inner),
+            None => Self::of(inner, LedgerPlace::Unknown),
         };
-        let key = Self::of(inner, place);
         match (uses, &key.uses) {
-            (Some(path), _) => key.note_in(&path)?,
+            (Some(path), _) => key.note_in(&path, None)?,
             (None, Some(uses)) => uses.keep(), // the bytes may come back
             (None, None) => {}
         }
@@ -268,7 +339,9 @@ impl SecretKey {
     #[staticmethod]
     fn insecure_from_test_seed(seed: &TestSeed) -> Self {
         // Its noise hides nothing, and nothing is noted.
-        Self { uses: None, ..Self::in_memory(Inner::insecure_from_test_seed(InnerSeed(seed.seed))) }
+        let inner = Arc::new(Inner::insecure_from_test_seed(InnerSeed(seed.seed)));
+        let ledger_place = Arc::new(Mutex::new(LedgerPlace::in_memory(&inner)));
+        Self { inner, ledger_place, uses: None }
     }
 
     /// The public fingerprint: 32 hexadecimal digits that tell keys apart and reveal nothing.

@@ -12,7 +12,7 @@ use crate::request::request;
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
 use crate::units::multiple;
-use crate::uses::{Span, UNKNOWN, Watch};
+use crate::uses::{Class, Span, UNKNOWN, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
@@ -70,14 +70,14 @@ pub(crate) fn reading<I, T>(
 }
 
 /// Watches the reads of a vector or sketch.
-pub(crate) fn watch(class: &'static str, key: &SecretKey, name: &StreamName, plan: &LazyPlan, reads: u64) -> Watch {
+pub(crate) fn watch(class: Class, key: &SecretKey, name: &StreamName, plan: &LazyPlan) -> Watch {
     let purpose = format!("reads {}", plan.sampling());
-    Watch::new(class, key, name, &plan.plan().digest(), purpose.as_bytes()).since(reads)
+    Watch::new(class, key, name, &plan.plan().digest(), purpose.as_bytes())
 }
 
 impl LazyVector {
-    fn of(vector: Inner, key: &SecretKey, name: &StreamName) -> Self {
-        let watch = watch("LazyVector", key, name, vector.plan(), vector.reads());
+    fn of(vector: Inner, watch: Watch, name: &StreamName) -> Self {
+        let watch = watch.since(vector.reads());
         Self { vector: Own::new(vector), name: name.to_string(), watch }
     }
 
@@ -148,8 +148,9 @@ impl LazyVector {
     fn new(plan: &Plan, key: &SecretKey, name: &str, sums: Whole, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let vector = Inner::new(lazy, key.inner(), name.clone()).or_raise()?;
-        Ok(Self::of(vector, key, &name))
+        let watch = watch(Class::LazyVector, key, &name, &lazy);
+        let vector = Inner::new(lazy, watch.key(), name.clone()).or_raise()?;
+        Ok(Self::of(vector, watch, &name))
     }
 
     /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
@@ -178,8 +179,9 @@ impl LazyVector {
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let lazy = LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let vector = py.detach(|| Inner::restore(lazy, key.inner(), name.clone(), state)).or_raise()?;
-        Ok(Self::of(vector, key, &name))
+        let watch = watch(Class::LazyVector, key, &name, &lazy);
+        let vector = py.detach(|| Inner::restore(lazy, watch.key(), name.clone(), state)).or_raise()?;
+        Ok(Self::of(vector, watch, &name))
     }
 
     /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.

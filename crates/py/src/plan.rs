@@ -68,7 +68,7 @@ fn planned(request: PlanRequest) -> evertally_publish::error::Result<Plan> {
 }
 
 /// A fingerprint as text.
-pub(crate) fn hexadecimal(digest: &[u8; 32]) -> String {
+pub(crate) fn hexadecimal(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

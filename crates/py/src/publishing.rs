@@ -4,7 +4,7 @@ use crate::cluster::{ClusterWork, time_type};
 use crate::error::OrRaise;
 use crate::key::SecretKey;
 use crate::running::cancellable;
-use crate::table::{ArrowTable, with_ledger};
+use crate::table::ArrowTable;
 use arrow_array::RecordBatch;
 use evertally_publish::cluster::{Once, OnceFolder, Publisher, Row, Rows};
 use evertally_publish::error::{Result, failure};
@@ -43,7 +43,7 @@ impl Publishing {
                 Place::Folder(path) => Box::new(OnceFolder::open(&path)?),
                 Place::Objects(store) => Box::new(Objects(store)),
             };
-            with_ledger(key, budget_file.as_deref(), cancelled, |ledger| {
+            key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
                 Publisher::open(work.work.clone(), once, ledger)
             })
         })?;

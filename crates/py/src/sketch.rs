@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::request;
 use crate::running::{abandonable, in_chunks};
-use crate::uses::Watch;
+use crate::uses::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
@@ -63,8 +63,8 @@ pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
 }
 
 impl CountSketch {
-    fn of(sketch: Inner, key: &SecretKey, name: &StreamName) -> Self {
-        let watch = watch("CountSketch", key, name, sketch.plan().lazy(), sketch.reads());
+    fn of(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
+        let watch = watch.since(sketch.reads());
         Self { sketch: Own::new(sketch), name: name.to_string(), watch }
     }
 
@@ -104,7 +104,8 @@ impl CountSketch {
     fn new(plan: &Plan, key: &SecretKey, name: &str, sampling: &str) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        Ok(Self::of(Inner::new(plan, key.inner(), name.clone()).or_raise()?, key, &name))
+        let watch = watch(Class::CountSketch, key, &name, plan.lazy());
+        Ok(Self::of(Inner::new(plan, watch.key(), name.clone()).or_raise()?, watch, &name))
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -122,8 +123,9 @@ impl CountSketch {
     ) -> PyResult<Self> {
         let name = name.parse::<StreamName>().or_raise()?;
         let plan = SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<Sampling>().or_raise()?).or_raise()?;
-        let sketch = py.detach(|| Inner::restore(plan, key.inner(), name.clone(), state)).or_raise()?;
-        Ok(Self::of(sketch, key, &name))
+        let watch = watch(Class::CountSketch, key, &name, plan.lazy());
+        let sketch = py.detach(|| Inner::restore(plan, watch.key(), name.clone(), state)).or_raise()?;
+        Ok(Self::of(sketch, watch, &name))
     }
 
     /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.

@@ -5,10 +5,11 @@ use crate::key::SecretKey;
 use crate::plan::Plan;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
-use arrow_array::{RecordBatch, RecordBatchReader};
+use crate::uses::{Class, Span, Watch};
+use arrow_array::RecordBatchReader;
 use evertally::noise::StreamName;
 use evertally_publish::error::Result;
-use evertally_tables::sums::{self, Stream, SumColumns};
+use evertally_tables::sums::{self, ReleasedSums, Stream, SumColumns};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;
 use serde::Deserialize;
@@ -81,13 +82,32 @@ fn released(
     keywords: &str,
     table: PyRecordBatchReader,
     (plan, key): (&Plan, &SecretKey),
-    release: impl FnOnce(&Stream<'_>, &mut Rows, &SumColumns, &Asked, &AtomicBool) -> Result<RecordBatch> + Send,
+    release: impl FnOnce(&Stream<'_>, &mut Rows, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
 ) -> PyResult<ArrowTable> {
     let (asked, name, columns) = Asked::of(keywords)?;
-    let (mut table, plan, key) = (table.into_reader()?, plan.inner(), key.inner());
+    let (mut table, plan) = (table.into_reader()?, plan.inner());
+    let watch = |group: &[String]| {
+        let purpose = serde_json::to_vec(&("sums", group)).expect("texts are plain data");
+        Watch::new(Class::Sums, key, &name, &plan.digest(), &purpose)
+    };
+    let guarded = watch(&[]).key().clone();
     let released = cancellable(py, |cancelled| {
-        let stream = Stream { plan, key, name: &name, confidence: asked.confidence };
+        let stream = Stream { plan, key: &guarded, name: &name, confidence: asked.confidence };
         release(&stream, &mut *table, &columns, &asked, cancelled)
     })?;
-    released.or_raise().map(ArrowTable::of)
+    let ReleasedSums { table, issued } = released.or_raise()?;
+    let marked = |(group, releases): (Vec<String>, Vec<(u64, i128)>)| {
+        let watch = watch(&group);
+        let mark =
+            |(step, exact): &(u64, i128)| Some(Span::of(*step, watch.marker()?.bytes(*step, &exact.to_le_bytes())));
+        let mut spans: Vec<Span> = releases.iter().map_while(mark).collect();
+        spans.sort_unstable_by_key(|span| span.first);
+        spans.dedup();
+        (watch, spans)
+    };
+    let marked: Vec<(Watch, Vec<Span>)> = issued.into_iter().map(marked).collect();
+    // All or nothing, as far as this process knows.
+    marked.iter().try_for_each(|(watch, spans)| watch.check(spans))?;
+    marked.iter().try_for_each(|(watch, spans)| watch.give(py, spans))?;
+    Ok(ArrowTable::of(table))
 }

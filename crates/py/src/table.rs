@@ -1,7 +1,7 @@
 //! Tables of events as tables of releases.
 
 use crate::error::{OrRaise, invalid};
-use crate::key::{LedgerPlace, SecretKey};
+use crate::key::SecretKey;
 use crate::plan::Plan;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
@@ -136,7 +136,7 @@ fn released(
 ) -> Result<RecordBatch> {
     let settings = declared.resolve()?.of_whole_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
-    with_ledger(key, budget_file, cancelled, |ledger| {
+    key.with_ledger(budget_file, cancelled, |ledger| {
         // Under the plan with which the stream began, where it has.
         let (settings, _) = settings.begun(ledger)?;
         let (stream, groups) = settings.plan(&mut |_| ())?;
@@ -144,50 +144,6 @@ fn released(
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     })
-}
-
-/// Does something with the ledger of a key: that of its file, locked, or its own. What it records is spent from a budget, if
-/// one is named.
-pub(crate) fn with_ledger<R>(
-    key: &SecretKey,
-    budget_file: Option<&Path>,
-    cancelled: &AtomicBool,
-    release: impl FnOnce(&mut Ledger) -> Result<R>,
-) -> Result<R> {
-    let budget = budget_file.map(SourceBudget::of_file).transpose()?;
-    let release = |ledger: &mut Ledger| {
-        // A ledger in memory lives on: what one release spends from is not what the next one does.
-        ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
-        release(ledger)
-    };
-    let mut ledger_place = key.ledger_place().lock().expect("no holder panics");
-    match &mut *ledger_place {
-        LedgerPlace::Memory(ledger) => release(ledger),
-        LedgerPlace::File(path) => {
-            let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
-            let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
-            if open.key != **key.inner() {
-                return Err(usage(format!("the key file {} holds another key by now; load it again", path.display())));
-            }
-            release(&mut open.ledger)
-        }
-        LedgerPlace::Ledger { path, absent } => {
-            let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
-            let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
-            let mut ledger = match absent {
-                Absent::Make => Ledger::open_or_begin(store, key.inner()),
-                Absent::Refuse => Ledger::open(store, key.inner()),
-            }?;
-            release(&mut ledger)
-        }
-        LedgerPlace::Unknown => {
-            return Err(usage(
-                "the key was made from bytes, and nothing says what was published with it: other data under a name that \
-                 was used would meet the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if \
-                 nothing was ever published with it, say SecretKey.from_bytes(data, published_nothing=True)",
-            ));
-        }
-    }
 }
 
 /// The plan of a declaration.

@@ -18,13 +18,16 @@ mod watch;
 
 pub(crate) use history::{Span, UNKNOWN};
 pub(crate) use mark::Words;
-pub(crate) use watch::{Watch, allow_noise_reuse, bytes_of};
+pub(crate) use watch::{Class, Watch, allow_noise_reuse, bytes_of};
 
-use evertally::noise::{KeyId, SecretKey};
+use evertally::noise::{KeyId, SecretKey, StreamName};
+use evertally_publish::error::Error as Refused;
+use evertally_publish::ledger::{Issuer, Ledger};
 use file::{Record, UsesFile};
 use history::{Refusal, Stream, Why};
 use pyo3::PyResult;
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -48,6 +51,22 @@ pub(crate) struct Uses {
 struct Table {
     streams: Streams,
     files: HashMap<PathBuf, UsesFile>,
+    /// Names that the ledger of the key has, with what issues their noise.
+    registered: HashSet<(String, &'static str)>,
+    /// Where the ledger of a key without a file is.
+    place: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// Lets a file and this process learn of each other's records.
+fn share(streams: &mut Streams, file: &mut UsesFile) -> PyResult<()> {
+    let mine = streams.records();
+    if mine.is_empty() || !file.is_there() {
+        return Ok(());
+    }
+    file.turn(|news| {
+        streams.insert_all(&news);
+        (mine, ())
+    })
 }
 
 /// Of all noise of a key what was given out.
@@ -88,7 +107,8 @@ impl Uses {
                 tables.retain(|_, table| table.strong_count() > 0);
             }
             let streams = Streams { streams: HashMap::new(), most: SPANS, spans: 0 };
-            let made = Arc::new(Mutex::new(Table { streams, files: HashMap::new() }));
+            let made =
+                Arc::new(Mutex::new(Table { streams, files: HashMap::new(), registered: HashSet::new(), place: None }));
             tables.insert(key.id(), Arc::downgrade(&made));
             made
         });
@@ -103,23 +123,70 @@ impl Uses {
         }
     }
 
-    /// Notes in a file, from now on, what was and will be given out.
-    pub(crate) fn note_in(&self, path: PathBuf) -> PyResult<()> {
-        let Table { streams, files } = &mut *lock(&self.table);
+    /// Notes in a file, from now on, what was and will be given out; with an `identity` for a log that is new.
+    pub(crate) fn note_in(&self, path: PathBuf, identity: Option<[u8; 16]>) -> PyResult<()> {
+        let Table { streams, files, .. } = &mut *lock(&self.table);
         if !files.contains_key(&path) {
             let mut file = UsesFile::new(path.clone(), &self.key);
-            // Of a key that had no file so far, or another.
-            let mine = streams.records();
-            if !mine.is_empty() {
-                file.turn(|news| {
-                    streams.insert_all(&news);
-                    (mine.clone(), ())
-                })?;
+            if let Some(identity) = identity {
+                file.make(identity)?;
             }
+            // Of a key that had no file so far, or another.
+            share(streams, &mut file)?;
             files.insert(path.clone(), file);
         }
         let _ = self.file.set(path); // a key has one
         Ok(())
+    }
+
+    /// Whether anything was given out.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.table).streams.streams.is_empty()
+    }
+
+    /// The place of the ledger of a key that has no file, for all of this process: two ledgers of one key would not know of
+    /// each other.
+    pub(crate) fn shared_place<P: Send + 'static>(&self, make: impl FnOnce() -> P) -> Arc<Mutex<P>> {
+        let table = &mut *lock(&self.table);
+        let known = table.place.as_ref().and_then(|place| Arc::clone(place).downcast::<Mutex<P>>().ok());
+        known.unwrap_or_else(|| {
+            let made = Arc::new(Mutex::new(make()));
+            table.place = Some(made.clone());
+            made
+        })
+    }
+
+    /// Records in the ledger of the key that something issues the noise of a name, once for each process.
+    pub(crate) fn register(&self, ledger: &mut Ledger, name: &StreamName, by: Issuer) -> PyResult<Result<(), Refused>> {
+        let Table { streams, files, registered, .. } = &mut *lock(&self.table);
+        let log = match self.file.get() {
+            None => None,
+            Some(path) => {
+                let file = files.entry(path.clone()).or_insert_with(|| UsesFile::new(path.clone(), &self.key));
+                if ledger.issuer_of(name).is_none() {
+                    // What is refused anyway leaves no file behind.
+                    if let Err(refused) = ledger.check_free_for(name, by) {
+                        return Ok(Err(refused));
+                    }
+                }
+                let is_made = !file.is_there();
+                let log = file.identity(ledger.step_log())?;
+                if is_made {
+                    share(streams, file)?;
+                }
+                Some(log)
+            }
+        };
+        let done = ledger.register(name, by, log.as_deref());
+        if done.is_ok() {
+            registered.insert((name.to_string(), by.in_words()));
+        }
+        Ok(done)
+    }
+
+    /// Whether this process has recorded that.
+    pub(crate) fn is_registered(&self, name: &StreamName, by: Issuer) -> bool {
+        lock(&self.table).registered.contains(&(name.to_string(), by.in_words()))
     }
 
     /// Refuses what must not be given out, as far as this process knows.
@@ -130,7 +197,7 @@ impl Uses {
     /// Refuses what must not be given out, or notes it, all or nothing. Where reuse is allowed nothing is refused, and what
     /// was given out before stays noted as it was.
     fn give(&self, claim: &Claim<'_>, allowed: bool) -> PyResult<Result<(), Refusal>> {
-        let Table { streams, files } = &mut *lock(&self.table);
+        let Table { streams, files, .. } = &mut *lock(&self.table);
         let Claim { identity, part, .. } = *claim;
         let refused = |streams: &Streams, in_file| streams.refusal(claim, in_file).filter(|_| !allowed);
         let Some(path) = self.file.get() else {

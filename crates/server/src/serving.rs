@@ -12,6 +12,7 @@ use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
 use evertally_publish::error::{Context, Result, failure, usage};
 use evertally_publish::keyfile;
+use evertally_publish::ledger::{give_to_service, ledger_path};
 use evertally_publish::problem::Wording;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,6 +108,7 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     let store = Store::open(&store_file)?;
     let is_new = store.is_unused()?;
     let key = key_of(config, &store, is_new)?;
+    give_key(config, &store, &key, is_new)?;
     if config.forgets_witness {
         store.forget_witness()?;
     }
@@ -170,9 +172,17 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
     Err(usage(format!(
         "the key {shown} is there already, and the folder {} is new: whatever was published with this key would be published \
          again, of other events with the same noise. Put the folder back, from a backup; or name a key that is not there, \
-         and it is made. If nothing was ever published with this key, start once with --adopt-key",
+         and it is made. A key whose ledger says that it was never used is taken with --adopt-key",
         config.folder.display()
     )))
+}
+
+/// Makes the key this service's own: everything else refuses it from here on. A folder that was begun has its own record of
+/// what the key has issued, so that a ledger is made anew beside the key if it is lost.
+fn give_key(config: &Config, store: &Store, key: &SecretKey, is_new: bool) -> Result<()> {
+    let may_make = !is_new || store.making()?.is_some_and(|id| id == key.id().to_string());
+    let folder = config.folder.canonicalize().unwrap_or_else(|_| config.folder.clone());
+    give_to_service(key, &ledger_path(&config.key), may_make, &store.identity()?, &folder)
 }
 
 fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {

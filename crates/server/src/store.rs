@@ -181,6 +181,18 @@ impl Store {
         self.note(KEY, key_id.as_bytes())
     }
 
+    /// What tells this folder and its copies from others.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is damaged.
+    pub fn identity(&self) -> Result<String> {
+        let bytes = self.noted("identity")?.ok_or_else(|| failure("the folder has no identity"))?;
+        if bytes.len() != 16 {
+            return Err(usage("the identity of the folder is damaged"));
+        }
+        Ok(digits(&bytes))
+    }
+
     /// Writes a note of the folder itself under a name, in the place of one that is there.
     pub(crate) fn note(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.change(|writing| {

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant as Clock;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
 use evertally_publish::event::Columns;
@@ -134,7 +134,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
 /// Reads a file and prints what it took.
 fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let stream = stream(of_persons)?;
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let groups = GroupTable::of_names(stream.columns.labels.clone(), GROUPS.map(str::to_owned).to_vec(), None);
     let groups = groups.map_err(|problem| problem.to_string())?;
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;

@@ -10,7 +10,7 @@ use crate::input::{Events, ReadOptions};
 use crate::output::TableSpec;
 use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
-use evertally::noise::{SecretKey, StreamName};
+use evertally::noise::{GuardedKey, StreamName};
 use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
@@ -33,13 +33,22 @@ pub struct SumColumns {
     pub sum: String,
 }
 
+/// Released sums, and for which exact release each noise was issued. Record what is `issued` before anyone sees the table:
+/// other sums under the same noise would show their exact difference.
+pub struct ReleasedSums {
+    /// The rows.
+    pub table: RecordBatch,
+    /// Of each group, by its labels: steps and [exact](Release::exact) releases, in the order of the rows.
+    pub issued: HashMap<Vec<String>, Vec<(u64, i128)>>,
+}
+
 /// Whose sums are released, and how.
 #[derive(Debug)]
 pub struct Stream<'s> {
     /// The plan.
     pub plan: &'s Plan,
     /// The key.
-    pub key: &'s SecretKey,
+    pub key: &'s GuardedKey,
     /// The name under the key.
     pub name: &'s StreamName,
     /// Confidence of the intervals.
@@ -60,7 +69,7 @@ pub fn release_sums(
     columns: &SumColumns,
     declared: Option<&[Vec<String>]>,
     cancelled: &AtomicBool,
-) -> Result<RecordBatch> {
+) -> Result<ReleasedSums> {
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
     let declared: Option<HashSet<&[String]>> = declared.map(|groups| groups.iter().map(Vec::as_slice).collect());
@@ -100,7 +109,7 @@ pub fn release_steps(
     groups: &[Vec<String>],
     through: u64,
     cancelled: &AtomicBool,
-) -> Result<RecordBatch> {
+) -> Result<ReleasedSums> {
     if through == 0 || through > stream.plan.horizon() {
         let horizon = stream.plan.horizon();
         return Err(usage(format!("there is no step {through}: they are numbered 1 to {horizon}")));
@@ -130,7 +139,7 @@ pub fn release_steps(
         let mut pass = match group.as_slice() {
             [] => StepPass::total(plan, stream.key, name),
             group => StepPass::of_group(plan, stream.key, name, &name_of(group)),
-        };
+        }?;
         for step in 1..=through {
             let sum = added[&group[..]].get(&step).copied().unwrap_or(0);
             rows.push(group, &pass.release(step, sum)?)?;
@@ -195,6 +204,7 @@ struct Rows<'s> {
     whole: Option<Int64Builder>,
     figures: [Float64Builder; 4],
     errors: HashMap<u64, (f64, i128)>,
+    issued: HashMap<Vec<String>, Vec<(u64, i128)>>,
 }
 
 impl<'s> Rows<'s> {
@@ -219,6 +229,7 @@ impl<'s> Rows<'s> {
             whole: is_whole.then(Int64Builder::new),
             figures: Default::default(),
             errors: HashMap::new(),
+            issued: HashMap::new(),
         })
     }
 
@@ -235,6 +246,10 @@ impl<'s> Rows<'s> {
                 errors
             }
         };
+        match self.issued.get_mut(group) {
+            Some(issued) => issued.push((step, release.exact())),
+            None => drop(self.issued.insert(group.to_vec(), vec![(step, release.exact())])),
+        }
         self.groups.iter_mut().zip(group).for_each(|(column, text)| column.append_value(text));
         self.steps.append_value(step as i64); // fits: below 2^62
         if let Some(whole) = &mut self.whole {
@@ -248,7 +263,7 @@ impl<'s> Rows<'s> {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<RecordBatch> {
+    fn finish(mut self) -> Result<ReleasedSums> {
         let [mut value, figures @ ..] = self.figures;
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         for (name, column) in self.names.into_iter().zip(&mut self.groups) {
@@ -263,6 +278,7 @@ impl<'s> Rows<'s> {
         for (name, mut column) in ["std_error", "lower", "upper"].into_iter().zip(figures) {
             columns.push((name.to_owned(), Arc::new(column.finish())));
         }
-        RecordBatch::try_from_iter(columns).map_err(failure)
+        let table = RecordBatch::try_from_iter(columns).map_err(failure)?;
+        Ok(ReleasedSums { table, issued: self.issued })
     }
 }

@@ -12,7 +12,7 @@
 //! is good to a small factor at the levels used here, also for Laplace noise.
 
 use evertally::mechanism::Matrix;
-use evertally::noise::{DiscreteLaw, SecretKey, TestSeed};
+use evertally::noise::{DiscreteLaw, GuardedKey, TestSeed};
 use evertally::plan::Plan;
 use evertally::stream::RunningSum;
 use evertally::vector::{Real, Series, Tuning, VectorNoise, VectorPlan};
@@ -24,7 +24,7 @@ use crate::{chi_square_tail, normal_tail};
 ///
 /// Every path is a stream of its own name under one test key.
 pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let steps = plan.horizon() as usize;
     let mut values = DMatrix::zeros(paths, steps);
     for path in 0..paths {
@@ -39,7 +39,7 @@ pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
 
 /// The noise of so many coordinates under a test key, one coordinate a row and one step a column.
 pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -> DMatrix<f64> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let name = "vectors".parse().expect("a valid name");
     let mut noise = VectorNoise::<F>::new(plan.clone(), &key, name, 0..coordinates as u64, Tuning::default())
         .expect("every vector plan has noise");

@@ -5,7 +5,7 @@
 //! same, and a state that is restored must go on.
 
 use evertally::mechanism::{DensePure, Mechanism};
-use evertally::noise::{SecretKey, StreamName, TestSeed};
+use evertally::noise::{GuardedKey, SecretKey, StreamName, TestSeed};
 use evertally::plan::{Objective, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
@@ -252,8 +252,8 @@ fn plan_seeds() -> Vec<Vec<u8>> {
     some_plans().iter().map(|plan| toml::to_string(plan).expect("TOML").into_bytes()).collect()
 }
 
-fn key() -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(3))
+fn key() -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(3))
 }
 
 fn name() -> StreamName {

@@ -16,7 +16,7 @@ pub mod torn_disk;
 
 use std::collections::BTreeMap;
 
-use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, StreamName, TestSeed};
+use evertally::noise::{GuardedKey, KeyedNoise, Node, Purpose, StreamName, TestSeed};
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
 /// The significance level of one comparison.
@@ -28,7 +28,7 @@ pub const LEAST_EXPECTED: f64 = 10.0;
 /// The noise of a test: one seed, one stream name.
 pub fn noise(seed: u64) -> KeyedNoise {
     let name: StreamName = "statistical tests".parse().expect("a valid name");
-    KeyedNoise::new(&SecretKey::insecure_from_test_seed(TestSeed(seed)), &name, &[0; 32], Purpose::Total)
+    KeyedNoise::unrecorded(&GuardedKey::insecure_from_test_seed(TestSeed(seed)), &name, &[0; 32], Purpose::Total)
 }
 
 /// Leaf `index`.

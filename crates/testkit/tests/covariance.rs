@@ -2,7 +2,7 @@
 //! of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 108 plans.
 
 use evertally::mechanism::Workload;
-use evertally::noise::{KeyedNoise, Purpose, SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, KeyedNoise, Purpose, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
@@ -98,12 +98,12 @@ fn windows_have_their_covariance() {
 /// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`]
 /// uses.
 fn node_values(plan: &Plan, seed: u64, paths: usize, purpose: Purpose<'_>) -> DMatrix<f64> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let nodes = plan.mechanism().dense().nodes;
     let mut values = DMatrix::zeros(paths, nodes.len());
     for path in 0..paths {
         let name = format!("path {path}").parse().expect("a valid name");
-        let noise = KeyedNoise::new(&key, &name, &plan.digest(), purpose);
+        let noise = KeyedNoise::unrecorded(&key, &name, &plan.digest(), purpose);
         for (column, &node) in nodes.iter().enumerate() {
             values[(path, column)] = plan.law().sample(&mut noise.bits(node)) as f64 / plan.noise_divisor() as f64;
         }
@@ -167,7 +167,7 @@ fn wrong_releases_are_rejected() {
 /// With more paths, 2 % more or less are seen at the shorter horizons too; over a single step every group is a path.
 #[test]
 fn two_percent_are_seen_at_every_horizon() {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(12));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
     for kind in KINDS {
         let plan = plan("subtract(k=4)", 1, kind, 1.0);
         let groups = Groups::new((0..1_200_000u32).map(|group| group.to_le_bytes())).expect("distinct groups");
@@ -210,7 +210,7 @@ fn groups_are_independent_of_each_other_and_of_the_total() {
     let names = ["", "a", "b", "Total"];
     for (mechanism, kind) in [("subtract(k=4)", NoiseKind::Laplace), ("smooth", NoiseKind::Gaussian)] {
         let plan = plan(mechanism, 10, kind, 0.5);
-        let key = SecretKey::insecure_from_test_seed(TestSeed(21));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(21));
         let mut groups = vec![DMatrix::zeros(PAIRS, 10); names.len()];
         for path in 0..PAIRS {
             let name = format!("path {path}").parse().expect("a valid name");
@@ -276,7 +276,7 @@ fn other_streams_plans_and_keys_are_independent() {
 /// A stream that is saved and restored after every step releases the values of the uninterrupted one.
 #[test]
 fn restored_streams_release_the_same_values() {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(41));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(41));
     for mechanism in MECHANISMS {
         for &kind in kinds(mechanism) {
             for (horizon, budget, _) in CASES {

@@ -258,17 +258,17 @@ fn tails_have_their_probabilities() {
 /// Neighbouring variables are independent: along a level, across levels, across streams, across purposes.
 #[test]
 fn neighbouring_variables_are_uncorrelated() {
-    use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey, TestSeed};
+    use evertally::noise::{GuardedKey, KeyedNoise, Node, Purpose, TestSeed};
     const N: u64 = 400_000;
-    let key = SecretKey::insecure_from_test_seed(TestSeed(600));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(600));
     let name = |text: &str| text.parse().expect("a valid name");
-    let total = KeyedNoise::new(&key, &name("a"), &[0; 32], Purpose::Total);
+    let total = KeyedNoise::unrecorded(&key, &name("a"), &[0; 32], Purpose::Total);
     let others = [
-        ("next index", KeyedNoise::new(&key, &name("a"), &[0; 32], Purpose::Total), 0, 1),
-        ("next level", KeyedNoise::new(&key, &name("a"), &[0; 32], Purpose::Total), 1, 0),
-        ("other name", KeyedNoise::new(&key, &name("b"), &[0; 32], Purpose::Total), 0, 0),
-        ("other plan", KeyedNoise::new(&key, &name("a"), &[1; 32], Purpose::Total), 0, 0),
-        ("other purpose", KeyedNoise::new(&key, &name("a"), &[0; 32], Purpose::Group(b"")), 0, 0),
+        ("next index", KeyedNoise::unrecorded(&key, &name("a"), &[0; 32], Purpose::Total), 0, 1),
+        ("next level", KeyedNoise::unrecorded(&key, &name("a"), &[0; 32], Purpose::Total), 1, 0),
+        ("other name", KeyedNoise::unrecorded(&key, &name("b"), &[0; 32], Purpose::Total), 0, 0),
+        ("other plan", KeyedNoise::unrecorded(&key, &name("a"), &[1; 32], Purpose::Total), 0, 0),
+        ("other purpose", KeyedNoise::unrecorded(&key, &name("a"), &[0; 32], Purpose::Group(b"")), 0, 0),
     ];
     let law = gaussian("100");
     for (what, other, level, shift) in others {

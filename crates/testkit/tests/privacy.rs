@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evertally::mechanism::DensePair;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use evertally::stream::RunningSum;
@@ -81,7 +81,7 @@ impl Experiment {
     /// Releases of a stream with or without an event at the worst step. All other data are 0, as good as any: noise is
     /// added to the sums.
     fn histogram(&self, seed: u64, event: bool, paths: usize) -> Histogram {
-        let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
         let mut histogram = Histogram::new();
         for path in 0..paths {
             let name = format!("path {path}").parse().expect("a valid name");

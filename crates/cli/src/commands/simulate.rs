@@ -6,7 +6,7 @@ use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::{Context, Result};
 use clap::Args;
 use evertally::mechanism::{MAX_HORIZON, MechanismName};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
@@ -110,8 +110,8 @@ impl SimulateArgs {
         self.describe(&plan, columns)
     }
 
-    fn key(&self) -> SecretKey {
-        SecretKey::insecure_from_test_seed(TestSeed(self.test_seed))
+    fn key(&self) -> GuardedKey {
+        GuardedKey::insecure_from_test_seed(TestSeed(self.test_seed))
     }
 
     /// Row after row; in a row one workload after the other, all read from the same noise.

@@ -1,7 +1,7 @@
 //! How long a release takes: streams that really run, with a test key.
 
 use evertally::mechanism::Mechanism;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::RunningSum;
@@ -49,7 +49,7 @@ pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evert
 
 /// Streams of `last` steps one after the other, until enough steps were run for long enough: time and steps.
 fn round(plan: &Plan, last: u64, least_steps: u64, least_time: Duration) -> evertally::Result<(Duration, u64)> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let (mut spent, mut steps, mut number) = (Duration::ZERO, 0, 0u64);
     let enough = |steps, spent| steps >= least_steps && spent >= least_time;
     while !enough(steps, spent) {

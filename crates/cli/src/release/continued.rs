@@ -251,7 +251,7 @@ impl Continued<'_> {
         stretches.push(last);
         let first = stretches[0].leg.clone();
         let digest = open.ledger.digest_of(&open.key, stream, stream.last_step)?;
-        let sums = RunningSums::new(&first.stream, first.groups.clone(), &open.key)?;
+        let sums = RunningSums::new(&first.stream, first.groups.clone(), &digest.guarded(&open.key)?)?;
         let session = Session::new(first.stream, sums, &open.key, digest, first.last_step)?;
         Ok((session.that_goes_on(), stretches))
     }

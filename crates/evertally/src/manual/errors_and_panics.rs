@@ -13,9 +13,9 @@
 //! | [`ErrorKind::Randomness`](crate::ErrorKind) | the operating system gave no random bytes |
 //!
 //! ```
-//! use evertally::{Budget, Epsilon, PlanRequest, RunningSum, SecretKey};
+//! use evertally::{Budget, Epsilon, GuardedKey, PlanRequest, RunningSum, SecretKey};
 //! let plan = PlanRequest::count(1, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
-//! let mut stream = RunningSum::new(plan, &SecretKey::generate()?, "short".parse()?)?;
+//! let mut stream = RunningSum::new(plan, &GuardedKey::published_nothing(SecretKey::generate()?), "short".parse()?)?;
 //! stream.tick()?;
 //! assert!(stream.tick().unwrap_err().is_horizon_exhausted());
 //! assert!(Epsilon::new(1000.0).unwrap_err().is_weak_budget());

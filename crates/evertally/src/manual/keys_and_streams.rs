@@ -8,9 +8,9 @@
 //! Two data sets with equal noise reveal their difference exactly:
 //!
 //! ```
-//! use evertally::{Budget, PlanRequest, Rho, RunningSum, SecretKey};
+//! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, SecretKey};
 //! let plan = PlanRequest::count(10, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-//! let key = SecretKey::generate()?;
+//! let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 //! let mut release = |events: i64| -> evertally::Result<f64> {
 //!     let mut stream = RunningSum::new(plan.clone(), &key, "visits".parse()?)?;
 //!     stream.add_sum(events)?;
@@ -20,8 +20,10 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! A program that embeds the library keeps a record of what it has published under which name, and refuses other data:
-//! as the ledger of the program `evertally` does. Write the record before anyone can see the release.
+//! So everything that issues noise takes a [`GuardedKey`](crate::noise::GuardedKey): a key with the record of what was issued
+//! with it. The record refuses an object that would issue the same noise again; `allow_noise_reuse` above keeps none.
+//! The record in memory ends with the program. The ledger beside a key file, which `evertally-publish` keeps, does not, and
+//! the program, the service and the Python package share it.
 //!
 //! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to what was
 //! spent.

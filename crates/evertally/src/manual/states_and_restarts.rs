@@ -3,9 +3,9 @@
 //! `save` gives the bytes of a stream as it stands; `restore`, with the same plan, key and name, goes on bit for bit.
 //!
 //! ```
-//! use evertally::{Budget, PlanRequest, Rho, RunningSum, SecretKey};
+//! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, SecretKey};
 //! let plan = PlanRequest::count(10, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-//! let (key, name) = (SecretKey::generate()?, "visits".parse::<evertally::StreamName>()?);
+//! let (key, name) = (GuardedKey::published_nothing(SecretKey::generate()?), "visits".parse::<evertally::StreamName>()?);
 //! let mut today = RunningSum::new(plan.clone(), &key, name.clone())?;
 //! today.add(1)?;
 //! today.tick()?;

@@ -3,9 +3,9 @@
 //! A key from a seed makes every release the same in every run. It protects nobody, and its type says so:
 //!
 //! ```
-//! use evertally::{Budget, PlanRequest, Rho, RunningSum, SecretKey, TestSeed};
+//! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, TestSeed};
 //! let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-//! let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+//! let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
 //! let run = |name: &str| -> evertally::Result<Vec<f64>> {
 //!     let mut stream = RunningSum::new(plan.clone(), &key, name.parse()?)?;
 //!     (0..100).map(|_| Ok(stream.tick()?.value())).collect()

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn bits_do_not_depend_on_what_was_foretold() {
         let key = SecretKey::insecure_from_test_seed(TestSeed(3));
-        let noise = KeyedNoise::new(&key, &"ahead".parse().unwrap(), &[1; 32], Purpose::Total);
+        let noise = KeyedNoise::unrecorded(&key, &"ahead".parse().unwrap(), &[1; 32], Purpose::Total);
         let node = |i: u64| Node { level: i as u32 % 5, index: i << 33 | i };
         let mut ahead = Ahead::new();
         let mut hold = |start: u64, count: usize, asked: &[u64]| {

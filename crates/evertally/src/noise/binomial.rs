@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// use evertally::noise::{Binomial, KeyedNoise, Node, Purpose, SecretKey};
 ///
 /// let law = Binomial::new(1_000_000, 1, 2)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let k: u128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
 /// assert!(k <= 1_000_000);
 /// # Ok::<(), evertally::Error>(())

@@ -29,7 +29,7 @@ use crate::{Error, Result};
 /// use evertally::number::Ratio;
 ///
 /// let law = DiscreteGaussian::new(Ratio::new(200, 1)?)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let x: i128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
 /// # Ok::<(), evertally::Error>(())
 /// ```

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// use evertally::number::Ratio;
 ///
 /// let law = Geometric::new(Ratio::new(5, 2)?)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let k: u128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
 /// # Ok::<(), evertally::Error>(())
 /// ```

@@ -52,7 +52,7 @@ pub enum Purpose<'a> {
 
 impl<'a> Purpose<'a> {
     /// The tag and the bytes that go into the hash. Tags are frozen: a new purpose takes a new tag.
-    fn encoding(&'a self) -> (u8, &'a [u8]) {
+    pub(super) fn encoding(&'a self) -> (u8, &'a [u8]) {
         match self {
             Purpose::Total => (0, &[]),
             Purpose::Group(bytes) => (1, bytes),
@@ -150,7 +150,7 @@ pub(crate) fn subkey(
 ///
 /// let key = SecretKey::generate()?;
 /// let name: StreamName = "visits".parse()?;
-/// let noise = KeyedNoise::new(&key, &name, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&key, &name, &[0; 32], Purpose::Total);
 /// let node = Node { level: 3, index: 5 };
 /// assert_eq!(noise.bits(node).next_u64(), noise.bits(node).next_u64());
 /// assert_ne!(noise.bits(node).next_u64(), noise.bits(Node { level: 3, index: 6 }).next_u64());
@@ -163,16 +163,18 @@ pub struct KeyedNoise {
 }
 
 impl KeyedNoise {
-    /// The noise of the named stream under the plan with this digest.
+    /// The noise of the named stream under the plan with this digest, which **no record knows of**: the caller sees to it
+    /// that it never meets two data sets. What issues noise for data takes a [`GuardedKey`](super::GuardedKey).
     ///
     /// Costs one or two BLAKE3 compressions (about 0.2 µs).
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
-    /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Group(b"north"));
+    /// let (key, name) = (SecretKey::generate()?, "visits".parse()?);
+    /// let noise = KeyedNoise::unrecorded(&key, &name, &[0; 32], Purpose::Group(b"north"));
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn new(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Self {
+    pub fn unrecorded(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Self {
         Self::from_subkey(&subkey(key, name, plan_digest, purpose))
     }
 
@@ -185,7 +187,7 @@ impl KeyedNoise {
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
-    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+    /// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
     /// let mut bits = noise.bits(Node { level: 0, index: 0 });
     /// assert_ne!(bits.next_u64(), bits.next_u64());
     /// # Ok::<(), evertally::Error>(())
@@ -212,7 +214,7 @@ impl KeyedNoise {
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
-    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Sums);
+    /// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Sums);
     /// let node = Node { level: 0, index: 0 };
     /// assert_ne!(noise.of_sum(0).bits(node).next_u64(), noise.of_sum(1).bits(node).next_u64());
     /// # Ok::<(), evertally::Error>(())
@@ -230,7 +232,7 @@ impl KeyedNoise {
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};
-    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Reads(1));
+    /// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Reads(1));
     /// assert_ne!(noise.bits_of_read(1, 5).next_u64(), noise.bits_of_read(1, 6).next_u64());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -247,7 +249,7 @@ impl KeyedNoise {
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};
-    /// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Reads(2));
+    /// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Reads(2));
     /// assert_ne!(noise.quick_bits_of_read(1, 5).next_u64(), noise.bits_of_read(1, 5).next_u64());
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -273,8 +275,8 @@ impl fmt::Debug for KeyedNoise {
     }
 }
 
-/// The noise of the groups of a stream, as [`KeyedNoise::new`] gives it for [`Purpose::Group`], where very many are
-/// asked for: what all have in common is hashed once.
+/// The noise of the groups of a stream, as [`KeyedNoise::unrecorded`] gives it for [`Purpose::Group`], where very many
+/// are asked for: what all have in common is hashed once.
 pub(crate) struct GroupNoise {
     common: blake3::Hasher,
 }
@@ -314,7 +316,7 @@ impl Drop for GroupNoise {
 /// ```
 /// use evertally::noise::{KeyedNoise, Node, NodeBits, Purpose, RandomBits, SecretKey};
 ///
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let mut bits: NodeBits<'_> = noise.bits(Node { level: 0, index: 0 });
 /// let block: [u8; 64] = bits.take();
 /// assert_ne!(block, bits.take());

@@ -34,7 +34,7 @@ impl DiscreteLaw {
     /// # use evertally::noise::{DiscreteLaplace, DiscreteLaw, KeyedNoise, Node, Purpose, SecretKey};
     /// # use evertally::number::Ratio;
     /// let law = DiscreteLaw::Laplace(DiscreteLaplace::new(Ratio::new(5, 2)?)?);
-    /// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+    /// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
     /// let x: i128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
     /// # Ok::<(), evertally::Error>(())
     /// ```

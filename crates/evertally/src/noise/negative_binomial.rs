@@ -31,7 +31,7 @@ use crate::{Error, Result};
 /// use evertally::number::Ratio;
 ///
 /// let law = NegativeBinomial::new(20, Ratio::new(1000, 1)?)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let k: u128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
 /// # Ok::<(), evertally::Error>(())
 /// ```

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_law_is_normal() {
         let key = SecretKey::insecure_from_test_seed(TestSeed(40));
-        let noise = KeyedNoise::new(&key, &"normals".parse().unwrap(), &[0; 32], Purpose::Total);
+        let noise = KeyedNoise::unrecorded(&key, &"normals".parse().unwrap(), &[0; 32], Purpose::Total);
         let mut bits = noise.bits(Node { level: 0, index: 0 });
         let count = 1_000_000;
         let mut values: Vec<f64> = (0..count).map(|_| standard_normal(&mut bits)).collect();

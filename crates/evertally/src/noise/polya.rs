@@ -31,7 +31,7 @@ use std::num::NonZeroU128;
 /// use evertally::noise::{KeyedNoise, Node, Polya, Purpose, SecretKey};
 ///
 /// let law = Polya::new(1_000_000, 3, 5)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let k: u128 = law.sample(&mut noise.bits(Node { level: 0, index: 0 }));
 /// assert!(k <= 1_000_000);
 /// # Ok::<(), evertally::Error>(())

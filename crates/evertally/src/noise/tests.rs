@@ -32,7 +32,7 @@ fn name(text: &str) -> StreamName {
 
 fn noise(seed: u64) -> KeyedNoise {
     let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
-    KeyedNoise::new(&key, &name("unit test"), &[0; 32], Purpose::Total)
+    KeyedNoise::unrecorded(&key, &name("unit test"), &[0; 32], Purpose::Total)
 }
 
 fn node(index: u64) -> Node {

@@ -9,7 +9,7 @@ use super::cells::{Cells, item};
 use super::estimate::median;
 use super::{Hashing, Item, SketchPlan, Table};
 use crate::mechanism::Cursor;
-use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::noise::{GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::{Error, Result};
 
 /// The most cells that these baselines hold.
@@ -32,13 +32,14 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan, baselines::EagerSketch};
 /// use evertally::stream::Sampling;
 /// let request = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, Sampling::Keyed)?;
-/// let key = SecretKey::generate()?;
+/// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
+/// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 /// let mut eager = EagerSketch::new(plan.clone(), &key, "queries".parse()?)?;
 /// let mut lazy = CountSketch::new(plan, &key, "queries".parse()?)?;
 /// eager.add("zebra", 1)?;
@@ -71,9 +72,10 @@ impl EagerSketch {
     ///
     /// # Errors
     /// If the plan is not that of a count sketch of at most 2^24 cells.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
-        let sums = KeyedNoise::new(key, &name, &plan.plan().digest(), Purpose::Sums);
+        let digest = plan.plan().digest();
+        let sums = KeyedNoise::unrecorded(key.begin(&name, &digest, Purpose::Sums)?, &name, &digest, Purpose::Sums);
         let cell = |cell| {
             let cursor = plan.plan().mechanism().cursor();
             EagerCell { noise: sums.of_sum(cell), cursor, sum: 0, last: 0, closed: 0 }
@@ -152,13 +154,14 @@ impl std::fmt::Debug for EagerSketch {
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{SketchPlan, baselines::BufferedSketch};
 /// use evertally::stream::Sampling;
 /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = SketchPlan::new(request, "count-sketch(rows=3,width=50)".parse()?, Sampling::Keyed)?;
-/// let mut sketch = BufferedSketch::new(plan, &SecretKey::generate()?, "queries".parse()?, None)?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+/// let mut sketch = BufferedSketch::new(plan, &key, "queries".parse()?, None)?;
 /// for _ in 0..160 {
 ///     sketch.add("zebra", 1)?;
 ///     sketch.tick()?;
@@ -182,7 +185,7 @@ impl BufferedSketch {
     ///
     /// # Errors
     /// If the plan is not that of a count sketch of at most 2^24 cells, or a batch has no step.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName, batch: Option<u64>) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName, batch: Option<u64>) -> Result<Self> {
         let table = table_of(&plan)?;
         let batch = batch.unwrap_or(table.cells());
         if batch == 0 {

@@ -2,7 +2,7 @@
 
 use super::{Hashing, Item, SketchPlan};
 use crate::Result;
-use crate::noise::{SecretKey, StreamName};
+use crate::noise::{GuardedKey, StreamName};
 use crate::stream::{LazyVector, Release};
 use smallvec::SmallVec;
 
@@ -22,12 +22,12 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    pub(super) fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub(super) fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let vector = LazyVector::new(plan.lazy().clone(), key, name.clone())?;
         Ok(Self::of(plan, name, vector))
     }
 
-    pub(super) fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+    pub(super) fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let vector = LazyVector::restore(plan.lazy().clone(), key, name.clone(), state)?;
         Ok(Self::of(plan, name, vector))
     }

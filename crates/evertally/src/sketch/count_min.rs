@@ -18,7 +18,7 @@ use super::cells::{Cells, clock_and_state, item};
 use super::estimate::median;
 use super::median::MedianNoise;
 use super::{Estimate, Hashing, Item, Shape, SketchPlan, Table};
-use crate::noise::{SecretKey, StreamName};
+use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::{Error, Result};
 
 /// Counts of items that only grow, with upper ends, under continual observation.
@@ -28,14 +28,14 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use evertally::privacy::{Budget, Epsilon};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountMin, SketchPlan};
 /// use evertally::stream::Sampling;
 ///
 /// let request = PlanRequest::count(1000, Budget::Pure(Epsilon::new(1.0)?));
 /// let plan = SketchPlan::new(request, "count-min(rows=3,width=5000)".parse()?, Sampling::Keyed)?;
-/// let mut queries = CountMin::new(plan, &SecretKey::generate()?, "queries".parse()?)?;
+/// let mut queries = CountMin::new(plan, &GuardedKey::published_nothing(SecretKey::generate()?), "queries".parse()?)?;
 /// for _ in 0..3000 {
 ///     queries.add(7, 1)?;
 /// }
@@ -75,7 +75,7 @@ impl CountMin {
     ///
     /// # Errors
     /// If the plan is not that of a count-min sketch, or its noise cannot be sampled as it says.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, table, key))
     }
@@ -84,7 +84,7 @@ impl CountMin {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
-    pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+    pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let table = table_of(&plan)?;
         Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
     }

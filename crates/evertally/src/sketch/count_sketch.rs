@@ -17,7 +17,7 @@ use super::estimate::{largest_first, median};
 use super::median::{MedianNoise, terms};
 use super::roster::Functions;
 use super::{Answers, Estimate, Hashing, HeavyHitter, Item, Roster, SketchPlan, Table};
-use crate::noise::{SecretKey, StreamName};
+use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::plan::NoiseKind;
 use crate::{Error, Result};
 
@@ -28,14 +28,15 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{CountSketch, SketchPlan};
 /// use evertally::stream::Sampling;
 ///
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000000)".parse()?, Sampling::Float)?;
-/// let mut queries = CountSketch::new(plan, &SecretKey::generate()?, "queries".parse()?)?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+/// let mut queries = CountSketch::new(plan, &key, "queries".parse()?)?;
 ///
 /// for _ in 0..500 {
 ///     queries.add("zebra", 1)?; // an event of the open step
@@ -62,7 +63,7 @@ impl CountSketch {
     ///
     /// # Errors
     /// If the plan is not that of a count sketch, or its noise cannot be sampled as it says.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = plan.count_sketch_table()?;
         Ok(Self::of(Cells::new(plan, key, name)?, table, key))
     }
@@ -71,7 +72,7 @@ impl CountSketch {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
-    pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+    pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let table = plan.count_sketch_table()?;
         Ok(Self::of(Cells::restore(plan, key, name, state)?, table, key))
     }
@@ -142,14 +143,15 @@ impl CountSketch {
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
-    /// use evertally::noise::SecretKey;
+    /// use evertally::noise::{GuardedKey, SecretKey};
     /// use evertally::plan::PlanRequest;
     /// use evertally::sketch::{CountSketch, SketchPlan};
     /// use evertally::stream::Sampling;
     ///
     /// let request = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
     /// let plan = SketchPlan::new(request, "count-sketch(rows=5,width=1000)".parse()?, Sampling::Keyed)?;
-    /// let mut pages = CountSketch::new(plan, &SecretKey::generate()?, "pages".parse()?)?;
+    /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut pages = CountSketch::new(plan, &key, "pages".parse()?)?;
     /// let roster = pages.roster(["home", "shop"])?;
     /// for page in 0..20_000u64 {
     ///     pages.add(page, 1)?; // twenty in every cell

@@ -11,7 +11,7 @@ use super::cells::{Cells, clock_and_state};
 use super::quantile::{Tail, quantile};
 use super::queries::{Nodes, count, heavy_hitters, weighted};
 use super::{ErrorLaw, Estimate, HeavyHitter, KeyTree, Quantile, Shape, SketchPlan};
-use crate::noise::{Node, SecretKey, StreamName};
+use crate::noise::{GuardedKey, Node, StreamName};
 use crate::{Error, Result};
 use std::ops::RangeBounds;
 
@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::{NoiseKind, PlanRequest};
 /// use evertally::sketch::{DyadicCounts, KeyTree, Shape, SketchPlan};
 /// use evertally::stream::Sampling;
@@ -27,7 +27,8 @@ use std::ops::RangeBounds;
 /// let request = PlanRequest::count(1 << 16, Budget::Zcdp(Rho::new(0.5)?));
 /// let tree = KeyTree::least_error(32, NoiseKind::Gaussian)?;
 /// let plan = SketchPlan::new(request, Shape::DyadicCounts(tree), Sampling::Float)?;
-/// let mut latencies = DyadicCounts::new(plan, &SecretKey::generate()?, "latencies".parse()?)?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+/// let mut latencies = DyadicCounts::new(plan, &key, "latencies".parse()?)?;
 ///
 /// for microseconds in 0..2000 {
 ///     latencies.add(microseconds * 1000, 1)?;
@@ -53,7 +54,7 @@ impl DyadicCounts {
     ///
     /// # Errors
     /// If the plan is not that of dyadic counts, or its noise cannot be sampled as it says.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let tree = tree_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, tree))
     }
@@ -62,7 +63,7 @@ impl DyadicCounts {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, name or key.
-    pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+    pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let tree = tree_of(&plan)?;
         Ok(Self::of(Cells::restore(plan, key, name, state)?, tree))
     }

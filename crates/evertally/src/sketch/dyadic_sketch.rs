@@ -11,7 +11,7 @@ use super::median::MedianNoise;
 use super::queries::{Nodes, count, heavy_hitters};
 use super::shape::Level;
 use super::{Estimate, Hashing, HeavyHitter, KeyTree, Shape, SketchPlan, Table};
-use crate::noise::{Node, SecretKey, StreamName};
+use crate::noise::{GuardedKey, Node, SecretKey, StreamName};
 use crate::{Error, Result};
 use std::ops::RangeBounds;
 
@@ -19,7 +19,7 @@ use std::ops::RangeBounds;
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::sketch::{DyadicSketch, SketchPlan};
 /// use evertally::stream::Sampling;
@@ -27,7 +27,8 @@ use std::ops::RangeBounds;
 /// let request = PlanRequest::count(1 << 16, Budget::Zcdp(Rho::new(2.0)?));
 /// let shape = "dyadic-sketch(bits=64,branching=16,rows=3,width=10000)".parse()?;
 /// let plan = SketchPlan::new(request, shape, Sampling::Float)?;
-/// let mut addresses = DyadicSketch::new(plan, &SecretKey::generate()?, "addresses".parse()?)?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+/// let mut addresses = DyadicSketch::new(plan, &key, "addresses".parse()?)?;
 ///
 /// for _ in 0..2000 {
 ///     addresses.add(0x20010db8_00000001, 1)?;
@@ -53,7 +54,7 @@ impl DyadicSketch {
     ///
     /// # Errors
     /// If the plan is not that of a dyadic sketch, or its noise cannot be sampled as it says.
-    pub fn new(plan: SketchPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let shape = shape_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, shape, key))
     }
@@ -62,7 +63,7 @@ impl DyadicSketch {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
-    pub fn restore(plan: SketchPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
+    pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let shape = shape_of(&plan)?;
         Ok(Self::of(Cells::restore(plan, key, name, state)?, shape, key))
     }

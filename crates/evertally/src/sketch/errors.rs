@@ -54,7 +54,7 @@ impl CountSketch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{SecretKey, TestSeed};
+    use crate::noise::{GuardedKey, TestSeed};
     use crate::plan::PlanRequest;
     use crate::privacy::{Budget, Epsilon, Rho};
     use crate::stream::Sampling;
@@ -69,7 +69,7 @@ mod tests {
             let request = PlanRequest::count(6, budget);
             let shape = "count-sketch(rows=5,width=4294967296)".parse().unwrap();
             let plan = SketchPlan::new(request, shape, Sampling::Keyed).unwrap();
-            let key = SecretKey::insecure_from_test_seed(TestSeed(seed as u64));
+            let key = GuardedKey::insecure_from_test_seed(TestSeed(seed as u64));
             let mut sketch = CountSketch::new(plan.clone(), &key, "intervals".parse().unwrap()).unwrap();
             sketch.tick_through(5).unwrap();
             let estimates = sketch.estimate_many(0..ITEMS).unwrap();

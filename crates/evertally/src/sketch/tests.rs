@@ -8,13 +8,13 @@ mod states;
 mod trees;
 
 use super::{CountMin, CountSketch, DyadicCounts, DyadicSketch, SketchPlan};
-use crate::noise::{SecretKey, StreamName, TestSeed};
+use crate::noise::{GuardedKey, StreamName, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::Sampling;
 
-fn key(seed: u64) -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(seed))
+fn key(seed: u64) -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(seed))
 }
 
 fn named(text: impl Into<String>) -> StreamName {

@@ -5,7 +5,7 @@ mod look;
 
 use super::Release;
 use super::series::{Series, check_step, check_sum, check_value};
-use crate::noise::{GroupNoise, SecretKey, StreamName};
+use crate::noise::{GroupNoise, GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::{Plan, Threshold};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, Result};
@@ -25,12 +25,12 @@ use std::ops::Range;
 /// Everything about keys that have not entered is secret: names, how many there are, the memory and the time they take.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Delta, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest};
+/// use evertally::{privacy::{Budget, Delta, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest};
 /// use evertally::privacy::selection::{Selection, SelectionTimes};
 /// use evertally::stream::DiscoveredSums;
 /// let selection = Selection::new(Delta::new(1e-9)?, SelectionTimes::every(2, 4)?);
 /// let plan = PlanRequest::count(4, Budget::Zcdp(Rho::new(0.5)?)).with_selection(selection).plan()?;
-/// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+/// let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
 /// let mut routes = DiscoveredSums::new(plan, &key, "routes".parse()?)?;
 /// (0..1000).try_for_each(|_| routes.add(b"JFK-LAX", 1))?;
 /// routes.add(b"LGA-MVY", 1)?;
@@ -75,8 +75,13 @@ impl DiscoveredSums {
     /// No key yet, before the first step.
     ///
     /// # Errors
-    /// If the plan does not say how keys are selected.
-    pub fn new(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    /// If the plan does not say how keys are selected, or as [`RunningSum::new`](super::RunningSum::new).
+    pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
+        Self::of(plan, key, name)
+    }
+
+    fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
         let threshold = *plan.threshold().ok_or_else(|| {
             Error::invalid("the plan does not say how keys are selected; add a selection to its request")
         })?;
@@ -226,8 +231,9 @@ impl DiscoveredSums {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or selection.
-    pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let mut stream = Self::new(plan, key, name)?;
+    pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
+        let mut stream = Self::of(plan, key, name)?;
         let saved: Saved = stream.id.open_keys(state)?;
         if saved.step > stream.plan.horizon() {
             return Err(damaged());

@@ -2,7 +2,7 @@
 
 use super::Release;
 use super::series::{Series, check_step, check_sum, check_value};
-use crate::noise::{Purpose, SecretKey, StreamName};
+use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::privacy::{Neighbours, Values};
 use crate::state::{Layout, Saved, StateId};
@@ -74,11 +74,12 @@ impl Groups {
 /// all groups together (parallel composition).
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
+/// use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};
 /// use evertally::stream::{GroupedSums, Groups};
 /// let plan = PlanRequest::count(24, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
 /// let groups = Groups::new(["EWR", "JFK", "LGA"])?;
-/// let mut flights = GroupedSums::new(plan, &SecretKey::generate()?, "flights".parse()?, groups)?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+/// let mut flights = GroupedSums::new(plan, &key, "flights".parse()?, groups)?;
 /// flights.add(1, 1)?; // one event at JFK
 /// let releases = flights.tick()?;
 /// assert_eq!(releases.len(), 3);
@@ -96,11 +97,16 @@ impl GroupedSums {
     /// Streams of all groups before their first step.
     ///
     /// # Errors
-    /// None at present; see [`RunningSum::new`](super::RunningSum::new).
-    pub fn new(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Result<Self> {
+    /// As [`RunningSum::new`](super::RunningSum::new).
+    pub fn new(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups) -> Result<Self> {
+        let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
+        Ok(Self::of(plan, key, name, groups))
+    }
+
+    fn of(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Self {
         let series = groups.names.iter().map(|group| Series::new(&plan, key, &name, Purpose::Group(group))).collect();
         let id = StateId::new(&plan, key, name, groups.layout());
-        Ok(Self { plan, id, series, releases: Vec::with_capacity(groups.len()), step: 0 })
+        Self { plan, id, series, releases: Vec::with_capacity(groups.len()), step: 0 }
     }
 
     /// The plan.
@@ -148,12 +154,12 @@ impl GroupedSums {
     /// If the plan is for other values or neighbours, and as [`add`](Self::add).
     ///
     /// ```
-    /// use evertally::{privacy::{Budget, Neighbours, Rho, Unit}, noise::{SecretKey, TestSeed}, plan::PlanRequest};
+    /// use evertally::{privacy::{Budget, Neighbours, Rho, Unit}, noise::{GuardedKey, TestSeed}, plan::PlanRequest};
     /// use evertally::stream::{GroupedSums, Groups};
     /// // Who is there: everybody comes once and leaves once.
     /// let request = PlanRequest::count(24, Budget::Zcdp(Rho::new(0.5)?)).with_unit(Unit::person(1));
     /// let plan = request.with_neighbours(Neighbours::ReplaceOne).plan()?;
-    /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let mut present = GroupedSums::new(plan, &key, "present".parse()?, Groups::new(["hall"])?)?;
     /// (0..1000).try_for_each(|_| present.add(0, 1))?;
     /// present.tick()?;
@@ -191,10 +197,10 @@ impl GroupedSums {
     /// must be somebody's decision, and never follow from the data.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest};
+    /// # use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};
     /// # use evertally::stream::{GroupedSums, Groups};
     /// # let plan = PlanRequest::count(24, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
-    /// # let (key, name) = (SecretKey::generate()?, "flights");
+    /// # let (key, name) = (GuardedKey::published_nothing(SecretKey::generate()?), "flights");
     /// let mut flights = GroupedSums::new(plan, &key, name.parse()?, Groups::new(["EWR", "JFK"])?)?;
     /// assert_eq!(flights.tick()?.len(), 2);
     /// flights.join(&key, name.parse()?, Groups::new(["EWR", "JFK", "LGA"])?)?;
@@ -242,8 +248,9 @@ impl GroupedSums {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or list of groups.
-    pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
-        let mut stream = Self::new(plan, key, name, groups)?;
+    pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
+        let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
+        let mut stream = Self::of(plan, key, name, groups);
         let saved = stream.id.open(state, stream.plan.horizon(), stream.series.len())?;
         for (place, (series, sums)) in stream.series.iter_mut().zip(&saved.sums).enumerate() {
             series.restore(&stream.plan, saved.step, *sums, saved.memory(place))?;

@@ -13,7 +13,7 @@ pub use stateless::StatelessVector;
 
 use super::Release;
 use super::series::{check_step, check_value};
-use crate::noise::{SecretKey, StreamName};
+use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::state::{Layout, StateId};
 use crate::{Error, Result};
 use cells::Cells;
@@ -45,13 +45,13 @@ use smallvec::SmallVec;
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::stream::{LazyPlan, LazyVector, Sampling};
 ///
 /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Float)?;
-/// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+/// let mut visits = LazyVector::new(plan, &GuardedKey::published_nothing(SecretKey::generate()?), "visits".parse()?)?;
 ///
 /// visits.add(123_456_789, 1)?; // an event of the open step
 /// visits.tick()?;
@@ -121,8 +121,13 @@ impl LazyVector {
     /// A vector before its first step. Name a vector once: noise is a function of key, name and plan.
     ///
     /// # Errors
-    /// None at present; the result type leaves room for limits.
-    pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    /// As [`RunningSum::new`](super::RunningSum::new).
+    pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        let key = key.begin(&name, &plan.plan().digest(), plan.purpose())?;
+        Ok(Self::of(plan, key, name))
+    }
+
+    fn of(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Self {
         let cells = plan.cells(key, &name);
         let layout = Layout::Vector {
             coordinates: plan.coordinates(),
@@ -132,7 +137,7 @@ impl LazyVector {
         let id = StateId::new(plan.plan(), key, name, layout);
         let workload = plan.plan().mechanism().workload();
         let recent = (!workload.is_sum()).then(|| Recent::new(workload.reach(plan.plan().horizon())));
-        Ok(Self { plan, id, cells, sums: HashMap::new(), recent, open: HashMap::new(), step: 0, reads: 0 })
+        Self { plan, id, cells, sums: HashMap::new(), recent, open: HashMap::new(), step: 0, reads: 0 }
     }
 
     /// The plan.
@@ -260,12 +265,13 @@ impl LazyVector {
     ///
     /// ```
     /// # use evertally::privacy::{Budget, Rho};
-    /// # use evertally::noise::SecretKey;
+    /// # use evertally::noise::{GuardedKey, SecretKey};
     /// # use evertally::plan::PlanRequest;
     /// # use evertally::stream::{LazyPlan, LazyVector, Sampling};
     /// let request = PlanRequest::count(1 << 20, Budget::Zcdp(Rho::new(0.5)?));
     /// let plan = LazyPlan::best(request, 1_000_000_000, Sampling::Keyed)?;
-    /// let mut visits = LazyVector::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+    /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut visits = LazyVector::new(plan, &key, "visits".parse()?)?;
     /// visits.tick_through(77)?;
     /// assert_eq!(visits.read_many(&[5, 123_456_789])?[1], visits.read(123_456_789)?);
     /// # Ok::<(), evertally::Error>(())
@@ -324,8 +330,9 @@ impl LazyVector {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
-    pub fn restore(plan: LazyPlan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let mut vector = Self::new(plan, key, name)?;
+    pub fn restore(plan: LazyPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let key = key.resume(&name, &plan.plan().digest(), plan.purpose())?;
+        let mut vector = Self::of(plan, key, name);
         let (saved, recent) = match vector.recent {
             None => (vector.id.open_vector::<Saved>(state)?, vec![]),
             Some(_) => {

@@ -10,9 +10,9 @@ use std::fmt;
 /// is not.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+/// use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
 /// let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-/// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+/// let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
 /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
 /// visits.add(1)?;
 /// let release = visits.tick()?;
@@ -72,9 +72,9 @@ impl Release {
     /// where another ended.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// # let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let last = RunningSum::new(plan.clone(), &key, "2024".parse()?)?.tick()?;
     /// let first = RunningSum::new(plan, &key, "2025".parse()?)?.tick()?;
     /// assert!((first.behind(last.exact()).value() - (last.value() + first.value())).abs() < 1e-3);
@@ -90,9 +90,9 @@ impl Release {
     /// 300, both may be counted in steps of a thousandth of that: one plan serves both, and noise is in proportion.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// # let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let release = RunningSum::new(plan, &key, "2024".parse()?)?.tick()?;
     /// let hundreds = release.on_grid("100".parse()?);
     /// assert_eq!(hundreds.multiple(), release.multiple());

@@ -2,7 +2,7 @@
 
 use super::Release;
 use super::series::{Series, check_step, check_sum, check_value};
-use crate::noise::{Purpose, SecretKey, StreamName};
+use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::state::{Layout, Saved, StateId};
 use crate::{Error, Result};
@@ -10,9 +10,9 @@ use crate::{Error, Result};
 /// A private running count or sum.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Epsilon}, noise::SecretKey, plan::PlanRequest, stream::RunningSum};
+/// use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest, stream::RunningSum};
 /// let plan = PlanRequest::count(365, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
-/// let key = SecretKey::generate()?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
 /// for day in 0..3 {
 ///     (0..100 + day).try_for_each(|_| visits.add(1))?;
@@ -32,11 +32,16 @@ impl RunningSum {
     /// A stream before its first step. Costs two hashes; nothing is drawn yet.
     ///
     /// # Errors
-    /// None at present; the result type leaves room for plans that a scalar stream cannot serve.
-    pub fn new(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    /// If the record of the key says that this noise was issued already.
+    pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
+        Ok(Self::of(plan, key, name))
+    }
+
+    fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
         let series = Series::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
-        Ok(Self { plan, id, series, step: 0 })
+        Self { plan, id, series, step: 0 }
     }
 
     /// The plan.
@@ -52,9 +57,11 @@ impl RunningSum {
     /// The **exact** sums of the closed steps and of the open one: for whoever tells data apart, and never to be shown.
     ///
     /// ```
-    /// # use evertally::{noise::SecretKey, plan::PlanRequest, privacy::{Budget, Epsilon}, stream::RunningSum};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{plan::PlanRequest, privacy::{Budget, Epsilon}, stream::RunningSum};
     /// # let plan = PlanRequest::count(10, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
-    /// let mut visits = RunningSum::new(plan, &SecretKey::generate()?, "visits".parse()?)?;
+    /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
     /// visits.add_sum(3)?;
     /// visits.tick()?;
     /// visits.add_sum(2)?;
@@ -85,9 +92,9 @@ impl RunningSum {
     /// leave 64 bits, or the last step is closed. The stream is then as it was.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// # let plan = PlanRequest::count(100, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
-    /// # let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// # let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
     /// visits.add_sum(1_000_000)?;
     /// assert!(visits.add_sum(-1).is_err());
@@ -119,10 +126,10 @@ impl RunningSum {
     /// If `step` is not after the last closed one or is beyond the horizon.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::{SecretKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
+    /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
     /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
     /// let request = request.with_mechanism("path-sum".parse()?); // it has random access
-    /// let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    /// let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     /// let mut visits = RunningSum::new(request.plan()?, &key, "visits".parse()?)?;
     /// visits.add(1)?;
     /// assert_eq!(visits.tick_through(1 << 39)?.step(), 1 << 39);
@@ -159,8 +166,9 @@ impl RunningSum {
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
-    pub fn restore(plan: Plan, key: &SecretKey, name: StreamName, state: &[u8]) -> Result<Self> {
-        let mut stream = Self::new(plan, key, name)?;
+    pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
+        let key = key.resume(&name, &plan.digest(), Purpose::Total)?;
+        let mut stream = Self::of(plan, key, name);
         let saved = stream.id.open(state, stream.plan.horizon(), 1)?;
         stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;

@@ -24,7 +24,7 @@ pub(super) struct Series {
 
 impl Series {
     pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        Self::of_noise(plan, KeyedNoise::new(key, name, &plan.digest(), purpose))
+        Self::of_noise(plan, KeyedNoise::unrecorded(key, name, &plan.digest(), purpose))
     }
 
     pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {

@@ -3,7 +3,7 @@
 use super::Release;
 use super::series::{Series, check_past_step, check_sum};
 use crate::mechanism::{Cursor, Workload};
-use crate::noise::{GroupNoise, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::noise::{GroupNoise, GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::{Error, Result};
 
@@ -19,10 +19,11 @@ use crate::{Error, Result};
 /// than the plan says.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Rho}, noise::SecretKey, plan::PlanRequest};
+/// use evertally::{privacy::{Budget, Rho}, noise::GuardedKey, plan::PlanRequest, SecretKey};
 /// use evertally::stream::{GroupedSums, Groups, StatelessSums};
 /// let request = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.5)?)).with_mechanism("path-sum".parse()?);
-/// let (plan, key) = (request.plan()?, SecretKey::generate()?);
+/// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
+/// let (plan, key) = (request.plan()?, GuardedKey::allow_noise_reuse(SecretKey::generate()?));
 /// let sums = StatelessSums::new(plan.clone(), &key, "flights".parse()?)?;
 /// let (late, early) = (sums.of_group(b"JFK").release(700, 41_000)?, sums.of_group(b"JFK").release(1, 55)?);
 ///
@@ -49,8 +50,8 @@ impl StatelessSums {
     /// The noise of the named stream.
     ///
     /// # Errors
-    /// If the mechanism of the plan has no random access.
-    pub fn new(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    /// If the mechanism of the plan has no random access, or as [`RunningSum::new`](super::RunningSum::new).
+    pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let mechanism = plan.mechanism();
         if !mechanism.has_random_access() || matches!(mechanism.workload(), Workload::Decay(_)) {
             return Err(Error::invalid(format!(
@@ -60,7 +61,9 @@ impl StatelessSums {
             )));
         }
         let digest = plan.digest();
-        let total = KeyedNoise::new(key, &name, &digest, Purpose::Total);
+        key.begin(&name, &digest, Purpose::Group(b""))?;
+        let key = key.begin(&name, &digest, Purpose::Total)?;
+        let total = KeyedNoise::unrecorded(key, &name, &digest, Purpose::Total);
         let groups = GroupNoise::new(key, &name, &digest);
         Ok(Self { plan, total, groups })
     }
@@ -116,10 +119,12 @@ impl std::fmt::Debug for StatelessSum<'_> {
 /// order of the steps, and the release of any step comes out. The rules are those of [`StatelessSums`].
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Rho}, noise::SecretKey, plan::PlanRequest};
+/// use evertally::{privacy::{Budget, Rho}, noise::GuardedKey, plan::PlanRequest, SecretKey};
 /// use evertally::stream::{RunningSum, StepPass};
-/// let (plan, key) = (PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?, SecretKey::generate()?);
-/// let mut pass = StepPass::total(plan.clone(), &key, "visits".parse()?);
+/// let plan = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+/// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
+/// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
+/// let mut pass = StepPass::total(plan.clone(), &key, "visits".parse()?)?;
 /// assert_eq!(pass.release(100, 7)?.step(), 100); // 7 in step 100, nothing before
 /// let mut visits = RunningSum::new(plan, &key, "visits".parse()?)?;
 /// visits.tick_through(99)?;
@@ -135,13 +140,21 @@ pub struct StepPass {
 
 impl StepPass {
     /// The one sum of a stream without groups, before the first step.
-    pub fn total(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
-        Self::of(plan, key, &name, Purpose::Total)
+    ///
+    /// # Errors
+    /// As [`RunningSum::new`](super::RunningSum::new).
+    pub fn total(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
+        let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
+        Ok(Self::of(plan, key, &name, Purpose::Total))
     }
 
     /// The sum of a group, by the name that it has among [`Groups`](super::Groups).
-    pub fn of_group(plan: Plan, key: &SecretKey, name: StreamName, group: &[u8]) -> Self {
-        Self::of(plan, key, &name, Purpose::Group(group))
+    ///
+    /// # Errors
+    /// As [`RunningSum::new`](super::RunningSum::new).
+    pub fn of_group(plan: Plan, key: &GuardedKey, name: StreamName, group: &[u8]) -> Result<Self> {
+        let key = key.begin_group(&name, &plan.digest(), group)?;
+        Ok(Self::of(plan, key, &name, Purpose::Group(group)))
     }
 
     fn of(plan: Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
@@ -208,7 +221,7 @@ mod tests {
     /// access give them in any order.
     #[test]
     fn releases_are_those_of_running_sums() {
-        let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
         let name: StreamName = "twin".parse().unwrap();
         let mut at_random = 0;
         for (mechanism, workload) in [
@@ -233,9 +246,9 @@ mod tests {
             let mut total = RunningSum::new(plan.clone(), &key, name.clone()).unwrap();
             let mut passes: Vec<StepPass> = names
                 .iter()
-                .map(|group| StepPass::of_group(plan.clone(), &key, name.clone(), group.as_bytes()))
+                .map(|group| StepPass::of_group(plan.clone(), &key, name.clone(), group.as_bytes()).unwrap())
                 .collect();
-            let mut whole = StepPass::total(plan.clone(), &key, name.clone());
+            let mut whole = StepPass::total(plan.clone(), &key, name.clone()).unwrap();
             let mut expected = Vec::new();
             for step in 1..=HORIZON {
                 for group in 0..2 {
@@ -276,7 +289,7 @@ mod tests {
 
     #[test]
     fn what_is_no_step_or_sum_is_refused() {
-        let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
         let name: StreamName = "twin".parse().unwrap();
         let sums = StatelessSums::new(plan("binary", "sum"), &key, name.clone()).unwrap();
         assert!(sums.total().release(0, 1).is_err());
@@ -284,7 +297,7 @@ mod tests {
         assert!(sums.total().release(1, -1).is_err(), "counts are never negative");
         let error = StatelessSums::new(plan("sqrt", "sum"), &key, name.clone()).unwrap_err().to_string();
         assert!(error.contains("`sqrt`") && error.contains("in their order"), "{error}");
-        let mut pass = StepPass::total(plan("sqrt", "sum"), &key, name);
+        let mut pass = StepPass::total(plan("sqrt", "sum"), &key, name).unwrap();
         let first = pass.release(3, i64::MAX).unwrap();
         assert!(pass.release(2, 0).is_err() && pass.release(3, 1).is_err() && pass.release(HORIZON + 1, 0).is_err());
         assert!(pass.release(9, 1).is_err(), "beyond 64 bits");

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mechanism::Workload;
-use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName, TestSeed};
+use crate::noise::{GuardedKey, KeyedNoise, Purpose, StreamName, TestSeed};
 use crate::plan::{Plan, PlanRequest};
 use crate::privacy::Values;
 use crate::privacy::{Budget, Epsilon, Rho};
@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 mod endless;
 
-fn key(seed: u64) -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(seed))
+fn key(seed: u64) -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(seed))
 }
 
 fn name(text: &str) -> StreamName {
@@ -75,7 +75,7 @@ fn a_step_may_be_added_as_one_sum() {
 fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
     for mechanism in MECHANISMS {
         let plan = plan(40, mechanism);
-        let noise = KeyedNoise::new(&key(7), &name("s"), &plan.digest(), Purpose::Total);
+        let noise = KeyedNoise::unrecorded(&key(7), &name("s"), &plan.digest(), Purpose::Total);
         let mut stream = RunningSum::new(plan.clone(), &key(7), name("s")).unwrap();
         let unit = 1.0 / plan.noise_divisor() as f64;
         let mut prefix = 0;

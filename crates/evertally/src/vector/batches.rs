@@ -94,7 +94,7 @@ impl Batches {
                 Draw::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
             }
         };
-        let lots = KeyedNoise::new(key, &name, &plan.digest(), Purpose::Batches);
+        let lots = KeyedNoise::unrecorded(key, &name, &plan.digest(), Purpose::Batches);
         Ok(Self { lots, horizon: plan.horizon(), examples, fraction: sampling.fraction(), draw })
     }
 

@@ -4,11 +4,12 @@
 //! can be run by any interpreter that draws the same normal variables and rounds every operation by itself: the bytes
 //! are then those of [`VectorNoise`](super::VectorNoise).
 
+use super::noise::MOST_COORDINATES;
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::{Cipher, Memory, Real, VectorPlan};
-use crate::noise::{Purpose, SecretKey, StreamName, subkey};
+use crate::noise::{GuardedKey, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
 use crate::{Error, ErrorKind, Result};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -70,10 +71,10 @@ pub enum Code {
 /// noise.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Memory, Programs, VectorRequest}};
+/// use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, SecretKey}, vector::{Memory, Programs, VectorRequest}};
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let plan = request.with_mechanism("binary".parse()?).plan()?;
-/// let key = SecretKey::generate()?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let mut programs = Programs::new(&plan, &key, &"run 17".parse()?, Memory::Keep)?;
 /// assert!(programs.program(1)?.len() <= programs.longest());
 /// assert!(programs.program(101).is_err());
@@ -100,8 +101,13 @@ impl Programs {
     /// # Errors
     /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step
     /// by step.
-    pub fn new(plan: &VectorPlan, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
-        Self::of(&Scheme::from(plan), key, name, memory)
+    pub fn new(plan: &VectorPlan, key: &GuardedKey, name: &StreamName, memory: Memory) -> Result<Self> {
+        let programs = Self::of(&Scheme::from(plan), key, name, memory)?;
+        // Who runs them says for which coordinates: all, as far as this knows.
+        let (purpose, part) = (Purpose::Vector(<f32 as Real>::BITS as u8), 0..MOST_COORDINATES);
+        let (plan_digest, is_resumed) = (&plan.digest(), false);
+        key.claim(NoiseClaim { name, plan_digest, purpose, part, is_resumed })?;
+        Ok(programs)
     }
 
     pub(super) fn of(scheme: &Scheme, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {

@@ -24,7 +24,7 @@ use super::schedule::schedule;
 use super::scheme::Scheme;
 use super::threads::{asked, share};
 use super::{Memory, Real, Series, Tuning, VectorPlan};
-use crate::noise::{Purpose, SecretKey, StreamName, subkey};
+use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, ErrorKind, Result};
 use evertally_kernels::{BlockName, Normals};
@@ -60,12 +60,12 @@ const SHARE: usize = 64;
 /// object and its saved states are as secret as the data, too: they tell which rows were used.
 ///
 /// ```
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally::vector::{RowNoise, Series, Tuning, VectorRequest};
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).with_series(Series::Increments);
 /// let plan = request.with_mechanism("normalized-blt(buffers=2)".parse()?).plan()?;
-/// let key = SecretKey::generate()?;
+/// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let (rows, width) = (100_000, 8);
 /// let mut noise = RowNoise::<f32>::new(plan, &key, "words".parse()?, (rows, width), &[0.1], Tuning::default())?;
 /// let mut table = vec![0.0; (rows * width) as usize];
@@ -111,13 +111,15 @@ impl<F: Real> RowNoise<F> {
     /// neither one nor as many as steps.
     pub fn new(
         plan: VectorPlan,
-        key: &SecretKey,
+        key: &GuardedKey,
         name: StreamName,
         (rows, width): (u64, u64),
         rates: &[f64],
         tuning: Tuning,
     ) -> Result<Self> {
-        Self::of(&Scheme::from(&plan), key, name, (rows, width), rates, tuning)
+        let noise = Self::of(&Scheme::from(&plan), key, name.clone(), (rows, width), rates, tuning)?;
+        key.begin(&name, noise.state.plan_digest(), Purpose::Rows(F::BITS as u8))?;
+        Ok(noise)
     }
 
     fn of(
@@ -361,14 +363,16 @@ impl<F: Real> RowNoise<F> {
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
     pub fn restore(
         plan: VectorPlan,
-        key: &SecretKey,
+        key: &GuardedKey,
         name: StreamName,
         shape: (u64, u64),
         rates: &[f64],
         tuning: Tuning,
         state: &[u8],
     ) -> Result<Self> {
-        Self::new(plan, key, name, shape, rates, tuning)?.standing_at(state)
+        let noise = Self::of(&Scheme::from(&plan), key, name.clone(), shape, rates, tuning)?;
+        key.resume(&name, noise.state.plan_digest(), Purpose::Rows(F::BITS as u8))?;
+        noise.standing_at(state)
     }
 
     fn standing_at(mut self, state: &[u8]) -> Result<Self> {

@@ -10,7 +10,7 @@ use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::threads;
 use super::{Real, Tuning, VectorPlan};
-use crate::noise::{Node, Purpose, SecretKey, StreamName, subkey};
+use crate::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, ErrorKind, Result};
 use ahead::{Stand, Waiting};
@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The coordinates are numbered below: tails of normal variables count them in 56 bits.
-const MOST_COORDINATES: u64 = 1 << 56;
+pub(super) const MOST_COORDINATES: u64 = 1 << 56;
 
 /// The noise of a range of a vector's coordinates, one step after the other.
 ///
@@ -33,13 +33,14 @@ const MOST_COORDINATES: u64 = 1 << 56;
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::vector::{Series, Tuning, VectorNoise, VectorRequest};
 ///
 /// // A hundred steps of training, gradients clipped to norm 1; every step's sum gets its own noise.
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let plan = request.with_series(Series::Increments).plan()?;
-/// let key = SecretKey::generate()?;
+/// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
+/// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 /// let mut noise = VectorNoise::<f32>::new(plan.clone(), &key, "run 17".parse()?, 0..1000, Tuning::default())?;
 /// let mut gradient = vec![0.25; 1000];
 /// noise.add_next(&mut gradient)?;
@@ -83,6 +84,16 @@ struct Saved {
     vectors: u64,
 }
 
+/// The claim of an object on some coordinates of a stream.
+fn claim<'a, F: Real>(
+    name: &'a StreamName,
+    plan_digest: &'a [u8; 32],
+    part: Range<u64>,
+    is_resumed: bool,
+) -> NoiseClaim<'a> {
+    NoiseClaim { name, plan_digest, purpose: Purpose::Vector(F::BITS as u8), part, is_resumed }
+}
+
 impl<F: Real> VectorNoise<F> {
     /// The noise of the coordinates in a range, before the first step.
     ///
@@ -91,10 +102,11 @@ impl<F: Real> VectorNoise<F> {
     /// is too large for the type or for memory.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// assert_eq!((noise.step(), noise.horizon(), noise.len(), noise.coordinates()), (0, 100, 10, 0..10));
     /// assert!(VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 5..5, Tuning::default()).is_err());
@@ -102,12 +114,14 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn new(
         plan: VectorPlan,
-        key: &SecretKey,
+        key: &GuardedKey,
         name: StreamName,
         coordinates: Range<u64>,
         tuning: Tuning,
     ) -> Result<Self> {
-        Self::of(&Scheme::from(&plan), key, &name, coordinates, tuning)
+        let noise = Self::of(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
+        key.claim(claim::<F>(&name, &plan.digest(), coordinates, false))?;
+        Ok(noise)
     }
 
     pub(super) fn of(
@@ -173,10 +187,11 @@ impl<F: Real> VectorNoise<F> {
     /// If `out` has not one element for each coordinate, or the last step was given out before. Nothing changes then.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let mut out = [0.0; 10];
     /// noise.next_into(&mut out)?;
@@ -194,10 +209,11 @@ impl<F: Real> VectorNoise<F> {
     /// As [`next_into`](Self::next_into).
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let mut sums = [1000.0; 10];
     /// noise.add_next(&mut sums)?;
@@ -242,10 +258,11 @@ impl<F: Real> VectorNoise<F> {
     /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// let (mut late, mut again) = ([0.0; 10], [0.0; 10]);
     /// noise.seek(99)?;
@@ -318,10 +335,11 @@ impl<F: Real> VectorNoise<F> {
     /// the vectors of noise that they keep. **As secret as the key.**
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// assert!(noise.save().len() < 200);
     /// # Ok::<(), evertally::Error>(())
@@ -349,10 +367,11 @@ impl<F: Real> VectorNoise<F> {
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, "run 17".parse()?, 0..10, Tuning::default())?;
     /// noise.next_into(&mut [0.0; 10])?;
     /// let saved = noise.save();
@@ -365,13 +384,15 @@ impl<F: Real> VectorNoise<F> {
     /// ```
     pub fn restore(
         plan: VectorPlan,
-        key: &SecretKey,
+        key: &GuardedKey,
         name: StreamName,
         coordinates: Range<u64>,
         tuning: Tuning,
         state: &[u8],
     ) -> Result<Self> {
-        Self::new(plan, key, name, coordinates, tuning)?.standing_at(state)
+        let noise = Self::of(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
+        key.claim(claim::<F>(&name, &plan.digest(), coordinates, true))?;
+        noise.standing_at(state)
     }
 
     pub(super) fn standing_at(mut self, state: &[u8]) -> Result<Self> {

@@ -12,7 +12,7 @@ use crate::mechanism::{
     Blt, Columns, DigitTree, EpochBands, HonakerOnline, Input, Levels, Mechanism, Objective, Output, Participation,
     PathSum, Smooth, SquareRoot,
 };
-use crate::noise::{SecretKey, StreamName, TestSeed};
+use crate::noise::{GuardedKey, StreamName, TestSeed};
 use std::sync::Arc;
 
 pub(super) const SERIES: [Series; 2] = [Series::RunningSums, Series::Increments];
@@ -67,8 +67,8 @@ pub(super) fn scheme(mechanism: Arc<dyn Mechanism>, series: Series) -> Scheme {
     Scheme { mechanism, sigma: 1.5, series, cipher: Cipher::Aes128Ctr, digest: [3; 32] }
 }
 
-pub(super) fn key() -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(11))
+pub(super) fn key() -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(11))
 }
 
 pub(super) fn name() -> StreamName {

@@ -129,7 +129,8 @@ impl Look {
     /// If the name was used for other data or under another plan, or what it spends does not fit the ledger's source.
     pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<Looked> {
         let mut digest = ledger.stream(key, &self.name, &self.plan, 1)?;
-        let mut sums = GroupedSums::new(self.plan.clone(), key, self.name.clone(), self.candidates.groups()?)?;
+        let mut sums =
+            GroupedSums::new(self.plan.clone(), &digest.guarded(key)?, self.name.clone(), self.candidates.groups()?)?;
         let counts = self.histograms();
         for (group, count) in counts.iter().enumerate() {
             (0..*count).try_for_each(|_| sums.add(group, 1))?;

@@ -80,7 +80,7 @@ impl Bucket {
             || (groups.is_none() && !work.discovers() && self.number > 0);
         let tally = match is_empty {
             true => None,
-            false => Some(RunningSums::new(&work.stream, groups, &work.key)?),
+            false => Some(RunningSums::new(&work.stream, groups, &work.noise_key())?),
         };
         Ok(BucketRows { work, of, sums: self.sums, tally, digest: StreamDigest::unrecorded() })
     }

@@ -260,10 +260,10 @@ impl Publisher {
         if let Some(head) = self.head.take().filter(|head| head.step == step) {
             return Ok(head);
         }
-        let (stream, key) = (&self.work.stream, &self.work.key);
+        let (stream, key) = (&self.work.stream, self.work.noise_key());
         let groups = self.work.groups.as_deref().cloned();
         if step == 0 {
-            return Ok(Head { step: 0, chain: [0; 32], sums: RunningSums::new(stream, groups, key)? });
+            return Ok(Head { step: 0, chain: [0; 32], sums: RunningSums::new(stream, groups, &key)? });
         }
         let name = self.named(&state_of(step));
         let Some(sealed) = self.once.read(&name)? else {
@@ -280,7 +280,7 @@ impl Publisher {
         if recorded.as_deref() != Some(&state.chain) {
             return Err(self.damaged(&name));
         }
-        let mut sums = RunningSums::restore(stream, groups, key, (step, &state.sums))?;
+        let mut sums = RunningSums::restore(stream, groups, &key, (step, &state.sums))?;
         state.views.into_iter().for_each(|(group, shown)| sums.recall_view(group, shown));
         Ok(Head { step, chain: state.chain, sums })
     }

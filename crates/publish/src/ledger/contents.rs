@@ -1,5 +1,6 @@
 //! What a ledger holds, as text.
 
+use super::issuers::{Issued, ServiceGuard};
 use crate::error::{Result, usage};
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::number::Grid;
@@ -24,6 +25,15 @@ pub(super) struct Contents {
     #[serde(default)]
     pub(super) counter: u64,
     pub(super) streams: BTreeMap<String, Entry>,
+    /// Names under which something other than a release issues noise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) issued: BTreeMap<String, Issued>,
+    /// What tells the log of steps beside this ledger from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) step_log: Option<String>,
+    /// The service that the key belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) service: Option<ServiceGuard>,
     /// Code of everything before, under the key.
     #[serde(default)]
     mac: String,
@@ -209,7 +219,17 @@ impl Contents {
     /// Of a key that has published nothing.
     pub(super) fn new(key: &SecretKey) -> Self {
         let (version, key_id) = (VERSION, key.id().to_string());
-        Self { version, key_id, identity: String::new(), counter: 0, streams: BTreeMap::new(), mac: String::new() }
+        Self {
+            version,
+            key_id,
+            identity: String::new(),
+            counter: 0,
+            streams: BTreeMap::new(),
+            issued: BTreeMap::new(),
+            step_log: None,
+            service: None,
+            mac: String::new(),
+        }
     }
 
     /// From the bytes of a store that messages call `shown`, without a look at the code: for what is public.

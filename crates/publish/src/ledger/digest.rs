@@ -5,11 +5,13 @@
 //! as long as a run begins with the first step.
 
 use super::contents::Entry;
+use super::issuers::recorded;
 use crate::declaration::Parameter;
 use crate::error::{Result, usage};
 use crate::problem::{Piece, sentence};
-use evertally::noise::StreamName;
+use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
 /// The digest of a stream's closed steps, growing with them.
@@ -58,6 +60,11 @@ impl StreamDigest {
 
     pub(super) fn is_in_parts(&self) -> bool {
         self.in_parts
+    }
+
+    /// A key for the noise of this stream, whose steps the ledger records before they are published.
+    pub fn guarded(&self, key: &SecretKey) -> Result<GuardedKey> {
+        Ok(recorded(&Arc::new(SecretKey::from_bytes(*key.expose_bytes())?), &self.name))
     }
 
     /// The stream's name.

@@ -4,12 +4,12 @@
 //! looks at key and ledger. A key that a run makes is drawn in memory and written together with the first record, so that
 //! a run that publishes nothing has nothing to take away.
 
-use super::{Ledger, Store, parts};
+use super::{Ledger, Store, issuers, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
 use crate::lock::{NameLock, Patience, check_one_name, lock_file, resolve};
-use evertally::noise::SecretKey;
+use evertally::noise::{GuardedKey, SecretKey};
 use serde::Deserialize;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -70,6 +70,15 @@ impl OpenKey {
         let is_new = store.new_key.is_some();
         let ledger = if is_new { Ledger::begin(store, &key) } else { Ledger::open(store, &key) }?;
         Ok(Self { key, ledger, is_new })
+    }
+
+    /// The key for a program that embeds the library: what its objects issue is recorded in this ledger, durably and
+    /// before they issue any of it. Until the last clone is dropped other programs wait for the ledger.
+    ///
+    /// The ledger knows that an object was made, and not its steps: save the state of the object before each release is
+    /// published, and restore none but the last.
+    pub fn guarded(self) -> GuardedKey {
+        issuers::guarded(self.key, self.ledger)
     }
 }
 
@@ -143,7 +152,16 @@ impl FileStore {
         cancelled: &AtomicBool,
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<Self> {
-        let mut patience = Patience::until(cancelled, waiting);
+        Self::lock_ledger(disk, path, absent, &mut Patience::until(cancelled, waiting))
+    }
+
+    /// The same with other patience.
+    pub(super) fn lock_ledger(
+        disk: Arc<dyn Disk>,
+        path: &Path,
+        absent: Absent,
+        patience: &mut Patience<'_>,
+    ) -> Result<Self> {
         loop {
             let ledger = resolve(path, "ledger")?;
             if absent == Absent::Refuse && disk.len(&ledger)?.is_none() {
@@ -152,7 +170,7 @@ impl FileStore {
                     ledger.display()
                 )));
             }
-            let lock = NameLock::take(&ledger, &ledger, &mut patience)?;
+            let lock = NameLock::take(&ledger, &ledger, patience)?;
             if resolve(path, "ledger")? == ledger {
                 let place = Place { key: ledger.clone(), ledger };
                 place.check_one_name()?;

@@ -1,7 +1,7 @@
 //! What a ledger tells without its key.
 
 use super::contents::{Contents, Entry};
-use super::{Run, ledger_path};
+use super::{Issuer, Run, ledger_path};
 use crate::error::{Result, usage};
 use crate::steps::Period;
 use evertally::plan::Plan;
@@ -104,6 +104,16 @@ impl PublicLedger {
             _ => usage(format!("the ledger {shown} cannot be read: {error}")),
         })?;
         Ok(Self { contents: Contents::read(&bytes, &path.display().to_string())? })
+    }
+
+    /// The names under which something other than a release issued noise, and what did. What that costs is not known here.
+    pub fn issued(&self) -> impl Iterator<Item = (&str, Issuer)> {
+        self.contents.issued.iter().map(|(name, issued)| (name.as_str(), issued.by))
+    }
+
+    /// The folder of the service that the key belongs to.
+    pub fn service(&self) -> Option<&str> {
+        Some(&self.contents.service.as_ref()?.folder)
     }
 
     /// The public id of its key.

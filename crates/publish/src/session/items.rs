@@ -7,7 +7,7 @@ use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
 use crate::stream::{Refusable, Stream};
 use crate::tuples::push_encoded;
-use evertally::noise::SecretKey;
+use evertally::noise::GuardedKey;
 use evertally::sketch::{CountSketch, SketchPlan};
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ impl ItemCounts {
     ///
     /// # Errors
     /// As [`CountSketch::new`].
-    pub fn new(stream: &Stream, plan: SketchPlan, key: &SecretKey, mut stops: Vec<u64>) -> Result<Self> {
+    pub fn new(stream: &Stream, plan: SketchPlan, key: &GuardedKey, mut stops: Vec<u64>) -> Result<Self> {
         stops.sort_unstable();
         let sketch = CountSketch::new(plan, key, stream.name.clone())?;
         Ok(Self { sketch, stops, open: HashMap::new() })

@@ -8,7 +8,7 @@ use crate::event::{Event, Role};
 use crate::ledger::StreamDigest;
 use crate::problem::sentence;
 use crate::stream::{Refusable, Stream};
-use evertally::noise::SecretKey;
+use evertally::noise::GuardedKey;
 use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ impl KeyCounts {
     ///
     /// # Errors
     /// As [`DyadicCounts::new`].
-    pub fn new(stream: &Stream, plan: SketchPlan, key: &SecretKey, mut stops: Vec<u64>) -> Result<Self> {
+    pub fn new(stream: &Stream, plan: SketchPlan, key: &GuardedKey, mut stops: Vec<u64>) -> Result<Self> {
         stops.sort_unstable();
         let tree = DyadicCounts::new(plan, key, stream.name.clone())?;
         Ok(Self { tree, stops, open: BTreeMap::new() })

@@ -46,7 +46,7 @@ impl Session<RunningSums> {
     pub fn live(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let stream = as_live(stream)?;
         let digest = ledger.digest_of(key, &stream, stream.last_step)?;
-        let (sums, last_step) = (RunningSums::new(&stream, groups, key)?, stream.last_step);
+        let (sums, last_step) = (RunningSums::new(&stream, groups, &digest.guarded(key)?)?, stream.last_step);
         Self::new(stream, sums, key, digest, last_step)
     }
 
@@ -76,7 +76,7 @@ impl Session<RunningSums> {
             Some(_) => return Err(damaged()),
             None => None,
         };
-        let mut sums = RunningSums::restore(&stream, present, key, (saved.step, &saved.sums))?;
+        let mut sums = RunningSums::restore(&stream, present, &digest.guarded(key)?, (saved.step, &saved.sums))?;
         sums.put_open(saved.open).ok_or_else(damaged)?;
         let last_step = stream.last_step;
         let mut session = Self::new(stream, sums, key, digest, last_step)?;

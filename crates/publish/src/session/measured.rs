@@ -11,7 +11,7 @@ use crate::measures::{Bundle, PlannedPart};
 use crate::rows::{Amount, ReleaseRow, seven_digits};
 use crate::stream::Stream;
 use crate::tuples::encode;
-use evertally::noise::{SecretKey, StreamName};
+use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally::stream::{GroupedSums, Groups, Release};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -65,7 +65,7 @@ fn names(part: &Part, groups: Option<&GroupTable>) -> Result<Groups> {
 }
 
 impl PartSums {
-    fn new(planned: &PlannedPart, groups: Option<&GroupTable>, key: &SecretKey, name: &StreamName) -> Result<Self> {
+    fn new(planned: &PlannedPart, groups: Option<&GroupTable>, key: &GuardedKey, name: &StreamName) -> Result<Self> {
         let names = names(&planned.part, groups)?;
         let open = vec![0; names.len()];
         let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
@@ -80,7 +80,7 @@ impl PartSums {
     fn restore(
         planned: &PlannedPart,
         groups: Option<&GroupTable>,
-        key: &SecretKey,
+        key: &GuardedKey,
         name: &StreamName,
         saved: SavedPart,
     ) -> Result<Self> {
@@ -177,7 +177,7 @@ impl MeasuredSums {
         stream: &Stream,
         bundle: &Arc<Bundle>,
         groups: Option<&GroupTable>,
-        key: &SecretKey,
+        key: &GuardedKey,
     ) -> Result<Self> {
         let part = |planned| PartSums::new(planned, groups, key, &stream.name);
         Self::of(stream, bundle, bundle.parts().iter().map(part).collect::<Result<_>>()?)
@@ -188,7 +188,7 @@ impl MeasuredSums {
         stream: &Stream,
         bundle: &Arc<Bundle>,
         groups: Option<&GroupTable>,
-        key: &SecretKey,
+        key: &GuardedKey,
         saved: &[u8],
     ) -> Result<Self> {
         let saved: Vec<SavedPart> = postcard::from_bytes(saved).map_err(|_| damaged())?;

@@ -108,7 +108,7 @@ impl Session<RunningSums> {
             Some(_) => return Err(damaged()),
             None => None,
         };
-        let sums = RunningSums::restore(stream, present, key, (saved.step, &saved.sums))?;
+        let sums = RunningSums::restore(stream, present, &digest.guarded(key)?, (saved.step, &saved.sums))?;
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
         session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;

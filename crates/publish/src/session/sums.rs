@@ -11,7 +11,7 @@ use crate::rows::{ReleaseRow, Rows};
 use crate::stream::{Refusable, Stream};
 use crate::tuples::decode;
 use crate::views::Viewed;
-use evertally::noise::{Purpose, SecretKey, mac_key};
+use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
 use zeroize::Zeroizing;
@@ -70,7 +70,7 @@ impl RunningSums {
     ///
     /// # Errors
     /// If the confidence of the stream is none.
-    pub fn new(stream: &Stream, groups: Option<GroupTable>, key: &SecretKey) -> Result<Self> {
+    pub fn new(stream: &Stream, groups: Option<GroupTable>, key: &GuardedKey) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match (&groups, &stream.measures) {
             (groups, Some(bundle)) => {
@@ -92,7 +92,7 @@ impl RunningSums {
     pub(crate) fn restore(
         stream: &Stream,
         groups: Option<GroupTable>,
-        key: &SecretKey,
+        key: &GuardedKey,
         (step, saved): (u64, &[u8]),
     ) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());

@@ -89,7 +89,7 @@ pub(super) fn groups() -> GroupTable {
 /// A session, and the ledger it goes into.
 pub(super) fn session(stream: &Stream, last_step: u64, ledger: &Ledger, key: &SecretKey) -> Session<RunningSums> {
     let digest = ledger.stream(key, &stream.name, &stream.plan, last_step).unwrap();
-    let sums = RunningSums::new(stream, Some(groups()), key).unwrap();
+    let sums = RunningSums::new(stream, Some(groups()), &digest.guarded(key).unwrap()).unwrap();
     Session::new(stream.clone(), sums, key, digest, last_step).unwrap()
 }
 

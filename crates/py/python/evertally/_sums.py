@@ -33,8 +33,9 @@ def release_sums(
     alike), or :class:`Counter` without groups. For plans whose mechanism has random access, such as ``binary``, ``smooth``
     or ``path-sum``; :func:`release_steps` takes all.
 
-    There is **no ledger**: see to it that a step of a group has one sum, ever. Two releases of it with different sums have
-    the same noise, and their difference is exact. And what one person adds must be bounded as the plan says.
+    A step of a group has one sum, ever: two releases of it with different sums would have the same noise, and their
+    difference would be exact. The log beside the key's ledger refuses that (:class:`StateError`), on the machine that has
+    the log. What one person adds must be bounded as the plan says.
 
     Parameters
     ----------
@@ -57,10 +58,10 @@ def release_sums(
     >>> released = et.release_sums(table, plan=plan, key=key, name="visits")
     >>> released.column_names
     ['step', 'value', 'std_error', 'lower', 'upper']
-    >>> counter = et.Counter(plan, key, "visits")
-    >>> counter.add(55)
-    >>> counter.tick().value == released["value"][1].as_py()
-    True
+    >>> et.release_sums(pa.table({"step": [700], "sum": [41001]}), plan=plan, key=key, name="visits")
+    Traceback (most recent call last):
+    ...
+    evertally.StateError: step 700 of the stream of sums "visits" was given out for other data, and ...
     """
     columns, declared = _groups(group, groups)
     asked = {"name": name, "group": columns, "groups": declared, "step": step, "sum": sum, "confidence": confidence}
@@ -85,7 +86,7 @@ def release_steps(
     themselves, so that any worker may have any of them, whole. Rows of one step and group add up; steps without a row add
     nothing.
 
-    Otherwise as :func:`release_sums`: there is **no ledger**.
+    Otherwise as :func:`release_sums`.
 
     >>> import evertally as et, pyarrow as pa
     >>> plan = et.plan(365, epsilon=1.0)

@@ -6,17 +6,20 @@
 //! |---|---|---|
 //! | 16 | `evertally uses 1` | identity of the noise |
 //! | 16 | the key's id | first coordinate, and the one after the last |
-//! | 16 | 0 | first and last step |
+//! | 16 | identity of this log, drawn when it was made | first and last step |
 //! | 8 | 0 | mark of what they were given out for; 0: nobody knows |
 //! | 8 | SipHash-2-4 of the bytes before, under the key's secret | the same |
 //!
+//! The ledger of the key records the identity of its log: another one is refused, and so is a key whose log is gone.
+//!
 //! A process locks the file for as long as it reads what others have written, and writes: so what is read is always all
-//! there is. Nothing is synced: a process that is killed loses nothing, a machine that loses power may lose the last
+//! there is. Only the making of a log is synced: a process that is killed loses nothing, a machine that loses power may lose the last
 //! records, and a record that is cut off, or zeros, at the end are taken for that.
 
 use super::history::Span;
 use super::mark::{derived, sip, sip_key};
-use crate::error::state;
+use crate::error::{OrRaise, state};
+use crate::plan::hexadecimal;
 use evertally::noise::SecretKey;
 use evertally_publish::disk::{Access, RealDisk, replace};
 use pyo3::exceptions::PyOSError;
@@ -44,6 +47,8 @@ pub(super) struct Record {
 pub(super) struct UsesFile {
     path: PathBuf,
     key_id: [u8; 16],
+    /// What tells the log from others; unknown until it is made or read.
+    identity: Option<[u8; 16]>,
     sip: (u64, u64),
     open: Option<Open>,
     /// How long the file was when it was locked.
@@ -63,30 +68,47 @@ impl UsesFile {
     pub(super) fn new(path: PathBuf, key: &SecretKey) -> Self {
         let mut secret = [0; 16];
         derived(key, &[b"evertally 1 uses file"], &mut secret);
-        Self { path, key_id: *key.id().as_bytes(), sip: sip_key(&secret), open: None, len: 0 }
+        Self { path, key_id: *key.id().as_bytes(), identity: None, sip: sip_key(&secret), open: None, len: 0 }
     }
 
     /// Does something while no other process does. It is given the records that are new to this process, and says what
-    /// follows them, and what comes of it; it is asked again where a file had to be made. Nothing is made for no records.
-    pub(super) fn turn<T>(&mut self, mut work: impl FnMut(Vec<Record>) -> (Vec<Record>, T)) -> PyResult<T> {
-        let mut make = false;
-        loop {
-            let there = self.lock(make)?;
-            let news = if there { self.news() } else { Ok(vec![]) };
-            let done = news.and_then(|news| match work(news) {
-                (more, _) if !there && !more.is_empty() => Ok(None),
-                (more, done) => self.append(&more).map(|()| Some(done)),
-            });
-            self.unlock();
-            match done {
-                Ok(None) => make = true,
-                Ok(Some(done)) => return Ok(done),
-                Err(error) => {
-                    self.open = None; // whoever puts it right puts another file there, perhaps
-                    return Err(error);
-                }
-            }
+    /// follows them, and what comes of it.
+    pub(super) fn turn<T>(&mut self, work: impl FnOnce(Vec<Record>) -> (Vec<Record>, T)) -> PyResult<T> {
+        if !self.lock()? {
+            return Err(self.missing());
         }
+        let news = self.news();
+        let done = news.and_then(|news| {
+            let (more, done) = work(news);
+            self.append(&more).map(|()| done)
+        });
+        self.unlock();
+        if done.is_err() {
+            self.open = None; // whoever puts it right puts another file there, perhaps
+        }
+        done
+    }
+
+    /// What tells this log from others, as the ledger records it. Where the ledger `knows` none yet the log is made, durably
+    /// and under a new identity, unless it was made by a process that was killed before it could tell the ledger.
+    pub(super) fn identity(&mut self, known: Option<&str>) -> PyResult<String> {
+        if known.is_none() && !self.is_there() {
+            self.make(*SecretKey::generate().or_raise()?.id().as_bytes())?;
+        }
+        self.turn(|news| (vec![], news))?;
+        Ok(hexadecimal(&self.identity.expect("it was read")))
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.path.symlink_metadata().is_ok()
+    }
+
+    /// Makes the log, with a header and no record.
+    pub(super) fn make(&mut self, identity: [u8; 16]) -> PyResult<()> {
+        let header = self.checked(header(self.key_id, identity));
+        replace(&RealDisk, &self.path, &Access::Private, &mut &header[..]).map_err(|error| {
+            PyOSError::new_err(format!("cannot write {} ({error:#}); no noise was issued", self.path.display()))
+        })
     }
 
     /// Writes the file anew if most of it is no longer needed. The caller has just had its turn, and gives all records.
@@ -94,11 +116,11 @@ impl UsesFile {
     pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
         let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
         // A file that is open keeps its name on other systems.
-        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock(false).unwrap_or(false) {
+        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock().unwrap_or(false) {
             return;
         }
         if self.open.as_ref().is_some_and(|open| open.read == self.len) {
-            let mut bytes = self.header().to_vec();
+            let mut bytes = self.checked(header(self.key_id, self.identity.expect("it was read"))).to_vec();
             all().iter().for_each(|record| bytes.extend(self.sealed(record)));
             if replace(&RealDisk, &self.path, &Access::Private, &mut &bytes[..]).is_ok() {
                 self.open = None; // and with it the lock
@@ -107,17 +129,15 @@ impl UsesFile {
         self.unlock();
     }
 
-    /// Opens and locks the file; false where there is none and none is made.
-    fn lock(&mut self, make: bool) -> PyResult<bool> {
+    /// Opens and locks the file; false where there is none.
+    fn lock(&mut self) -> PyResult<bool> {
         loop {
             self.open.take_if(|open| open.process != std::process::id());
             if self.open.is_none() {
                 let mut options = OpenOptions::new();
-                options.read(true).append(true).create(make);
-                #[cfg(unix)]
-                std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+                options.read(true).append(true);
                 let file = match options.open(&self.path) {
-                    Err(error) if error.kind() == std::io::ErrorKind::NotFound && !make => return Ok(false),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
                     opened => opened.map_err(|error| self.unwritten(&error))?,
                 };
                 self.check_mode(&file)?;
@@ -156,13 +176,9 @@ impl UsesFile {
             Some(zeros) if zeros * RECORD >= whole => (&records[..zeros], true),
             _ => (records, !rest.is_empty()),
         };
-        if read == 0 && whole == 0 {
-            self.cut(0)?;
-            return Ok(vec![]);
-        }
         let mut records = records.iter();
-        if read == 0 && records.next().is_none_or(|header| *header != self.header()) {
-            return Err(self.foreign());
+        if read == 0 {
+            self.check_header(records.next())?;
         }
         let news = records.map(|bytes| self.opened(bytes)).collect::<Option<Vec<_>>>().ok_or_else(|| self.damaged())?;
         let end = read + if read == 0 { RECORD as u64 } else { 0 } + (news.len() * RECORD) as u64;
@@ -192,11 +208,8 @@ impl UsesFile {
         if more.is_empty() {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity((more.len() + 1) * RECORD);
+        let mut bytes = Vec::with_capacity(more.len() * RECORD);
         let read = self.open.as_ref().expect("locked").read;
-        if read == 0 {
-            bytes.extend(self.header());
-        }
         more.iter().for_each(|record| bytes.extend(self.sealed(record)));
         let open = self.open.as_mut().expect("locked");
         if let Err(error) = open.file.write_all(&bytes) {
@@ -207,11 +220,16 @@ impl UsesFile {
         Ok(())
     }
 
-    fn header(&self) -> [u8; RECORD] {
-        let mut bytes = [0; RECORD];
-        bytes[..16].copy_from_slice(MAGIC);
-        bytes[16..32].copy_from_slice(&self.key_id);
-        self.checked(bytes)
+    /// Refuses the log of another key, and another one than before.
+    fn check_header(&mut self, found: Option<&[u8; RECORD]>) -> PyResult<()> {
+        let found = found.ok_or_else(|| self.foreign())?;
+        let identity = found[32..48].try_into().expect("16 bytes");
+        let is_own = self.identity.is_none_or(|own| own == identity);
+        if !is_own || *found != self.checked(header(self.key_id, identity)) {
+            return Err(self.foreign());
+        }
+        self.identity = Some(identity);
+        Ok(())
     }
 
     fn sealed(&self, Record { identity, part, span }: &Record) -> [u8; RECORD] {
@@ -268,6 +286,14 @@ impl UsesFile {
         ))
     }
 
+    fn missing(&self) -> PyErr {
+        let shown = self.path.display();
+        state(format!(
+            "{shown}, which notes what noise of this key was given out for, is not there: put it back, beside the ledger that \
+             knows of it. If it is lost, make a new key: the old one could repeat its noise over other data"
+        ))
+    }
+
     fn foreign(&self) -> PyErr {
         state(format!(
             "{} does not note what noise of this key was given out: it is of another key, or damaged. Put back the file that \
@@ -283,6 +309,14 @@ impl UsesFile {
             self.path.display()
         ))
     }
+}
+
+fn header(key_id: [u8; 16], identity: [u8; 16]) -> [u8; RECORD] {
+    let mut bytes = [0; RECORD];
+    bytes[..16].copy_from_slice(MAGIC);
+    bytes[16..32].copy_from_slice(&key_id);
+    bytes[32..48].copy_from_slice(&identity);
+    bytes
 }
 
 /// Whether a file that is open is still that of its name: it is written anew under its lock.

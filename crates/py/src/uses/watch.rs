@@ -3,12 +3,17 @@
 use super::history::{Refusal, Span, Why};
 use super::mark::{Marker, Secrets};
 use super::{Claim, Uses};
-use crate::error::{invalid, state};
+use crate::error::{OrRaise, invalid, state};
 use crate::key::SecretKey;
-use evertally::noise::StreamName;
+use crate::reading::cancellable;
+use evertally::noise::{GuardedKey, StreamName};
+use evertally_publish::ledger::{Issuer, recorded};
 use pyo3::prelude::*;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What messages end with.
+const REUSE: &str = "(Where no data are at stake: evertally.allow_noise_reuse)";
 
 /// How many blocks of code say that noise may be given out again.
 static ALLOWED: AtomicUsize = AtomicUsize::new(0);
@@ -24,29 +29,71 @@ pub(crate) fn allow_noise_reuse(begins: bool) {
     }
 }
 
+/// What issues noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Counter,
+    LazyVector,
+    CountSketch,
+    VectorNoise,
+    RowNoise,
+    /// `release_sums` and `release_steps`.
+    Sums,
+}
+
+impl Class {
+    /// As messages name it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "Counter",
+            Self::LazyVector => "LazyVector",
+            Self::CountSketch => "CountSketch",
+            Self::VectorNoise => "VectorNoise",
+            Self::RowNoise => "RowNoise",
+            Self::Sums => "stream of sums",
+        }
+    }
+
+    /// As the ledger records it.
+    fn issuer(self) -> Issuer {
+        match self {
+            Self::Counter => Issuer::Counter,
+            Self::LazyVector => Issuer::LazyVector,
+            Self::CountSketch => Issuer::CountSketch,
+            Self::Sums => Issuer::Sums,
+            Self::VectorNoise | Self::RowNoise => Issuer::Training,
+        }
+    }
+}
+
 /// Watches what an object gives out.
 pub(crate) struct Watch {
-    /// The object's class.
-    class: &'static str,
-    name: String,
+    class: Class,
+    name: StreamName,
+    key: SecretKey,
+    /// The key for the object's noise.
+    guarded: GuardedKey,
     /// Nothing, of a key that everybody can compute.
     of_key: Option<(Uses, Secrets)>,
+    /// Whether the ledger of the key has the name.
+    is_registered: AtomicBool,
     part: Range<u64>,
     origin: u64,
 }
 
 impl Watch {
     /// Watches noise that depends on a key, a name, the digest of a plan, and the purpose besides.
-    pub(crate) fn new(
-        class: &'static str,
-        key: &SecretKey,
-        name: &StreamName,
-        digest: &[u8; 32],
-        purpose: &[u8],
-    ) -> Self {
+    pub(crate) fn new(class: Class, key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
         let secrets = || Secrets::new(key.inner(), name, digest, purpose);
         let of_key = key.uses().map(|uses| (uses.clone(), secrets()));
-        Self { class, name: name.to_string(), of_key, part: 0..1, origin: 0 }
+        let guarded = recorded(key.inner(), name);
+        let (name, key, is_registered) = (name.clone(), key.clone(), AtomicBool::new(false));
+        Self { class, name, key, guarded, of_key, is_registered, part: 0..1, origin: 0 }
+    }
+
+    /// The key for the noise that this watches.
+    pub(crate) fn key(&self) -> &GuardedKey {
+        &self.guarded
     }
 
     /// Of these coordinates.
@@ -77,12 +124,31 @@ impl Watch {
     pub(crate) fn give(&self, py: Python<'_>, spans: &[Span]) -> PyResult<()> {
         let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
         let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
+        if !allowed {
+            self.register(py, uses)?;
+        }
         let given = if uses.file.get().is_some() {
             py.detach(|| uses.give(&claim, allowed))
         } else {
             uses.give(&claim, allowed)
         };
         given?.map_err(|refusal| self.refused(&refusal))
+    }
+
+    /// Records in the ledger of the key, once, that this class issues the noise of this name.
+    fn register(&self, py: Python<'_>, uses: &Uses) -> PyResult<()> {
+        let by = self.class.issuer();
+        if self.is_registered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if !uses.is_registered(&self.name, by) {
+            let done = cancellable(py, |cancelled| {
+                self.key.with_ledger(None, cancelled, |ledger| Ok(uses.register(ledger, &self.name, by)))
+            })?;
+            done.or_raise()??.map_err(|refused| state(format!("{refused} {REUSE}")))?;
+        }
+        self.is_registered.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     fn claim<'a>(&'a self, spans: &'a [Span]) -> Option<(&'a Uses, Claim<'a>)> {
@@ -92,24 +158,26 @@ impl Watch {
     }
 
     fn refused(&self, Refusal { step, last, why }: &Refusal) -> PyErr {
-        let (class, name) = (self.class, &self.name);
-        let reads = class != "Counter" && class != "VectorNoise";
-        let of = format!("of the {class} {name:?}");
-        let what = if class == "RowNoise" { "call" } else { "step" };
+        let (class, name) = (self.class, self.name.as_str());
+        let reads = matches!(class, Class::LazyVector | Class::CountSketch);
+        let shown = class.name();
+        let of = format!("of the {shown} {name:?}");
+        let what = if class == Class::RowNoise { "call" } else { "step" };
         let remedy = match class {
-            "VectorNoise" => format!(
+            Class::VectorNoise => format!(
                 "Another run needs a name of its own. To go on with this one, restore its last state (step {last}), or meet the \
                  same data again. Ranks of one run take a range of coordinates each, or add the noise to the sum of all"
             ),
-            "Counter" => format!(
+            Class::Counter => format!(
                 "Other data need another name. To go on with this one, restore its last state (step {last}), or give the same \
                  totals again"
             ),
-            "RowNoise" => format!(
+            Class::RowNoise => format!(
                 "Another run needs a name of its own. To go on with this one, restore its last state (of {last} calls) and the \
                  table as it was then, and meet the same data again"
             ),
-            _ => format!(
+            Class::Sums => "Other data need another name. A step of a group has one sum, ever".to_owned(),
+            Class::LazyVector | Class::CountSketch => format!(
                 "Go on with the object that has read, or restore its last state (of {last} reads); other data need another name"
             ),
         };
@@ -123,7 +191,7 @@ impl Watch {
             ),
             Why::Unknown => format!(
                 "step {step} {of} was given out already, and nothing says that it was for the same data. {remedy}{}",
-                if class == "VectorNoise" { ", with `of=` where noise is added elsewhere" } else { "" }
+                if class == Class::VectorNoise { ", with `of=` where noise is added elsewhere" } else { "" }
             ),
             Why::Part(part) => format!(
                 "step {step} {of} was given out for the coordinates {} to {}, which overlap with {} to {}. Workers take \
@@ -134,11 +202,11 @@ impl Watch {
                 self.part.end - 1
             ),
             Why::Forked => format!(
-                "the {class} {name:?} was used by the process that this one is a fork of, and neither knows what the other \
+                "the {shown} {name:?} was used by the process that this one is a fork of, and neither knows what the other \
                  gives out. Take another name here, or load the key from its file: then all processes know"
             ),
         };
-        state(format!("{said}. (Where no data are at stake: evertally.allow_noise_reuse)"))
+        state(format!("{said}. {REUSE}"))
     }
 }
 

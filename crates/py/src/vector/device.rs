@@ -6,7 +6,7 @@ use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Span, Watch, bytes_of};
+use crate::uses::{Class, Span, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::vector::Programs;
@@ -47,9 +47,9 @@ impl _Programs {
             )));
         }
         let inner = plan.get().inner();
-        let programs = plan.py().detach(|| Programs::new(inner, key.inner(), &stream, memory)).or_raise()?;
         // The same as that of the noise that the host makes: neither meets other data than the other.
-        let watch = Watch::new("VectorNoise", key, &stream, &inner.digest(), b"vector 32").of_part(coordinates);
+        let watch = Watch::new(Class::VectorNoise, key, &stream, &inner.digest(), b"vector 32").of_part(coordinates);
+        let programs = plan.py().detach(|| Programs::new(inner, watch.key(), &stream, memory)).or_raise()?;
         Ok(Self { programs: Own::new(programs), watch, name: name.to_owned() })
     }
 

@@ -7,9 +7,9 @@ use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Span, UNKNOWN, Watch, Words, bytes_of};
+use crate::uses::{Class, Span, UNKNOWN, Watch, Words, bytes_of};
 use crate::whole::Whole;
-use evertally::noise::StreamName;
+use evertally::noise::{GuardedKey, StreamName};
 use evertally::vector::{Real, Tuning, VectorNoise as Inner};
 use numpy::Element;
 use pyo3::exceptions::{PyMemoryError, PyTypeError};
@@ -110,12 +110,12 @@ impl Arguments {
 
     /// The stream, before its first step or as it was saved.
     fn open(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, state: Option<&[u8]>) -> PyResult<VectorNoise> {
-        let stream = match self.double {
-            false => self.opened(plan, key, state).map(Stream::Single),
-            true => self.opened(plan, key, state).map(Stream::Double),
-        }?;
         let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
-        let watch = Watch::new("VectorNoise", key, &self.name, &plan.get().inner().digest(), purpose);
+        let watch = Watch::new(Class::VectorNoise, key, &self.name, &plan.get().inner().digest(), purpose);
+        let stream = match self.double {
+            false => self.opened(plan, watch.key(), state).map(Stream::Single),
+            true => self.opened(plan, watch.key(), state).map(Stream::Double),
+        }?;
         let step = either!(&stream, noise => noise.step());
         Ok(VectorNoise {
             watch: watch.of_part(self.coordinates.clone()).since(step),
@@ -132,15 +132,14 @@ impl Arguments {
     fn opened<F: Real>(
         &self,
         plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        key: &GuardedKey,
         state: Option<&[u8]>,
     ) -> PyResult<Inner<F>> {
         let (inner, coordinates) = (plan.get().inner(), self.coordinates.clone());
-        let made =
-            Inner::new(inner.clone(), key.inner(), self.name.clone(), coordinates.clone(), self.tuning).or_raise()?;
+        let made = Inner::new(inner.clone(), key, self.name.clone(), coordinates.clone(), self.tuning).or_raise()?;
         check_memory::<F>(made.len())?;
         let Some(state) = state else { return Ok(made) };
-        let restore = || Inner::restore(inner.clone(), key.inner(), self.name.clone(), coordinates, self.tuning, state);
+        let restore = || Inner::restore(inner.clone(), key, self.name.clone(), coordinates, self.tuning, state);
         plan.py().detach(restore).or_raise()
     }
 }

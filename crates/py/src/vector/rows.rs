@@ -6,7 +6,7 @@ use crate::arrays::naturals;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Span, Watch};
+use crate::uses::{Class, Span, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::vector::{RowNoise as Inner, Tuning};
@@ -71,15 +71,15 @@ impl RowNoise {
         let (stream, rates) = (name.parse::<StreamName>().or_raise()?, rates_of(rates)?);
         let (shape, stream_name) = ((rows.0, width.0), stream.clone());
         let tuning = Tuning { threads: usize::try_from(threads.0).unwrap_or(usize::MAX), ..Tuning::default() };
-        let key_inner = key.inner();
+        // One run under a name: other rates or another shape are other data.
+        let watch = Watch::new(Class::RowNoise, key, &stream, &inner.digest(), b"rows 32");
+        let key_inner = watch.key();
         let made = py.detach(|| match state {
             None => Inner::new(inner, key_inner, stream_name, shape, &rates, tuning),
             Some(state) => Inner::restore(inner, key_inner, stream_name, shape, &rates, tuning, state),
         });
         let made = made.or_raise()?;
-        // One run under a name: other rates or another shape are other data.
-        let digest = plan.get().inner().digest();
-        let watch = Watch::new("RowNoise", key, &stream, &digest, b"rows 32").since(made.calls());
+        let watch = watch.since(made.calls());
         Ok(Self { noise: Own::new(made), plan: plan.clone().unbind(), name: name.to_owned(), watch })
     }
 

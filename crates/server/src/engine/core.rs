@@ -3,10 +3,10 @@
 use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
-use crate::store::{Closing, RedbLedger, STREAMS, Store, StreamRecord, digits, from_bytes, random_name, stored};
+use crate::store::{Closing, RedbLedger, STREAMS, Store, StreamRecord, from_bytes, random_name, stored};
 use crate::witness::{Seen, Testimony, Witness};
 use evertally::noise::SecretKey;
-use evertally_publish::error::{Result, failure, usage};
+use evertally_publish::error::Result;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::steps::Instant;
 use redb::ReadableTable;
@@ -104,7 +104,7 @@ impl Core {
     pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
         let Setting { store, key, clock, witness, sources, ahead, catch_up } = setting;
         let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
-        let identity = identity(&store)?;
+        let identity = store.identity()?;
         let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
         let mut core = Self {
             store,
@@ -206,13 +206,4 @@ pub(crate) fn is_behind(closing: Closing, closed: u64, seen: u64) -> String {
         _ => format!("the events of the steps between again, then close it through step {seen}"),
     };
     format!("it is at step {closed}, and the witness has seen step {seen}: send {what}")
-}
-
-/// What tells copies of folders from others.
-fn identity(store: &Store) -> Result<String> {
-    let bytes = store.noted("identity")?.ok_or_else(|| failure("the folder has no identity"))?;
-    if bytes.len() != 16 {
-        return Err(usage("the identity of the folder is damaged"));
-    }
-    Ok(digits(&bytes))
 }

@@ -1,7 +1,7 @@
 //! What is replayed: a whole run, from files to files.
 
 use super::rows::{FileFormat, Row, write_file};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, SecretKey, TestSeed};
 use evertally_publish::declaration::{Declaration, TableFormat};
 use evertally_publish::error::{Error, failure, usage};
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
@@ -92,7 +92,7 @@ impl Pipeline for InProcess {
         let path = |number: usize| folder.path().join(format!("{number}.{}", stream.format.ending()));
         let paths: Vec<PathBuf> = (0..files.len()).map(path).collect();
         paths.iter().zip(files).for_each(|(path, rows)| write_file(path, stream.format, rows));
-        let key = SecretKey::insecure_from_test_seed(TestSeed(12));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
         let store = MemoryStore::default();
         drop(Ledger::create(store.clone(), &key).expect("a new ledger"));
         let (mut read, mut rows) = (0, Vec::new());

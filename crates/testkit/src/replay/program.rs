@@ -2,7 +2,7 @@
 
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, public_ledger};
 use super::rows::{Row, write_file};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally_publish::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ impl Pipeline for Program {
     fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = folder.path();
-        let key = SecretKey::insecure_from_test_seed(TestSeed(12));
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
         Ledger::in_memory(&key).save(&at.join("k"), &key).expect("a new key file");
         let text = toml::to_string(&stream.declaration).expect("TOML");
         std::fs::write(at.join("stream.toml"), text).expect("written");

@@ -130,7 +130,7 @@ fn a_new_folder_does_not_begin_with_an_old_key() {
     hand(&other, 1);
     other.stop();
     std::fs::remove_dir_all(other.path("data")).unwrap();
-    assert!(other.adopt().unwrap_err().contains("is that of another folder"));
+    assert!(other.adopt().unwrap_err().contains("belongs to the service in"));
     std::fs::remove_file(other.path("elsewhere/witness.json")).unwrap();
     assert!(other.start().unwrap_err().contains("would be published again"));
     // The refusal has not made the folder one that was used.

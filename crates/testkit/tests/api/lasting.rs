@@ -218,6 +218,7 @@ fn a_folder_of_format_1_goes_on() {
     std::fs::write(server.path("data/store.redb"), store).unwrap();
     std::fs::write(server.path("keys/serve.key"), std::fs::read(golden.join("key-for-tests-only.txt")).unwrap())
         .unwrap();
+    std::fs::remove_file(server.path("keys/serve.key.ledger")).unwrap(); // of the key that was there
     serving::verify(&server.config()).unwrap();
     server.start().unwrap();
     assert_eq!(server.published("found"), 2);

@@ -3,7 +3,7 @@
 use crate::server::{START, Server};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_publish::declaration::Declaration;
-use evertally_publish::keyfile;
+use evertally_publish::ledger::Ledger;
 use evertally_publish::steps::Instant;
 use evertally_server::clock::ManualClock;
 use evertally_testkit::replay::{Declared, FileFormat, Outcome, Pipeline, Row, TableRow, check, nth_case, write_file};
@@ -71,7 +71,7 @@ fn served(declaration: &Declaration) -> Result<Server, String> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("keys")).unwrap();
     let key = SecretKey::insecure_from_test_seed(TestSeed(12));
-    keyfile::write_new(&folder.path().join("keys/serve.key"), &key).unwrap();
+    Ledger::in_memory(&key).save(&folder.path().join("keys/serve.key"), &key).unwrap();
     let declared = Declaration { through: None, all: None, ..declaration.clone() };
     let declared = Declaration { stream: declared.stream.clone().or(Some(NAME.into())), ..declared };
     let text = toml::to_string(&declared).map_err(|error| error.to_string())?;

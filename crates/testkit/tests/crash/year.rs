@@ -1,7 +1,7 @@
 //! A year of daily runs that go on from each other, cut off everywhere: state, ledger and table.
 
 use super::{Image, TracedDisk, open};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally_publish::declaration::Declaration;
 use evertally_publish::disk::Disk;
 use evertally_publish::error::{Error, Result};
@@ -115,7 +115,7 @@ fn traced(folder: &Path) -> Arc<dyn Disk> {
 
 /// Always the same key.
 fn new_key_of_year(folder: &Path) {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(366));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(366));
     Ledger::in_memory(&key).save(&folder.join("k"), &key).unwrap();
 }
 

@@ -37,8 +37,14 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     }
     writeln!(out, "{table}")?;
     if streams.is_empty() {
-        writeln!(out, "Nothing has been published with this key.")?;
-        return Ok(());
+        let has_issued = ledger.service().is_some() || ledger.issued().next().is_some();
+        let scope = if has_issued {
+            "No release is recorded in this ledger."
+        } else {
+            "Nothing has been published with this key."
+        };
+        writeln!(out, "{scope}")?;
+        return write_other_noise(&mut out, &ledger);
     }
     for (protects, streams) in &groups {
         let whom = match (protects.persons, streams.len()) {
@@ -73,6 +79,17 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
         writeln!(out, "What different units have spent does not add up: each line is a promise to its own.")?;
     }
     writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
+    write_other_noise(&mut out, &ledger)
+}
+
+/// Names what the totals leave out, because the ledger does not know what it costs.
+fn write_other_noise(out: &mut impl Write, ledger: &PublicLedger) -> Result<()> {
+    for (name, issuer) in ledger.issued() {
+        writeln!(out, "Not counted here: `{name}`, issued by {}; its plan's budget adds to this.", issuer.in_words())?;
+    }
+    if let Some(folder) = ledger.service() {
+        writeln!(out, "Not counted here: the streams of the service in {folder}, which this key belongs to.")?;
+    }
     Ok(())
 }
 
@@ -129,7 +146,9 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>
         [single] => single.clone(),
         _ => Value::Null,
     };
-    json!({"key_id": ledger.key_id(), "ledger": ledger.identity(), "recorded_runs": ledger.counter(),
+    let not_counted: Vec<_> =
+        ledger.issued().map(|(name, issuer)| json!({"stream": name, "issued_by": issuer.in_words()})).collect();
+    json!({"not_counted": not_counted, "service": ledger.service(), "key_id": ledger.key_id(), "ledger": ledger.identity(), "recorded_runs": ledger.counter(),
         "streams": rows, "total": single, "totals": totals})
 }
 

@@ -1,7 +1,7 @@
 //! One sketch over one stream, in one of the ways to get its noise.
 
 use evertally::Result;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho};
 use evertally::sketch::baselines::{BufferedSketch, EagerSketch};
@@ -146,7 +146,7 @@ impl Contest {
         let request = request.with_mechanism("path-sum".parse()?);
         let sampling = if way == Way::Keyed || way == Way::Eager { Sampling::Keyed } else { Sampling::Float };
         let plan = SketchPlan::new(request, Shape::CountSketch(Table::new(5, self.width)?), sampling)?;
-        let (key, name) = (SecretKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
+        let (key, name) = (GuardedKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
         Ok(match way {
             Way::Lazy | Way::Keyed => Box::new(CountSketch::new(plan, &key, name)?),
             Way::Eager => Box::new(EagerSketch::new(plan, &key, name)?),

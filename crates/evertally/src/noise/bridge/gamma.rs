@@ -22,7 +22,7 @@ use crate::noise::{RandomBits, standard_normal, whole_units};
 /// ```
 /// use evertally::noise::bridge::{Bridge, GammaBridge};
 /// # use evertally::noise::{KeyedNoise, Node, Purpose, SecretKey};
-/// # let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// # let mut bits = noise.bits(Node { level: 0, index: 0 });
 /// let bridge = GammaBridge::new(256.0);
 /// let end = bridge.extend(GammaBridge::ORIGIN, 7, &mut bits);

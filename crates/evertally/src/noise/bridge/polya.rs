@@ -19,7 +19,7 @@ use crate::{Error, Result};
 /// use evertally::number::Ratio;
 ///
 /// let bridge = PolyaBridge::new(Ratio::new(1000, 1)?)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let mut bits = noise.bits(Node { level: 0, index: 0 });
 /// let end = bridge.extend(PolyaBridge::ORIGIN, 10, &mut bits);
 /// let third = bridge.split(PolyaBridge::ORIGIN, end, 3, 7, &mut bits);

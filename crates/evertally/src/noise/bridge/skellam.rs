@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// use evertally::number::Ratio;
 ///
 /// let bridge = SkellamBridge::new(Ratio::new(1000, 1)?, 16)?;
-/// let noise = KeyedNoise::new(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
+/// let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Total);
 /// let mut bits = noise.bits(Node { level: 0, index: 0 });
 /// let end = bridge.extend(SkellamBridge::ORIGIN, 10, &mut bits);
 /// let third = bridge.split(SkellamBridge::ORIGIN, end, 3, 7, &mut bits);

@@ -8,7 +8,7 @@ const COUNT: usize = 1_000_000;
 
 fn keyed(seed: u64) -> KeyedNoise {
     let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
-    KeyedNoise::new(&key, &"bridges".parse().unwrap(), &[0; 32], Purpose::Total)
+    KeyedNoise::unrecorded(&key, &"bridges".parse().unwrap(), &[0; 32], Purpose::Total)
 }
 
 /// Kolmogorov and Smirnov: the distance exceeds 2.7/√n with probability below 10^-6.

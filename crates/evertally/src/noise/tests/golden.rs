@@ -67,7 +67,7 @@ fn draw(law: &str, parameter: &str, bits: &mut impl RandomBits) -> String {
 fn keys_bits_and_draws_are_the_golden_ones() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(42));
     let name = name("visits – Zürich");
-    let noise = KeyedNoise::new(&key, &name, &digest(), Purpose::Total);
+    let noise = KeyedNoise::unrecorded(&key, &name, &digest(), Purpose::Total);
     let nodes: Vec<Node> =
         (NODES.into_iter().chain((0..11).map(|i| (2, i)))).map(|(level, index)| Node { level, index }).collect();
     let mut lines = 0;
@@ -79,7 +79,7 @@ fn keys_bits_and_draws_are_the_golden_ones() {
             ["id", value] => assert_eq!(key.id().to_string(), value),
             ["mac", label, value] => assert_eq!(hex(&*mac_key(&key, &name, &digest(), purpose(label))), value),
             ["bits", label, value] => {
-                let noise = KeyedNoise::new(&key, &name, &digest(), purpose(label));
+                let noise = KeyedNoise::unrecorded(&key, &name, &digest(), purpose(label));
                 let mut bits = noise.bits(Node { level: 3, index: 5 << 33 });
                 assert_eq!(hex(&bits.take::<192>()), value);
             }

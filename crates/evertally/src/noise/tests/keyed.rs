@@ -115,7 +115,7 @@ fn every_part_of_the_address_matters() {
             for digest in [[0; 32], [1; 32]] {
                 for purpose in purposes {
                     seen.insert(*mac_key(key, name, &digest, purpose));
-                    let noise = KeyedNoise::new(key, name, &digest, purpose);
+                    let noise = KeyedNoise::unrecorded(key, name, &digest, purpose);
                     for (level, index) in [(0, 0), (0, 1), (1, 0), (0, 1 << 32), (1 << 31, 0)] {
                         seen.insert(noise.bits(Node { level, index }).take());
                     }

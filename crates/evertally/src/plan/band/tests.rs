@@ -3,7 +3,7 @@
 //! for each of the comparisons.
 
 use super::*;
-use crate::noise::{SecretKey, TestSeed};
+use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::RunningSum;
@@ -18,7 +18,7 @@ fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, strength: f64) -> Plan {
 
 /// The share of streams whose releases are all inside, where nothing happens.
 fn held(plan: &Plan, intervals: &mut Intervals, paths: usize) -> f64 {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(31));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(31));
     let grid = plan.request().grid().to_f64(1);
     let widths: Vec<f64> = (1..=plan.horizon()).map(|step| intervals.half_width(step) as f64 * grid).collect();
     let inside = (0..paths).filter(|path| {

@@ -2,7 +2,7 @@
 //! its own standard error; below 4.9 of them two-sided, a level of 10⁻⁶ for each of the comparisons here.
 
 use super::*;
-use crate::noise::{SecretKey, TestSeed};
+use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::{PlanRequest, RatioSet};
 use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::RunningSum;
@@ -19,7 +19,7 @@ fn plan(mechanism: &str, horizon: u64, kind: NoiseKind) -> Plan {
 
 /// The noise of all steps in three series, drawn from the exact law.
 fn draws(plan: &Plan, seed: u64, paths: usize) -> Vec<[Vec<f64>; 3]> {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let of = |path: usize, series: usize| {
         let name = format!("path {path} {series}").parse().unwrap();
         let mut stream = RunningSum::new(plan.clone(), &key, name).unwrap();

@@ -1,6 +1,6 @@
 use super::*;
 use crate::mechanism::{Banded, Mechanism, MechanismName, Participation};
-use crate::noise::{SecretKey, TestSeed};
+use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::NoiseKind;
 use crate::privacy::{Epsilon, Rho, Spread, Unit};
 use crate::stream::RunningSum;
@@ -45,7 +45,7 @@ fn all_workloads_are_read_from_the_same_integers() {
 /// are windows of one, but for the last bit that each rounds.
 #[test]
 fn releases_of_one_name_fit_together() {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     for (horizon, mechanism) in [(40, None), (40, Some("input")), (40, Some("honaker-online")), (2000, None)] {
         let texts = ["sum", "window(7)", "increments"];
         let request = request(horizon, &texts).with_optional_mechanism(mechanism.map(|name| name.parse().unwrap()));
@@ -173,7 +173,7 @@ fn plans_go_through_files() {
 /// The state of one reading is no state of another.
 #[test]
 fn states_know_their_reading() {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(6));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(6));
     let plans = request(365, &["sum", "window(7)"]).plan().unwrap().readings();
     let name = || "s".parse().unwrap();
     for (own, other) in [(0, 1), (1, 0)] {

@@ -6,8 +6,8 @@ use crate::privacy::selection::{Selection, SelectionTimes};
 use crate::privacy::{Budget, Delta, Rho, Unit, Values};
 use crate::stream::{GroupedSums, Groups};
 
-fn secret() -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(13))
+fn secret() -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(13))
 }
 
 fn selection(delta: f64, every: u64, horizon: u64) -> Selection {

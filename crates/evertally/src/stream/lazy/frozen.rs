@@ -9,7 +9,7 @@ use crate::privacy::{Budget, Epsilon, Rho};
 fn digest(mechanism: &str, budget: Budget, sampling: Sampling) -> String {
     let request = PlanRequest::count(1000, budget).with_mechanism(mechanism.parse().unwrap());
     let plan = LazyPlan::new(request.plan().unwrap(), 1 << 40, sampling).unwrap();
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let mut vector = LazyVector::new(plan, &key, "frozen".parse().unwrap()).unwrap();
     let mut hasher = blake3::Hasher::new();
     for step in [1, 2, 7, 100, 640, 641, 1000] {

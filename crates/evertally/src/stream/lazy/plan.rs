@@ -265,9 +265,17 @@ impl LazyPlan {
         Release { step, multiple, fraction_bits, grid: self.plan.request().grid() }
     }
 
+    /// Which noise the cells take.
+    pub(super) fn purpose(&self) -> Purpose<'static> {
+        match &self.noise {
+            Noise::Nodes => Purpose::Sums,
+            _ => Purpose::Reads(self.sampling.tag()),
+        }
+    }
+
     /// The cells of a vector of this key and name, none of them touched.
     pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Box<dyn Cells> {
-        let keyed = |purpose| KeyedNoise::new(key, name, &self.plan.digest(), purpose);
+        let keyed = |purpose| KeyedNoise::unrecorded(key, name, &self.plan.digest(), purpose);
         let reads = keyed(Purpose::Reads(self.sampling.tag()));
         let walk = || walk(&self.plan, self.sampling).expect("asked when the plan was made");
         let laplace = matches!(self.plan.law(), DiscreteLaw::Laplace(_));

@@ -2,7 +2,7 @@
 
 use super::cells::KeyedCells;
 use super::{LazyPlan, Release, Sampling, check_coordinate};
-use crate::noise::{KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::noise::{GuardedKey, KeyedNoise, Purpose, StreamName};
 use crate::stream::series::check_past_step;
 use crate::{Error, Result};
 
@@ -15,14 +15,15 @@ use crate::{Error, Result};
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
-/// use evertally::noise::SecretKey;
+/// use evertally::noise::{GuardedKey, SecretKey};
 /// use evertally::plan::PlanRequest;
 /// use evertally::stream::{LazyPlan, LazyVector, Sampling, StatelessVector};
 ///
 /// let request = PlanRequest::count(1 << 40, Budget::Zcdp(Rho::new(0.5)?));
 /// let plan = request.with_mechanism("path-sum".parse()?).plan()?;
 /// let plan = LazyPlan::new(plan, 1_000_000_000_000, Sampling::Keyed)?;
-/// let key = SecretKey::generate()?;
+/// // Two ways to the same release, in one program: nothing else may issue the same noise twice.
+/// let key = GuardedKey::allow_noise_reuse(SecretKey::generate()?);
 /// let visits = StatelessVector::new(plan.clone(), &key, "visits".parse()?)?;
 /// let late = visits.release(987_654_321_000, 1 << 39, 17)?;
 /// let early = visits.release(987_654_321_000, 3, 1)?;
@@ -44,14 +45,16 @@ impl StatelessVector {
     ///
     /// # Errors
     /// If the plan's sampling is not [`Sampling::Keyed`].
-    pub fn new(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         if plan.sampling() != Sampling::Keyed {
             return Err(Error::invalid(format!(
                 "noise is drawn without a state in the way `keyed` only, and the plan says `{}`",
                 plan.sampling()
             )));
         }
-        let keyed = KeyedNoise::new(key, &name, &plan.plan().digest(), Purpose::Sums);
+        let digest = plan.plan().digest();
+        let key = key.begin(&name, &digest, Purpose::Sums)?;
+        let keyed = KeyedNoise::unrecorded(key, &name, &digest, Purpose::Sums);
         let cells = KeyedCells::new(plan.plan().clone(), keyed);
         Ok(Self { plan, cells })
     }

@@ -10,8 +10,8 @@ use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 use std::sync::Mutex;
 
-fn key(seed: u64) -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(seed))
+fn key(seed: u64) -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(seed))
 }
 
 fn named(mechanism: &str, horizon: u64) -> std::sync::Arc<dyn Mechanism> {
@@ -258,7 +258,8 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
         };
         let name: StreamName = "vector".parse().unwrap();
         let mut vector = LazyVector::new(plan.clone(), &key(3), name.clone()).unwrap();
-        let keyed = crate::noise::KeyedNoise::new(&key(3), &name, &plan.plan().digest(), crate::noise::Purpose::Sums);
+        let keyed =
+            crate::noise::KeyedNoise::unrecorded(&key(3), &name, &plan.plan().digest(), crate::noise::Purpose::Sums);
         let stateless = StatelessVector::new(plan.clone(), &key(3), name.clone()).unwrap();
         let mut cursors: Vec<_> = (0..10).map(|c| (keyed.of_sum(c), plan.plan().mechanism().cursor())).collect();
         for step in 1..=60 {

@@ -8,8 +8,8 @@ use crate::privacy::{Budget, Epsilon, Rho, Values};
 
 const HORIZON: u64 = 40;
 
-fn key() -> SecretKey {
-    SecretKey::insecure_from_test_seed(TestSeed(5))
+fn key() -> GuardedKey {
+    GuardedKey::insecure_from_test_seed(TestSeed(5))
 }
 
 fn plan(mechanism: &str, window: u64, budget: Budget) -> LazyPlan {
@@ -46,7 +46,8 @@ fn expected(plan: &LazyPlan, coordinate: u64, step: u64) -> i128 {
     let own = plan.plan();
     let width = own.mechanism().workload().reach(HORIZON);
     let exact: i64 = (step.saturating_sub(width) + 1..=step).map(|at| added(coordinate, at)).sum();
-    let keyed = KeyedNoise::new(&key(), &"windows".parse().unwrap(), &own.digest(), Purpose::Sums).of_sum(coordinate);
+    let keyed =
+        KeyedNoise::unrecorded(&key(), &"windows".parse().unwrap(), &own.digest(), Purpose::Sums).of_sum(coordinate);
     let mut cursor = own.mechanism().cursor();
     let mut noise = 0;
     for _ in 0..step {

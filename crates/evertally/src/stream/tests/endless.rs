@@ -1,6 +1,6 @@
 //! Streams without an end.
 
-use crate::noise::{SecretKey, TestSeed};
+use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::RunningSum;
@@ -8,7 +8,7 @@ use crate::stream::RunningSum;
 /// A stream that is saved and restored every so many steps, beside one that never stops: the same releases and states.
 fn goes_on(request: PlanRequest, steps: u64, gap: u64) {
     let plan = request.plan().unwrap();
-    let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     let name = || "endless".parse().unwrap();
     let mut whole = RunningSum::new(plan.clone(), &key, name()).unwrap();
     let mut parts = RunningSum::new(plan.clone(), &key, name()).unwrap();

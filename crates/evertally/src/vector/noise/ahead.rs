@@ -78,10 +78,11 @@ impl<F: Real> VectorNoise<F> {
     /// the end of this object abandons it.
     ///
     /// ```
-    /// # use evertally::{privacy::{Budget, Rho}, noise::SecretKey, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.plan()?;
-    /// # let key = SecretKey::generate()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
     /// let mut noise = VectorNoise::<f32>::new(plan, &key, "run 17".parse()?, 0..10_000, Tuning::default())?;
     /// let mut gradient = vec![0.0; 10_000];
     /// for _ in 0..3 {

@@ -149,12 +149,12 @@ fn noise_hides_every_pattern_of_the_chosen_factorization() {
 /// The noise that is drawn has the errors of the plan: parameters after a real loop, over many coordinates.
 #[test]
 fn a_loop_has_the_errors_of_the_plan() {
-    use crate::noise::SecretKey;
+    use crate::noise::{GuardedKey, SecretKey};
     use crate::vector::{Tuning, VectorNoise};
     const COORDINATES: u64 = 1 << 15;
     let optimizer = optimizers(40).remove(3);
     let plan = plan(40, Some(&optimizer), (2, 10)).plan().unwrap();
-    let key = SecretKey::from_bytes([7; 32]).unwrap();
+    let key = GuardedKey::published_nothing(SecretKey::from_bytes([7; 32]).unwrap());
     let name = "a loop".parse().unwrap();
     let mut noise = VectorNoise::<f64>::new(plan.clone(), &key, name, 0..COORDINATES, Tuning::default()).unwrap();
     let (mut momentum, mut parameters) = (vec![0.0f64; COORDINATES as usize], vec![0.0f64; COORDINATES as usize]);

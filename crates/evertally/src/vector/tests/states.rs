@@ -114,7 +114,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         assert!(resumed::<f32>(&other, &bytes, Memory::Keep).unwrap_err().is_state());
         let other = Scheme { digest: [4; 32], ..scheme.clone() };
         assert!(resumed::<f32>(&other, &bytes, Memory::Keep).unwrap_err().is_state());
-        let with = |key: &SecretKey, name: &str, range| {
+        let with = |key: &GuardedKey, name: &str, range| {
             let name = name.parse().unwrap();
             VectorNoise::<f32>::of(&scheme, key, &name, range, Tuning::default())?.standing_at(&bytes).map(|_| ())
         };
@@ -123,6 +123,6 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         // As many coordinates in another place: vectors of noise would be taken for theirs.
         assert!(with(&key(), "weights", 6..23).unwrap_err().is_state());
         assert!(with(&key(), "weight", 5..22).unwrap_err().is_state());
-        assert!(with(&SecretKey::insecure_from_test_seed(TestSeed(12)), "weights", 5..22).unwrap_err().is_state());
+        assert!(with(&GuardedKey::insecure_from_test_seed(TestSeed(12)), "weights", 5..22).unwrap_err().is_state());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::measures::Wanted;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Rho, Unit, Values};
 use evertally::stream::{GroupedSums, Groups};
@@ -64,7 +64,7 @@ fn coverage(bundle: &Arc<Bundle>, values: &[i64], truths: &[f64]) -> Vec<(f64, f
     let mut estimator = Estimator::new(Arc::clone(bundle), 0.95).unwrap();
     estimator.go_to(1);
     let sums = exact(bundle, values);
-    let key = SecretKey::insecure_from_test_seed(TestSeed(7));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(7));
     let cells: Vec<String> = (0..TRIALS).map(|trial| trial.to_string()).collect();
     // Every trial is a group with noise of its own.
     let released: Vec<Vec<Vec<Release>>> = bundle

@@ -1,14 +1,14 @@
 //! The table of persons against a map that forgets nothing.
 
 use super::*;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::Pseudonyms;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn pseudonyms() -> Pseudonyms {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(7));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(7));
     Pseudonyms::new(&key, &"persons".parse().unwrap(), &[0; 32])
 }
 

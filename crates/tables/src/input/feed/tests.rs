@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, StringArray};
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
@@ -69,7 +69,7 @@ type Outcome = Result<(Vec<Vec<i64>>, Summary), String>;
 
 /// Runs over files, by `feed` with these options or, without, by pushing one event at a time.
 fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool) -> Outcome {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     let groups = GroupTable::of_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None).unwrap();
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key)).unwrap();
     let mut sums = Vec::new();
@@ -300,7 +300,7 @@ fn cancellation_ends_all_threads() {
     let path = folder.path().join("events");
     std::fs::write(&path, csv(&rows()[..1900], "\n")).unwrap();
     let stream = stream(0, Refusable::Skip);
-    let key = SecretKey::insecure_from_test_seed(TestSeed(5));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     for threads in [1, 2, 5] {
         let options = ReadOptions { threads: NonZero::new(threads), block_bytes: 1000, ..ReadOptions::default() };
         let mut session = Session::of_sums(stream.clone(), None, &key, &Ledger::in_memory(&key)).unwrap();

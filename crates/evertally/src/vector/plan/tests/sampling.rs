@@ -1,7 +1,7 @@
 //! Plans whose examples are drawn by lot.
 
 use super::*;
-use crate::noise::{SecretKey, TestSeed};
+use crate::noise::{GuardedKey, TestSeed};
 use crate::vector::{Batches, Sampling};
 
 fn sampled(horizon: u64, epsilon: f64, fraction: f64) -> VectorRequest {
@@ -9,7 +9,7 @@ fn sampled(horizon: u64, epsilon: f64, fraction: f64) -> VectorRequest {
 }
 
 fn batches(plan: &VectorPlan, seed: u64, name: &str, examples: u64) -> Batches {
-    let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     Batches::new(plan, &key, name.parse().unwrap(), examples).unwrap()
 }
 
@@ -147,7 +147,7 @@ fn batches_are_drawn_by_lot() {
     let all = named("epoch-bands(bands=4)", sampled(8, 2.0, 0.25));
     assert_eq!(batches(&all, 1, "a", 10).batch(2).unwrap(), [1, 5, 9]);
     let plain = named("input", VectorRequest::new(8, zcdp(0.5), 1.0));
-    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("without sampling"));
 }
 
