@@ -74,7 +74,7 @@ impl Publishing {
                 by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)
             })?;
             if let Some((step, chain)) = publisher.head() {
-                with_ledger(key, None, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
+                key.with_ledger(None, cancelled, |ledger| ledger.note_left(publisher.name(), step, &chain))?;
             }
             by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
         })?;

@@ -170,7 +170,8 @@ impl Uses {
                     }
                 }
                 let is_made = !file.is_there();
-                let log = file.identity(ledger.step_log())?;
+                let (log, news) = file.identity(ledger.step_log())?;
+                streams.insert_all(&news);
                 if is_made {
                     share(streams, file)?;
                 }

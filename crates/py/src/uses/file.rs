@@ -90,13 +90,14 @@ impl UsesFile {
     }
 
     /// What tells this log from others, as the ledger records it. Where the ledger `knows` none yet the log is made, durably
-    /// and under a new identity, unless it was made by a process that was killed before it could tell the ledger.
-    pub(super) fn identity(&mut self, known: Option<&str>) -> PyResult<String> {
+    /// and under a new identity, unless it was made by a process that was killed before it could tell the ledger. Gives the
+    /// records that are new to this process, too.
+    pub(super) fn identity(&mut self, known: Option<&str>) -> PyResult<(String, Vec<Record>)> {
         if known.is_none() && !self.is_there() {
             self.make(*SecretKey::generate().or_raise()?.id().as_bytes())?;
         }
-        self.turn(|news| (vec![], news))?;
-        Ok(hexadecimal(&self.identity.expect("it was read")))
+        let news = self.turn(|news| (vec![], news))?;
+        Ok((hexadecimal(&self.identity.expect("it was read")), news))
     }
 
     pub(super) fn is_there(&self) -> bool {

@@ -5,7 +5,7 @@ use super::mark::{Marker, Secrets};
 use super::{Claim, Uses};
 use crate::error::{OrRaise, invalid, state};
 use crate::key::SecretKey;
-use crate::reading::cancellable;
+use crate::running::cancellable;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_publish::ledger::{Issuer, recorded};
 use pyo3::prelude::*;
