@@ -121,11 +121,6 @@ impl Ledger {
         self.contents.step_log.as_deref()
     }
 
-    /// Whether nothing was ever issued or published.
-    pub fn is_unused(&self) -> bool {
-        self.contents.streams.is_empty() && self.contents.issued.is_empty()
-    }
-
     /// Records which log of steps is about to be made beside this ledger.
     ///
     /// # Errors

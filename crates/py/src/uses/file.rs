@@ -108,7 +108,11 @@ impl UsesFile {
     pub(super) fn make(&mut self, identity: [u8; 16]) -> PyResult<()> {
         let header = self.checked(header(self.key_id, identity));
         replace(&RealDisk, &self.path, &Access::Private, &mut &header[..]).map_err(|error| {
-            PyOSError::new_err(format!("cannot write {} ({error:#}); no noise was issued", self.path.display()))
+            PyOSError::new_err(format!(
+                "cannot write {} ({error:#}), which notes for what data noise was issued; none was issued. Where the key's \
+                 folder is read-only, name another place: SecretKey.load(path, uses=FILE)",
+                self.path.display()
+            ))
         })
     }
 
