@@ -14,7 +14,6 @@
 mod accepting;
 mod closing;
 mod core;
-mod frames;
 mod info;
 mod joining;
 mod live;

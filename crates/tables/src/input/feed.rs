@@ -24,9 +24,6 @@ use super::json::Findings;
 use super::pieces::{Piece, Pieces};
 use super::{Events, Pass, Summary};
 
-/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
-const MOST_BY_ITSELF: usize = 16;
-
 /// How long the caller's thread waits before it looks at the cancellation flag again.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -72,10 +69,7 @@ impl Events<'_> {
         let Events { layout, cancelled, mut pieces, .. } = self;
         let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
         let stopped = AtomicBool::new(false);
-        let threads = match pieces.options.threads {
-            Some(threads) => threads.get(),
-            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
-        };
+        let threads = pieces.options.thread_count();
         let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
         let placer = session.placer();
         let mut taker =

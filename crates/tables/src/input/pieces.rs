@@ -111,12 +111,12 @@ impl<'o> Open<'o> {
         Ok(match opened {
             Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
             Opened::JsonLines(reader) => {
-                let blocks = Blocks::new(reader, options.block_bytes);
+                let blocks = Blocks::new(reader, options);
                 let file = Arc::new(File::JsonLines(JsonFile::new(name, wanted, options.format)));
                 Open { file, rows: Rows::Text(Text { blocks, first: None }) }
             }
             Opened::Parquet(file) => {
-                let rows = Rows::Parquet(ParquetRows::open(name, file, wanted)?);
+                let rows = Rows::Parquet(ParquetRows::open(name, file, options, wanted)?);
                 Open { file: Arc::new(File::Rows(name.to_owned())), rows }
             }
         })
@@ -129,7 +129,7 @@ impl<'o> Open<'o> {
         options: &ReadOptions,
         wanted: &[String],
     ) -> Result<Self> {
-        let mut blocks = Blocks::new(reader, options.block_bytes);
+        let mut blocks = Blocks::new(reader, options);
         let mut block = Block::default();
         loop {
             let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);

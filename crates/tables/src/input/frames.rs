@@ -4,24 +4,33 @@
 //! could ask for all memory there is. Here a message is taken in as it comes, and handed on once it is whole; what it says of
 //! itself must be possible. [Format](https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format).
 
-use arrow_ipc::{MessageHeader, root_as_message};
+use super::limits::mebibytes;
+use arrow_ipc::{Message, MessageHeader, root_as_message_with_opts};
+use flatbuffers::VerifierOptions;
+use std::collections::HashMap;
 use std::io::{self, Cursor, ErrorKind, Read};
 
 /// What stands before a message since version 0.15 of the format.
 const CONTINUES: [u8; 4] = [0xff; 4];
-/// Bytes of the description of a message, at most.
-const MOST_DESCRIBED: u32 = 16 << 20;
+/// Bytes of the description of a message at most, and of what it becomes when it is read: parts of it can be used often.
+const MOST_DESCRIBED: u32 = 4 << 20;
+const MOST_APPARENT: usize = 16 << 20;
 
 /// The same bytes, a message at a time.
-pub(super) struct Frames<R> {
+pub struct Frames<R> {
     inner: R,
     message: Cursor<Vec<u8>>,
     has_ended: bool,
+    /// Bytes of a message at most.
+    most: u64,
+    /// Bytes of each dictionary, which a reader keeps.
+    dictionaries: HashMap<i64, u64>,
 }
 
 impl<R: Read> Frames<R> {
-    pub(super) fn new(inner: R) -> Self {
-        Self { inner, message: Cursor::new(Vec::new()), has_ended: false }
+    /// Of a stream that is read with so much memory: a message is in memory a few times.
+    pub fn new(inner: R, memory: u64) -> Self {
+        Self { inner, message: Cursor::new(Vec::new()), has_ended: false, most: memory / 4, dictionaries: HashMap::new() }
     }
 
     /// Takes the next message in; nothing behind the last one.
@@ -41,7 +50,15 @@ impl<R: Read> Frames<R> {
             return Err(impossible());
         } else {
             let described = self.exactly(u64::from(length))?;
-            let body = body_of(&described).ok_or_else(impossible)?;
+            let Body { bytes: body, dictionary } = body_of(&described).ok_or_else(impossible)?;
+            if let Some((id, is_addition)) = dictionary {
+                let kept = self.dictionaries.entry(id).or_default();
+                *kept = body.saturating_add(if is_addition { *kept } else { 0 });
+            }
+            let kept = self.dictionaries.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+            if body.max(kept) > self.most {
+                return Err(too_large(body.max(kept), self.most));
+            }
             message.extend(described);
             message.extend(self.exactly(body)?);
         }
@@ -71,24 +88,43 @@ impl<R: Read> Read for Frames<R> {
     }
 }
 
-/// How long the body of a message is; `None` where what it says cannot be.
-fn body_of(described: &[u8]) -> Option<u64> {
-    let message = root_as_message(described).ok()?;
-    let body = u64::try_from(message.bodyLength()).ok()?;
-    let rows = match message.header_type() {
-        MessageHeader::RecordBatch => {
-            let batch = message.header_as_record_batch()?;
-            // What is compressed inside says its own lengths; a body is compressed as a whole.
-            batch.compression().is_none().then(|| batch.length())?
-        }
+/// What stands behind the description of a message.
+struct Body {
+    bytes: u64,
+    /// Of which dictionary it is, and whether it is added to what that has.
+    dictionary: Option<(i64, bool)>,
+}
+
+/// A message whose description is sound, and no larger than it looks.
+pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
+    if described.len() > MOST_DESCRIBED as usize {
+        return None;
+    }
+    let options = VerifierOptions { max_apparent_size: MOST_APPARENT, max_tables: 400_000, ..VerifierOptions::default() };
+    root_as_message_with_opts(&options, described).ok()
+}
+
+/// The body of a message; `None` where what it says cannot be.
+fn body_of(described: &[u8]) -> Option<Body> {
+    let message = message_of(described)?;
+    let bytes = u64::try_from(message.bodyLength()).ok()?;
+    let mut dictionary = None;
+    let batch = match message.header_type() {
+        MessageHeader::RecordBatch => Some(message.header_as_record_batch()?),
         MessageHeader::DictionaryBatch => {
-            let batch = message.header_as_dictionary_batch()?.data()?;
-            batch.compression().is_none().then(|| batch.length())?
+            let batch = message.header_as_dictionary_batch()?;
+            dictionary = Some((batch.id(), batch.isDelta()));
+            Some(batch.data()?)
         }
-        _ => 0,
+        _ => None,
+    };
+    let rows = match batch {
+        // What is compressed inside says its own lengths; a body is compressed as a whole.
+        Some(batch) => batch.compression().is_none().then(|| batch.length())?,
+        None => 0,
     };
     // Every row has a time, of a bit at least.
-    (u64::try_from(rows).ok()? <= 8 * body.max(1)).then_some(body)
+    (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(Body { bytes, dictionary })
 }
 
 /// A reader takes an end in the middle for the end; it is none.
@@ -104,11 +140,21 @@ fn impossible() -> io::Error {
     )
 }
 
+fn too_large(bytes: u64, most: u64) -> io::Error {
+    let (bytes, most) = (mebibytes(bytes), mebibytes(most));
+    let problem = format!(
+        "a record batch or its dictionaries have {bytes}, and {most} are allowed; write record batches of fewer rows"
+    );
+    io::Error::new(ErrorKind::InvalidData, problem)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::{ArrayRef, RecordBatch, StringArray};
     use std::sync::Arc;
+
+    const MEMORY: u64 = 1 << 20;
 
     fn stream() -> Vec<u8> {
         let times: ArrayRef = Arc::new(StringArray::from(vec!["2026-01-01T00:30:00Z"; 5]));
@@ -122,9 +168,9 @@ mod tests {
     #[test]
     fn what_is_whole_goes_through_as_it_is() {
         let (bytes, mut read) = (stream(), Vec::new());
-        Frames::new(&bytes[..]).read_to_end(&mut read).unwrap();
+        Frames::new(&bytes[..], MEMORY).read_to_end(&mut read).unwrap();
         assert_eq!(read, bytes);
-        let rows = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..]), None).unwrap();
+        let rows = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..], MEMORY), None).unwrap();
         assert_eq!(rows.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 10);
     }
 
@@ -133,9 +179,9 @@ mod tests {
         let bytes = stream();
         for length in 0..bytes.len() {
             let mut read = Vec::new();
-            let whole = Frames::new(&bytes[..length]).read_to_end(&mut read);
+            let whole = Frames::new(&bytes[..length], MEMORY).read_to_end(&mut read);
             assert!(whole.is_err() || read == bytes[..length], "{length}");
-            let table = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..length]), None);
+            let table = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..length], MEMORY), None);
             let is_read = table.is_ok_and(|mut table| table.all(|batch| batch.is_ok()));
             assert!(!is_read || whole.is_ok(), "{length}");
         }
@@ -149,7 +195,7 @@ mod tests {
                 let mut changed = bytes.clone();
                 changed[place] ^= change;
                 let mut read = Vec::new();
-                let whole = Frames::new(&changed[..]).read_to_end(&mut read);
+                let whole = Frames::new(&changed[..], MEMORY).read_to_end(&mut read);
                 // As it is up to some message, and then no more.
                 assert!(read.len() <= bytes.len() && changed.starts_with(&read), "{place}");
                 assert!(whole.is_ok() || read.len() < bytes.len());
