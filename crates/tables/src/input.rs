@@ -20,6 +20,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::io::Read;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -39,7 +40,7 @@ use json::Findings;
 use pieces::{Open, Piece, Pieces};
 pub use frames::Frames;
 pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
-pub use source::is_same_source;
+pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 
@@ -220,6 +221,24 @@ impl<'o> Events<'o> {
         let wanted = layout.names().to_vec();
         let opened = source::of_reader(name, reader, format, cancelled)?;
         let open = Some(Open::of(opened, name, options, &wanted)?);
+        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        Ok(Self::new(layout, pieces))
+    }
+
+    /// The events of a Parquet file that messages name so, for example one that was [spooled](spool).
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no Parquet file.
+    pub fn of_parquet(
+        name: &str,
+        file: File,
+        columns: &Columns,
+        options: &'o ReadOptions,
+        cancelled: &'o AtomicBool,
+    ) -> Result<Self> {
+        let layout = Layout::new(columns);
+        let wanted = layout.names().to_vec();
+        let open = Some(Open::of(source::of_parquet(name, file)?, name, options, &wanted)?);
         let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }

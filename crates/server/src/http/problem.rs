@@ -4,7 +4,7 @@ use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_publish::error::Error;
+use evertally_publish::error::{Error, InputError, Unreadable};
 use evertally_publish::problem::Wording;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -109,10 +109,19 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large").because(detail)
     }
 
+    pub(super) fn damaged(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "damaged", "The body cannot be read").because(detail)
+    }
+
     /// Of an error: what the caller can mend is said, and of anything else only that it went wrong.
     pub(super) fn of(error: &Error) -> Self {
         if let Some(limit) = error.io().and_then(super::body::Exceeded::of) {
             return limit.problem();
+        }
+        match error.input().and_then(InputError::unreadable) {
+            Some(Unreadable::Damaged) => return Self::damaged(error.worded(Wording::Json)),
+            Some(Unreadable::TooLarge) => return Self::too_large(error.worded(Wording::Json)),
+            None => {}
         }
         if error.is_usage() {
             return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", "This cannot be done")

@@ -13,7 +13,7 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::limits::{LONGEST_CELL, refuse_long_cells};
 use super::{BATCH_ROWS, Pass, header, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result};
+use evertally_publish::error::{Error, InputError, Place, Result, Unreadable};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
@@ -49,7 +49,9 @@ impl<'t> TableRows<'t> {
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
                 let unreadable = |e| {
-                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(self.row + 1))
+                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})"))
+                        .at(Place::Row(self.row + 1))
+                        .as_unreadable(Unreadable::Damaged)
                 };
                 batch.and_then(|batch| batch.project(&self.places)).map_err(unreadable)?
             }

@@ -30,7 +30,7 @@ pub struct Frames<R> {
 impl<R: Read> Frames<R> {
     /// Of a stream that is read with so much memory: a message is in memory a few times.
     pub fn new(inner: R, memory: u64) -> Self {
-        Self { inner, message: Cursor::new(Vec::new()), has_ended: false, most: memory / 4, dictionaries: HashMap::new() }
+        Self { inner, message: Cursor::new(Vec::new()), has_ended: false, most: memory / 2, dictionaries: HashMap::new() }
     }
 
     /// Takes the next message in; nothing behind the last one.

@@ -32,7 +32,7 @@ use super::limits::mebibytes;
 use super::source::ParquetFile;
 use super::{BATCH_ROWS, ReadOptions, frames, header};
 use crate::progress::Progress;
-use evertally_publish::error::{InputError, Place, Result};
+use evertally_publish::error::{InputError, Place, Result, Unreadable};
 use pages::{ColumnPages, Pages, Source};
 
 /// Row groups are read together until they have so many rows, so that those of a few rows make no small batches.
@@ -379,7 +379,7 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
         if let Some(too_large) = error.downcast_ref::<TooLarge>() {
-            return InputError::of_file(file, too_large.to_string());
+            return InputError::of_file(file, too_large.to_string()).as_unreadable(Unreadable::TooLarge);
         }
         source = error.source();
     }
@@ -387,7 +387,8 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
 }
 
 fn damaged(file: &str, problem: &dyn fmt::Display) -> InputError {
-    InputError::of_file(file, format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged"))
+    let problem = format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged");
+    InputError::of_file(file, problem).as_unreadable(Unreadable::Damaged)
 }
 
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {
