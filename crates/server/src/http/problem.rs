@@ -120,7 +120,7 @@ impl Problem {
         }
         match error.input().and_then(InputError::unreadable) {
             Some(Unreadable::Damaged) => return Self::damaged(error.worded(Wording::Json)),
-            Some(Unreadable::TooLarge) => return Self::too_large(error.worded(Wording::Json)),
+            Some(Unreadable::TooLarge) => return Self::too_large(too_much(error)),
             None => {}
         }
         if error.is_usage() {
@@ -131,6 +131,13 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
             .because("the operator can see what, in the log")
     }
+}
+
+/// What is said of a batch that takes too much: how much that is, is for the operator to declare.
+fn too_much(error: &Error) -> String {
+    let input = error.input().map(|input| format!("{}: {}", input.file(), input.problem().worded(Wording::Json)));
+    let what = input.unwrap_or_else(|| error.worded(Wording::Json));
+    format!("{what}; send it in parts, or with smaller pages and record batches")
 }
 
 impl From<Refusal> for Problem {

@@ -28,6 +28,11 @@ impl Block {
         &self.data[self.start..self.end]
     }
 
+    /// How much memory it takes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.data.len()
+    }
+
     /// Takes records off the front, which have so many bytes.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.first_line += count_lines(&self.bytes()[..bytes]);

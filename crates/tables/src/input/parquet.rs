@@ -32,7 +32,9 @@ use super::limits::mebibytes;
 use super::source::ParquetFile;
 use super::{BATCH_ROWS, ReadOptions, frames, header};
 use crate::progress::Progress;
+use evertally_publish::declaration::Parameter;
 use evertally_publish::error::{InputError, Place, Result, Unreadable};
+use evertally_publish::problem::sentence;
 use pages::{ColumnPages, Pages, Source};
 
 /// Row groups are read together until they have so many rows, so that those of a few rows make no small batches.
@@ -267,11 +269,7 @@ struct TooLarge {
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, most) = (mebibytes(self.bytes), mebibytes(self.most));
-        write!(
-            f,
-            "reading it takes {bytes} of memory at once, and {most} are allowed; write it with smaller pages and row groups, \
-             or with shorter texts"
-        )
+        write!(f, "parts of it that must be in memory together have {bytes}, and {most} are allowed")
     }
 }
 
@@ -379,7 +377,9 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = source {
         if let Some(too_large) = error.downcast_ref::<TooLarge>() {
-            return InputError::of_file(file, too_large.to_string()).as_unreadable(Unreadable::TooLarge);
+            let remedy = sentence!["write it with smaller pages, or allow more with ", Parameter::ReadMemory];
+            let error = InputError::of_file(file, too_large.to_string()).remedy(remedy);
+            return error.as_unreadable(Unreadable::TooLarge);
         }
         source = error.source();
     }

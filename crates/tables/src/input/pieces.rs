@@ -56,6 +56,16 @@ impl Piece {
         matches!(self.content, Content::End)
     }
 
+    /// How much memory its text takes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.block.buffer_bytes()
+    }
+
+    /// Gives the memory of its text back.
+    pub(super) fn drop_buffer(&mut self) {
+        self.block = Block::default();
+    }
+
     /// Hands on its rows, and returns what they have in common.
     pub(super) fn visit<E: From<Error>>(&self, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
         let nothing = |()| Findings::default();

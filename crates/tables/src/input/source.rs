@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{InputFormat, ReadOptions};
 use crate::progress::Progress;
 use evertally_publish::declaration::Parameter;
-use evertally_publish::error::{Cancelled, InputError, Result, read_error};
+use evertally_publish::error::{Cancelled, InputError, Result, Unreadable, read_error};
 use evertally_publish::problem::{Sentence, sentence};
 
 /// How messages name standard input.
@@ -150,6 +150,10 @@ fn open_text<'o>(
     mut reader: Box<dyn Read + Send + 'o>,
     declared: Option<InputFormat>,
 ) -> Result<Opened<'o>> {
+    if declared == Some(InputFormat::Parquet) && !head.is_empty() {
+        let problem = "this is not a Parquet file (it does not begin with PAR1)";
+        return Err(InputError::of_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
+    }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
     // Where JSON lines are declared, nothing is as good as no event: the file of a quiet day.
@@ -162,10 +166,7 @@ fn open_text<'o>(
     match declared.unwrap_or(found) {
         InputFormat::Csv => Ok(Opened::Csv(reader)),
         InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
-        InputFormat::Parquet => {
-            let problem = "this is not a Parquet file (it does not begin with PAR1)";
-            Err(InputError::of_file(name, problem).remedy(recognise()).into())
-        }
+        InputFormat::Parquet => Err(InputError::of_file(name, "the file is empty").into()),
     }
 }
 
