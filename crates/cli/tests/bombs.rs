@@ -19,8 +19,29 @@ fn release(bench: &Bench, number: usize, bomb: &Bomb) {
     bench.write(&input, &bomb.bytes);
     let name = format!("stream-{number}");
     let arguments = [
-        &input, "--key", "my.key", "--stream", &name, "--start", "2026-01-01", "--every", "1d", "--steps", "2", "--person", "person",
-        "--max-events", "1", "--rho", "1", "--threads", "2", "--no-plot", "--out", "out.csv", "--all",
+        &input,
+        "--key",
+        "my.key",
+        "--stream",
+        &name,
+        "--start",
+        "2026-01-01",
+        "--every",
+        "1d",
+        "--steps",
+        "2",
+        "--person",
+        "person",
+        "--max-events",
+        "1",
+        "--rho",
+        "1",
+        "--threads",
+        "2",
+        "--no-plot",
+        "--out",
+        "out.csv",
+        "--all",
     ];
     let limit = format!("ulimit -v {MEMORY_KIB}; exec \"$0\" release \"$@\"");
     let run = Command::new("sh")

@@ -16,15 +16,32 @@ fn bench() -> Bench {
         std::fs::create_dir(bench.path(folder)).unwrap();
     }
     bench.write("my.key.state/part", "x").write("service/store.redb", b"redb\x1a\x0a\xa9\x0d\x0a\0");
-    bench.write("my.key.uses", "evertally uses 1").write("witness.json", r#"{"version":1,"counter":1,"writer":"w","streams":{}}"#);
+    bench
+        .write("my.key.uses", "evertally uses 1")
+        .write("witness.json", r#"{"version":1,"counter":1,"writer":"w","streams":{}}"#);
     std::fs::copy(bench.path("my.key.ledger"), bench.path("ledger-under-another-name")).unwrap();
     bench
 }
 
 const PROTECTED: [&str; 19] = [
-    "my.key", "my.key.ledger", "my.key.uses", "my.key.state/part", "my.key.state/new", "my.key.ledger.lock",
-    ".my.key.ledger.lock", ".my.key.lock", ".my.key.ledger.tmp", "other.key.ledger", "other.key.uses", "MY.KEY.LEDGER",
-    "ledger-under-another-name", "shop.budget", ".shop.budget.lock", "witness.json", "service/table.csv", "service/store.redb",
+    "my.key",
+    "my.key.ledger",
+    "my.key.uses",
+    "my.key.state/part",
+    "my.key.state/new",
+    "my.key.ledger.lock",
+    ".my.key.ledger.lock",
+    ".my.key.lock",
+    ".my.key.ledger.tmp",
+    "other.key.ledger",
+    "other.key.uses",
+    "MY.KEY.LEDGER",
+    "ledger-under-another-name",
+    "shop.budget",
+    ".shop.budget.lock",
+    "witness.json",
+    "service/table.csv",
+    "service/store.redb",
     "service/../my.key.uses",
 ];
 

@@ -52,9 +52,19 @@ pub fn check_output(path: &Path, used: &[PathBuf]) -> Result<()> {
         return Ok(());
     }
     match protection_of(path, used) {
-        Some(what) => {
-            Err(usage(format!("{}: {what}, and no output replaces it; give another name", path.display())))
-        }
+        Some(what) => Err(usage(format!("{}: {what}, and no output replaces it; give another name", path.display()))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a name for a new key that would be taken for something beside a key. A sealed key may lie anywhere, also in the
+/// folder of a service.
+///
+/// # Errors
+/// If it is such a name.
+pub fn check_key_name(path: &Path) -> Result<()> {
+    match by_name(&resolved(path), &[]) {
+        Some(what) => Err(usage(format!("{}: {what}; give the key another name", path.display()))),
         None => Ok(()),
     }
 }

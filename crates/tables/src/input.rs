@@ -36,10 +36,10 @@ use evertally_publish::words::quoted;
 use crate::progress::Progress;
 
 use csv::Cut;
-use json::Findings;
-use pieces::{Open, Piece, Pieces};
 pub use frames::Frames;
+use json::Findings;
 pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
+use pieces::{Open, Piece, Pieces};
 pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};

@@ -40,7 +40,13 @@ const ROWS: usize = 20_000;
 
 /// All of them.
 pub fn all() -> Vec<Bomb> {
-    let text = |name, format, bytes: Vec<u8>| Bomb { name, format, coding: Some("gzip"), bytes: gzip(&bytes), is_readable: false };
+    let text = |name, format, bytes: Vec<u8>| Bomb {
+        name,
+        format,
+        coding: Some("gzip"),
+        bytes: gzip(&bytes),
+        is_readable: false,
+    };
     let parquet = |name, bytes, is_readable| Bomb { name, format: PARQUET, coding: None, bytes, is_readable };
     let zipped = |name, format, bytes: Vec<u8>, is_readable| Bomb {
         name,
@@ -63,11 +69,11 @@ pub fn all() -> Vec<Bomb> {
         zipped("Arrow: a dictionary with a long value", ARROW, arrow(dictionary(LONG)), true),
         zipped("Arrow: views of one long text", ARROW, arrow(views()), true),
         text("CSV: a header of 15 million columns", CSV, vec![b','; 15 << 20]),
-        text("CSV: a row of 15 million cells", CSV, [&b"time,person\n"[..], &[b','; 15 << 20]].concat()),
+        text("CSV: a row of 15 million cells", CSV, [&b"time,person\n"[..], &vec![b','; 15 << 20]].concat()),
         text("CSV: a line without an end", CSV, [&b"time,person\n"[..], &vec![b'x'; 300 << 20]].concat()),
-        text("CSV: a quote without an end", CSV, [&b"time,person\n\""[..], &vec![b'\n'; 300 << 20]].concat()),
+        text("CSV: a quote without an end", CSV, [&b"time,person\n\""[..], &vec![b'\n'; 40 << 20]].concat()),
         text("CSV: a long cell", CSV, format!("time,person\n2026-01-01,{}\n", "x".repeat(TOO_LONG)).into_bytes()),
-        text("JSON: a line without an end", JSON, [&b"{\"time\":\""[..], &vec![b'x'; 300 << 20]].concat()),
+        text("JSON: a line without an end", JSON, [&b"{\"time\":\""[..], &vec![b'x'; 40 << 20]].concat()),
         text("JSON: an object of many keys", JSON, format!("{{{}\"z\":0}}", "\"a\":0,".repeat(2_500_000)).into_bytes()),
         text("JSON: arrays inside of arrays", JSON, format!("{{\"x\":{}}}", "[".repeat(8 << 20)).into_bytes()),
     ]

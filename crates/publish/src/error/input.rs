@@ -54,7 +54,16 @@ impl InputError {
     /// A problem with a whole file.
     pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
         let problem = problem.into();
-        InputError { file: file.into(), place: None, column: None, cell: None, problem, remedy: None, cause: None, unreadable: None }
+        InputError {
+            file: file.into(),
+            place: None,
+            column: None,
+            cell: None,
+            problem,
+            remedy: None,
+            cause: None,
+            unreadable: None,
+        }
     }
 
     /// A failure to read a file.

@@ -10,7 +10,8 @@ fn everything() -> (tempfile::TempDir, Vec<PathBuf>) {
     let ledger = fs::read(at("my.key.ledger")).unwrap();
     fs::create_dir(at("my.key.state")).unwrap();
     fs::create_dir(at("service")).unwrap();
-    let budget = r#"{"version":1,"name":"shop","unit":"person","neighbours":"remove","total":{},"basic":false,"costs":[]}"#;
+    let budget =
+        r#"{"version":1,"name":"shop","unit":"person","neighbours":"remove","total":{},"basic":false,"costs":[]}"#;
     let witness = r#"{"version":1,"counter":3,"writer":"x","streams":{}}"#;
     for (name, contents) in [
         ("renamed", &ledger[..]),
@@ -28,13 +29,37 @@ fn everything() -> (tempfile::TempDir, Vec<PathBuf>) {
     }
     let names = [
         // What is there.
-        "my.key", "my.key.ledger", "my.key.uses", "my.key.state/part-1", "renamed", "key-by-any-name", "sealed",
-        "state-by-any-name", "shop.json", "witness.json", "service/store.redb", "copy-of-store",
+        "my.key",
+        "my.key.ledger",
+        "my.key.uses",
+        "my.key.state/part-1",
+        "renamed",
+        "key-by-any-name",
+        "sealed",
+        "state-by-any-name",
+        "shop.json",
+        "witness.json",
+        "service/store.redb",
+        "copy-of-store",
         // What may come.
-        "other.key.ledger", "other.key.uses", "other.key.state", "my.key.state", "my.key.state/new", "MY.KEY.LEDGER",
-        ".my.key.lock", "my.key.lock", ".my.key.ledger.lock", "my.key.ledger.lock", ".my.key.ledger.tmp", ".shop.json.lock",
-        ".witness.json.lock", ".service/../.my.key.uses.lock", "service/table.csv", "service/deep/table.csv",
-        "new-folder/../my.key.uses", "./my.key.ledger",
+        "other.key.ledger",
+        "other.key.uses",
+        "other.key.state",
+        "my.key.state",
+        "my.key.state/new",
+        "MY.KEY.LEDGER",
+        ".my.key.lock",
+        "my.key.lock",
+        ".my.key.ledger.lock",
+        "my.key.ledger.lock",
+        ".my.key.ledger.tmp",
+        ".shop.json.lock",
+        ".witness.json.lock",
+        ".service/../.my.key.uses.lock",
+        "service/table.csv",
+        "service/deep/table.csv",
+        "new-folder/../my.key.uses",
+        "./my.key.ledger",
     ];
     let paths = names.iter().map(|name| at(name)).collect();
     (folder, paths)
@@ -78,7 +103,9 @@ fn what_the_run_uses_is_no_output() {
     fs::write(at("events.csv"), "time\n").unwrap();
     fs::create_dir(at("folder")).unwrap();
     let used = [at("events.csv"), at("run.toml"), at("yet.key"), PathBuf::from("-"), PathBuf::new()];
-    for name in ["events.csv", "folder/../events.csv", "run.toml", "RUN.toml", "yet.key", ".yet.key.lock", ".run.toml.tmp"] {
+    for name in
+        ["events.csv", "folder/../events.csv", "run.toml", "RUN.toml", "yet.key", ".yet.key.lock", ".run.toml.tmp"]
+    {
         assert!(check_output(&at(name), &used).is_err(), "{name}");
     }
     for name in ["table.csv", "events.csv.gz", "folder/events.csv", "run.toml.csv", "yet.key.csv", ".yet.key.csv"] {
@@ -96,8 +123,18 @@ fn other_files_may_be_replaced() {
     fs::write(at("rows.jsonl"), "{\"version\":1,\"key_id\":1}\n{\"streams\":2}\n").unwrap();
     fs::write(at("table.csv"), "time,sum\n").unwrap();
     fs::write(at("empty"), "").unwrap();
-    for name in ["plan.json", "rows.jsonl", "table.csv", "empty", "new.csv", "solid.state/table.csv", "no/such/table.csv",
-                 "ledger", "a.lock", "states.csv"] {
+    for name in [
+        "plan.json",
+        "rows.jsonl",
+        "table.csv",
+        "empty",
+        "new.csv",
+        "solid.state/table.csv",
+        "no/such/table.csv",
+        "ledger",
+        "a.lock",
+        "states.csv",
+    ] {
         assert!(check_output(&at(name), &[]).is_ok(), "{name}: {:?}", check_output(&at(name), &[]));
     }
 }

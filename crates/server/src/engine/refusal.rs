@@ -62,7 +62,9 @@ impl Refusal {
     /// Of an error in what somebody asked for, or of the machine.
     pub fn of(error: Error) -> Self {
         match RowProblem::of(&error) {
-            Some(problem) if error.io().is_none() && !is_unreadable(&error) => Self::Rows { rows: vec![problem], more: 0 },
+            Some(problem) if error.io().is_none() && !is_unreadable(&error) => {
+                Self::Rows { rows: vec![problem], more: 0 }
+            }
             _ => Self::Other(error),
         }
     }

@@ -255,3 +255,11 @@ fn widened(value: f32) -> f64 {
     }
     value.to_string().parse().unwrap_or(f64::from(value))
 }
+
+/// The cells of a batch as texts, a row each.
+#[cfg(test)]
+pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
+    let columns = Columns::of(batch, names, "f").unwrap();
+    let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
+    (0..batch.num_rows()).map(row).collect()
+}

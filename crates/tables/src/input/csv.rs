@@ -157,13 +157,7 @@ impl CsvFile {
     }
 
     #[inline]
-    fn emit<E: From<Error>>(
-        &self,
-        text: &str,
-        line: u64,
-        cut: &Cut,
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn emit<E: From<Error>>(&self, text: &str, line: u64, cut: &Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
         let fields = &cut.fields[..];
         if fields.len() != self.width {
             return Err(Error::from(ragged(&self.name, line, cut.count(), self.width)).into());
@@ -240,7 +234,9 @@ impl<'b> Records<'b> {
                 Some(end) => end + 1,
                 None if rest.is_empty() => return Ok(false),
                 None if self.is_last || memchr::memchr(b'"', rest).is_some() => rest.len(),
-                None => return Err(self.fault(format!("this line is longer than {}; is this a CSV file?", self.longest))),
+                None => {
+                    return Err(self.fault(format!("this line is longer than {}; is this a CSV file?", self.longest)));
+                }
             };
             let line = without_end(&rest[..len]);
             if memchr::memchr(b'"', line).is_some() {

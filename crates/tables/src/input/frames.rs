@@ -30,7 +30,13 @@ pub struct Frames<R> {
 impl<R: Read> Frames<R> {
     /// Of a stream that is read with so much memory: a message is in memory a few times.
     pub fn new(inner: R, memory: u64) -> Self {
-        Self { inner, message: Cursor::new(Vec::new()), has_ended: false, most: memory / 2, dictionaries: HashMap::new() }
+        Self {
+            inner,
+            message: Cursor::new(Vec::new()),
+            has_ended: false,
+            most: memory / 2,
+            dictionaries: HashMap::new(),
+        }
     }
 
     /// Takes the next message in; nothing behind the last one.
@@ -100,7 +106,8 @@ pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
     if described.len() > MOST_DESCRIBED as usize {
         return None;
     }
-    let options = VerifierOptions { max_apparent_size: MOST_APPARENT, max_tables: 400_000, ..VerifierOptions::default() };
+    let options =
+        VerifierOptions { max_apparent_size: MOST_APPARENT, max_tables: 400_000, ..VerifierOptions::default() };
     root_as_message_with_opts(&options, described).ok()
 }
 
@@ -201,5 +208,50 @@ mod tests {
                 assert!(whole.is_ok() || read.len() < bytes.len());
             }
         }
+    }
+
+    /// A schema whose fields are one and the same, used often: a few bytes that would become millions of fields.
+    #[test]
+    fn a_description_is_no_larger_than_it_looks() {
+        use arrow_ipc::{FieldArgs, MessageArgs, MetadataVersion, NullArgs, SchemaArgs, Type};
+        let message = |fields: usize| {
+            let mut builder = flatbuffers::FlatBufferBuilder::new();
+            let name = builder.create_string(&"n".repeat(1000));
+            let kind = arrow_ipc::Null::create(&mut builder, &NullArgs {});
+            let children = builder.create_vector::<flatbuffers::WIPOffset<arrow_ipc::Field<'_>>>(&[]);
+            let field = FieldArgs {
+                name: Some(name),
+                nullable: true,
+                type_type: Type::Null,
+                type_: Some(kind.as_union_value()),
+                children: Some(children),
+                ..FieldArgs::default()
+            };
+            let field = arrow_ipc::Field::create(&mut builder, &field);
+            let fields = builder.create_vector(&vec![field; fields]);
+            let schema = SchemaArgs { fields: Some(fields), ..SchemaArgs::default() };
+            let schema = arrow_ipc::Schema::create(&mut builder, &schema);
+            let message = MessageArgs {
+                version: MetadataVersion::V5,
+                header_type: MessageHeader::Schema,
+                header: Some(schema.as_union_value()),
+                ..MessageArgs::default()
+            };
+            let message = arrow_ipc::Message::create(&mut builder, &message);
+            builder.finish(message, None);
+            builder.finished_data().to_vec()
+        };
+        assert!(message_of(&message(100)).is_some());
+        let large = message(500_000);
+        assert!(large.len() < MOST_DESCRIBED as usize && message_of(&large).is_none());
+    }
+
+    #[test]
+    fn messages_and_dictionaries_are_as_large_as_there_is_memory_for() {
+        let bytes = stream();
+        let read = |memory| Frames::new(&bytes[..], memory).read_to_end(&mut Vec::new());
+        assert!(read(1000).is_ok());
+        let refused = read(100).unwrap_err();
+        assert!(refused.to_string().contains("fewer rows"), "{refused}");
     }
 }

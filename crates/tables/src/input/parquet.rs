@@ -7,9 +7,9 @@
 mod delta;
 mod inflate;
 mod pages;
-mod thrift;
 #[cfg(test)]
 mod tests;
+mod thrift;
 
 use std::collections::BTreeSet;
 use std::fmt;

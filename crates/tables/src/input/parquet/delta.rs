@@ -32,7 +32,13 @@ fn packed(page: &[u8], most: u64) -> Option<Packed> {
     let mut value = from.zigzag()?;
     let each = block.checked_div(minis)?;
     // As the format has it; a block is not longer than what it is about, so that room for it is.
-    if block == 0 || block % 128 != 0 || block % minis != 0 || each % 32 != 0 || count > most || minis > page.len() as u64 {
+    if block == 0
+        || block % 128 != 0
+        || block % minis != 0
+        || each % 32 != 0
+        || count > most
+        || minis > page.len() as u64
+    {
         return None;
     }
     let mut sum = if count > 0 { u64::try_from(value).ok()? } else { 0 };

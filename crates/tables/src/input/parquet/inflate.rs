@@ -40,11 +40,12 @@ impl Inflate {
                 in_place(&mut |to| snap::raw::Decoder::new().decompress(from, to).map_err(|e| e.to_string()))
             }
             Compression::LZ4_RAW => in_place(&mut |to| lz4_block(from, to)),
-            Compression::LZ4 => in_place(&mut |to| lz4_hadoop(from, to).or_else(|_| lz4_block(from, to)))
-                .or_else(|_| {
+            Compression::LZ4 => {
+                in_place(&mut |to| lz4_hadoop(from, to).or_else(|_| lz4_block(from, to))).or_else(|_| {
                     to.truncate(start);
                     read_exactly(lz4_flex::frame::FrameDecoder::new(from), bytes, to)
-                }),
+                })
+            }
             Compression::ZSTD(_) => {
                 let zstd = match &mut self.zstd {
                     Some(zstd) => zstd,
@@ -81,7 +82,8 @@ fn lz4_block(from: &[u8], to: &mut [u8]) -> Result<usize, String> {
 fn lz4_hadoop(mut from: &[u8], to: &mut [u8]) -> Result<usize, String> {
     let mut made = 0;
     while !from.is_empty() {
-        let size = |at: usize| from.get(at..at + 4).map(|size| u32::from_be_bytes(size.try_into().expect("four")) as usize);
+        let size =
+            |at: usize| from.get(at..at + 4).map(|size| u32::from_be_bytes(size.try_into().expect("four")) as usize);
         let (Some(plain), Some(packed)) = (size(0), size(4)) else { return Err("cut".into()) };
         let end = packed.checked_add(8).ok_or("cut")?;
         let block = from.get(8..end).ok_or("cut")?;
