@@ -3,7 +3,7 @@ use super::inflate::Inflate;
 use super::thrift::memory_of_footer;
 use super::*;
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
     LargeStringArray, StringArray, TimestampMicrosecondArray,
 };
 use parquet::arrow::ArrowWriter;
