@@ -20,6 +20,7 @@
 //! | [`closing`] | through which step a run publishes |
 //! | [`disk`] | the few things done to files that must survive a crash |
 //! | [`ledger`], [`keyfile`] | what a key has published, and where it is kept |
+//! | [`protected`] | which files no output may replace |
 //! | [`source`] | the budget of a data source, which publications under all keys spend |
 //! | [`searched`] | factorizations that are searched for minutes, kept on disk |
 //! | [`report`] | what was promised, and what a reader may conclude |
@@ -40,6 +41,7 @@ pub mod ledger;
 pub mod lock;
 pub mod measures;
 pub mod problem;
+pub mod protected;
 pub mod reading;
 pub mod report;
 pub mod rows;

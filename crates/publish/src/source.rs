@@ -17,6 +17,7 @@ use crate::error::{Context, Result, usage};
 use crate::ledger::Protects;
 use crate::lock::{NameLock, Patience, check_one_name, resolve};
 use crate::problem::sentence;
+use crate::protected::check_output;
 use crate::stream::Stream;
 use contents::Contents;
 use evertally::plan::Plan;
@@ -94,6 +95,7 @@ impl SourceBudget {
             let shown = path.display();
             return Err(usage(format!("{shown} exists already; a budget is never replaced: it says what is spent")));
         }
+        check_output(&path, &[])?;
         let budget = Self { disk, path };
         budget.write(&Contents::new(name, total, approval), &lock)?;
         Ok(budget)

@@ -141,6 +141,10 @@ pub struct LimitsConfig {
     pub body_bytes: u64,
     /// Bytes of a batch that is decompressed.
     pub decoded_bytes: u64,
+    /// Bytes of memory that decoding a batch may take, about.
+    pub decoding_bytes: u64,
+    /// Batches of Parquet and Arrow that are decoded at once.
+    pub decoders: usize,
     /// Open connections of each listener.
     pub connections: usize,
     /// Open connections of one address.
@@ -158,6 +162,8 @@ impl Default for LimitsConfig {
         Self {
             body_bytes: 32 << 20,
             decoded_bytes: 256 << 20,
+            decoding_bytes: 64 << 20,
+            decoders: 4,
             connections: 20_000,
             connections_per_address: 10_000,
             requests_per_second: 1000,

@@ -14,7 +14,7 @@
 mod accepting;
 mod closing;
 mod core;
-mod frames;
+mod decoding;
 mod info;
 mod joining;
 mod live;
@@ -30,6 +30,7 @@ mod sums;
 pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
+pub use decoding::Decoding;
 pub use info::{Counts, Progress, State, StreamInfo};
 pub use joining::groups_behind;
 pub use opening::{Opening, Preview};

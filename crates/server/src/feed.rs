@@ -14,6 +14,7 @@ pub use sending::Remote;
 
 use cutting::{Format, Piece};
 use evertally_publish::error::{Context, Result, refuse_if, usage};
+use evertally_publish::protected::check_output;
 use files::Source;
 use memory::{Memory, Pending};
 use sending::Answer;
@@ -69,6 +70,7 @@ pub struct Feed {
 /// If a source was changed behind what was sent, the service refuses a batch, or a disk fails. The service is waited for
 /// while it is away.
 pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Sent> {
+    check_aside(feed)?;
     let format = feed.format.as_deref().map(Format::of_name).transpose()?;
     let mut feeder = Feeder {
         memory: Memory::open(&feed.memory, feed.name.as_deref(), remote.place())?,
@@ -243,6 +245,16 @@ impl Feeder<'_> {
             }
         }
     }
+}
+
+/// Refuses to put rows aside into a file that is followed, or remembers what was sent, or belongs to a key.
+fn check_aside(feed: &Feed) -> Result<()> {
+    let source = match &feed.from {
+        From::File(path) | From::Folder(path) => Some(path.clone()),
+        From::Stdin => None,
+    };
+    let used: Vec<PathBuf> = source.into_iter().chain([feed.memory.clone()]).collect();
+    feed.aside.iter().try_for_each(|aside| check_output(aside, &used))
 }
 
 /// Appends refused rows to a file that nobody else may read: one JSON object a row, with what is wrong.

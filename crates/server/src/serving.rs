@@ -1,8 +1,8 @@
 //! From a configuration to a service that answers.
 
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
-use crate::engine::{Core, Opening, Refusal, Service, Setting, State, groups_behind};
+use crate::config::{Config, LimitsConfig, StreamConfig, WebhookConfig, WitnessConfig};
+use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, groups_behind};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
@@ -119,6 +119,7 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
         witness: config.witness.as_ref().map(witness_of).transpose()?,
         sources: config.sources.clone(),
         ahead: config.steps.ahead.0,
+        decoding: Arc::new(decoding_of(&config.limits)),
         catch_up: if is_new { 0 } else { config.steps.catch_up.0 },
     };
     let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
@@ -262,6 +263,10 @@ fn refused(refusal: Refusal) -> evertally_publish::error::Error {
     }
 }
 
+fn decoding_of(limits: &LimitsConfig) -> Decoding {
+    Decoding::new(limits.decoding_bytes, limits.decoded_bytes, limits.decoders)
+}
+
 /// Checks a folder that no service has open, and says what was found.
 ///
 /// # Errors
@@ -279,6 +284,7 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
         witness: config.witness.as_ref().map(witness_of).transpose()?,
         sources: config.sources.clone(),
         ahead: 0,
+        decoding: Arc::default(),
         catch_up: 0,
     };
     let core = Core::open(setting, Arc::new(|_| ()))?;

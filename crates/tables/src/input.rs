@@ -8,8 +8,10 @@ mod batches;
 mod blocks;
 mod csv;
 mod feed;
+mod frames;
 mod header;
 mod json;
+mod limits;
 mod parquet;
 mod pieces;
 mod seen;
@@ -18,6 +20,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+use std::fs::File;
 use std::io::Read;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -33,9 +36,11 @@ use evertally_publish::words::quoted;
 use crate::progress::Progress;
 
 use csv::Cut;
+pub use frames::Frames;
 use json::Findings;
+pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
 use pieces::{Open, Piece, Pieces};
-pub use source::is_same_source;
+pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 
@@ -44,6 +49,9 @@ const BATCH_ROWS: usize = 16 * 1024;
 
 /// Rows between two looks at the cancellation flag.
 const ROWS_PER_CHECK: u64 = 4096;
+
+/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
+const MOST_BY_ITSELF: usize = 16;
 
 /// How a file holds its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +109,9 @@ pub struct ReadOptions {
     /// How many threads read cells; as many as the machine has cores, and at most 16,
     /// when `None`. Changes no result.
     pub threads: Option<NonZero<usize>>,
+    /// Bytes of memory that reading may take, about: what would take more is refused before it is expanded.
+    /// [`DEFAULT_MEMORY`] where nothing else is wanted. Changes no result.
+    pub memory: u64,
     /// Bytes that are asked for at once. Changes no result; tests make it small.
     #[doc(hidden)]
     pub block_bytes: usize,
@@ -113,8 +124,25 @@ impl Default for ReadOptions {
             delimiter: b',',
             missing: Vec::new(),
             threads: None,
+            memory: DEFAULT_MEMORY,
             block_bytes: blocks::BLOCK_BYTES,
         }
+    }
+}
+
+impl ReadOptions {
+    /// How many threads read cells.
+    fn thread_count(&self) -> usize {
+        match self.threads {
+            Some(threads) => threads.get(),
+            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
+        }
+    }
+
+    /// How many pieces are in memory at once, at most: of each thread one that waits for it, one that it is at, and one
+    /// that waits to be taken in; one that is read, and one that is taken in.
+    fn pieces_at_once(&self) -> u64 {
+        3 * self.thread_count() as u64 + 2
     }
 }
 
@@ -193,6 +221,24 @@ impl<'o> Events<'o> {
         let wanted = layout.names().to_vec();
         let opened = source::of_reader(name, reader, format, cancelled)?;
         let open = Some(Open::of(opened, name, options, &wanted)?);
+        let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
+        Ok(Self::new(layout, pieces))
+    }
+
+    /// The events of a Parquet file that messages name so, for example one that was [spooled](spool).
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no Parquet file.
+    pub fn of_parquet(
+        name: &str,
+        file: File,
+        columns: &Columns,
+        options: &'o ReadOptions,
+        cancelled: &'o AtomicBool,
+    ) -> Result<Self> {
+        let layout = Layout::new(columns);
+        let wanted = layout.names().to_vec();
+        let open = Some(Open::of(source::of_parquet(name, file)?, name, options, &wanted)?);
         let pieces = Pieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bombs;
 pub mod covariance;
 pub mod crash;
 pub mod fuzz;

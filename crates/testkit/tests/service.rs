@@ -175,6 +175,7 @@ impl History {
                     witness: Some(Box::new(self.witness.clone())),
                     sources: BTreeMap::new(),
                     ahead: HOUR,
+                    decoding: Arc::default(),
                     catch_up: 0,
                 };
                 Core::open(setting, Arc::new(notify))

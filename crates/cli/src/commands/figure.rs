@@ -5,6 +5,7 @@ use crate::figure::{Drawn, Figure, Settings, Studio};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
+use evertally_publish::protected::check_output;
 use evertally_tables::output::{OutputError, Publication};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;
@@ -100,6 +101,7 @@ fn check_folder(folder: &Path) -> Result<()> {
 
 /// Writes three files a figure, all together or not at all.
 fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
+    check_output(folder, &[])?;
     let made = !folder.exists();
     if made {
         std::fs::create_dir(folder).map_err(|error| usage(format!("--out {}: {error}", folder.display())))?;

@@ -6,6 +6,7 @@ mod spent;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use evertally::privacy::Delta;
+use evertally_publish::protected::check_key_name;
 use evertally_publish::{keyfile, ledger};
 use std::path::PathBuf;
 
@@ -75,6 +76,7 @@ impl KeyArgs {
             }
             KeyCommand::Seal { file, passphrase, sealed } => {
                 let key = keyfile::read(&file)?;
+                check_key_name(&sealed)?;
                 evertally_server::sealed::write(&sealed, &key, &passphrase)?;
                 eprintln!(
                     "wrote key {} to {}, sealed; see that it opens before you destroy {}",

@@ -23,6 +23,7 @@ use evertally_publish::error::refuse_if;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
 use evertally_publish::problem::sentence;
+use evertally_publish::protected::check_output;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
 use evertally_publish::stream::{Late, Stream};
@@ -97,6 +98,8 @@ fn check(setup: &Setup, files: &Files) -> Result<()> {
         ]));
     }
     views::check(setup, files)?;
+    let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file);
+    outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?;
     match (setup.stream.late, &files.going_on.late_file) {
         (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: where late events go"])),
         _ => Ok(()),

@@ -7,7 +7,7 @@ use evertally_publish::declaration::{self, Delimiter, Parameter, needed};
 use evertally_publish::ledger::ledger_path;
 use evertally_publish::problem::sentence;
 use evertally_publish::words::quoted;
-use evertally_tables::input::ReadOptions;
+use evertally_tables::input::{DEFAULT_MEMORY, ReadOptions};
 use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;
 use std::num::NonZero;
@@ -15,6 +15,9 @@ use std::path::PathBuf;
 
 /// More than any machine has use for.
 const MOST_THREADS: u64 = 1024;
+
+/// Below this many MiB not even common files can be read.
+const LEAST_MEMORY: u64 = 16;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -109,6 +112,7 @@ impl Files {
                 delimiter,
                 missing: missing_text,
                 threads: threads(named.threads)?,
+                memory: memory(named.read_memory)?,
                 ..ReadOptions::default()
             },
             key_path,
@@ -181,6 +185,14 @@ fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
         let problem = format!(" {threads} is not a number of threads from 1 to {MOST_THREADS}");
         fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
     })
+}
+
+/// Bytes of memory for reading.
+fn memory(given: Option<u64>) -> Result<u64> {
+    let Some(mebibytes) = given else { return Ok(DEFAULT_MEMORY) };
+    let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= LEAST_MEMORY);
+    let problem = format!(" {mebibytes} is not a number of MiB from {LEAST_MEMORY} on");
+    bytes.ok_or_else(|| usage(sentence![Parameter::ReadMemory, problem]))
 }
 
 fn delimiter(given: Option<Delimiter>) -> Result<u8> {

@@ -258,6 +258,10 @@ parameters! {
         /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
         Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores, up to 16"
     }
+    files {
+        /// Memory for reading events, in MiB, from 16 on: an input that would take more is refused. Changes no result.
+        ReadMemory read_memory: u64, Events "MIB" PROGRAM, default "256" ""
+    }
     declaration {
         /// Texts that stand for a missing cell, such as NA.
         MissingText missing_text: Vec<String>, Events "TEXT" READERS

@@ -38,13 +38,32 @@ pub struct InputError {
     problem: Sentence,
     remedy: Option<Sentence>,
     cause: Option<io::Error>,
+    unreadable: Option<Unreadable>,
+}
+
+/// Why an input cannot be read at all, whatever its rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Its bytes are not what they are to be: damaged, or cut short.
+    Damaged,
+    /// It takes more memory than is allowed.
+    TooLarge,
 }
 
 impl InputError {
     /// A problem with a whole file.
     pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
         let problem = problem.into();
-        InputError { file: file.into(), place: None, column: None, cell: None, problem, remedy: None, cause: None }
+        InputError {
+            file: file.into(),
+            place: None,
+            column: None,
+            cell: None,
+            problem,
+            remedy: None,
+            cause: None,
+            unreadable: None,
+        }
     }
 
     /// A failure to read a file.
@@ -58,6 +77,18 @@ impl InputError {
     pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
         self.remedy = Some(remedy.into());
         self
+    }
+
+    /// The same, where it is the bytes of the file as a whole that cannot be read.
+    #[must_use]
+    pub fn as_unreadable(mut self, why: Unreadable) -> Self {
+        self.unreadable = Some(why);
+        self
+    }
+
+    /// Why the file cannot be read at all, where that is the problem.
+    pub fn unreadable(&self) -> Option<Unreadable> {
+        self.unreadable
     }
 
     /// The same problem at a place of the file.
@@ -92,6 +123,7 @@ impl InputError {
             problem: self.problem.clone(),
             remedy: self.remedy.clone(),
             cause: None,
+            unreadable: self.unreadable,
         }
     }
 

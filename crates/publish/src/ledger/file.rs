@@ -9,6 +9,7 @@ use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
 use crate::lock::{NameLock, Patience, check_one_name, lock_file, resolve};
+use crate::protected::check_output;
 use evertally::noise::{GuardedKey, SecretKey};
 use serde::Deserialize;
 use std::fs::File;
@@ -196,6 +197,7 @@ impl FileStore {
 
     /// Takes a key along that is not on disk yet.
     fn promise(&mut self, key: &SecretKey) -> Result<()> {
+        check_output(&self.place.key, &[])?;
         if self.disk.len(&self.place.ledger)?.is_some() {
             return Err(usage(format!(
                 "{} exists already; it belongs to a key that was here: restore that key, or give another name",

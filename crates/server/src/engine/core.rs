@@ -1,5 +1,6 @@
 //! All streams of a folder, and the one place where their order is decided.
 
+use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
@@ -28,6 +29,8 @@ pub struct Setting {
     pub sources: BTreeMap<String, PathBuf>,
     /// By how much the clocks of those who send events may be ahead, in microseconds.
     pub ahead: i64,
+    /// What batches may take while they are decoded.
+    pub decoding: Arc<Decoding>,
     /// How long after a start steps whose time came before are held open, in microseconds: for events that wait elsewhere.
     pub catch_up: i64,
 }
@@ -69,6 +72,7 @@ pub struct Core {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) sources: BTreeMap<String, PathBuf>,
     pub(super) ahead: i64,
+    pub(super) decoding: Arc<Decoding>,
     /// No step is closed by the clock before.
     pub(super) held_until: Instant,
     pub(super) live: BTreeMap<u32, Live>,
@@ -102,7 +106,7 @@ impl Core {
     /// # Errors
     /// If the folder is of another key, or damaged, or its witness is of another folder.
     pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
-        let Setting { store, key, clock, witness, sources, ahead, catch_up } = setting;
+        let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up } = setting;
         let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
         let identity = store.identity()?;
         let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
@@ -113,6 +117,7 @@ impl Core {
             clock,
             sources,
             ahead,
+            decoding,
             held_until,
             live: BTreeMap::new(),
             directory: Directory::default(),

@@ -1,20 +1,20 @@
 //! From the bytes of a batch to events that name nobody: in any thread, before the batch takes its turn.
 
-use super::frames::Frames;
+use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use arrow_ipc::reader::StreamReader;
 use evertally::privacy::Unit;
 use evertally_publish::declaration::Parameter::Late as LatePolicy;
-use evertally_publish::error::{Error, InputError, Place, Result, usage};
-use evertally_publish::event::{Columns, Event, Role};
+use evertally_publish::error::{Error, InputError, Place, Result, Unreadable, usage};
+use evertally_publish::event::{Columns, Event, Field, Role};
 use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
 use evertally_publish::steps::Instant;
 use evertally_publish::stream::{Late, Stream};
-use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_tables::input::{Events, Frames, InputFormat, ReadOptions, spool};
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::num::NonZero;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +66,7 @@ pub(super) fn prepare(
     id: &str,
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
     latest: u64,
+    decoding: &Decoding,
 ) -> Result<Prepared, Refusal> {
     let bytes = Digested::new(bytes, &info.digest_key);
     let groups = info.groups();
@@ -75,7 +76,7 @@ pub(super) fn prepare(
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
     let read = guarded(|| {
-        each_event(info, &info.stream.columns, format, bytes.clone(), &mut |event| {
+        each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
             reading.rows += 1;
             if reading.rows > MOST_ROWS {
                 return Err(usage(format!("a batch has at most {MOST_ROWS} rows; send it in parts")));
@@ -110,7 +111,8 @@ pub(super) fn prepare(
 pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
     // What was read so far is thrown away with the error.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        Err(InputError::of_file(BATCH, "its bytes are damaged, and cannot be read".to_owned()).into())
+        let error = InputError::of_file(BATCH, "its bytes are damaged, and cannot be read".to_owned());
+        Err(error.as_unreadable(Unreadable::Damaged).into())
     })
 }
 
@@ -149,6 +151,9 @@ impl Reading<'_> {
             return Err(error);
         }
         let Some(problem) = RowProblem::of(&error) else { return Err(error) };
+        if error.input().is_some_and(|input| input.unreadable().is_some()) {
+            return Err(error);
+        }
         if self.problems.len() < MOST_NAMED {
             self.problems.push(problem)
         } else {
@@ -162,36 +167,65 @@ impl Reading<'_> {
 pub(super) fn each_event(
     info: &StreamInfo,
     columns: &Columns,
-    format: BatchFormat,
-    bytes: Digested,
+    (format, bytes): (BatchFormat, Digested),
+    decoding: &Decoding,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<()>,
 ) -> Result<()> {
     let running = AtomicBool::new(false);
-    let options = |format| ReadOptions {
-        format,
+    let of_text = match format {
+        BatchFormat::JsonLines => Some(InputFormat::JsonLines),
+        BatchFormat::Csv => Some(InputFormat::Csv),
+        BatchFormat::Parquet | BatchFormat::Arrow => None,
+    };
+    let options = ReadOptions {
+        format: of_text,
         missing: info.missing.clone(),
         threads: Some(NonZero::<usize>::MIN),
+        memory: decoding.memory,
         ..ReadOptions::default()
     };
-    let of_text = |format, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>| {
-        let options = options(Some(format));
-        let mut events = Events::of_reader(BATCH, Box::new(bytes.clone()), format, columns, &options, &running)?;
+    if let Some(format) = of_text {
+        let mut events = Events::of_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
         while events.next_batch::<Error>(visit)? {}
-        Ok(())
-    };
-    match format {
-        BatchFormat::JsonLines => of_text(InputFormat::JsonLines, visit),
-        BatchFormat::Csv => of_text(InputFormat::Csv, visit),
-        BatchFormat::Parquet => of_text(InputFormat::Parquet, visit),
-        BatchFormat::Arrow => {
-            let unreadable = |e| InputError::of_file(BATCH, format!("this is no stream of Arrow record batches: {e}"));
-            let mut table = StreamReader::try_new(Frames::new(bytes.clone()), None).map_err(unreadable)?;
-            let options = options(None);
-            let mut events = Events::of_table(&mut table, columns, &options, &running)?;
-            while events.next_batch::<Error>(visit)? {}
-            Ok(())
-        }
+        return Ok(());
     }
+    // Whoever sends slowly keeps nobody else from being decoded.
+    let file = spool(Box::new(bytes), BATCH, &running)?;
+    let _turn = decoding.turn();
+    let mut left = decoding.cells;
+    let visit = &mut |event: &Event<'_>| {
+        left = left.checked_sub(bytes_of(event)).ok_or_else(|| {
+            let problem = format!("its rows have more than {} bytes once they are written out", decoding.cells);
+            InputError::of_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
+        })?;
+        visit(event)
+    };
+    if format == BatchFormat::Parquet {
+        let mut events = Events::of_parquet(BATCH, file, columns, &options, &running)?;
+        while events.next_batch::<Error>(visit)? {}
+        return Ok(());
+    }
+    let unreadable = |e| {
+        let problem = format!("this is no stream of Arrow record batches: {e}");
+        InputError::of_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
+    };
+    let frames = Frames::new(BufReader::new(file), decoding.memory);
+    let mut table = StreamReader::try_new(frames, None).map_err(unreadable)?;
+    let mut events = Events::of_table(&mut table, columns, &options, &running)?;
+    while events.next_batch::<Error>(visit)? {}
+    Ok(())
+}
+
+/// How many bytes the cells of an event have when they are written out, about: a few bytes of a binary format can stand
+/// for any number.
+fn bytes_of(event: &Event<'_>) -> u64 {
+    let cells = event.labels().chain([event.time(), event.person(), event.value()]);
+    let bytes = |cell| match cell {
+        Field::Missing => 1,
+        Field::Text(text) => text.len() as u64 + 1,
+        _ => 8,
+    };
+    cells.map(bytes).sum()
 }
 
 /// The rows of a chunk whose step is closed, as problems.

@@ -62,10 +62,17 @@ impl Refusal {
     /// Of an error in what somebody asked for, or of the machine.
     pub fn of(error: Error) -> Self {
         match RowProblem::of(&error) {
-            Some(problem) if error.io().is_none() => Self::Rows { rows: vec![problem], more: 0 },
+            Some(problem) if error.io().is_none() && !is_unreadable(&error) => {
+                Self::Rows { rows: vec![problem], more: 0 }
+            }
             _ => Self::Other(error),
         }
     }
+}
+
+/// Whether it is the bytes of an input that are at fault, and not its rows.
+fn is_unreadable(error: &Error) -> bool {
+    error.input().is_some_and(|input| input.unreadable().is_some())
 }
 
 impl From<Error> for Refusal {

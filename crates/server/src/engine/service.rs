@@ -2,6 +2,7 @@
 
 use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
+use super::decoding::Decoding;
 use super::info::{Counts, StreamInfo};
 use super::opening::{self, Opening, Preview};
 use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
@@ -50,6 +51,7 @@ pub struct Service {
     watchers: Arc<Mutex<Vec<Watcher>>>,
     sources: BTreeMap<String, PathBuf>,
     ahead: i64,
+    decoding: Arc<Decoding>,
     /// The public name of the key.
     pub key_id: String,
     /// What tells the folder from others.
@@ -80,7 +82,7 @@ impl Service {
     /// As [`Core::open`].
     pub fn start(setting: Setting) -> Result<Self> {
         let (store, clock) = (setting.store.clone(), Arc::clone(&setting.clock));
-        let (sources, ahead) = (setting.sources.clone(), setting.ahead);
+        let (sources, ahead, decoding) = (setting.sources.clone(), setting.ahead, Arc::clone(&setting.decoding));
         let watchers: Arc<Mutex<Vec<Watcher>>> = Arc::default();
         let watching = Arc::clone(&watchers);
         let notify = move |notice: Notice| {
@@ -103,6 +105,7 @@ impl Service {
             watchers,
             sources,
             ahead,
+            decoding,
             key_id,
             folder_id,
         })
@@ -143,7 +146,7 @@ impl Service {
         id: &str,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<Receipt, Refusal> {
-        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead))
+        let prepared = prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let (answer, answered) = sync_channel(1);
         self.send(Request::Take(Arc::clone(info), prepared, answer))?;
@@ -160,7 +163,7 @@ impl Service {
         whole: Whole,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
-        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch)
+        let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let info = Arc::clone(info);
         self.ask(move |core| core.take_sums(&info, prepared))
@@ -352,7 +355,7 @@ impl Core {
         id: &str,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<Prepared, Refusal> {
-        prepare(info, id, batch, latest(info, &*self.clock, self.ahead))
+        prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
     }
 
     /// What a declaration would be opened as.

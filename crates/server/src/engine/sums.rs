@@ -7,6 +7,7 @@
 use super::accepting::check_open;
 use super::closing::{MOST_STEPS, ROWS_AT_ONCE, compute};
 use super::core::Core;
+use super::decoding::Decoding;
 use super::info::{Counts, State, StreamInfo};
 use super::live::LAST_BATCH;
 use super::prepare::{BatchFormat, Digested, MOST_NAMED, MOST_ROWS, each_event, guarded};
@@ -68,6 +69,7 @@ pub(super) fn prepare(
     now: Instant,
     Whole { steps, evidence }: Whole,
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
+    decoding: &Decoding,
 ) -> Result<PreparedSums, Refusal> {
     let (first, last, end) = (*steps.start(), *steps.end(), info.stream.calendar.steps());
     if first == 0 || last < first || last > end {
@@ -94,7 +96,7 @@ pub(super) fn prepare(
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);
     let mut sums: BTreeMap<u64, HashMap<GroupLabel, i64>> = BTreeMap::new();
     let read = guarded(|| {
-        each_event(info, &columns, format, bytes, &mut |row| {
+        each_event(info, &columns, (format, bytes), decoding, &mut |row| {
             rows += 1;
             if rows > MOST_ROWS {
                 return Err(usage(format!("at most {MOST_ROWS} rows are sent at once; send fewer steps")));
@@ -205,7 +207,7 @@ impl Core {
         whole: Whole,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<PreparedSums, Refusal> {
-        prepare(info, latest(&*self.clock, self.ahead), whole, batch)
+        prepare(info, latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
     }
 
     /// Takes the sums of whole steps in, closes and publishes them, all at once. Those that were taken before must be the

@@ -24,6 +24,9 @@ const LEAST_RATE: u64 = 1000;
 /// How long it may come more slowly.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The window of a zstd body has at most 8 MiB (RFC 9659): memory that the decoder takes before anything has come.
+const WINDOW_LOG: u32 = 23;
+
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
@@ -47,6 +50,10 @@ pub(super) enum Exceeded {
     Decoded(u64),
     Slow,
     Digest,
+    /// It does not come out of its compression.
+    Damaged(Coding),
+    /// The connection has ended before it has.
+    Cut,
 }
 
 impl fmt::Display for Exceeded {
@@ -60,6 +67,18 @@ impl fmt::Display for Exceeded {
             }
             Self::Slow => f.write_str("the body came too slowly"),
             Self::Digest => f.write_str("the body has another SHA-256 than its `Content-Digest` says; send it again"),
+            Self::Damaged(coding) => {
+                let (name, window) = match coding {
+                    Coding::Zstd => ("zstd", " (with a window of at most 8 MiB)"),
+                    _ => ("gzip", ""),
+                };
+                write!(
+                    f,
+                    "the body is damaged, cut short, or not compressed as its `Content-Encoding` says; compress it again with \
+                     {name}{window} and send it again"
+                )
+            }
+            Self::Cut => f.write_str("the connection ended before all of the body had come; send it again"),
         }
     }
 }
@@ -87,7 +106,8 @@ impl Exceeded {
         match self {
             Self::Bytes(_) | Self::Decoded(_) => Problem::too_large(self.to_string()),
             Self::Slow => Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow").because(self.to_string()),
-            Self::Digest => Problem::bad(self.to_string()),
+            Self::Damaged(_) => Problem::damaged(self.to_string()),
+            Self::Digest | Self::Cut => Problem::bad(self.to_string()),
         }
     }
 }
@@ -120,13 +140,34 @@ impl Incoming {
         let Self { raw, expected } = self;
         let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
         let exceeded = Exceeded::Decoded(expected.decoded);
+        let decoded = |inner: Box<dyn Read + Send>| Decoded { inner, coding: expected.coding };
         Ok(match expected.coding {
             Coding::None => Box::new(raw),
             Coding::Gzip => {
                 let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
-                Box::new(Limited::new(inner, expected.decoded, exceeded))
+                Box::new(Limited::new(decoded(Box::new(inner)), expected.decoded, exceeded))
             }
-            Coding::Zstd => Box::new(Limited::new(zstd::Decoder::new(raw)?, expected.decoded, exceeded)),
+            Coding::Zstd => {
+                let mut inner = zstd::Decoder::new(raw)?;
+                inner.window_log_max(WINDOW_LOG)?;
+                Box::new(Limited::new(decoded(Box::new(inner)), expected.decoded, exceeded))
+            }
+        })
+    }
+}
+
+/// What comes out of a decompressor. Its own errors are faults of the body; those of the connection are handed on.
+struct Decoded {
+    inner: Box<dyn Read + Send>,
+    coding: Coding,
+}
+
+impl Read for Decoded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer).map_err(|error| match error.kind() {
+            io::ErrorKind::Interrupted => error,
+            _ if Exceeded::of(&error).is_some() => error,
+            _ => Exceeded::Damaged(self.coding).into(),
         })
     }
 }
@@ -155,7 +196,10 @@ impl Stream for Timed {
                 }
                 Poll::Ready(Some(Ok(bytes)))
             }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(io::Error::other(error)))),
+            Poll::Ready(Some(Err(error))) => {
+                tracing::debug!(%error, "a body has ended early");
+                Poll::Ready(Some(Err(Exceeded::Cut.into())))
+            }
             Poll::Ready(None) => Poll::Ready(None),
             Poll::Pending => match self.silence.as_mut().poll(context) {
                 Poll::Ready(()) => Poll::Ready(Some(Err(Exceeded::Slow.into()))),

@@ -4,7 +4,7 @@ use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_publish::error::Error;
+use evertally_publish::error::{Error, InputError, Unreadable};
 use evertally_publish::problem::Wording;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -109,10 +109,19 @@ impl Problem {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "Too large").because(detail)
     }
 
+    pub(super) fn damaged(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "damaged", "The body cannot be read").because(detail)
+    }
+
     /// Of an error: what the caller can mend is said, and of anything else only that it went wrong.
     pub(super) fn of(error: &Error) -> Self {
         if let Some(limit) = error.io().and_then(super::body::Exceeded::of) {
             return limit.problem();
+        }
+        match error.input().and_then(InputError::unreadable) {
+            Some(Unreadable::Damaged) => return Self::damaged(error.worded(Wording::Json)),
+            Some(Unreadable::TooLarge) => return Self::too_large(too_much(error)),
+            None => {}
         }
         if error.is_usage() {
             return Self::new(StatusCode::UNPROCESSABLE_ENTITY, "refused", "This cannot be done")
@@ -122,6 +131,13 @@ impl Problem {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
             .because("the operator can see what, in the log")
     }
+}
+
+/// What is said of a batch that takes too much: how much that is, is for the operator to declare.
+fn too_much(error: &Error) -> String {
+    let input = error.input().map(|input| format!("{}: {}", input.file(), input.problem().worded(Wording::Json)));
+    let what = input.unwrap_or_else(|| error.worded(Wording::Json));
+    format!("{what}; send it in parts, or with smaller pages and record batches")
 }
 
 impl From<Refusal> for Problem {

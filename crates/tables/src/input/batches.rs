@@ -5,13 +5,15 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float32Type, Float64Type, Int64Type};
 use arrow_array::{
-    Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
+    Array, ArrayRef, Date32Array, Float32Array, Float64Array, Int64Array, LargeStringArray, RecordBatch,
+    RecordBatchReader, StringArray, StringViewArray,
 };
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
+use super::limits::{LONGEST_CELL, refuse_long_cells};
 use super::{BATCH_ROWS, Pass, header, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result};
+use evertally_publish::error::{Error, InputError, Place, Result, Unreadable};
 use evertally_publish::event::{Cells, Field};
 use evertally_publish::words::quoted;
 
@@ -47,7 +49,9 @@ impl<'t> TableRows<'t> {
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
                 let unreadable = |e| {
-                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})")).at(Place::Row(self.row + 1))
+                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})"))
+                        .at(Place::Row(self.row + 1))
+                        .as_unreadable(Unreadable::Damaged)
                 };
                 batch.and_then(|batch| batch.project(&self.places)).map_err(unreadable)?
             }
@@ -72,9 +76,14 @@ impl RowBatch {
     /// Hands on the rows.
     pub(super) fn visit<E: From<Error>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
         let columns = Columns::of(&self.batch, pass.layout.names(), file).map_err(Error::from)?;
+        let has_long_cells = columns.0.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
             let cells = Row { columns: &columns.0, index, missing: pass.missing };
-            pass.emit(file, Place::Row(self.before + index as u64 + 1), &cells)?;
+            let place = Place::Row(self.before + index as u64 + 1);
+            if has_long_cells {
+                refuse_long_cells(file, place, pass.layout, &cells).map_err(Error::from)?;
+            }
+            pass.emit(file, place, &cells)?;
         }
         Ok(())
     }
@@ -93,9 +102,14 @@ impl Columns {
     }
 }
 
-/// A column in one of the few types that cells have.
+/// A column in one of the few types that cells have. Texts stay where they are, and dictionaries are not expanded: a few
+/// bytes could stand for any number of copies of a long text.
 enum Column {
     Text(StringArray),
+    LargeText(LargeStringArray),
+    TextView(StringViewArray),
+    /// For each row the place of its text.
+    Dictionary(Int64Array, Box<Column>),
     Integer(Int64Array),
     Float(Float64Array),
     /// Kept apart: the decimal text of a single is not that of the double nearest to it.
@@ -117,8 +131,22 @@ impl Column {
         use DataType::*;
         Ok(match array.data_type() {
             Utf8 => Column::Text(array.as_string::<i32>().clone()),
-            LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | Boolean => Column::text(array)?,
-            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::text(array)?,
+            LargeUtf8 => Column::LargeText(array.as_string::<i64>().clone()),
+            Utf8View => Column::TextView(array.as_string_view().clone()),
+            // Bytes are checked to be text, and not copied.
+            Binary => return Column::of(&cast(array, &Utf8)?),
+            LargeBinary => return Column::of(&cast(array, &LargeUtf8)?),
+            BinaryView => return Column::of(&cast(array, &Utf8View)?),
+            Boolean | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
+                Column::Text(cast(array, &Utf8)?.as_string::<i32>().clone())
+            }
+            Dictionary(_, values) if is_text(values) => {
+                let dictionary = array.as_any_dictionary();
+                let keys = cast(&dictionary.keys().slice(0, array.len()), &Int64)?;
+                let texts = Column::of(dictionary.values())?;
+                Column::Dictionary(keys.as_primitive::<Int64Type>().clone(), Box::new(texts))
+            }
+            // What is not text has a few bytes a row at most.
             Dictionary(_, values) => return Column::of(&cast(array, values)?),
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
                 Column::Integer(cast(array, &Int64)?.as_primitive::<Int64Type>().clone())
@@ -129,12 +157,8 @@ impl Column {
             Date64 => Column::ticks(array, TimeUnit::Millisecond, false)?,
             Date32 => Column::Date(array.as_primitive::<Date32Type>().clone()),
             Null => Column::Null,
-            other => return Err(format!("it has the type {other}; only plain text, numbers and times can be read")),
+            other => return Err(unreadable_type(other)),
         })
-    }
-
-    fn text(array: &ArrayRef) -> Result<Column, String> {
-        Ok(Column::Text(cast(array, &DataType::Utf8)?.as_string::<i32>().clone()))
     }
 
     fn ticks(array: &ArrayRef, unit: TimeUnit, is_instant: bool) -> Result<Column, String> {
@@ -142,17 +166,50 @@ impl Column {
         Ok(Column::Ticks(Ticks { counts, unit, is_instant }))
     }
 
-    fn is_null(&self, index: usize) -> bool {
+    /// Whether some row has a text that is longer than a cell may be.
+    fn has_long_cells(&self) -> bool {
         match self {
-            Column::Text(a) => a.is_null(index),
-            Column::Integer(a) => a.is_null(index),
-            Column::Float(a) => a.is_null(index),
-            Column::Single(a) => a.is_null(index),
-            Column::Ticks(t) => t.counts.is_null(index),
-            Column::Date(a) => a.is_null(index),
-            Column::Null => true,
+            Column::Text(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
+            Column::LargeText(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
+            // The length of a text is the lower half of its view.
+            Column::TextView(a) => a.views().iter().any(|view| *view as u32 as usize > LONGEST_CELL),
+            Column::Dictionary(keys, texts) => keys.iter().flatten().any(|key| texts.text_len(key) > LONGEST_CELL),
+            _ => false,
         }
     }
+
+    /// The length of a text.
+    fn text_len(&self, key: i64) -> usize {
+        if let Field::Text(text) = self.field(key as usize, &[]) { text.len() } else { 0 }
+    }
+
+    #[inline]
+    fn field(&self, index: usize, missing: &[String]) -> Field<'_> {
+        match self {
+            Column::Text(a) if a.is_valid(index) => text_field(a.value(index), missing),
+            Column::LargeText(a) if a.is_valid(index) => text_field(a.value(index), missing),
+            Column::TextView(a) if a.is_valid(index) => text_field(a.value(index), missing),
+            Column::Dictionary(keys, texts) if keys.is_valid(index) => texts.field(keys.value(index) as usize, missing),
+            Column::Integer(a) if a.is_valid(index) => Field::Integer(a.value(index)),
+            Column::Float(a) if a.is_valid(index) => Field::Float(a.value(index)),
+            Column::Single(a) if a.is_valid(index) => Field::Float(widened(a.value(index))),
+            Column::Ticks(t) if t.counts.is_valid(index) && t.is_instant => Field::Instant(t.micros(index)),
+            Column::Ticks(t) if t.counts.is_valid(index) => Field::Civil(t.micros(index)),
+            Column::Date(a) if a.is_valid(index) => Field::Date(a.value(index)),
+            _ => Field::Missing,
+        }
+    }
+}
+
+/// Whether values of a type are texts, or bytes that may be.
+pub(super) fn is_text(kind: &DataType) -> bool {
+    use DataType::*;
+    matches!(kind, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
+}
+
+/// Why a column cannot be read.
+pub(super) fn unreadable_type(kind: &DataType) -> String {
+    format!("it has the type {kind}; only plain text, numbers and times can be read")
 }
 
 impl Ticks {
@@ -185,21 +242,9 @@ struct Row<'r> {
 }
 
 impl Cells for Row<'_> {
+    #[inline]
     fn cell(&self, slot: usize) -> Field<'_> {
-        let column = &self.columns[slot];
-        if column.is_null(self.index) {
-            return Field::Missing;
-        }
-        match column {
-            Column::Text(a) => text_field(a.value(self.index), self.missing),
-            Column::Integer(a) => Field::Integer(a.value(self.index)),
-            Column::Float(a) => Field::Float(a.value(self.index)),
-            Column::Single(a) => Field::Float(widened(a.value(self.index))),
-            Column::Ticks(t) if t.is_instant => Field::Instant(t.micros(self.index)),
-            Column::Ticks(t) => Field::Civil(t.micros(self.index)),
-            Column::Date(a) => Field::Date(a.value(self.index)),
-            Column::Null => Field::Missing,
-        }
+        self.columns[slot].field(self.index, self.missing)
     }
 }
 
@@ -209,4 +254,12 @@ fn widened(value: f32) -> f64 {
         return f64::from(value);
     }
     value.to_string().parse().unwrap_or(f64::from(value))
+}
+
+/// The cells of a batch as texts, a row each.
+#[cfg(test)]
+pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
+    let columns = Columns::of(batch, names, "f").unwrap();
+    let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
+    (0..batch.num_rows()).map(row).collect()
 }

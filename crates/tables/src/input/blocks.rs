@@ -1,12 +1,11 @@
 //! Cutting a stream into blocks of whole records, which any thread can then read without its neighbours.
 
+use super::ReadOptions;
+use super::limits::longest_record;
 use std::io::{self, Read};
 
 /// Bytes asked for at once, and so the usual size of a block.
 pub(super) const BLOCK_BYTES: usize = 128 * 1024;
-
-/// Longest record. A stray quote makes the rest of a file one field: better an early error than all of it in memory.
-pub(super) const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
 /// Some whole records of a stream.
 #[derive(Default)]
@@ -17,14 +16,21 @@ pub(super) struct Block {
     /// The number of its first line in the stream.
     pub(super) first_line: u64,
     /// Whether the stream ends behind it. Only then may the last record lack its line end, unless it is broken or
-    /// longer than [`LONGEST_RECORD`].
+    /// longer than a record may be.
     pub(super) is_last: bool,
+    /// How long a record may be.
+    pub(super) longest: usize,
 }
 
 impl Block {
     /// The records.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.data[self.start..self.end]
+    }
+
+    /// How much memory it takes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.data.len()
     }
 
     /// Takes records off the front, which have so many bytes.
@@ -40,13 +46,15 @@ pub(super) struct Blocks<R> {
     begun: Vec<u8>,
     next_line: u64,
     block_bytes: usize,
+    longest: usize,
     at_end: bool,
 }
 
 impl<R: Read> Blocks<R> {
-    /// A stream of which so many bytes are read at once.
-    pub(super) fn new(inner: R, block_bytes: usize) -> Self {
-        Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes: block_bytes.max(1), at_end: false }
+    /// A stream that is read with these options.
+    pub(super) fn new(inner: R, options: &ReadOptions) -> Self {
+        let (block_bytes, longest) = (options.block_bytes.max(1), longest_record(options.memory));
+        Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
     }
 
     /// Fills a block with what one call of the stream gives, or more if that ends no record; false at the end of the
@@ -74,7 +82,7 @@ impl<R: Read> Blocks<R> {
                 Ok(n) => {
                     filled += n;
                     match whole(&data[..filled]) {
-                        0 if filled > LONGEST_RECORD => {
+                        0 if filled > self.longest => {
                             (self.at_end, block.is_last) = (true, false);
                             self.begun.clear();
                             return Ok(self.give(block, filled));
@@ -96,6 +104,7 @@ impl<R: Read> Blocks<R> {
     fn give(&mut self, block: &mut Block, end: usize) -> bool {
         block.end = end;
         block.first_line = self.next_line;
+        block.longest = self.longest;
         self.next_line += count_lines(&block.data[..end]);
         end > 0
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::blocks::{Block, count_lines, whole_lines, without_end};
 use super::header;
+use super::limits::{LONGEST_CELL, MOST_COLUMNS, mebibytes, refuse_long_cells};
 use super::{Pass, text_field};
 use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
@@ -27,8 +28,32 @@ pub(super) struct CsvFile {
 pub(super) struct Cut {
     /// Where the cells of the record are in its text.
     fields: Vec<(u32, u32)>,
+    /// How many cells the record has that are not kept: more than any row has.
+    beyond: usize,
     /// The text of a record with quotes, without them.
     unquoted: Vec<u8>,
+}
+
+impl Cut {
+    #[inline]
+    fn clear(&mut self) {
+        self.fields.clear();
+        self.beyond = 0;
+    }
+
+    /// Keeps where a cell is, as far as there is room: a line can hold millions.
+    #[inline]
+    fn push(&mut self, start: usize, end: usize) {
+        if self.fields.len() <= MOST_COLUMNS {
+            self.fields.push((start as u32, end as u32));
+        } else {
+            self.beyond += 1;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.fields.len() + self.beyond
+    }
 }
 
 impl CsvFile {
@@ -41,6 +66,10 @@ impl CsvFile {
         }
         let (text, len) = (records.text()?.to_owned(), records.at);
         block.skip(len);
+        if cut.count() > MOST_COLUMNS {
+            let problem = format!("its header has {} columns, and {MOST_COLUMNS} are allowed", cut.count());
+            return Err(InputError::of_file(name, problem).into());
+        }
         let names: Vec<&str> = cut.fields.iter().map(|f| &text[range(f)]).collect();
         if names.iter().any(|name| name.contains('\r')) {
             let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
@@ -97,21 +126,21 @@ impl CsvFile {
     ) -> Result<(), E> {
         let bytes = text.as_bytes();
         let (mut row_start, mut start) = (0, 0);
-        cut.fields.clear();
+        cut.clear();
         let ends = memchr::memchr2_iter(self.delimiter, b'\n', bytes);
         let behind = if bytes.last() == Some(&b'\n') { None } else { Some(bytes.len()) };
         for end in ends.chain(behind) {
             if end < bytes.len() && bytes[end] != b'\n' {
-                cut.fields.push((start as u32, end as u32));
+                cut.push(start, end);
                 start = end + 1;
                 continue;
             }
             let row_end = row_start + without_end(&bytes[row_start..end]).len();
             if row_end > row_start {
-                cut.fields.push((start as u32, row_end as u32));
-                self.emit(text, line, &cut.fields, pass)?;
+                cut.push(start, row_end);
+                self.emit(text, line, cut, pass)?;
             }
-            cut.fields.clear();
+            cut.clear();
             (row_start, start, line) = (end + 1, end + 1, line + 1);
         }
         Ok(())
@@ -122,23 +151,21 @@ impl CsvFile {
         let mut records = Records::new(&self.name, block, self.delimiter, cut);
         while records.advance().map_err(Error::from)? {
             let text = records.text().map_err(Error::from)?;
-            self.emit(text, records.line, &records.cut.fields, pass)?;
+            self.emit(text, records.line, records.cut, pass)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn emit<E: From<Error>>(
-        &self,
-        text: &str,
-        line: u64,
-        fields: &[(u32, u32)],
-        pass: &mut Pass<'_, E>,
-    ) -> Result<(), E> {
+    fn emit<E: From<Error>>(&self, text: &str, line: u64, cut: &Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
+        let fields = &cut.fields[..];
         if fields.len() != self.width {
-            return Err(Error::from(ragged(&self.name, line, fields.len(), self.width)).into());
+            return Err(Error::from(ragged(&self.name, line, cut.count(), self.width)).into());
         }
         let row = Row { text, fields, slots: &self.slots, missing: pass.missing };
+        if (fields[fields.len() - 1].1 - fields[0].0) as usize > LONGEST_CELL {
+            refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(Error::from)?;
+        }
         pass.emit(&self.name, Place::Line(line), &row)
     }
 }
@@ -184,6 +211,8 @@ struct Records<'b> {
     at: usize,
     /// Where the text of the current one is, unless it has quotes.
     plain: Option<Range<usize>>,
+    /// How long a record may be, as messages have it.
+    longest: String,
     /// First line of the current record, and of the next one.
     line: u64,
     next_line: u64,
@@ -192,7 +221,8 @@ struct Records<'b> {
 impl<'b> Records<'b> {
     fn new(file: &'b str, block: &'b Block, delimiter: u8, cut: &'b mut Cut) -> Self {
         let (bytes, is_last, line) = (block.bytes(), block.is_last, block.first_line);
-        Records { file, bytes, is_last, delimiter, cut, at: 0, plain: None, line, next_line: line }
+        let longest = mebibytes(block.longest as u64);
+        Records { file, bytes, is_last, delimiter, cut, longest, at: 0, plain: None, line, next_line: line }
     }
 
     /// Goes to the next record that is not blank; false at the end.
@@ -204,7 +234,9 @@ impl<'b> Records<'b> {
                 Some(end) => end + 1,
                 None if rest.is_empty() => return Ok(false),
                 None if self.is_last || memchr::memchr(b'"', rest).is_some() => rest.len(),
-                None => return Err(self.fault("this line is longer than 16 MiB; is this a CSV file?")),
+                None => {
+                    return Err(self.fault(format!("this line is longer than {}; is this a CSV file?", self.longest)));
+                }
             };
             let line = without_end(&rest[..len]);
             if memchr::memchr(b'"', line).is_some() {
@@ -213,7 +245,7 @@ impl<'b> Records<'b> {
             self.next_line += 1;
             if !line.is_empty() {
                 self.plain = Some(self.at..self.at + line.len());
-                split(line, self.delimiter, &mut self.cut.fields);
+                split(line, self.delimiter, self.cut);
             }
             self.at += len;
             if !line.is_empty() {
@@ -226,17 +258,19 @@ impl<'b> Records<'b> {
         self.plain = None;
         let rest = &self.bytes[self.at..];
         self.cut.unquoted.clear();
-        self.cut.fields.clear();
+        self.cut.clear();
         let problem = match unquote(rest, self.is_last, self.delimiter, self.cut) {
             Unquoted::Record(len) => {
                 self.at += len;
                 self.next_line += count_lines(&rest[..len]);
                 return Ok(());
             }
-            Unquoted::Unclosed => "a quote that opens in this row is never closed; close or remove it",
-            Unquoted::Behind => "text follows a closing quote; write a quote inside a quoted cell twice",
+            Unquoted::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
+            Unquoted::Behind => "text follows a closing quote; write a quote inside a quoted cell twice".to_owned(),
             // The block would end with a whole record, were this one not too long.
-            Unquoted::More => "a quote that opens in this row is not closed within 16 MiB; close or remove it",
+            Unquoted::More => {
+                format!("a quote that opens in this row is not closed within {}; close or remove it", self.longest)
+            }
         };
         Err(self.fault(problem))
     }
@@ -255,14 +289,14 @@ impl<'b> Records<'b> {
 
 /// Cuts a line without quotes at its delimiters.
 #[inline]
-fn split(line: &[u8], delimiter: u8, fields: &mut Vec<(u32, u32)>) {
-    fields.clear();
+fn split(line: &[u8], delimiter: u8, cut: &mut Cut) {
+    cut.clear();
     let mut start = 0;
     for end in memchr::memchr_iter(delimiter, line) {
-        fields.push((start as u32, end as u32));
+        cut.push(start, end);
         start = end + 1;
     }
-    fields.push((start as u32, line.len() as u32));
+    cut.push(start, line.len());
 }
 
 /// What a record with quotes is written into.
@@ -285,8 +319,8 @@ impl Unquote for Cut {
     }
 
     fn end_cell(&mut self) {
-        let start = self.fields.last().map_or(0, |field| field.1);
-        self.fields.push((start, self.unquoted.len() as u32));
+        let start = self.fields.last().map_or(0, |field| field.1 as usize);
+        self.push(start, self.unquoted.len());
     }
 }
 

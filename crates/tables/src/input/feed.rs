@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evertally_publish::error::{Error, Result, failure, refuse_if};
@@ -23,9 +24,6 @@ use super::csv::Cut;
 use super::json::Findings;
 use super::pieces::{Piece, Pieces};
 use super::{Events, Pass, Summary};
-
-/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
-const MOST_BY_ITSELF: usize = 16;
 
 /// How long the caller's thread waits before it looks at the cancellation flag again.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -72,10 +70,7 @@ impl Events<'_> {
         let Events { layout, cancelled, mut pieces, .. } = self;
         let (missing, progress) = (&pieces.options.missing[..], pieces.progress);
         let stopped = AtomicBool::new(false);
-        let threads = match pieces.options.threads {
-            Some(threads) => threads.get(),
-            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
-        };
+        let threads = pieces.options.thread_count();
         let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
         let placer = session.placer();
         let mut taker =
@@ -91,7 +86,8 @@ impl Events<'_> {
         } else {
             let pieces = Pieces { stopped: &stopped, ..pieces };
             let workers = (0..threads).map(|_| Worker { placer: placer.clone(), rows: rows(&stopped) });
-            in_threads(pieces, workers, &stopped, &mut |parcel| taker.take(parcel), cancelled)?;
+            let room = Room::new(pieces.options.memory / 2);
+            in_threads(pieces, workers, &stopped, &room, &mut |parcel| taker.take(parcel), cancelled)?;
         }
         progress.finish();
         Ok(taker.read)
@@ -103,6 +99,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
     pieces: Pieces<'_>,
     workers: impl Iterator<Item = Worker<'w, S>>,
     stopped: &AtomicBool,
+    room: &Room,
     take: &mut dyn FnMut(&mut Parcel<S::Label>) -> Result<(), E>,
     cancelled: &AtomicBool,
 ) -> Result<(), E> {
@@ -123,7 +120,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
                 }
             });
         }
-        scope.spawn(move || deal(pieces, &to_workers, &used));
+        scope.spawn(move || deal(pieces, &to_workers, &used, (room, stopped)));
         // Dropped before the scope waits for its threads, also after a panic: those that wait then end.
         let _stop = StopOnDrop(stopped);
         let from_workers = from_workers;
@@ -133,6 +130,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
             if parcel.is_last {
                 break;
             }
+            room.leave(&mut parcel.piece);
             let _ = give_back.send(parcel); // the reader may have ended already
         }
         Ok(())
@@ -140,14 +138,64 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
 }
 
 /// Reads the pieces, and deals them out in turn.
-fn deal<L>(mut pieces: Pieces<'_>, to_workers: &[SyncSender<Parcel<L>>], used: &Receiver<Parcel<L>>) {
+fn deal<L>(
+    mut pieces: Pieces<'_>,
+    to_workers: &[SyncSender<Parcel<L>>],
+    used: &Receiver<Parcel<L>>,
+    (room, stopped): (&Room, &AtomicBool),
+) {
     for worker in to_workers.iter().cycle() {
         let mut parcel = used.try_recv().unwrap_or_default();
         parcel.fill(&mut pieces);
+        room.enter(&parcel.piece, stopped);
         let is_last = parcel.is_last;
         if worker.send(parcel).is_err() || is_last {
             return;
         }
+    }
+}
+
+/// Pieces of fewer bytes are not counted: there are few, and waiting for each would take longer than reading it.
+const LARGE: usize = 1 << 20;
+
+/// Room for large pieces, which only files with very long records have.
+struct Room {
+    most: u64,
+    used: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Room {
+    fn new(most: u64) -> Self {
+        Room { most, used: Mutex::new(0), freed: Condvar::new() }
+    }
+
+    fn used(&self) -> MutexGuard<'_, u64> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is room for a piece, or no other one is there.
+    fn enter(&self, piece: &Piece, stopped: &AtomicBool) {
+        let bytes = piece.buffer_bytes();
+        if bytes < LARGE {
+            return;
+        }
+        let mut used = self.used();
+        while *used > 0 && *used + bytes as u64 > self.most && !stopped.load(Ordering::Relaxed) {
+            used = self.freed.wait_timeout(used, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *used += bytes as u64;
+    }
+
+    /// Gives the room of a piece back.
+    fn leave(&self, piece: &mut Piece) {
+        let bytes = piece.buffer_bytes();
+        if bytes < LARGE {
+            return;
+        }
+        piece.drop_buffer();
+        *self.used() -= bytes as u64;
+        self.freed.notify_one();
     }
 }
 

@@ -7,6 +7,7 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::blocks::{Block, without_end};
+use super::limits::{LONGEST_CELL, mebibytes, refuse_long_cells};
 use super::{InputFormat, Pass, header, text_field};
 use evertally_publish::error::{Error, InputError, Place, Result};
 use evertally_publish::event::{Cells, Field};
@@ -20,12 +21,15 @@ pub(super) struct JsonFile {
     may_be_empty: bool,
 }
 
+/// Keys of the first object that are kept at most, for a message.
+const KEYS_KEPT: usize = 1000;
+
 /// What the objects of a file have in common.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Findings {
     /// Which of the wanted names some object had: one that none has is a misspelt column, not a missing value.
     seen: Vec<bool>,
-    /// The keys of the first object, for that error; `None` before there is one.
+    /// The first keys of the first object, for that error; `None` before there is one.
     first_keys: Option<Vec<String>>,
 }
 
@@ -62,13 +66,17 @@ impl JsonFile {
                 Error::from(error)
             };
             if !rest[..len].ends_with(b"\n") && !block.is_last {
-                return Err(error("this line is longer than 16 MiB; give one object a line").into());
+                let longest = mebibytes(block.longest as u64);
+                return Err(error(&format!("this line is longer than {longest}; give one object a line")).into());
             }
             if !line.trim_ascii().is_empty() {
                 let line = std::str::from_utf8(line)
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
                 object.parse(line).map_err(|fault| Error::from(fault.into_error(&self.name, number)))?;
                 let row = Row { line, object: &object, missing: pass.missing };
+                if line.len() > LONGEST_CELL {
+                    refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row).map_err(Error::from)?;
+                }
                 pass.emit(&self.name, Place::Line(number), &row)?;
             }
             rest = &rest[len..];
@@ -299,7 +307,9 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<Option<usize>, E> {
-        if let Some(keys) = self.keys {
+        if let Some(keys) = self.keys
+            && keys.len() < KEYS_KEPT
+        {
             keys.push(key.to_owned());
         }
         Ok(self.names.iter().position(|name| name == key))

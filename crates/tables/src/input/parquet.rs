@@ -1,19 +1,59 @@
 //! Parquet: only the wanted columns, a batch of rows at a time.
+//!
+//! A file of a few bytes can claim, or stand for, any amount of memory. So the footer is measured before it is read; the
+//! pages of the wanted columns are measured by their headers before they are decompressed, and batches have as many rows as
+//! there is memory for; texts are views of their pages, and never copied out of dictionaries.
 
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+mod delta;
+mod inflate;
+mod pages;
+#[cfg(test)]
+mod tests;
+mod thrift;
 
-use super::batches::RowBatch;
-use super::source::ParquetFile;
-use super::{BATCH_ROWS, header};
-use crate::progress::Progress;
-use evertally_publish::error::{InputError, Place, Result};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, cast::AsArray};
+use arrow_schema::{DataType, Field, Fields};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, RowGroups};
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, FieldLevels, ProjectionMask, parquet_to_arrow_field_levels};
+use parquet::basic::{ConvertedType, Repetition};
+use parquet::column::page::PageIterator;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::ChunkReader;
+
+use super::batches::{RowBatch, is_text, unreadable_type};
+use super::limits::mebibytes;
+use super::source::ParquetFile;
+use super::{BATCH_ROWS, ReadOptions, frames, header};
+use crate::progress::Progress;
+use evertally_publish::declaration::Parameter;
+use evertally_publish::error::{InputError, Place, Result, Unreadable};
+use evertally_publish::problem::sentence;
+use pages::{ColumnPages, Pages, Source};
+
+/// Row groups are read together until they have so many rows, so that those of a few rows make no small batches.
+const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
     file: String,
-    batches: ParquetRecordBatchReader,
+    source: Arc<Source>,
+    /// The wanted columns, and where they are among all.
+    columns: BTreeSet<usize>,
+    levels: FieldLevels,
+    /// Columns whose texts are yet to be checked.
+    unchecked: Vec<usize>,
+    /// Batches that are in memory at once.
+    batches_at_once: u64,
+    /// The next row group.
+    group: usize,
+    batches: Option<ParquetRecordBatchReader>,
     /// Rows handed on, of how many.
     row: u64,
     total_rows: u64,
@@ -24,24 +64,51 @@ pub(super) struct ParquetRows {
 
 impl ParquetRows {
     /// Reads the schema.
-    pub(super) fn open(file: &str, source: ParquetFile, wanted: &[String]) -> Result<Self> {
-        let builder = guarded(file, || ParquetRecordBatchReaderBuilder::try_new(source.file))?;
-        let builder = builder.map_err(|e| damaged(file, &e))?;
-        let schema = builder.schema().clone();
-        let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-        let places = header::locate(file, wanted, &present)?;
-        let total_rows = u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let mask = ProjectionMask::roots(builder.parquet_schema(), places.iter().copied());
-        let batches = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
-        let batches = batches.map_err(|e| damaged(file, &e))?;
+    pub(super) fn open(file: &str, source: ParquetFile, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
         let bytes_to_report = source.bytes_to_report;
-        Ok(ParquetRows { file: file.to_owned(), batches, row: 0, total_rows, reported: 0, bytes_to_report })
+        let opened = guarded(file, || read_footer(source.file, options.memory))?;
+        let (source, schema) = opened.map_err(|e| unreadable(file, &e))?;
+        let present: Vec<&str> = schema.iter().map(|f| f.name().as_str()).collect();
+        let columns: BTreeSet<usize> = header::locate(file, wanted, &present)?.into_iter().collect();
+        let views = views(file, &source.metadata, &schema, &columns)?;
+        let descriptor = source.metadata.file_metadata().schema_descr();
+        let mask = ProjectionMask::roots(descriptor, columns.iter().copied());
+        let levels = guarded(file, || parquet_to_arrow_field_levels(descriptor, mask, Some(&views.fields)))?;
+        let levels = levels.map_err(|e| unreadable(file, &e))?;
+        let total_rows = u64::try_from(source.metadata.file_metadata().num_rows()).unwrap_or(0);
+        Ok(ParquetRows {
+            file: file.to_owned(),
+            source: Arc::new(source),
+            columns: views.leaves,
+            levels,
+            unchecked: views.unchecked,
+            batches_at_once: options.pieces_at_once(),
+            group: 0,
+            batches: None,
+            row: 0,
+            total_rows,
+            reported: 0,
+            bytes_to_report,
+        })
     }
 
     /// The next rows; `None` at the end of the file.
     pub(super) fn next(&mut self, progress: &dyn Progress) -> Result<Option<RowBatch>> {
-        let Some(batch) = guarded(&self.file, || self.batches.next())? else { return Ok(None) };
-        let batch = batch.map_err(|e| damaged(&self.file, &e).at(Place::Row(self.row + 1)))?;
+        let file = self.file.clone();
+        let unreadable = |this: &Self, e: &ParquetError| unreadable(&this.file, e).at(Place::Row(this.row + 1));
+        let batch = loop {
+            if let Some(batches) = &mut self.batches
+                && let Some(batch) = guarded(&file, || batches.next())?
+            {
+                break batch.map_err(|e| unreadable(self, &ParquetError::from(e)))?;
+            }
+            let next = guarded(&file, || self.next_stripe())?;
+            self.batches = next.map_err(|e| unreadable(self, &e))?;
+            if self.batches.is_none() {
+                return Ok(None);
+            }
+        };
+        let batch = self.checked(batch).map_err(|e| unreadable(self, &e))?;
         let rows = RowBatch { batch, before: self.row };
         self.row += rows.batch.num_rows() as u64;
         let bytes = share(self.bytes_to_report, self.row, self.total_rows);
@@ -49,6 +116,254 @@ impl ParquetRows {
         self.reported = bytes;
         Ok(Some(rows))
     }
+
+    /// A reader of the next row groups; `None` where there are no more.
+    fn next_stripe(&mut self) -> ParquetResult<Option<ParquetRecordBatchReader>> {
+        let (metadata, first) = (&self.source.metadata, self.group);
+        let mut rows = 0;
+        while self.group < metadata.num_row_groups() && rows < STRIPE_ROWS {
+            rows += u64::try_from(metadata.row_group(self.group).num_rows()).map_err(pages::damaged)?;
+            self.group += 1;
+        }
+        if first == self.group {
+            return Ok(None);
+        }
+        let stripe = Stripe { source: Arc::clone(&self.source), groups: first..self.group };
+        let batch_rows = stripe.batch_rows(&self.columns, self.batches_at_once)?;
+        ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &stripe, batch_rows, None).map(Some)
+    }
+
+    /// A batch whose texts are text: the library does not check those of every annotation.
+    fn checked(&self, batch: RecordBatch) -> ParquetResult<RecordBatch> {
+        if self.unchecked.is_empty() {
+            return Ok(batch);
+        }
+        let mut columns = batch.columns().to_vec();
+        for place in &self.unchecked {
+            let bytes = columns[*place].as_string_view_opt().map(|texts| texts.clone().to_binary_view());
+            columns[*place] = bytes.map_or_else(|| Arc::clone(&columns[*place]), |bytes| Arc::new(bytes) as _);
+        }
+        let names = batch.schema();
+        let named = names.fields().iter().map(|field| field.name().as_str()).zip(columns);
+        RecordBatch::try_from_iter_with_nullable(named.map(|(name, column)| (name, column, true))).map_err(Into::into)
+    }
+}
+
+/// Row groups that are read together.
+struct Stripe {
+    source: Arc<Source>,
+    groups: Range<usize>,
+}
+
+impl Stripe {
+    /// How many rows a batch may have, so that the pages of as many batches as there are at once fit into memory.
+    fn batch_rows(&self, columns: &BTreeSet<usize>, batches_at_once: u64) -> ParquetResult<usize> {
+        let sizes: Vec<Sizes> = columns.iter().map(|column| self.sizes(*column)).collect::<ParquetResult<_>>()?;
+        let mut rows = BATCH_ROWS as u64;
+        loop {
+            let together = rows * batches_at_once;
+            let bytes = sizes.iter().map(|sizes| sizes.most(together)).fold(0u64, u64::saturating_add);
+            if bytes <= self.source.memory {
+                return Ok(rows as usize); // fits: as many as a batch has at most
+            }
+            if rows == 1 {
+                let too_large = TooLarge { bytes, most: self.source.memory };
+                return Err(ParquetError::External(Box::new(too_large)));
+            }
+            rows /= 2;
+        }
+    }
+
+    /// What the pages of a column take.
+    fn sizes(&self, column: usize) -> ParquetResult<Sizes> {
+        let mut sizes = Sizes::default();
+        for group in self.groups.clone() {
+            let mut pages = Pages::open(&self.source, group, column)?;
+            while let Some(page) = pages.measure()? {
+                if page.is_dictionary {
+                    sizes.dictionary = sizes.dictionary.max(page.bytes);
+                }
+                sizes.add(page.rows, page.bytes);
+            }
+        }
+        Ok(sizes)
+    }
+}
+
+/// Rows and bytes of the pages of a column, in order.
+#[derive(Default)]
+struct Sizes {
+    dictionary: u64,
+    /// Small ones are joined, so that pages without rows or bytes are no list of their own.
+    pages: Vec<(u64, u64)>,
+}
+
+/// Pages with fewer rows and bytes are joined.
+const SMALL_ROWS: u64 = 64;
+const SMALL_BYTES: u64 = 1 << 20;
+
+/// What a row takes in a column, besides its page.
+const ROW_BYTES: u64 = 40;
+
+impl Sizes {
+    fn add(&mut self, rows: u64, bytes: u64) {
+        match self.pages.last_mut() {
+            Some(last) if last.0 < SMALL_ROWS && last.1 + bytes < SMALL_BYTES => {
+                *last = (last.0 + rows, last.1 + bytes);
+            }
+            _ => self.pages.push((rows, bytes)),
+        }
+    }
+
+    /// How many bytes any so many consecutive rows take at most.
+    fn most(&self, rows: u64) -> u64 {
+        let (mut end, mut inside, mut bytes, mut most) = (0, 0u64, 0u64, 0u64);
+        for (start, (first_rows, first_bytes)) in self.pages.iter().enumerate() {
+            // Rows that begin with the last one of a page reach as far as those behind it do.
+            if end == start {
+                (end, bytes) = (start + 1, *first_bytes);
+            } else {
+                inside -= first_rows;
+            }
+            while end < self.pages.len() && inside < rows {
+                inside = inside.saturating_add(self.pages[end].0);
+                bytes = bytes.saturating_add(self.pages[end].1);
+                end += 1;
+            }
+            most = most.max(bytes);
+            bytes -= first_bytes;
+        }
+        most.saturating_add(self.dictionary).saturating_add(rows.min(self.rows()).saturating_mul(ROW_BYTES))
+    }
+
+    fn rows(&self) -> u64 {
+        self.pages.iter().fold(0, |sum, page| sum.saturating_add(page.0))
+    }
+}
+
+impl RowGroups for Stripe {
+    fn num_rows(&self) -> usize {
+        self.row_groups().map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).fold(0, usize::saturating_add)
+    }
+
+    fn column_chunks(&self, column: usize) -> ParquetResult<Box<dyn PageIterator>> {
+        Ok(Box::new(ColumnPages { source: Arc::clone(&self.source), groups: self.groups.clone(), column }))
+    }
+
+    fn row_groups(&self) -> Box<dyn Iterator<Item = &RowGroupMetaData> + '_> {
+        Box::new(self.source.metadata.row_groups()[self.groups.clone()].iter())
+    }
+
+    fn metadata(&self) -> &ParquetMetaData {
+        &self.source.metadata
+    }
+}
+
+/// More than there is memory for.
+#[derive(Debug)]
+struct TooLarge {
+    bytes: u64,
+    most: u64,
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (bytes, most) = (mebibytes(self.bytes), mebibytes(self.most));
+        write!(f, "parts of it that must be in memory together have {bytes}, and {most} are allowed")
+    }
+}
+
+impl std::error::Error for TooLarge {}
+
+/// Reads the footer, once it is known how much memory that takes.
+fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Fields)> {
+    let bytes = file.metadata()?.len();
+    let end = bytes.checked_sub(8).ok_or_else(|| pages::damaged("it is too short"))?;
+    let tail = file.get_bytes(end, 8)?;
+    let length = u64::from(u32::from_le_bytes(tail[..4].try_into().expect("four bytes")));
+    match &tail[4..] {
+        b"PAR1" => {}
+        b"PARE" => return Err(pages::damaged("its footer is encrypted")),
+        _ => return Err(pages::damaged("it does not end as a Parquet file does")),
+    }
+    let start = end.checked_sub(length).ok_or_else(|| pages::damaged("its footer is longer than the file"))?;
+    let refuse_above = |bytes: u64, most: u64| match bytes > most {
+        true => Err(ParquetError::External(Box::new(TooLarge { bytes, most }))),
+        false => Ok(()),
+    };
+    refuse_above(length, memory / 8)?;
+    let footer = file.get_bytes(start, length as usize)?; // fits: 32 bits
+    let takes = thrift::memory_of_footer(&footer).ok_or_else(|| pages::damaged("its footer is damaged"))?;
+    refuse_above(takes, memory / 4)?;
+    let metadata = Arc::new(ParquetMetaDataReader::decode_metadata(&footer)?);
+    drop(footer);
+    check_arrow_schema(&metadata)?;
+    let schema = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new())?.schema().clone();
+    Ok((Source { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
+}
+
+/// Refuses an Arrow schema among the metadata that would take much more memory than it has bytes.
+fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
+    use base64::Engine;
+    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    for pair in pairs.filter(|pair| pair.key == ARROW_SCHEMA_META_KEY) {
+        let text = pair.value.as_deref().unwrap_or_default();
+        let bytes = base64::prelude::BASE64_STANDARD.decode(text).map_err(pages::damaged)?;
+        let message = if bytes.starts_with(&[0xff; 4]) { bytes.get(8..) } else { Some(&bytes[..]) };
+        if message.and_then(frames::message_of).is_none() {
+            return Err(pages::damaged("its Arrow schema is damaged or too large"));
+        }
+    }
+    Ok(())
+}
+
+/// How the wanted columns are read.
+struct Views {
+    /// All columns, those that are wanted with types that are not copied.
+    fields: Fields,
+    /// The wanted ones among the leaves of the schema.
+    leaves: BTreeSet<usize>,
+    /// Places among the wanted columns whose texts the library does not check.
+    unchecked: Vec<usize>,
+}
+
+fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTreeSet<usize>) -> Result<Views> {
+    let descriptor = metadata.file_metadata().schema_descr();
+    let mut fields: Vec<Arc<Field>> = schema.iter().cloned().collect();
+    let mut unchecked = Vec::new();
+    for (index, place) in columns.iter().enumerate() {
+        let (field, root) = (&schema[*place], &descriptor.root_schema().get_fields()[*place]);
+        let mut kind = field.data_type();
+        while let DataType::Dictionary(_, values) = kind {
+            kind = values;
+        }
+        let info = root.get_basic_info();
+        let is_nested = !root.is_primitive() || info.has_repetition() && info.repetition() == Repetition::REPEATED;
+        if is_nested || !is_readable(kind) {
+            return Err(InputError::of_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
+        }
+        let kind = match is_text(kind) {
+            true if info.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
+            // The library takes it for text, and does not check it.
+            true if info.converted_type() == ConvertedType::JSON => {
+                unchecked.push(index);
+                DataType::Utf8View
+            }
+            true => DataType::BinaryView,
+            false => kind.clone(),
+        };
+        fields[*place] = Arc::new(field.as_ref().clone().with_data_type(kind));
+    }
+    let is_wanted = |leaf: &usize| columns.contains(&descriptor.get_column_root_idx(*leaf));
+    let leaves = (0..descriptor.num_columns()).filter(is_wanted).collect();
+    Ok(Views { fields: fields.into(), leaves, unchecked })
+}
+
+/// Whether cells can be of a type.
+fn is_readable(kind: &DataType) -> bool {
+    use DataType::*;
+    let is_number = kind.is_integer() || kind.is_floating() || kind.is_decimal();
+    is_text(kind) || is_number || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
 }
 
 /// What a part of the Parquet library gives: it panics over some damaged files, where it should say that they are.
@@ -57,8 +372,23 @@ fn guarded<T>(file: &str, read: impl FnOnce() -> T) -> Result<T, InputError> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| damaged(file, &"its reader gave up"))
 }
 
-fn damaged(file: &str, problem: &dyn std::fmt::Display) -> InputError {
-    InputError::of_file(file, format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged"))
+/// Why a file cannot be read.
+fn unreadable(file: &str, error: &ParquetError) -> InputError {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(too_large) = error.downcast_ref::<TooLarge>() {
+            let remedy = sentence!["write it with smaller pages, or allow more with ", Parameter::ReadMemory];
+            let error = InputError::of_file(file, too_large.to_string()).remedy(remedy);
+            return error.as_unreadable(Unreadable::TooLarge);
+        }
+        source = error.source();
+    }
+    damaged(file, error)
+}
+
+fn damaged(file: &str, problem: &dyn fmt::Display) -> InputError {
+    let problem = format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged");
+    InputError::of_file(file, problem).as_unreadable(Unreadable::Damaged)
 }
 
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {

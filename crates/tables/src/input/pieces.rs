@@ -56,6 +56,16 @@ impl Piece {
         matches!(self.content, Content::End)
     }
 
+    /// How much memory its text takes.
+    pub(super) fn buffer_bytes(&self) -> usize {
+        self.block.buffer_bytes()
+    }
+
+    /// Gives the memory of its text back.
+    pub(super) fn drop_buffer(&mut self) {
+        self.block = Block::default();
+    }
+
     /// Hands on its rows, and returns what they have in common.
     pub(super) fn visit<E: From<Error>>(&self, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
         let nothing = |()| Findings::default();
@@ -111,12 +121,12 @@ impl<'o> Open<'o> {
         Ok(match opened {
             Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
             Opened::JsonLines(reader) => {
-                let blocks = Blocks::new(reader, options.block_bytes);
+                let blocks = Blocks::new(reader, options);
                 let file = Arc::new(File::JsonLines(JsonFile::new(name, wanted, options.format)));
                 Open { file, rows: Rows::Text(Text { blocks, first: None }) }
             }
             Opened::Parquet(file) => {
-                let rows = Rows::Parquet(ParquetRows::open(name, file, wanted)?);
+                let rows = Rows::Parquet(ParquetRows::open(name, file, options, wanted)?);
                 Open { file: Arc::new(File::Rows(name.to_owned())), rows }
             }
         })
@@ -129,7 +139,7 @@ impl<'o> Open<'o> {
         options: &ReadOptions,
         wanted: &[String],
     ) -> Result<Self> {
-        let mut blocks = Blocks::new(reader, options.block_bytes);
+        let mut blocks = Blocks::new(reader, options);
         let mut block = Block::default();
         loop {
             let whole = |data: &[u8]| CsvFile::whole_records(data, options.delimiter);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{InputFormat, ReadOptions};
 use crate::progress::Progress;
 use evertally_publish::declaration::Parameter;
-use evertally_publish::error::{Cancelled, InputError, Result, read_error};
+use evertally_publish::error::{Cancelled, InputError, Result, Unreadable, read_error};
 use evertally_publish::problem::{Sentence, sentence};
 
 /// How messages name standard input.
@@ -123,7 +123,7 @@ pub(super) fn open<'o>(
     let (head, reader) = decompressed(reader).map_err(|e| read_error(name, e))?;
     if head.starts_with(PARQUET) {
         expect_format(name, options.format, InputFormat::Parquet)?;
-        return Ok(Opened::Parquet(spool(reader, name, cancelled)?));
+        return Ok(Opened::Parquet(spooled(reader, name, cancelled)?));
     }
     open_text(name, &head, reader, options.format)
 }
@@ -139,7 +139,7 @@ pub(super) fn of_reader<'o>(
     let is_parquet = head.starts_with(PARQUET);
     let reader = Box::new(Cursor::new(head.clone()).chain(reader));
     match format {
-        InputFormat::Parquet if is_parquet => Ok(Opened::Parquet(spool(reader, name, cancelled)?)),
+        InputFormat::Parquet if is_parquet => Ok(Opened::Parquet(spooled(reader, name, cancelled)?)),
         _ => open_text(name, &head, reader, Some(format)),
     }
 }
@@ -150,6 +150,10 @@ fn open_text<'o>(
     mut reader: Box<dyn Read + Send + 'o>,
     declared: Option<InputFormat>,
 ) -> Result<Opened<'o>> {
+    if declared == Some(InputFormat::Parquet) && !head.is_empty() {
+        let problem = "this is not a Parquet file (it does not begin with PAR1)";
+        return Err(InputError::of_file(name, problem).remedy(recognise()).as_unreadable(Unreadable::Damaged).into());
+    }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
     // Where JSON lines are declared, nothing is as good as no event: the file of a quiet day.
@@ -162,10 +166,7 @@ fn open_text<'o>(
     match declared.unwrap_or(found) {
         InputFormat::Csv => Ok(Opened::Csv(reader)),
         InputFormat::JsonLines => Ok(Opened::JsonLines(reader)),
-        InputFormat::Parquet => {
-            let problem = "this is not a Parquet file (it does not begin with PAR1)";
-            Err(InputError::of_file(name, problem).remedy(recognise()).into())
-        }
+        InputFormat::Parquet => Err(InputError::of_file(name, "the file is empty").into()),
     }
 }
 
@@ -252,13 +253,30 @@ fn parquet_in_place(raw: Raw, name: &str) -> Result<ParquetFile> {
     Ok(ParquetFile { file, bytes_to_report })
 }
 
-/// Copies to an unnamed temporary file: Parquet keeps its directory at the end and has to be read from there.
-fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
+/// A Parquet file that nobody waits for.
+pub(super) fn of_parquet<'o>(name: &str, mut file: File) -> Result<Opened<'o>> {
+    let head = read_head(&mut file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
+    if head.starts_with(PARQUET) {
+        return Ok(Opened::Parquet(ParquetFile { file, bytes_to_report: 0 }));
+    }
+    open_text(name, &head, Box::new(file), Some(InputFormat::Parquet))
+}
+
+fn spooled(reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<ParquetFile> {
+    Ok(ParquetFile { file: spool(reader, name, cancelled)?, bytes_to_report: 0 })
+}
+
+/// Copies what is read to an unnamed temporary file, for formats that have to be read from there: Parquet keeps its
+/// directory at the end.
+///
+/// # Errors
+/// If it cannot be read or written, and after cancellation.
+pub fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool) -> Result<File> {
     let spool_error = |error: io::Error| {
         let directory = std::env::temp_dir();
         let problem = format!(
-            "it must be copied to a temporary file in {} to be read as Parquet, and that failed ({error}); \
-             point TMPDIR to a directory with room, or give the uncompressed file itself",
+            "it must be copied to a temporary file in {} to be read, and that failed ({error}); point TMPDIR to a \
+             directory with room, or give the uncompressed file itself",
             directory.display()
         );
         InputError::of_file(name, problem)
@@ -277,7 +295,7 @@ fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBo
         }
     }
     file.rewind().map_err(spool_error)?;
-    Ok(ParquetFile { file, bytes_to_report: 0 })
+    Ok(file)
 }
 
 /// Counts the bytes of the file itself, before decompression.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evertally_publish::error::Error;
+use evertally_publish::protected::protection_of;
 use tempfile::NamedTempFile;
 
 /// Something wrong with an output: names its path and says what to do.
@@ -177,7 +178,7 @@ enum Target {
 }
 
 impl Publication {
-    /// A publication that will never touch one of `inputs`, and replaces other existing files only with `overwrite`.
+    /// A publication that will never touch one of `inputs`, nor [what belongs to a key](evertally_publish::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
         Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }
@@ -229,6 +230,9 @@ impl Publication {
         }
         let target = resolve(path, existing.is_some())?;
         self.refuse_clash(path, &target)?;
+        if let Some(what) = protection_of(path, &self.inputs) {
+            return Err(OutputError::new(path, format!("{what}, and no output replaces it; give another name")));
+        }
         if existing.is_some() && !self.overwrite {
             return Err(OutputError::new(path, EXISTS));
         }

@@ -266,3 +266,38 @@ fn a_token_does_not_travel_for_all_to_read() {
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("refuses the batch") && !refused.contains(&feeding.token), "{refused}");
 }
+
+#[test]
+fn a_damaged_file_is_refused_once_and_not_sent_again() {
+    let feeding = Feeding::of(|folder| From::File(folder.join("visits.csv.gz")));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(format!("time,group\n{}", rows(0..8)).as_bytes()).unwrap();
+    let whole = encoder.finish().unwrap();
+    let path = feeding.server.path("visits.csv.gz");
+    let write = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let old = std::time::SystemTime::now() - Duration::from_secs(60);
+        OpenOptions::new().write(true).open(&path).unwrap().set_modified(old).unwrap();
+    };
+    write(&whole[..whole.len() - 9]);
+    let began = std::time::Instant::now();
+    let refused = feeding.go().unwrap_err();
+    assert!(refused.contains("visits.csv.gz") && refused.contains("damaged, cut short"), "{refused}");
+    assert!(began.elapsed() < Duration::from_secs(10), "it was tried again");
+    // Once it is mended it is taken, under the same id.
+    write(&whole);
+    assert_eq!(feeding.go().unwrap().rows, 8);
+    assert_eq!(feeding.server.events("open"), 8);
+}
+
+#[test]
+fn rows_are_put_aside_into_no_file_that_is_needed() {
+    let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
+    grow(&feeding.file(), &format!("time,group\n{}", rows(0..2)));
+    for name in ["visits.csv", "feed.memory", "some.key.ledger", "some.key.uses", "data/aside.jsonl"] {
+        feeding.feed.aside = Some(feeding.server.path(name));
+        assert!(feeding.go().unwrap_err().contains("no output replaces it"), "{name}");
+    }
+    feeding.feed.aside = Some(feeding.server.path("aside.jsonl"));
+    assert_eq!(feeding.go().unwrap().rows, 2);
+}

@@ -46,6 +46,7 @@ pub(in super::super) struct Taken {
     )),
     responses(
         (status = 200, body = Taken),
+        (status = 400, body = Document, content_type = "application/problem+json"),
         (status = 403, body = Document, content_type = "application/problem+json"),
         (status = 409, body = Document, content_type = "application/problem+json"),
         (status = 413, body = Document, content_type = "application/problem+json"),

@@ -1,4 +1,5 @@
-use super::super::blocks::{Blocks, LONGEST_RECORD};
+use super::super::ReadOptions;
+use super::super::blocks::Blocks;
 use super::*;
 use proptest::prelude::*;
 use std::io::Read;
@@ -17,7 +18,8 @@ impl Read for Dribble<'_> {
 
 /// All records, of blocks of what the reader gives at once.
 fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
-    let mut blocks = Blocks::new(Dribble(data, step), step.min(1 << 18));
+    let options = ReadOptions { block_bytes: step.min(1 << 18), ..ReadOptions::default() };
+    let mut blocks = Blocks::new(Dribble(data, step), &options);
     let (mut block, mut cut, mut all) = (Block::default(), Cut::default(), Vec::new());
     while blocks.next(&mut block, |data| CsvFile::whole_records(data, b',')).unwrap() {
         let mut records = Records::new("f.csv", &block, b',', &mut cut);
@@ -60,11 +62,11 @@ fn broken_quotes_name_the_line_they_open_on() {
 #[test]
 fn endless_lines_and_quotes_are_given_up_early() {
     let mut data = b"a\n".to_vec();
-    data.resize(LONGEST_RECORD + 2_000_000, b'x');
+    data.resize((16 << 20) + 2_000_000, b'x');
     let error = records(&data, usize::MAX).unwrap_err().to_string();
     assert!(error.contains("line 2") && error.contains("16 MiB"), "{error}");
     let mut data = b"a\n\"".to_vec();
-    while data.len() < LONGEST_RECORD + 2_000_000 {
+    while data.len() < (16 << 20) + 2_000_000 {
         data.extend_from_slice(b"some text\n");
     }
     let error = records(&data, usize::MAX).unwrap_err().to_string();

@@ -1,0 +1,257 @@
+//! A stream of Arrow record batches, whose frames are looked at before anything is made of them.
+//!
+//! Each message says how long it is, and readers make room for that before the bytes have come: eight bytes from a stranger
+//! could ask for all memory there is. Here a message is taken in as it comes, and handed on once it is whole; what it says of
+//! itself must be possible. [Format](https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format).
+
+use super::limits::mebibytes;
+use arrow_ipc::{Message, MessageHeader, root_as_message_with_opts};
+use flatbuffers::VerifierOptions;
+use std::collections::HashMap;
+use std::io::{self, Cursor, ErrorKind, Read};
+
+/// What stands before a message since version 0.15 of the format.
+const CONTINUES: [u8; 4] = [0xff; 4];
+/// Bytes of the description of a message at most, and of what it becomes when it is read: parts of it can be used often.
+const MOST_DESCRIBED: u32 = 4 << 20;
+const MOST_APPARENT: usize = 16 << 20;
+
+/// The same bytes, a message at a time.
+pub struct Frames<R> {
+    inner: R,
+    message: Cursor<Vec<u8>>,
+    has_ended: bool,
+    /// Bytes of a message at most.
+    most: u64,
+    /// Bytes of each dictionary, which a reader keeps.
+    dictionaries: HashMap<i64, u64>,
+}
+
+impl<R: Read> Frames<R> {
+    /// Of a stream that is read with so much memory: a message is in memory a few times.
+    pub fn new(inner: R, memory: u64) -> Self {
+        Self {
+            inner,
+            message: Cursor::new(Vec::new()),
+            has_ended: false,
+            most: memory / 2,
+            dictionaries: HashMap::new(),
+        }
+    }
+
+    /// Takes the next message in; nothing behind the last one.
+    fn take_message(&mut self) -> io::Result<()> {
+        let mut message = self.up_to(4)?;
+        if message.is_empty() {
+            self.has_ended = true;
+            return Ok(());
+        }
+        if message == CONTINUES {
+            message.extend(self.exactly(4)?);
+        }
+        let length = message.last_chunk().map(|last| u32::from_le_bytes(*last)).ok_or_else(cut)?;
+        if length == 0 {
+            self.has_ended = true; // the end of the stream; what is behind it is nobody's
+        } else if length > MOST_DESCRIBED {
+            return Err(impossible());
+        } else {
+            let described = self.exactly(u64::from(length))?;
+            let Body { bytes: body, dictionary } = body_of(&described).ok_or_else(impossible)?;
+            if let Some((id, is_addition)) = dictionary {
+                let kept = self.dictionaries.entry(id).or_default();
+                *kept = body.saturating_add(if is_addition { *kept } else { 0 });
+            }
+            let kept = self.dictionaries.values().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+            if body.max(kept) > self.most {
+                return Err(too_large(body.max(kept), self.most));
+            }
+            message.extend(described);
+            message.extend(self.exactly(body)?);
+        }
+        self.message = Cursor::new(message);
+        Ok(())
+    }
+
+    /// So many bytes, or those that there are: room is made as they come.
+    fn up_to(&mut self, count: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        (&mut self.inner).take(count).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn exactly(&mut self, count: u64) -> io::Result<Vec<u8>> {
+        let bytes = self.up_to(count)?;
+        if bytes.len() as u64 == count { Ok(bytes) } else { Err(cut()) }
+    }
+}
+
+impl<R: Read> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.message.position() == self.message.get_ref().len() as u64 && !self.has_ended {
+            self.take_message()?;
+        }
+        self.message.read(buffer)
+    }
+}
+
+/// What stands behind the description of a message.
+struct Body {
+    bytes: u64,
+    /// Of which dictionary it is, and whether it is added to what that has.
+    dictionary: Option<(i64, bool)>,
+}
+
+/// A message whose description is sound, and no larger than it looks.
+pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
+    if described.len() > MOST_DESCRIBED as usize {
+        return None;
+    }
+    let options =
+        VerifierOptions { max_apparent_size: MOST_APPARENT, max_tables: 400_000, ..VerifierOptions::default() };
+    root_as_message_with_opts(&options, described).ok()
+}
+
+/// The body of a message; `None` where what it says cannot be.
+fn body_of(described: &[u8]) -> Option<Body> {
+    let message = message_of(described)?;
+    let bytes = u64::try_from(message.bodyLength()).ok()?;
+    let mut dictionary = None;
+    let batch = match message.header_type() {
+        MessageHeader::RecordBatch => Some(message.header_as_record_batch()?),
+        MessageHeader::DictionaryBatch => {
+            let batch = message.header_as_dictionary_batch()?;
+            dictionary = Some((batch.id(), batch.isDelta()));
+            Some(batch.data()?)
+        }
+        _ => None,
+    };
+    let rows = match batch {
+        // What is compressed inside says its own lengths; a body is compressed as a whole.
+        Some(batch) => batch.compression().is_none().then(|| batch.length())?,
+        None => 0,
+    };
+    // Every row has a time, of a bit at least.
+    (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(Body { bytes, dictionary })
+}
+
+/// A reader takes an end in the middle for the end; it is none.
+fn cut() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "it ends in the middle of a message; send it whole")
+}
+
+fn impossible() -> io::Error {
+    io::Error::new(
+        ErrorKind::InvalidData,
+        "a message of it is damaged, or compressed by itself; send record batches that are not compressed, and compress the \
+         whole body with Content-Encoding",
+    )
+}
+
+fn too_large(bytes: u64, most: u64) -> io::Error {
+    let (bytes, most) = (mebibytes(bytes), mebibytes(most));
+    let problem = format!(
+        "a record batch or its dictionaries have {bytes}, and {most} are allowed; write record batches of fewer rows"
+    );
+    io::Error::new(ErrorKind::InvalidData, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, RecordBatch, StringArray};
+    use std::sync::Arc;
+
+    const MEMORY: u64 = 1 << 20;
+
+    fn stream() -> Vec<u8> {
+        let times: ArrayRef = Arc::new(StringArray::from(vec!["2026-01-01T00:30:00Z"; 5]));
+        let batch = RecordBatch::try_from_iter([("time", times)]).unwrap();
+        let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    #[test]
+    fn what_is_whole_goes_through_as_it_is() {
+        let (bytes, mut read) = (stream(), Vec::new());
+        Frames::new(&bytes[..], MEMORY).read_to_end(&mut read).unwrap();
+        assert_eq!(read, bytes);
+        let rows = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..], MEMORY), None).unwrap();
+        assert_eq!(rows.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 10);
+    }
+
+    #[test]
+    fn what_is_cut_is_not_taken_for_whole() {
+        let bytes = stream();
+        for length in 0..bytes.len() {
+            let mut read = Vec::new();
+            let whole = Frames::new(&bytes[..length], MEMORY).read_to_end(&mut read);
+            assert!(whole.is_err() || read == bytes[..length], "{length}");
+            let table = arrow_ipc::reader::StreamReader::try_new(Frames::new(&bytes[..length], MEMORY), None);
+            let is_read = table.is_ok_and(|mut table| table.all(|batch| batch.is_ok()));
+            assert!(!is_read || whole.is_ok(), "{length}");
+        }
+    }
+
+    #[test]
+    fn no_byte_asks_for_room_that_is_not_needed() {
+        let bytes = stream();
+        for place in 0..bytes.len() {
+            for change in [0x01, 0x80, 0xff] {
+                let mut changed = bytes.clone();
+                changed[place] ^= change;
+                let mut read = Vec::new();
+                let whole = Frames::new(&changed[..], MEMORY).read_to_end(&mut read);
+                // As it is up to some message, and then no more.
+                assert!(read.len() <= bytes.len() && changed.starts_with(&read), "{place}");
+                assert!(whole.is_ok() || read.len() < bytes.len());
+            }
+        }
+    }
+
+    /// A schema whose fields are one and the same, used often: a few bytes that would become millions of fields.
+    #[test]
+    fn a_description_is_no_larger_than_it_looks() {
+        use arrow_ipc::{FieldArgs, MessageArgs, MetadataVersion, NullArgs, SchemaArgs, Type};
+        let message = |fields: usize| {
+            let mut builder = flatbuffers::FlatBufferBuilder::new();
+            let name = builder.create_string(&"n".repeat(1000));
+            let kind = arrow_ipc::Null::create(&mut builder, &NullArgs {});
+            let children = builder.create_vector::<flatbuffers::WIPOffset<arrow_ipc::Field<'_>>>(&[]);
+            let field = FieldArgs {
+                name: Some(name),
+                nullable: true,
+                type_type: Type::Null,
+                type_: Some(kind.as_union_value()),
+                children: Some(children),
+                ..FieldArgs::default()
+            };
+            let field = arrow_ipc::Field::create(&mut builder, &field);
+            let fields = builder.create_vector(&vec![field; fields]);
+            let schema = SchemaArgs { fields: Some(fields), ..SchemaArgs::default() };
+            let schema = arrow_ipc::Schema::create(&mut builder, &schema);
+            let message = MessageArgs {
+                version: MetadataVersion::V5,
+                header_type: MessageHeader::Schema,
+                header: Some(schema.as_union_value()),
+                ..MessageArgs::default()
+            };
+            let message = arrow_ipc::Message::create(&mut builder, &message);
+            builder.finish(message, None);
+            builder.finished_data().to_vec()
+        };
+        assert!(message_of(&message(100)).is_some());
+        let large = message(500_000);
+        assert!(large.len() < MOST_DESCRIBED as usize && message_of(&large).is_none());
+    }
+
+    #[test]
+    fn messages_and_dictionaries_are_as_large_as_there_is_memory_for() {
+        let bytes = stream();
+        let read = |memory| Frames::new(&bytes[..], memory).read_to_end(&mut Vec::new());
+        assert!(read(1000).is_ok());
+        let refused = read(100).unwrap_err();
+        assert!(refused.to_string().contains("fewer rows"), "{refused}");
+    }
+}

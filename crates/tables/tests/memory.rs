@@ -1,0 +1,81 @@
+//! Every reader takes little memory for small inputs that stand for much: each is read in a process of its own that has 512 MiB.
+#![cfg(target_os = "linux")]
+
+// The inputs are made by the tests' own crate, which this one cannot depend on.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../testkit/src/bombs.rs"]
+mod bombs;
+
+use arrow_ipc::reader::StreamReader;
+use evertally_publish::error::{Error, Result};
+use evertally_publish::event::Columns;
+use evertally_tables::input::{DEFAULT_MEMORY, Events, Frames, ReadOptions};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+/// Where the process that reads finds its input, and what it is.
+const INPUT: &str = "EVERTALLY_TEST_INPUT";
+const FORMAT: &str = "EVERTALLY_TEST_FORMAT";
+
+/// In KiB, with all that is only set aside.
+const MEMORY: &str = "524288";
+
+/// Reads all events; how many there are.
+fn read(path: &Path, format: &str) -> Result<u64> {
+    let columns = Columns { time: "time".into(), labels: Vec::new(), person: Some("person".into()), value: None };
+    let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
+    let mut bytes = 0;
+    let mut visit = |event: &evertally_publish::event::Event<'_>| {
+        bytes += event.person().text(&mut String::new()).map_or(0, str::len);
+        Ok(())
+    };
+    if !format.contains("arrow") {
+        let mut events = Events::of_files(&[PathBuf::from(path)], &columns, &options, &(), &running)?;
+        while events.next_batch::<Error>(&mut visit)? {}
+        return Ok(events.summary().rows);
+    }
+    let file = flate2::read::GzDecoder::new(std::fs::File::open(path)?);
+    let table = StreamReader::try_new(Frames::new(file, DEFAULT_MEMORY), None);
+    let mut table = table.map_err(|error| evertally_publish::error::usage(error.to_string()))?;
+    let mut events = Events::of_table(&mut table, &columns, &options, &running)?;
+    while events.next_batch::<Error>(&mut visit)? {}
+    Ok(events.summary().rows)
+}
+
+/// What the process does that reads: nothing where no input is named.
+#[test]
+fn reads_its_input() {
+    let (Some(path), Ok(format)) = (std::env::var_os(INPUT), std::env::var(FORMAT)) else { return };
+    match read(Path::new(&path), &format) {
+        Ok(rows) => println!("read {rows} rows"),
+        Err(error) => println!("refused: {error}"),
+    }
+}
+
+#[test]
+fn small_inputs_take_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input");
+    for bomb in bombs::all() {
+        std::fs::write(&path, &bomb.bytes).unwrap();
+        let limited = format!("ulimit -v {MEMORY}; exec \"$0\" --exact reads_its_input --nocapture --test-threads 1");
+        let run = Command::new("sh")
+            .args(["-c", &limited])
+            .arg(std::env::current_exe().unwrap())
+            .envs([(INPUT, path.as_os_str()), (FORMAT, bomb.format.as_ref()), ("MALLOC_ARENA_MAX", "1".as_ref())])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        let expected = if bomb.is_readable { "read " } else { "refused: " };
+        let line = said.lines().find(|line| line.contains(expected)).unwrap_or_default();
+        assert!(
+            run.status.success() && !line.is_empty(),
+            "{}: {} {said}{}",
+            bomb.name,
+            run.status,
+            String::from_utf8_lossy(&run.stderr)
+        );
+        eprintln!("{} ({} bytes): {}", bomb.name, bomb.bytes.len(), line.chars().take(200).collect::<String>());
+    }
+}
