@@ -20,6 +20,9 @@ pub(super) const TABLE_NAME: &str = "the table";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// Significant bits of a half.
+const HALF_BITS: u32 = 11;
+
 /// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are
 /// converted some thousand rows at a time.
 pub(super) struct TableRows<'t> {
@@ -98,8 +101,11 @@ enum Column {
     Text(StringArray),
     Integer(Int64Array),
     Float(Float64Array),
-    /// Kept apart: the decimal text of a single is not that of the double nearest to it.
-    Single(Float32Array),
+    /// Kept apart: the decimal text of a single is not that of the double nearest to it. With the significant bits of the
+    /// column's type, which may be a half.
+    Single(Float32Array, u32),
+    /// As text, to stay exact.
+    Decimal(StringArray),
     Ticks(Ticks),
     Date(Date32Array),
     Null,
@@ -118,12 +124,15 @@ impl Column {
         Ok(match array.data_type() {
             Utf8 => Column::Text(array.as_string::<i32>().clone()),
             LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView | Boolean => Column::text(array)?,
-            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::text(array)?,
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::Decimal(Column::strings(array)?),
             Dictionary(_, values) => return Column::of(&cast(array, values)?),
+            // What does not fit 64 bits with a sign is read from its digits.
+            UInt64 if cast(array, &Int64).is_err() => Column::text(array)?,
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
                 Column::Integer(cast(array, &Int64)?.as_primitive::<Int64Type>().clone())
             }
-            Float16 | Float32 => Column::Single(cast(array, &Float32)?.as_primitive::<Float32Type>().clone()),
+            Float16 => Column::Single(cast(array, &Float32)?.as_primitive::<Float32Type>().clone(), HALF_BITS),
+            Float32 => Column::Single(array.as_primitive::<Float32Type>().clone(), f32::MANTISSA_DIGITS),
             Float64 => Column::Float(array.as_primitive::<Float64Type>().clone()),
             Timestamp(unit, zone) => Column::ticks(array, *unit, zone.is_some())?,
             Date64 => Column::ticks(array, TimeUnit::Millisecond, false)?,
@@ -134,7 +143,11 @@ impl Column {
     }
 
     fn text(array: &ArrayRef) -> Result<Column, String> {
-        Ok(Column::Text(cast(array, &DataType::Utf8)?.as_string::<i32>().clone()))
+        Self::strings(array).map(Column::Text)
+    }
+
+    fn strings(array: &ArrayRef) -> Result<StringArray, String> {
+        Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
     }
 
     fn ticks(array: &ArrayRef, unit: TimeUnit, is_instant: bool) -> Result<Column, String> {
@@ -144,10 +157,10 @@ impl Column {
 
     fn is_null(&self, index: usize) -> bool {
         match self {
-            Column::Text(a) => a.is_null(index),
+            Column::Text(a) | Column::Decimal(a) => a.is_null(index),
             Column::Integer(a) => a.is_null(index),
             Column::Float(a) => a.is_null(index),
-            Column::Single(a) => a.is_null(index),
+            Column::Single(a, _) => a.is_null(index),
             Column::Ticks(t) => t.counts.is_null(index),
             Column::Date(a) => a.is_null(index),
             Column::Null => true,
@@ -194,7 +207,8 @@ impl Cells for Row<'_> {
             Column::Text(a) => text_field(a.value(self.index), self.missing),
             Column::Integer(a) => Field::Integer(a.value(self.index)),
             Column::Float(a) => Field::Float(a.value(self.index)),
-            Column::Single(a) => Field::Float(widened(a.value(self.index))),
+            Column::Single(a, bits) => Field::Short { value: widened(a.value(self.index)), bits: *bits },
+            Column::Decimal(a) => Field::Decimal(a.value(self.index)),
             Column::Ticks(t) if t.is_instant => Field::Instant(t.micros(self.index)),
             Column::Ticks(t) => Field::Civil(t.micros(self.index)),
             Column::Date(a) => Field::Date(a.value(self.index)),
