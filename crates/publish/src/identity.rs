@@ -142,6 +142,12 @@ impl Identities {
         (!words.is_empty()).then(|| words.join(","))
     }
 
+    /// The rule of a plan that has this [meaning](Self::meaning).
+    pub fn of_meaning(words: Option<&str>) -> Self {
+        let words: Vec<&str> = words.unwrap_or_default().split(',').collect();
+        Normalisation::ALL.into_iter().filter(|one| words.contains(&one.word())).collect()
+    }
+
     fn normalised(self, text: &str) -> Cow<'_, str> {
         let mut text = Cow::Borrowed(if self.trim { text.trim() } else { text });
         if self.casefold {
