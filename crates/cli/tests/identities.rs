@@ -166,7 +166,11 @@ fn items_match_by_identity_and_keep_their_spelling() {
     assert_eq!(twice.code, 2);
     bench.write("twice.csv", "id\n1e5\n100000\n");
     let twice = run(&bench, &["sketch", "a.csv"], &["--key-columns", "id", "--candidates", "twice.csv", "--top", "1"]);
-    assert!(twice.stderr.contains("twice.csv, line 3, column `id`: this candidate stands in the file twice"), "{}", twice.stderr);
+    assert!(
+        twice.stderr.contains("twice.csv, line 3, column `id`: this candidate stands in the file twice"),
+        "{}",
+        twice.stderr
+    );
     let keys = table_of(&["--key-bits", "20", "--threshold", "1", "--stream", "keys"]);
     let heavy: Vec<&str> = keys[1..].iter().map(|row| row[id].as_str()).collect();
     assert!(heavy.contains(&"100000"), "{keys:?}");

@@ -305,7 +305,9 @@ impl<'a> Event<'a> {
         };
         let is_one = match self.value() {
             Field::Float(value) | Field::Short { value, .. } => is_near(value),
-            Field::Text(text) | Field::Decimal(text) => number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near),
+            Field::Text(text) | Field::Decimal(text) => {
+                number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near)
+            }
             Field::Integer(value) => number::is_multiple(&value.to_string(), grid),
             _ => false,
         };

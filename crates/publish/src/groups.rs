@@ -465,7 +465,9 @@ mod tests {
     #[test]
     fn ambiguous_declarations_are_refused() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).err().map(|e| e.to_string())
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
+                .err()
+                .map(|e| e.to_string())
         };
         assert_eq!(one(&["a", "b"], Some("other")), None);
         assert!(one(&["a", "a"], None).unwrap().contains("twice"));
@@ -497,7 +499,8 @@ mod tests {
         let layout = crate::event::Layout::new(&columns);
         for (count, rest) in [(3, None), (3, Some("other")), (FEW, Some("other")), (20, None), (20, Some("other"))] {
             let names = (0..count).map(|number| number.to_string()).collect();
-            let mut table = GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
+            let mut table =
+                GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
             let mut place_of = |field: Field<'_>| {
                 let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
                 table.place_of(&Event::new(position, &Cell(field), &layout)).unwrap()

@@ -209,13 +209,17 @@ fn of_word(text: &str) -> Option<&str> {
     }
 }
 
-/// The canonical form of a floating-point number with so many significant bits.
+/// The canonical form of a floating-point number with this many significant bits.
 fn of_float(value: f64, bits: u32, scratch: &mut String) -> Result<Option<&str>, InexactId> {
     if value.is_nan() {
         return Ok(None);
     }
-    if value.abs() >= (bits as f64).exp2() {
+    if value.abs() >= f64::from(bits).exp2() {
         return Err(InexactId::Float { bits });
+    }
+    if value.fract() == 0.0 {
+        // fits: doubles below 2^53 are integers of 64 bits. Zero has no sign there.
+        return Ok(Some(written(scratch, value as i64)));
     }
     let text = value.to_string();
     Ok(Some(Number::parse(&text).expect("a finite double is a number").write(scratch)))
@@ -238,27 +242,34 @@ fn of_time(time: Time, scratch: &mut String) -> &str {
 /// Why a number is not an identity: it may have been rounded, so that one id became another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InexactId {
-    /// A floating-point number of so many significant bits that is too large for them.
+    /// A floating-point number that is too large for its precision.
     Float {
         /// Significant bits.
         bits: u32,
     },
-    /// A text that a double was written to which is too large.
+    /// Text that was written from a double too large to be exact.
     Written,
-    /// A text as spreadsheets write long numbers: with six digits.
-    Spreadsheet,
+    /// Text as spreadsheets and R write long numbers: with few digits.
+    Shortened {
+        /// Significant digits.
+        digits: u8,
+    },
 }
 
 impl InexactId {
-    /// What is wrong, behind the cell.
+    /// What is wrong, to follow the text of the cell.
     pub fn sentence(self) -> Sentence {
         match self {
             Self::Float { bits } => format!(
                 "is not an exact id: floating-point numbers of {bits} bits of precision are rounded from 2^{bits} on"
             )
             .into(),
-            Self::Written => "is not an exact id: it was written from a double, and those are rounded from 2^53 on".into(),
-            Self::Spreadsheet => "is not an exact id: a spreadsheet rounded it to six digits".into(),
+            Self::Written => {
+                "is not an exact id: it was written from a double, and those are rounded from 2^53 on".into()
+            }
+            Self::Shortened { digits } => {
+                format!("is not an exact id: it was written with {digits} digits, as spreadsheets and R do").into()
+            }
         }
     }
 

@@ -136,7 +136,12 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
 fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let stream = stream(of_persons)?;
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
-    let groups = GroupTable::of_names(stream.columns.labels.clone(), GROUPS.map(str::to_owned).to_vec(), None, Default::default());
+    let groups = GroupTable::of_names(
+        stream.columns.labels.clone(),
+        GROUPS.map(str::to_owned).to_vec(),
+        None,
+        Default::default(),
+    );
     let groups = groups.map_err(|problem| problem.to_string())?;
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
     let options = ReadOptions { threads: NonZero::new(threads), ..ReadOptions::default() };

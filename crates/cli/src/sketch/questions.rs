@@ -92,8 +92,15 @@ impl Questions {
         let Times { mut declared, of_files: times } = times;
         let steps = steps(args, span, &mut declared)?;
         let distinct = matches!(asked, Asked::Heaviest { .. });
-        let reader =
-            Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![], ids };
+        let reader = Reader {
+            distinct,
+            at_column: args.at_column.as_ref(),
+            span,
+            times,
+            seen: HashSet::new(),
+            found: vec![],
+            ids,
+        };
         let found = reader.read(&path, columns, reading)?;
         if found.is_empty() {
             return Err(usage(format!("{}: it names no item", path.display())));

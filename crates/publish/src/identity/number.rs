@@ -8,10 +8,9 @@ const EXACT: &[u8; 16] = b"9007199254740992";
 const MAX_ZEROS: i64 = 40;
 /// Digits of an exponent that is read; longer ones make a text.
 const MAX_EXPONENT_DIGITS: usize = 18;
-/// Digits that a spreadsheet shows of a long number, …
-const SHEET_DIGITS: i64 = 6;
-/// … which begins at 10^11.
-const SHEET_LONG: i64 = 12;
+/// Digits that programs write of long numbers, and the length from which on they do: spreadsheets show six of numbers from
+/// 10^11 on, and R writes 15.
+const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
 
 /// A text that is a decimal number: `±`, digits, a point and digits, an exponent. All but some digits may be absent.
 pub(super) struct Number<'t> {
@@ -102,10 +101,11 @@ impl<'t> Number<'t> {
                 return Err(InexactId::Written);
             }
         }
-        if self.has_plus && self.count() == SHEET_DIGITS && whole_digits >= SHEET_LONG {
-            return Err(InexactId::Spreadsheet);
+        let shortened = SHORTENED.iter().find(|(shown, from)| self.count() == *shown && whole_digits >= *from);
+        match shortened.filter(|_| self.has_plus) {
+            Some((shown, _)) => Err(InexactId::Shortened { digits: *shown as u8 }),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes the canonical form.
@@ -147,7 +147,8 @@ fn digits(text: &str) -> (&str, &str) {
 fn exponent(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let significant = digits.trim_start_matches('0');
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) || significant.len() > MAX_EXPONENT_DIGITS {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) || significant.len() > MAX_EXPONENT_DIGITS
+    {
         return None;
     }
     text.parse().ok()

@@ -282,7 +282,9 @@ impl TimeParser {
             Field::Instant(micros) => Ok(Instant::from_micros(micros)),
             Field::Civil(micros) => Ok(self.clock.instant(micros)),
             Field::Date(days) => Ok(self.clock.instant(i64::from(days).saturating_mul(MICROS_PER_DAY))),
-            Field::Integer(_) | Field::Float(_) | Field::Short { .. } if matches!(self.format, TimeFormat::Pattern(_)) => {
+            Field::Integer(_) | Field::Float(_) | Field::Short { .. }
+                if matches!(self.format, TimeFormat::Pattern(_)) =>
+            {
                 self.parse_text(&field.to_string())
             }
             Field::Integer(count) => self.parse_count(count),

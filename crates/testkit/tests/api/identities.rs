@@ -86,7 +86,10 @@ fn one_identity_in_all_content_types() {
         text.lines().skip(1).map(|row| row.split(',').nth(place).unwrap().to_owned()).collect()
     };
     assert_eq!(values("persons", "value"), ["1"], "one event is kept of one person");
-    assert_eq!((values("groups", "id"), values("groups", "value")), (vec!["1e5".into(), "Ann".into()], vec!["8".into(), "1".into()]));
+    assert_eq!(
+        (values("groups", "id"), values("groups", "value")),
+        (vec!["1e5".into(), "Ann".into()], vec!["8".into(), "1".into()])
+    );
 }
 
 #[test]
