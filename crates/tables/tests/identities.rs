@@ -186,7 +186,7 @@ fn typed() -> Vec<(&'static str, &'static str, ArrayRef)> {
         of("9999-12-31", "9999-12-31", Date32Array::from(vec![2_932_896])),
         of("9999-12-31", "9999-12-31T00:00:00", TimestampMillisecondArray::from(vec![2_932_896 * 86_400_000])),
     ];
-    all.sort_by_key(|(name, ..)| SPELLINGS.iter().position(|(known, _)| known == name));
+    all.sort_by_key(|(name, ..)| SPELLINGS.iter().position(|(known, _)| known == name).unwrap_or(usize::MAX));
     all
 }
 
