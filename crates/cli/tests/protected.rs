@@ -61,13 +61,13 @@ fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 /// The arguments of every command that writes to a path which the user gives.
 fn commands(path: &str) -> Vec<Vec<String>> {
-    let release = |more: &[&str]| {
+    fn release<'a>(more: &[&'a str]) -> Vec<&'a str> {
         let mut arguments: Vec<&str> = RELEASE.to_vec();
         let out = arguments.iter().position(|argument| *argument == "--out").unwrap();
         arguments.truncate(out);
         arguments.extend(["--no-plot", "--config", "run.toml"]);
         [&arguments[..], more].concat()
-    };
+    }
     let late = ["--out", "table.csv", "--continue", "--late", "side-file", "--late-file", path];
     let asked = ["--horizon", "8", "--epsilon", "1"];
     let all: Vec<Vec<&str>> = vec![

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::error::{InputError, Place};
+use crate::identity::{Identities, Time};
 use crate::problem::Sentence;
 use crate::words::quoted;
 use evertally::number::{self, DecimalError, Grid, Rounding};
@@ -87,6 +88,15 @@ pub enum Field<'a> {
     Integer(i64),
     /// A double of a typed column.
     Float(f64),
+    /// A shorter floating-point number of a typed column, as the double with the same shortest decimal text.
+    Short {
+        /// The double.
+        value: f64,
+        /// Significant bits of the column's type.
+        bits: u32,
+    },
+    /// A decimal number of a typed column, exact.
+    Decimal(&'a str),
     /// An instant of a typed column, in microseconds since 1970 UTC.
     Instant(i64),
     /// A date and time of day of a typed column without a zone, as microseconds since 1970-01-01T00:00.
@@ -101,38 +111,15 @@ impl<'a> Field<'a> {
         matches!(self, Field::Missing)
     }
 
-    /// The cell as the name of a person: whoever tells persons apart must do it by this.
-    ///
-    /// A name must not depend on the type that a number was stored with: a column of whole numbers becomes one of
-    /// doubles on the day on which one of them is missing, and one person under two names would have room for twice as
-    /// many events as the noise covers. So `17`, `17.0` (number or text) and `17.00` are one person, `-0` is `0`, and
-    /// a number that is none (NaN, as tables write a missing number) is missing.
-    #[inline]
-    pub fn as_person(self) -> Self {
-        match self {
-            Field::Float(number) if number.is_nan() => Field::Missing,
-            // The sum turns the negative zero into the other, and changes no other number.
-            Field::Float(number) => Field::Float(number + 0.0),
-            Field::Text(text) => Field::Text(without_zero_fraction(text)),
-            other => other,
-        }
-    }
-
-    /// The cell as part of a label: a number that is none (NaN) is missing.
-    #[inline]
-    pub fn as_label(self) -> Self {
-        if matches!(self, Field::Float(number) if number.is_nan()) { Field::Missing } else { self }
-    }
-
-    /// The cell as text, for group and person names; `None` when missing. Text is borrowed, the rest is written to
-    /// `scratch`.
+    /// The cell as text; `None` when missing. Text is borrowed, the rest is written to `scratch`. Persons, groups and
+    /// items are told apart by their [identity](Identities::of) instead.
     pub fn text<'s>(&self, scratch: &'s mut String) -> Option<&'s str>
     where
         'a: 's,
     {
         match self {
             Field::Missing => None,
-            Field::Text(text) => Some(text),
+            Field::Text(text) | Field::Decimal(text) => Some(text),
             other => {
                 use fmt::Write;
                 scratch.clear();
@@ -146,47 +133,35 @@ impl<'a> Field<'a> {
     pub fn multiple_of(&self, grid: Grid) -> Result<Option<i64>, DecimalError> {
         match self {
             Field::Missing => Ok(None),
-            Field::Text(text) => number::parse_scaled(text, grid).map(Some),
+            Field::Text(text) | Field::Decimal(text) => number::parse_scaled(text, grid).map(Some),
             Field::Integer(value) => number::scale_integer(*value, grid).map(Some),
-            Field::Float(value) => number::scale_float(*value, grid, Rounding::HalfEven).map(Some),
+            Field::Float(value) | Field::Short { value, .. } => {
+                number::scale_float(*value, grid, Rounding::HalfEven).map(Some)
+            }
             Field::Instant(_) | Field::Civil(_) | Field::Date(_) => Err(DecimalError::NotANumber),
         }
     }
-}
-
-/// A whole number without the fraction of zeros that it may be written with; every other text as it is.
-#[inline]
-fn without_zero_fraction(text: &str) -> &str {
-    let bytes = text.as_bytes();
-    // Nearly all names end here.
-    let (Some(b'0' | b'.'), Some(b'-' | b'+' | b'0'..=b'9')) = (bytes.last(), bytes.first()) else { return text };
-    let whole = text.trim_end_matches('0').strip_suffix('.').unwrap_or(text);
-    let digits = whole.strip_prefix(['-', '+']).unwrap_or(whole);
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text;
-    }
-    if whole == "-0" { "0" } else { whole }
 }
 
 impl fmt::Display for Field<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Field::Missing => Ok(()),
-            Field::Text(text) => f.write_str(text),
+            Field::Text(text) | Field::Decimal(text) => f.write_str(text),
             Field::Integer(value) => write!(f, "{value}"),
-            Field::Float(value) => write!(f, "{value}"),
-            Field::Instant(micros) => match jiff::Timestamp::from_microsecond(*micros) {
-                Ok(time) => write!(f, "{time}"),
-                Err(_) => write!(f, "{micros} µs"),
-            },
-            Field::Civil(micros) => match jiff::Timestamp::from_microsecond(*micros) {
-                Ok(time) => write!(f, "{}", jiff::tz::TimeZone::UTC.to_datetime(time)),
-                Err(_) => write!(f, "{micros} µs"),
-            },
-            Field::Date(days) => match jiff::Timestamp::from_second(i64::from(*days) * 86_400) {
-                Ok(time) => write!(f, "{}", jiff::tz::TimeZone::UTC.to_datetime(time).date()),
-                Err(_) => write!(f, "day {days}"),
-            },
+            Field::Float(value) | Field::Short { value, .. } => write!(f, "{value}"),
+            Field::Instant(micros) | Field::Civil(micros) => {
+                let time = Time::of_micros(*micros);
+                if !time.is_written() {
+                    return write!(f, "{micros} µs");
+                }
+                time.put(f)?;
+                f.write_str(if matches!(self, Field::Instant(_)) { "Z" } else { "" })
+            }
+            Field::Date(days) => {
+                let time = Time::of_day(i64::from(*days));
+                if time.is_written() { time.put_date(f) } else { write!(f, "day {days}") }
+            }
         }
     }
 }
@@ -243,18 +218,36 @@ impl<'a> Event<'a> {
     /// # Panics
     /// When there is no such label column.
     pub fn label(&self, index: usize) -> Field<'a> {
-        self.cells.cell(self.layout.labels[index]).as_label()
+        self.cells.cell(self.layout.labels[index])
     }
 
     /// The cells of all label columns, in the order they were declared.
     pub fn labels(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let cells = self.cells;
-        self.layout.labels.iter().map(move |&slot| cells.cell(slot).as_label())
+        self.layout.labels.iter().map(move |&slot| cells.cell(slot))
     }
 
-    /// Who it belongs to, [as a name](Field::as_person): missing where no person column was declared.
+    /// Who it belongs to: missing where no person column was declared.
     pub fn person(&self) -> Field<'a> {
-        self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot).as_person())
+        self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot))
+    }
+
+    /// The [identity](Identities::of) of the person, or of one part of the group or item; `None` when it is missing.
+    ///
+    /// # Errors
+    /// If the cell is a number that may have been rounded. The error names row and column.
+    #[inline]
+    pub fn identity<'s>(
+        &self,
+        role: Role,
+        ids: Identities,
+        scratch: &'s mut String,
+    ) -> Result<Option<&'s str>, InputError>
+    where
+        'a: 's,
+    {
+        let cell = self.layout.slot(role).map_or(Field::Missing, |slot| self.cells.cell(slot));
+        ids.of(cell, scratch).map_err(|inexact| self.bad_cell(role, inexact.sentence()).remedy(inexact.remedy()))
     }
 
     /// What is summed: missing where no value column was declared.
@@ -293,7 +286,10 @@ impl<'a> Event<'a> {
         match self.time() {
             Field::Integer(step) => u64::try_from(step).ok(),
             Field::Float(step) if step.fract() == 0.0 && (0.0..1e15).contains(&step) => Some(step as u64),
-            Field::Text(step) => step.trim().parse().ok(),
+            Field::Text(step) | Field::Decimal(step) => {
+                let mut scratch = String::new();
+                Identities::default().of(Field::Text(step.trim()), &mut scratch).ok()??.parse().ok()
+            }
             _ => None,
         }
     }
@@ -308,8 +304,10 @@ impl<'a> Event<'a> {
             multiple.unsigned_abs() <= 1 << 50 && (value - grid.to_f64(multiple.into())).abs() <= 1e-6 * grid.to_f64(1)
         };
         let is_one = match self.value() {
-            Field::Float(value) => is_near(value),
-            Field::Text(text) => number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near),
+            Field::Float(value) | Field::Short { value, .. } => is_near(value),
+            Field::Text(text) | Field::Decimal(text) => {
+                number::is_multiple(text, grid) || text.trim().parse().is_ok_and(is_near)
+            }
             Field::Integer(value) => number::is_multiple(&value.to_string(), grid),
             _ => false,
         };
@@ -336,39 +334,5 @@ impl fmt::Debug for Event<'_> {
             .field("person", &self.person())
             .field("value", &self.value())
             .finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_person_has_one_name_whatever_the_type_of_the_number() {
-        let name = |field: Field<'_>| field.as_person().text(&mut String::new()).map(str::to_owned);
-        for (fields, expected) in [
-            (
-                &[Field::Integer(17), Field::Float(17.0), Field::Text("17"), Field::Text("17.0"), Field::Text("17.00")]
-                    [..],
-                "17",
-            ),
-            (&[Field::Float(0.0), Field::Float(-0.0), Field::Text("-0.0"), Field::Text("-0"), Field::Integer(0)], "0"),
-            (&[Field::Float(100.0), Field::Text("100"), Field::Text("100.")], "100"),
-            (&[Field::Integer(-5), Field::Text("-5.0")], "-5"),
-            (&[Field::Float(0.5), Field::Text("0.5")], "0.5"),
-            (&[Field::Text("NaN")], "NaN"),
-            (&[Field::Text("v1.0")], "v1.0"),
-            (&[Field::Text("10.0.0.0")], "10.0.0.0"),
-            (&[Field::Text(".0")], ".0"),
-            (&[Field::Text("007")], "007"),
-        ] {
-            for field in fields {
-                assert_eq!(name(*field).as_deref(), Some(expected), "{field:?}");
-            }
-        }
-        for none in [Field::Float(f64::NAN), Field::Float(-f64::NAN), Field::Missing] {
-            assert_eq!(name(none), None, "{none:?}");
-            assert_eq!(none.as_label(), Field::Missing);
-        }
     }
 }

@@ -5,8 +5,9 @@ use crate::declaration::Parameter::{
 };
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
+use crate::identity::Identities;
 use crate::ledger::Joined;
-use crate::problem::{Piece, Problem, sentence};
+use crate::problem::{Piece, Problem, Sentence, sentence};
 use crate::report::GroupFacts;
 use crate::scales::{Scales, scaled};
 use crate::tuples::{encode, push_encoded};
@@ -26,7 +27,9 @@ const FEW: usize = 8;
 pub struct GroupTable {
     columns: Vec<String>,
     tuples: Vec<Vec<String>>,
-    /// From the injective encoding of a tuple to its place.
+    /// How cells become names of groups.
+    ids: Identities,
+    /// From the injective encoding of a tuple's identities to its place.
     places: HashMap<Vec<u8>, usize>,
     rest: Option<usize>,
     /// By how much the bounds of each are multiplied.
@@ -47,30 +50,45 @@ pub struct Begun {
 
 impl GroupTable {
     /// From a list of names for one column.
-    pub fn of_names(columns: Vec<String>, names: Vec<String>, rest: Option<String>) -> Result<Self, Problem> {
+    pub fn of_names(
+        columns: Vec<String>,
+        names: Vec<String>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
         if columns.len() != 1 {
             let there_are = format!(" column, and there are {}", columns.len());
             return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
                 .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
         }
-        Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest)
+        Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest, ids)
     }
 
     /// From a list of tuples, one text for each column.
-    pub fn of_tuples(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self, Problem> {
+    pub fn of_tuples(
+        columns: Vec<String>,
+        tuples: Vec<Vec<String>>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
         if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
             let (has, columns) = (tuple.len(), columns.len());
             let group = format!("group ({}) has {has} names, and there are {columns} ", tuple.join(", "));
             return Err(Problem::new(sentence![group, GroupBy, " columns"]));
         }
-        Self::new(columns, tuples, rest)
+        Self::new(columns, tuples, rest, ids)
     }
 
-    fn new(columns: Vec<String>, mut tuples: Vec<Vec<String>>, rest: Option<String>) -> Result<Self, Problem> {
+    fn new(
+        columns: Vec<String>,
+        mut tuples: Vec<Vec<String>>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
         if tuples.is_empty() {
             return Err(Problem::new("no group is declared; groups are never made from the data"));
         }
-        let mut places = HashMap::new();
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
             if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
                 let remedy = Piece::Where(
@@ -84,13 +102,13 @@ impl GroupTable {
             if tuple.iter().any(String::is_empty) {
                 return Err(Problem::new("a declared group has an empty name"));
             }
-            if places.insert(encode(tuple), place).is_some() {
-                return Err(Problem::new(format!("group {} is declared twice", quoted(&tuple.join(", ")))));
+            if let Some(first) = places.insert(identity_of(tuple, ids)?, place) {
+                return Err(declared_twice(&tuples[first], tuple));
             }
         }
         let rest_tuple = rest.map(|name| vec![name; columns.len()]);
         if let Some(tuple) = &rest_tuple
-            && (places.contains_key(&encode(tuple)) || tuple[0].is_empty())
+            && (tuple[0].is_empty() || identity_of(tuple, ids).is_ok_and(|name| places.contains_key(&name)))
         {
             let taken = format!(" {} is empty or the name of a declared group", quoted(&tuple[0]));
             return Err(Problem::new(sentence![Rest, taken]));
@@ -100,7 +118,7 @@ impl GroupTable {
             tuples.len() - 1
         });
         let scales = vec![Grid::ONE; tuples.len()];
-        Ok(Self { columns, tuples, places, rest, scales, scratch: Vec::new(), text: String::new() })
+        Ok(Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() })
     }
 
     /// The same groups with these scales, one for each that is declared, and one for the rest; 1 where none are given.
@@ -128,11 +146,18 @@ impl GroupTable {
     }
 
     /// From all tuples in the order in which they are released, which of them is the rest, and their scales.
-    fn in_order(columns: Vec<String>, tuples: Vec<Vec<String>>, rest: Option<usize>, scales: &ScaleOf) -> Self {
+    fn in_order(
+        columns: Vec<String>,
+        tuples: Vec<Vec<String>>,
+        rest: Option<usize>,
+        scales: &ScaleOf,
+        ids: Identities,
+    ) -> Self {
         let named = tuples.iter().enumerate().filter(|(place, _)| Some(*place) != rest);
-        let places = named.map(|(place, tuple)| (encode(tuple), place)).collect();
+        let identity = |tuple| identity_of(tuple, ids).expect("checked when the group was declared");
+        let places = named.map(|(place, tuple)| (identity(tuple), place)).collect();
         let scales = tuples.iter().map(|tuple| scales.get(tuple).copied().unwrap_or(Grid::ONE)).collect();
-        Self { columns, tuples, places, rest, scales, scratch: Vec::new(), text: String::new() }
+        Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() }
     }
 
     /// The scales by name: no two groups have the same, and neither has the rest.
@@ -144,7 +169,7 @@ impl GroupTable {
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         let rest = self.rest.filter(|place| *place < count);
-        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of())
+        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of(), self.ids)
     }
 
     /// Only the groups in these places, in their order.
@@ -153,7 +178,7 @@ impl GroupTable {
         let rest = self.rest.and_then(|rest| places.iter().position(|place| *place == rest));
         let scales = places.iter().map(|place| (self.tuples[*place].clone(), self.scales[*place])).collect();
         let tuples = places.into_iter().map(|place| self.tuples[place].clone()).collect();
-        Self::in_order(self.columns.clone(), tuples, rest, &scales)
+        Self::in_order(self.columns.clone(), tuples, rest, &scales, self.ids)
     }
 
     /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
@@ -166,20 +191,20 @@ impl GroupTable {
     pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
         let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let own_rest = self.rest.map(|place| self.tuples[place].clone());
-        let scales = self.scale_of();
+        let (scales, ids) = (self.scale_of(), self.ids);
         let mut declared = self.tuples;
         if let Some(place) = self.rest {
             declared.remove(place);
         }
         let first = count.saturating_sub(usize::from(rest)).min(declared.len());
         let mut later = declared.split_off(first).into_iter();
-        let mut begun = Self::in_order(self.columns, declared, None, &scales);
+        let mut begun = Self::in_order(self.columns, declared, None, &scales, ids);
         let put_rest = |table: Self| -> Result<Self, Problem> {
             let tuple = own_rest.clone().ok_or_else(|| {
                 Problem::new(sentence![Rest, " is missing: its group is released already, and goes on"])
             })?;
             let place = table.tuples.len();
-            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place), &scales))
+            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place), &scales, ids))
         };
         if rest {
             begun = put_rest(begun)?;
@@ -202,7 +227,7 @@ impl GroupTable {
                     format!("{} joined this stream, and must go on where it stands", quoted(&names.join("; ")));
                 return Err(Problem::new(problem).remedy("new groups stand behind all others"));
             }
-            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest, &scales);
+            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest, &scales, ids);
             if step.rest {
                 if own_rest.is_some() && own_rest.as_ref() != step.groups.last() {
                     let name = quoted(&step.groups[named].join(", "));
@@ -223,7 +248,7 @@ impl GroupTable {
         }
         let present = table.tuples.len();
         let tuples = table.tuples.into_iter().chain(later).collect();
-        let mut table = Self::in_order(table.columns, tuples, table.rest, &scales);
+        let mut table = Self::in_order(table.columns, tuples, table.rest, &scales, ids);
         if table.rest.is_none() && own_rest.is_some() {
             table = put_rest(table)?;
         }
@@ -329,31 +354,33 @@ impl GroupTable {
         }
     }
 
-    /// Where an event belongs.
-    pub fn place_of(&mut self, event: &Event<'_>) -> Result<usize> {
-        // Few texts are compared more quickly than one is hashed. The rest has a name that no declared group has.
+    /// Where an event belongs; `None` where its group is not declared and there is no rest.
+    ///
+    /// # Errors
+    /// If a label is a number that may have been rounded.
+    pub fn place_of(&mut self, event: &Event<'_>) -> Result<Option<usize>> {
+        // Few texts are compared more quickly than one is hashed. A text as it was declared has its identity.
         if self.tuples.len() <= FEW
             && event.label_count() == 1
             && let Field::Text(text) = event.label(0)
             && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
+            && Some(place) != self.rest
         {
-            return Ok(place);
+            return Ok(Some(place));
         }
         self.scratch.clear();
-        let mut missing = false;
-        for field in event.labels() {
-            missing |= matches!(field, Field::Missing);
-            push_encoded(&mut self.scratch, field.text(&mut self.text).unwrap_or(""));
+        for column in 0..event.label_count() {
+            let name = event.identity(Role::Label(column), self.ids, &mut self.text)?;
+            push_encoded(&mut self.scratch, name.unwrap_or(""));
         }
-        match self.places.get(self.scratch.as_slice()).copied().or(self.rest) {
-            Some(place) => Ok(place),
-            None => Err(self.unknown(event, missing)),
-        }
+        Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
     }
 
-    fn unknown(&self, event: &Event<'_>, missing: bool) -> Error {
+    /// The error for an event of no declared group.
+    pub(crate) fn unknown(&self, event: &Event<'_>) -> Error {
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
-        let problem = match missing {
+        let is_missing = |field| matches!(self.ids.of(field, &mut String::new()), Ok(None));
+        let problem = match event.labels().any(is_missing) {
             true => "the event has no group".to_owned(),
             false => format!("{} is not a declared group", quoted(&names.join(", "))),
         };
@@ -374,6 +401,21 @@ impl GroupTable {
     }
 }
 
+/// What the cells of a group's events are known by.
+fn identity_of(tuple: &[String], ids: Identities) -> Result<Vec<u8>, Problem> {
+    let name = |name: &String| ids.of_declared(name).map_err(|why| Problem::new(Sentence::from("group ").then(why)));
+    tuple.iter().map(name).collect::<Result<Vec<_>, _>>().map(|names| encode(&names))
+}
+
+fn declared_twice(first: &[String], second: &[String]) -> Problem {
+    let [first, second] = [first, second].map(|tuple| quoted(&tuple.join(", ")));
+    if first == second {
+        return Problem::new(format!("group {first} is declared twice"));
+    }
+    let problem = format!("group {second} is declared twice: {first} is another spelling of it");
+    Problem::new(problem).remedy("name one of them; where they are different texts, put a letter in front, as in v1.10")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -381,7 +423,7 @@ mod tests {
     #[test]
     fn groups_join_behind_those_that_are_there() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned)).unwrap()
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
         };
         let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
         let meaning = one(&["b", "a"], Some("other")).meaning();
@@ -423,7 +465,9 @@ mod tests {
     #[test]
     fn ambiguous_declarations_are_refused() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned)).err().map(|e| e.to_string())
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
+                .err()
+                .map(|e| e.to_string())
         };
         assert_eq!(one(&["a", "b"], Some("other")), None);
         assert!(one(&["a", "a"], None).unwrap().contains("twice"));
@@ -431,13 +475,13 @@ mod tests {
         assert!(one(&["a", " b"], None).unwrap().contains("blank"));
         assert!(one(&["a", ""], None).unwrap().contains("empty"));
         assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
-        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None).is_err());
+        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
     }
 
     #[test]
     fn tuples_never_meet() {
         let tuples = vec![texts(&["a", "b"]), texts(&["a", "ab"]), texts(&["aa", "b"])];
-        let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into())).unwrap();
+        let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into()), Identities::default()).unwrap();
         assert_eq!(table.tuples()[0], texts(&["a", "b"]));
         assert_eq!(table.to_library().unwrap().len(), 4);
     }
@@ -455,10 +499,11 @@ mod tests {
         let layout = crate::event::Layout::new(&columns);
         for (count, rest) in [(3, None), (3, Some("other")), (FEW, Some("other")), (20, None), (20, Some("other"))] {
             let names = (0..count).map(|number| number.to_string()).collect();
-            let mut table = GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned)).unwrap();
+            let mut table =
+                GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
             let mut place_of = |field: Field<'_>| {
                 let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
-                table.place_of(&Event::new(position, &Cell(field), &layout)).ok()
+                table.place_of(&Event::new(position, &Cell(field), &layout)).unwrap()
             };
             for number in 0..count {
                 let name = number.to_string();

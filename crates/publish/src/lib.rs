@@ -12,6 +12,7 @@
 //! | [`steps`] | times, and the horizon cut into steps |
 //! | [`stream`] | what is known of a stream before any event |
 //! | [`event`] | one row of events, however it is held |
+//! | [`identity`] | which cells are one person, group or item |
 //! | [`groups`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`session`] | events in, closed steps out |
@@ -35,6 +36,7 @@ pub mod disk;
 pub mod error;
 pub mod event;
 pub mod groups;
+pub mod identity;
 pub mod keyfile;
 mod leb128;
 pub mod ledger;

@@ -12,7 +12,7 @@
 //! ```
 
 mod calendar;
-mod civil;
+pub(crate) mod civil;
 mod every;
 mod instant;
 mod parser;

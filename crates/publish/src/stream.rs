@@ -3,6 +3,7 @@
 use crate::declaration::Parameter;
 use crate::error::{Result, failure, usage};
 use crate::event::Columns;
+use crate::identity::Identities;
 use crate::ledger::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
@@ -30,6 +31,8 @@ pub struct Stream {
     pub title: String,
     /// The columns of the events that matter.
     pub columns: Columns,
+    /// How cells become persons, groups and items.
+    pub ids: Identities,
     /// How the time column writes times.
     pub time_format: TimeFormat,
     /// The steps of the horizon.

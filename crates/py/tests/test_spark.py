@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,29 @@ def test_columns_of_all_kinds_are_read(spark: SparkSession) -> None:
     civil = evertally.spark.release(frame, key=fresh(), time="civil", **days)
     assert dict(civil.dtypes)["time"] == "timestamp_ntz" and dict(civil.dtypes)["step"] == "bigint"
     assert [row["value"] for row in civil.orderBy("step").collect()] == list(et.release(table, key=fresh(), **days)["value"])
+
+
+def test_one_identity_has_many_spellings_on_a_cluster_too(spark: SparkSession) -> None:
+    once: dict[str, Any] = {"start": "2024-01-01", "every": "1d", "steps": 1, "rho": 1e5, "allow_weak_budget": True}
+    persons, groups = {"person": "id", "max_events": 1}, {"group": "id", "groups": ["1e5", "Ann"]}
+
+    def counts(ids: list[Any], kind: str, **asked: Any) -> list[int]:
+        rows = spark.createDataFrame([("2024-01-01", one) for one in ids], f"time string, id {kind}")
+        frame = rows.withColumn("time", F.to_timestamp("time")).repartition(3)
+        released = evertally.spark.release(frame, key=fresh(), **once, **asked)
+        found = {row["id"] if "group" in asked else None: row["value"] for row in released.collect()}
+        evertally.spark.unpersist(released)
+        return [found[name] for name in (groups["groups"] if "group" in asked else [None])]
+
+    spellings = ["100000", "1e+05", "100000.0"]
+    assert counts(spellings, "string", **persons) == [1]
+    assert counts(["ann", " ANN"], "string", **persons, normalise_ids=["trim", "casefold"]) == [1]
+    assert counts([*spellings, "Ann"], "string", **groups) == [3, 1]
+    for ids, kind in (([1e5], "double"), ([100_000], "int"), ([100_000], "bigint"), ([Decimal(100_000)], "decimal(20,2)")):
+        assert counts(ids, kind, **groups) == [1, 0]
+    for asked in (persons, groups):
+        with pytest.raises(et.TableError, match="column `id`: `9007199254740992` is not an exact id"):
+            counts([2.0**53], "double", **asked)
 
 
 def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) -> None:

@@ -108,6 +108,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
             person: of_persons.then(|| "person".to_owned()),
             value: None,
         },
+        ids: Default::default(),
         time_format: TimeFormat::Auto,
         calendar,
         published: None,
@@ -135,7 +136,12 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
 fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let stream = stream(of_persons)?;
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
-    let groups = GroupTable::of_names(stream.columns.labels.clone(), GROUPS.map(str::to_owned).to_vec(), None);
+    let groups = GroupTable::of_names(
+        stream.columns.labels.clone(),
+        GROUPS.map(str::to_owned).to_vec(),
+        None,
+        Default::default(),
+    );
     let groups = groups.map_err(|problem| problem.to_string())?;
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
     let options = ReadOptions { threads: NonZero::new(threads), ..ReadOptions::default() };

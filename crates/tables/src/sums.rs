@@ -15,10 +15,13 @@ use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
 use evertally_publish::error::{Error, Result, failure, usage};
-use evertally_publish::event::{Columns, Event, Field, Role};
+use evertally_publish::event::{Columns, Event, Role};
+use evertally_publish::identity::Identities;
+use evertally_publish::problem::Sentence;
 use evertally_publish::rows::seven_digits;
 use evertally_publish::tuples::encode;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use evertally_publish::words::quoted;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -72,14 +75,11 @@ pub fn release_sums(
 ) -> Result<ReleasedSums> {
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
-    let declared: Option<HashSet<&[String]>> = declared.map(|groups| groups.iter().map(Vec::as_slice).collect());
+    let names = Names::new(stream, declared)?;
     // Of each group its part of the mechanism, and the sums of its steps in this table.
     let mut groups: HashMap<Vec<String>, (StatelessSum<'_>, HashMap<u64, i64>)> = HashMap::new();
-    for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
+    for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if !groups.contains_key(group) {
-            if declared.as_ref().is_some_and(|declared| !declared.contains(group)) {
-                return Err(not_declared(event, group));
-            }
             let cell = match group {
                 [] => sums.total(),
                 group => sums.of_group(&name_of(group)),
@@ -122,13 +122,12 @@ pub fn release_steps(
             return Err(usage(format!("group `{}` is named twice", group.join(", "))));
         }
     }
-    for_each_sum(stream, table, columns, cancelled, |event, group, step, sum| {
+    let names = Names::new(stream, Some(groups))?;
+    for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if step == 0 || step > through {
             return Err(event.bad_cell(Role::Time, format!("is no step from 1 through {through}")).into());
         }
-        let Some(steps) = added.get_mut(group) else {
-            return Err(not_declared(event, group));
-        };
+        let steps = added.get_mut(group).expect("it is among the names");
         let total = steps.entry(step).or_default();
         *total = total.checked_add(sum).ok_or_else(|| usage("the sum of a step leaves 64 bits; use a coarser grid"))?;
         Ok(())
@@ -164,13 +163,46 @@ fn at(event: &Event<'_>, error: evertally::Error) -> Error {
     }
 }
 
-fn labels(event: &Event<'_>) -> Result<Vec<String>> {
-    let mut text = String::new();
-    let label = |(place, field): (usize, Field<'_>)| {
-        let problem = || event.error(Role::Label(place), "the row has no group");
-        field.text(&mut text).map(str::to_owned).ok_or_else(|| problem().into())
-    };
-    event.labels().enumerate().map(label).collect()
+/// How rows find their group.
+struct Names<'g> {
+    ids: Identities,
+    /// From the identities of declared groups to their names.
+    declared: Option<HashMap<Vec<String>, &'g [String]>>,
+}
+
+impl<'g> Names<'g> {
+    fn new(stream: &Stream<'_>, declared: Option<&'g [Vec<String>]>) -> Result<Self> {
+        let ids = Identities::of_meaning(stream.plan.request().meaning().get("normalise-ids").map(String::as_str));
+        let mut names = HashMap::new();
+        for group in declared.into_iter().flatten() {
+            let part = |name: &String| ids.of_declared(name).map_err(|why| usage(Sentence::from("group ").then(why)));
+            let identity = group.iter().map(part).collect::<Result<Vec<_>>>()?;
+            let first = names.insert(identity, group.as_slice());
+            if let Some(first) = first.filter(|first| first != group) {
+                let (first, group) = (first.join(", "), group.join(", "));
+                return Err(usage(format!("group `{group}` is named twice: `{first}` is another spelling of it")));
+            }
+        }
+        Ok(Self { ids, declared: declared.map(|_| names) })
+    }
+
+    /// The name of a row's group, as it was declared.
+    fn of(&self, row: &Event<'_>) -> Result<Vec<String>> {
+        let part = |column| {
+            let (role, mut scratch) = (Role::Label(column), String::new());
+            let name = row.identity(role, self.ids, &mut scratch)?;
+            let name = name.ok_or_else(|| row.error(role, "the row has no group"))?;
+            // One group under two names would be released twice, with independent noise.
+            if self.declared.is_none() && name != row.label(column).to_string() {
+                let remedy = format!("write it as {}, or name the groups", quoted(name));
+                return Err(row.bad_cell(role, "is not the canonical form of this group").remedy(remedy).into());
+            }
+            Ok(name.to_owned())
+        };
+        let identity = (0..row.label_count()).map(part).collect::<Result<Vec<_>>>()?;
+        let Some(declared) = &self.declared else { return Ok(identity) };
+        declared.get(&identity).map(|name| name.to_vec()).ok_or_else(|| not_declared(row, &identity))
+    }
 }
 
 /// Visits step, group and sum of every row.
@@ -178,6 +210,7 @@ fn for_each_sum(
     stream: &Stream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
     columns: &SumColumns,
+    names: &Names<'_>,
     cancelled: &AtomicBool,
     mut visit: impl FnMut(&Event<'_>, &[String], u64, i64) -> Result<()>,
 ) -> Result<()> {
@@ -189,7 +222,7 @@ fn for_each_sum(
     while rows.next_batch::<Error>(&mut |row| {
         let step = row.step_number().ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
         let sum = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
-        visit(row, &labels(row)?, step, sum)
+        visit(row, &names.of(row)?, step, sum)
     })? {}
     Ok(())
 }

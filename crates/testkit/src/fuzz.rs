@@ -11,7 +11,8 @@ use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
 use evertally_publish::declaration::{Declaration, Written};
 use evertally_publish::error::Error;
-use evertally_publish::event::Columns;
+use evertally_publish::event::{Columns, Field};
+use evertally_publish::identity::{Identities, Normalisation};
 use evertally_publish::keyfile;
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::steps::{TimeFormat, TimeParser, Zone};
@@ -34,11 +35,12 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "csv", run: csv, seeds: csv_seeds },
     Target { name: "json_lines", run: json_lines, seeds: json_seeds },
     Target { name: "parquet", run: parquet, seeds: parquet_seeds },
     Target { name: "times", run: times, seeds: time_seeds },
+    Target { name: "identities", run: identities, seeds: identity_seeds },
     Target { name: "declarations", run: declarations, seeds: declaration_seeds },
     Target { name: "plans", run: plans, seeds: plan_seeds },
     Target { name: "states", run: states, seeds: state_seeds },
@@ -194,6 +196,22 @@ fn time_seeds() -> Vec<Vec<u8>> {
     ]
     .map(text)
     .to_vec()
+}
+
+/// An identity is its own identity, and not much longer than its text.
+fn identities(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    for rule in [Identities::default(), Normalisation::ALL.into_iter().collect()] {
+        let (mut first, mut second) = (String::new(), String::new());
+        if let Ok(Some(name)) = rule.of(Field::Text(text), &mut first) {
+            assert_eq!(rule.of(Field::Text(name), &mut second), Ok(Some(name)));
+            assert!(name.len() <= 12 * text.len() + 45);
+        }
+    }
+}
+
+fn identity_seeds() -> Vec<Vec<u8>> {
+    ["1.7e+01", "-0.10", "007", "2024-01-01 00:00:00+02:00", "Infinity", " Stra\u{df}e\u{301}"].map(text).to_vec()
 }
 
 fn declarations(bytes: &[u8]) {

@@ -4,8 +4,9 @@ use crate::failure::usage;
 use anyhow::Result;
 use evertally_publish::declaration::{Parameter, Questions as Asking, parse_time};
 use evertally_publish::event::{Columns, Event, Role};
+use evertally_publish::identity::Identities;
 use evertally_publish::steps::{Instant, StepCalendar, TimeParser};
-use evertally_publish::tuples::encode;
+use evertally_publish::tuples::push_encoded;
 use evertally_tables::input::{ReadOptions, for_each_event};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ impl Questions {
     pub(super) fn read(
         args: &Asking,
         (asked, path): (Asked, PathBuf),
-        columns: &[String],
+        (columns, ids): (&[String], Identities),
         span: Span<'_>,
         times: Times,
         reading: &ReadOptions,
@@ -91,15 +92,22 @@ impl Questions {
         let Times { mut declared, of_files: times } = times;
         let steps = steps(args, span, &mut declared)?;
         let distinct = matches!(asked, Asked::Heaviest { .. });
-        let reader =
-            Reader { distinct, at_column: args.at_column.as_ref(), span, times, seen: HashSet::new(), found: vec![] };
+        let reader = Reader {
+            distinct,
+            at_column: args.at_column.as_ref(),
+            span,
+            times,
+            seen: HashSet::new(),
+            found: vec![],
+            ids,
+        };
         let found = reader.read(&path, columns, reading)?;
         if found.is_empty() {
             return Err(usage(format!("{}: it names no item", path.display())));
         }
         let schedule = if args.at_column.is_some() {
             let mut own = BTreeMap::<u64, Vec<usize>>::new();
-            found.iter().enumerate().for_each(|(item, (_, step))| own.entry(*step).or_default().push(item));
+            found.iter().enumerate().for_each(|(item, found)| own.entry(found.step).or_default().push(item));
             Schedule::Own(own)
         } else {
             let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
@@ -110,8 +118,7 @@ impl Questions {
             }
             Schedule::All(steps)
         };
-        let tuples: Vec<Vec<String>> = found.into_iter().map(|(tuple, _)| tuple).collect();
-        let items = tuples.iter().map(|tuple| encode(tuple).into()).collect();
+        let (tuples, items) = found.into_iter().map(|found| (found.tuple, found.item)).unzip();
         Ok(Self { asked, tuples, items, schedule })
     }
 
@@ -262,12 +269,24 @@ struct Reader<'a> {
     span: Span<'a>,
     times: TimeParser,
     seen: HashSet<Vec<u8>>,
-    found: Vec<(Vec<String>, u64)>,
+    found: Vec<Found>,
+    /// How cells become items.
+    ids: Identities,
+}
+
+/// A row of a file of items.
+struct Found {
+    /// The texts as they stand there.
+    tuple: Vec<String>,
+    /// The bytes of the item.
+    item: Box<[u8]>,
+    /// The step of its own, or 0.
+    step: u64,
 }
 
 impl Reader<'_> {
-    /// The items of a file, each with the step of its own, or 0.
-    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<(Vec<String>, u64)>> {
+    /// The items of a file.
+    fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<Found>> {
         // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked
         // at.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
@@ -279,14 +298,14 @@ impl Reader<'_> {
     }
 
     fn row(&mut self, row: &Event<'_>) -> Result<()> {
-        let (mut tuple, mut text) = (Vec::with_capacity(row.label_count()), String::new());
-        for (column, field) in row.labels().enumerate() {
-            let Some(cell) = field.text(&mut text) else {
+        let (mut item, mut text) = (Vec::new(), String::new());
+        for column in 0..row.label_count() {
+            let Some(cell) = row.identity(Role::Label(column), self.ids, &mut text)? else {
                 return Err(row.error(Role::Label(column), "the item has no name in this column").into());
             };
-            tuple.push(cell.to_owned());
+            push_encoded(&mut item, cell);
         }
-        if self.distinct && !self.seen.insert(encode(&tuple)) {
+        if self.distinct && !self.seen.insert(item.clone()) {
             return Err(row.error(Role::Label(0), "this candidate stands in the file twice; name it once").into());
         }
         let step = match self.at_column {
@@ -296,7 +315,8 @@ impl Reader<'_> {
                 self.span.step_at(instant).map_err(|problem| row.bad_cell(Role::Time, problem))?
             }
         };
-        self.found.push((tuple, step));
+        let tuple = row.labels().map(|label| label.to_string()).collect();
+        self.found.push(Found { tuple, item: item.into(), step });
         Ok(())
     }
 }

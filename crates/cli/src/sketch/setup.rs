@@ -89,7 +89,8 @@ impl Setup {
             let list = path.clone();
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
             let times = Times { declared, of_files: file_times };
-            let questions = Questions::read(&questions, (asked, path), &columns, span, times, &files.reading)?;
+            let questions =
+                Questions::read(&questions, (asked, path), (&columns, stream.ids), span, times, &files.reading)?;
             stream.last_step = questions.last_step();
             instead = Instead::new(&declaration, &written, &list, questions.items.len(), &request).ok();
             read = Some(questions);

@@ -82,7 +82,12 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = |columns: &[&str], rest: Option<&str>| {
             let tuples = read_groups(&texts(columns), file.path())?;
-            Ok::<_, anyhow::Error>(GroupTable::of_tuples(texts(columns), tuples, rest.map(str::to_owned))?)
+            Ok::<_, anyhow::Error>(GroupTable::of_tuples(
+                texts(columns),
+                tuples,
+                rest.map(str::to_owned),
+                Default::default(),
+            )?)
         };
         std::fs::write(&file, "\u{feff}h,g,x\r\nb,a,1\r\n\"\",ab,2\r\n").unwrap();
         let empty = table(&["g", "h"], None).err().unwrap();

@@ -14,6 +14,7 @@ use super::value;
 use crate::error::usage;
 use crate::event::Columns;
 use crate::groups::GroupTable;
+use crate::identity::Identities;
 use crate::ledger::hex;
 use crate::measures::{Bundle, EarlierPart, Wanted};
 use crate::problem::{Piece, Problem, sentence};
@@ -52,6 +53,8 @@ pub struct Settings {
     pub title: String,
     /// The columns of the events that matter.
     pub columns: Columns,
+    /// How cells become persons, groups and items.
+    pub ids: Identities,
     /// How the time column writes times.
     pub time_format: TimeFormat,
     /// Texts that stand for a missing cell.
@@ -223,6 +226,7 @@ impl Settings {
             name: self.name,
             title: self.title,
             columns: self.columns,
+            ids: self.ids,
             time_format: self.time_format,
             calendar: self.calendar,
             published: self.published,
@@ -344,6 +348,7 @@ impl Declaration {
                 person: self.person.clone(),
                 value: self.value.clone(),
             },
+            ids: self.identities(),
             time_format: self.time_format.clone().unwrap_or_default(),
             missing_text: self.missing_text.clone().unwrap_or_default(),
             title: self.title.clone().unwrap_or_else(|| name.to_string()),
@@ -535,6 +540,11 @@ impl Declaration {
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
+    /// How cells become persons, groups and items.
+    fn identities(&self) -> Identities {
+        self.normalise_ids.iter().flatten().copied().collect()
+    }
+
     fn grid(&self) -> number::Grid {
         self.grid.as_ref().map_or(number::Grid::ONE, |grid| grid.0)
     }
@@ -567,11 +577,13 @@ impl Declaration {
                 Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
             }
             (Some(columns), None) => {
-                let (columns, rest) = (columns.clone(), self.rest.clone());
+                let (columns, rest, ids) = (columns.clone(), self.rest.clone(), self.identities());
                 let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
-                    value::Groups::Names(names) if names.is_empty() => GroupTable::of_tuples(columns, Vec::new(), rest),
-                    value::Groups::Names(names) => GroupTable::of_names(columns, names, rest),
-                    value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest),
+                    value::Groups::Names(names) if names.is_empty() => {
+                        GroupTable::of_tuples(columns, Vec::new(), rest, ids)
+                    }
+                    value::Groups::Names(names) => GroupTable::of_names(columns, names, rest, ids),
+                    value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest, ids),
                 };
                 let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
                 let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
@@ -626,6 +638,7 @@ impl Declaration {
         ]);
         let mut put = |name: &str, text: Option<String>| meaning.extend(text.map(|text| (name.to_owned(), text)));
         put("person", self.person.clone());
+        put("normalise-ids", self.identities().meaning());
         put("per", self.per.map(|period| period.to_string()));
         if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
             // The plan has the bounds of slots.

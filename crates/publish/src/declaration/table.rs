@@ -7,6 +7,7 @@
 
 use super::parameter::{Heading, Part, Row, Use};
 use super::value::{Decimal, Delimiter, Groups, Paths, TableFormat, Value};
+use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
@@ -265,6 +266,11 @@ parameters! {
     declaration {
         /// Texts that stand for a missing cell, such as NA.
         MissingText missing_text: Vec<String>, Events "TEXT" READERS
+    }
+    declaration {
+        /// Normalise the texts of persons, groups and items before they are compared: nfc (compose characters), trim
+        /// (remove blanks at both ends), casefold (ignore case), or several.
+        NormaliseIds normalise_ids: Vec<Normalisation>, Events "nfc,trim,casefold" ALL, default "" "compare texts byte for byte"
     }
     declaration {
         /// What to do with an event whose person, value or key column is missing.

@@ -1,5 +1,6 @@
 //! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
 
+use crate::identity::Normalisation;
 use crate::measures::Wanted;
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
@@ -175,6 +176,21 @@ impl Value for Vec<View> {
             View::ALL.into_iter().find(|view| view.word() == word).ok_or_else(|| {
                 let all = View::ALL.map(View::word).join(", ");
                 format!("{} is no view; there are {all}", quoted(word))
+            })
+        };
+        texts.iter().map(one).collect()
+    }
+}
+
+impl Value for Vec<Normalisation> {
+    const KIND: Kind = Kind::Texts;
+
+    fn read(texts: &[&OsStr]) -> Result<Self, String> {
+        let one = |text: &&OsStr| {
+            let word = last(&[text])?;
+            Normalisation::ALL.into_iter().find(|one| one.word() == word).ok_or_else(|| {
+                let all = Normalisation::ALL.map(Normalisation::word).join(", ");
+                format!("{} is not a normalisation; there are {all}", quoted(word))
             })
         };
         texts.iter().map(one).collect()

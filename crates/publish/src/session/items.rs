@@ -60,8 +60,8 @@ pub(super) fn push_labels(
     event: &Event<'_>,
     what: &str,
 ) -> Result<bool> {
-    for (column, field) in event.labels().enumerate() {
-        let Some(cell) = field.text(text) else {
+    for column in 0..event.label_count() {
+        let Some(cell) = event.identity(Role::Label(column), stream.ids, text)? else {
             if stream.missing == Refusable::Skip {
                 return Ok(false);
             }

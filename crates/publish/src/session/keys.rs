@@ -44,7 +44,7 @@ impl Labels for KeyLabels {
     type Label = u64;
 
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<u64>> {
-        let Some(cell) = event.label(0).text(&mut self.text) else {
+        let Some(cell) = event.identity(Role::Label(0), stream.ids, &mut self.text)? else {
             if stream.missing == Refusable::Skip {
                 return Ok(None);
             }

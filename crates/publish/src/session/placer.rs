@@ -2,7 +2,7 @@
 
 use crate::declaration::Parameter::{self, Missing, Outside};
 use crate::error::{InputError, Result};
-use crate::event::{Event, Field, Role};
+use crate::event::{Event, Role};
 use crate::problem::{Sentence, sentence};
 use crate::steps::{Instant, TimeParser};
 use crate::stream::{OutOfBounds, Refusable, Stream};
@@ -126,11 +126,10 @@ impl<S: Labels> Placer<S> {
         };
         let person = match &self.pseudonyms {
             None => Some(Pseudonym::default()),
-            Some(pseudonyms) => match event.person() {
-                // What stands for no number names nobody: all who have none would share one bound.
-                Field::Float(number) if number.is_nan() => None,
-                name => name.text(&mut self.text).map(|name| pseudonyms.of(name)),
-            },
+            Some(pseudonyms) => {
+                let name = event.identity(Role::Person, self.stream.ids, &mut self.text)?;
+                name.map(|name| pseudonyms.of(name))
+            }
         };
         let Some(person) = person else {
             let missing = || event.error(Role::Person, "the event names no person").remedy(leave_out());

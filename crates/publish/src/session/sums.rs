@@ -353,9 +353,9 @@ impl Labels for GroupLabels {
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupLabel>> {
         match self {
             Self::None => Ok(Some(GroupLabel::Place(0))),
-            Self::Declared(table) => match table.place_of(event) {
-                Err(_) if stream.unknown_group == Refusable::Skip => Ok(None),
-                place => place.map(|place| Some(GroupLabel::Place(place))),
+            Self::Declared(table) => match table.place_of(event)? {
+                None if stream.unknown_group == Refusable::Refuse => Err(table.unknown(event)),
+                place => Ok(place.map(GroupLabel::Place)),
             },
             Self::Discovered { name, text, numbers } => {
                 name.clear();

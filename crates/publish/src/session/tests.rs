@@ -58,6 +58,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
+        ids: Default::default(),
         time_format: TimeFormat::Auto,
         calendar,
         published: None,
@@ -83,7 +84,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
 
 pub(super) fn groups() -> GroupTable {
     let names = GROUPS.map(str::to_owned).to_vec();
-    GroupTable::of_names(vec!["group".into()], names, None).unwrap()
+    GroupTable::of_names(vec!["group".into()], names, None, Default::default()).unwrap()
 }
 
 /// A session, and the ledger it goes into.
@@ -393,7 +394,7 @@ fn noise_is_in_proportion_to_scales() {
     let names = (0..800).map(|number| number.to_string()).collect();
     let scales: Vec<Grid> =
         (0..800).map(|number| if number % 2 == 0 { "0.5" } else { "300" }.parse().unwrap()).collect();
-    let table = GroupTable::of_names(vec!["group".into()], names, None).unwrap();
+    let table = GroupTable::of_names(vec!["group".into()], names, None, Default::default()).unwrap();
     let table = table.with_scales(Some(scales), None).unwrap();
     let (stream, ledger) = (stream(0), Ledger::in_memory(&key()));
     let mut session = Session::of_sums(stream.clone(), Some(table), &key(), &ledger).unwrap();

@@ -15,30 +15,30 @@
 
 use super::parser::TimeError;
 
-pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
-pub(super) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
+pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
+pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// What a text says, before a zone makes an instant of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Civil {
+pub(crate) struct Civil {
     /// Days since 1970-01-01.
-    pub(super) day: i64,
+    pub(crate) day: i64,
     /// Microseconds since midnight; `None` for a plain date.
-    pub(super) time: Option<i64>,
+    pub(crate) time: Option<i64>,
     /// Seconds east of UTC, where the text says so.
-    pub(super) offset: Option<i32>,
+    pub(crate) offset: Option<i32>,
 }
 
 impl Civil {
     /// Microseconds since 1970-01-01T00:00 on the wall clock.
-    pub(super) fn micros(self) -> i64 {
+    pub(crate) fn micros(self) -> i64 {
         self.day * MICROS_PER_DAY + self.time.unwrap_or(0)
     }
 }
 
 /// `YYYY-MM-DD`, then optionally `T` or a space, `HH:MM`, `:SS`, a fraction, and `Z` or an offset.
 #[inline]
-pub(super) fn parse(text: &str) -> Result<Civil, TimeError> {
+pub(crate) fn parse(text: &str) -> Result<Civil, TimeError> {
     let bytes = text.as_bytes();
     let (Some(date), [b'-', b'-']) = (bytes.get(..10), [at(bytes, 4), at(bytes, 7)]) else {
         return Err(TimeError::Unrecognised);
@@ -154,4 +154,15 @@ fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
     let year_of_era = march_year.rem_euclid(400);
     let day_of_year = i64::from((153 * ((month + 9) % 12) + 2) / 5 + day - 1);
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+/// Year, month and day of a number of days from 1970-01-01: the reverse of [`days_since_1970`].
+pub(crate) fn date_of(day: i64) -> (i64, i64, i64) {
+    let day = day + 719_468;
+    let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * march_month + 2) / 5 + 1, (march_month + 2) % 12 + 1);
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }

@@ -278,15 +278,17 @@ impl TimeParser {
     pub fn parse(&mut self, field: Field<'_>) -> Result<Instant, TimeError> {
         match field {
             Field::Missing => Err(TimeError::Missing),
-            Field::Text(text) => self.parse_text(text),
+            Field::Text(text) | Field::Decimal(text) => self.parse_text(text),
             Field::Instant(micros) => Ok(Instant::from_micros(micros)),
             Field::Civil(micros) => Ok(self.clock.instant(micros)),
             Field::Date(days) => Ok(self.clock.instant(i64::from(days).saturating_mul(MICROS_PER_DAY))),
-            Field::Integer(_) | Field::Float(_) if matches!(self.format, TimeFormat::Pattern(_)) => {
+            Field::Integer(_) | Field::Float(_) | Field::Short { .. }
+                if matches!(self.format, TimeFormat::Pattern(_)) =>
+            {
                 self.parse_text(&field.to_string())
             }
             Field::Integer(count) => self.parse_count(count),
-            Field::Float(count) => {
+            Field::Float(count) | Field::Short { value: count, .. } => {
                 let grid = self.micro_grid.ok_or(TimeError::BareNumber)?;
                 scale_float(count, grid, Rounding::Floor).map(Instant::from_micros).map_err(epoch_error)
             }

@@ -403,6 +403,7 @@ def plan_release(
     workload: str | Sequence[str] = "sum",
     publish: str | int | None = None,
     time_zone: str = "UTC",
+    normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
     group: str | Sequence[str] | None = None,
@@ -458,6 +459,9 @@ def plan_release(
 
     Events:
         ``time_zone``: Zone of times without an offset, and of calendar steps.
+        ``normalise_ids``: Normalise the texts of persons, groups and items before they are compared: nfc (compose
+            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, compare
+            texts byte for byte.
         ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
             that names the event. "skip": Leave the event out.
         ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.
@@ -548,6 +552,7 @@ def release(
     time_format: str = "auto",
     time_zone: str = "UTC",
     missing_text: Sequence[str] = (),
+    normalise_ids: str | Sequence[str] | None = None,
     missing: Literal["refuse", "skip"] = "refuse",
     outside: Literal["refuse", "skip"] = "refuse",
     sort_buffer: int = 0,
@@ -628,6 +633,9 @@ def release(
             pattern such as %d/%m/%Y %H:%M or %Y%m%d. By default auto, which refuses bare numbers.
         ``time_zone``: Zone of times without an offset, and of calendar steps.
         ``missing_text``: Texts that stand for a missing cell, such as NA.
+        ``normalise_ids``: Normalise the texts of persons, groups and items before they are compared: nfc (compose
+            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, compare
+            texts byte for byte.
         ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
             that names the event. "skip": Leave the event out.
         ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.

@@ -22,6 +22,9 @@ pub(super) const TABLE_NAME: &str = "the table";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
+/// Significant bits of a half.
+const HALF_BITS: u32 = 11;
+
 /// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are
 /// converted some thousand rows at a time.
 pub(super) struct TableRows<'t> {
@@ -112,8 +115,11 @@ enum Column {
     Dictionary(Int64Array, Box<Column>),
     Integer(Int64Array),
     Float(Float64Array),
-    /// Kept apart: the decimal text of a single is not that of the double nearest to it.
-    Single(Float32Array),
+    /// Kept apart: the decimal text of a single is not that of the double nearest to it. With the significant bits of the
+    /// column's type, which may be a half.
+    Single(Float32Array, u32),
+    /// As text, to stay exact.
+    Decimal(StringArray),
     Ticks(Ticks),
     Date(Date32Array),
     Null,
@@ -137,9 +143,8 @@ impl Column {
             Binary => return Column::of(&cast(array, &Utf8)?),
             LargeBinary => return Column::of(&cast(array, &LargeUtf8)?),
             BinaryView => return Column::of(&cast(array, &Utf8View)?),
-            Boolean | Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => {
-                Column::Text(cast(array, &Utf8)?.as_string::<i32>().clone())
-            }
+            Boolean => Column::text(array)?,
+            Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::Decimal(Column::strings(array)?),
             Dictionary(_, values) if is_text(values) => {
                 let dictionary = array.as_any_dictionary();
                 let keys = cast(&dictionary.keys().slice(0, array.len()), &Int64)?;
@@ -148,10 +153,13 @@ impl Column {
             }
             // What is not text has a few bytes a row at most.
             Dictionary(_, values) => return Column::of(&cast(array, values)?),
+            // What does not fit 64 bits with a sign is read from its digits.
+            UInt64 if cast(array, &Int64).is_err() => Column::text(array)?,
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
                 Column::Integer(cast(array, &Int64)?.as_primitive::<Int64Type>().clone())
             }
-            Float16 | Float32 => Column::Single(cast(array, &Float32)?.as_primitive::<Float32Type>().clone()),
+            Float16 => Column::Single(cast(array, &Float32)?.as_primitive::<Float32Type>().clone(), HALF_BITS),
+            Float32 => Column::Single(array.as_primitive::<Float32Type>().clone(), f32::MANTISSA_DIGITS),
             Float64 => Column::Float(array.as_primitive::<Float64Type>().clone()),
             Timestamp(unit, zone) => Column::ticks(array, *unit, zone.is_some())?,
             Date64 => Column::ticks(array, TimeUnit::Millisecond, false)?,
@@ -159,6 +167,14 @@ impl Column {
             Null => Column::Null,
             other => return Err(unreadable_type(other)),
         })
+    }
+
+    fn text(array: &ArrayRef) -> Result<Column, String> {
+        Self::strings(array).map(Column::Text)
+    }
+
+    fn strings(array: &ArrayRef) -> Result<StringArray, String> {
+        Ok(cast(array, &DataType::Utf8)?.as_string::<i32>().clone())
     }
 
     fn ticks(array: &ArrayRef, unit: TimeUnit, is_instant: bool) -> Result<Column, String> {
@@ -192,7 +208,8 @@ impl Column {
             Column::Dictionary(keys, texts) if keys.is_valid(index) => texts.field(keys.value(index) as usize, missing),
             Column::Integer(a) if a.is_valid(index) => Field::Integer(a.value(index)),
             Column::Float(a) if a.is_valid(index) => Field::Float(a.value(index)),
-            Column::Single(a) if a.is_valid(index) => Field::Float(widened(a.value(index))),
+            Column::Single(a, bits) if a.is_valid(index) => Field::Short { value: widened(a.value(index)), bits: *bits },
+            Column::Decimal(a) if a.is_valid(index) => Field::Decimal(a.value(index)),
             Column::Ticks(t) if t.counts.is_valid(index) && t.is_instant => Field::Instant(t.micros(index)),
             Column::Ticks(t) if t.counts.is_valid(index) => Field::Civil(t.micros(index)),
             Column::Date(a) if a.is_valid(index) => Field::Date(a.value(index)),

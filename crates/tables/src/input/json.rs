@@ -202,39 +202,10 @@ impl<'n> Object<'n> {
                 Slot::Unescaped
             }
             b'"' => Slot::Text(start + 1..start + text.len() - 1),
-            b'-' | b'0'..=b'9' if let Some(plain) = without_exponent(text) => {
-                self.unescaped[slot] = plain;
-                Slot::Unescaped
-            }
             _ => Slot::Text(start..start + text.len()),
         };
         Ok(())
     }
-}
-
-/// Longest number that is written out.
-const DIGITS: usize = 24;
-
-/// A number of a JSON text without its exponent, `1e3` as `1000`: writers choose exponents by the size of a number, and
-/// one person must not have two names. `None` where there is no exponent, or the number would be very long.
-fn without_exponent(number: &str) -> Option<String> {
-    let (mantissa, exponent) = number.split_once(['e', 'E'])?;
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |mantissa| ("-", mantissa));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = [whole, fraction].concat();
-    // Where the point stands among the digits.
-    let point = exponent.parse::<i64>().ok()?.checked_add(whole.len() as i64)?;
-    let (before, behind) = (point.max(0), (digits.len() as i64).saturating_sub(point).max(0));
-    if before.max(behind) > DIGITS as i64 {
-        return None;
-    }
-    let digit = |place: i64| usize::try_from(place).ok().and_then(|place| digits.as_bytes().get(place)).copied();
-    let text = |places: std::ops::Range<i64>| places.map(|place| char::from(digit(place).unwrap_or(b'0'))).collect();
-    let (whole, fraction): (String, String) = (text(0..point.max(0)), text(point..point + behind));
-    let whole = whole.trim_start_matches('0');
-    let whole = if whole.is_empty() { "0" } else { whole };
-    let fraction = fraction.trim_end_matches('0');
-    Some(if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
 }
 
 fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
@@ -313,30 +284,5 @@ impl Visitor<'_> for KeySeed<'_> {
             keys.push(key.to_owned());
         }
         Ok(self.names.iter().position(|name| name == key))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_exponent;
-
-    #[test]
-    fn exponents_are_written_out() {
-        for (number, plain) in [
-            ("1e0", "1"),
-            ("1E3", "1000"),
-            ("10e-1", "1"),
-            ("1.25e1", "12.5"),
-            ("-1.5E+2", "-150"),
-            ("12e-3", "0.012"),
-            ("0e5", "0"),
-            ("1.0e16", "10000000000000000"),
-            ("1.20e1", "12"),
-        ] {
-            assert_eq!(without_exponent(number).as_deref(), Some(plain), "{number}");
-        }
-        for number in ["17", "17.0", "1e30", "1e-30", "1e99999999999999999999"] {
-            assert_eq!(without_exponent(number), None, "{number}");
-        }
     }
 }

@@ -3,6 +3,7 @@
 mod batches;
 mod copies;
 mod feeding;
+mod identities;
 mod lasting;
 mod neighbours;
 mod reading;

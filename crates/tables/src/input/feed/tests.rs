@@ -41,6 +41,7 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
+        ids: Default::default(),
         time_format: TimeFormat::Auto,
         calendar,
         published: None,
@@ -70,7 +71,9 @@ type Outcome = Result<(Vec<Vec<i64>>, Summary), String>;
 /// Runs over files, by `feed` with these options or, without, by pushing one event at a time.
 fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool) -> Outcome {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
-    let groups = GroupTable::of_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None).unwrap();
+    let groups =
+        GroupTable::of_names(vec!["group".into()], ["a", "b"].map(str::to_owned).to_vec(), None, Default::default())
+            .unwrap();
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key)).unwrap();
     let mut sums = Vec::new();
     let mut due = |session: &mut Session<RunningSums>| -> Result<()> {

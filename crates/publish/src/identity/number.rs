@@ -1,0 +1,155 @@
+//! Decimal numbers as identities: exact, and one text for each.
+
+use super::InexactId;
+
+/// Doubles hold all integers below this one, 2^53, as digits.
+const EXACT: &[u8; 16] = b"9007199254740992";
+/// At most this many zeros are written out beyond the significant digits: no short text has a long identity.
+const MAX_ZEROS: i64 = 40;
+/// Digits of an exponent that is read; longer ones make a text.
+const MAX_EXPONENT_DIGITS: usize = 18;
+/// Digits that programs write of long numbers, and the length from which on they do: spreadsheets show six of numbers from
+/// 10^11 on, and R writes 15.
+const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
+
+/// A text that is a decimal number: `±`, digits, a point and digits, an exponent. All but some digits may be absent.
+pub(super) struct Number<'t> {
+    is_negative: bool,
+    /// Zeros in front that the number does not need.
+    leading_zeros: usize,
+    whole: &'t str,
+    fraction: &'t str,
+    /// The places of the first and the last significant digit among those of whole and fraction; `None` of zero.
+    significant: Option<(usize, usize)>,
+    /// Of the last significant digit.
+    power: i64,
+    has_point: bool,
+    has_plus: bool,
+}
+
+/// Whether a text is a number in canonical form at first sight: digits without a leading zero, and not very many.
+#[inline]
+pub(super) fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (bytes[0] != b'0' || bytes.len() == 1)
+        && bytes.len() <= MAX_ZEROS as usize
+        && bytes.iter().all(|byte| byte.is_ascii_digit())
+}
+
+impl<'t> Number<'t> {
+    /// Reads a whole text; `None` for anything else.
+    pub(super) fn parse(text: &'t str) -> Option<Self> {
+        let (is_negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, rest) = digits(rest);
+        let (has_point, rest) = rest.strip_prefix('.').map_or((false, rest), |rest| (true, rest));
+        let (fraction, rest) = if has_point { digits(rest) } else { ("", rest) };
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let (exponent, has_plus) = match rest.strip_prefix(['e', 'E']) {
+            Some(rest) => (exponent(rest)?, rest.starts_with('+')),
+            None if rest.is_empty() => (0, false),
+            None => return None,
+        };
+        let is_digit = |byte: u8| byte != b'0';
+        let all = || whole.bytes().chain(fraction.bytes());
+        let first = all().position(is_digit);
+        let last = fraction.bytes().rposition(is_digit).map(|place| whole.len() + place);
+        let last = last.or_else(|| whole.bytes().rposition(is_digit));
+        let zeros = whole.bytes().position(is_digit).unwrap_or(whole.len().saturating_sub(1));
+        // fits: texts are shorter than 2^62, and exponents below 10^18.
+        let power = last.map_or(0, |last| exponent + whole.len() as i64 - 1 - last as i64);
+        Some(Self {
+            is_negative,
+            leading_zeros: zeros,
+            whole,
+            fraction,
+            significant: first.zip(last),
+            power,
+            has_point,
+            has_plus,
+        })
+    }
+
+    /// How many significant digits there are.
+    fn count(&self) -> i64 {
+        self.significant.map_or(0, |(first, last)| (last - first + 1) as i64)
+    }
+
+    /// The significant digits.
+    fn digits(&self) -> impl Iterator<Item = u8> + use<'_, 't> {
+        let (first, count) = self.significant.map_or((0, 0), |(first, last)| (first, last - first + 1));
+        self.whole.bytes().chain(self.fraction.bytes()).skip(first).take(count)
+    }
+
+    /// Refuses a number that looks as if it had been rounded when it was written.
+    ///
+    /// Digits alone are exact, and so is a bare exponent: ids such as `12e4567` are text that happens to be a number. A
+    /// point, or an exponent with its plus, is how programs write doubles.
+    pub(super) fn check(&self) -> Result<(), InexactId> {
+        let whole_digits = self.count() + self.power;
+        if (self.has_point || self.has_plus) && self.significant.is_some() {
+            let is_large = match whole_digits {
+                ..16 => false,
+                16 => self.digits().chain(std::iter::repeat(b'0')).take(16).cmp(EXACT.iter().copied()).is_ge(),
+                17.. => true,
+            };
+            if is_large {
+                return Err(InexactId::Written);
+            }
+        }
+        let shortened = SHORTENED.iter().find(|(shown, from)| self.count() == *shown && whole_digits >= *from);
+        match shortened.filter(|_| self.has_plus) {
+            Some((shown, _)) => Err(InexactId::Shortened { digits: *shown as u8 }),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the canonical form.
+    pub(super) fn write<'s>(&self, scratch: &'s mut String) -> &'s str {
+        scratch.clear();
+        if self.is_negative && self.significant.is_some() {
+            scratch.push('-');
+        }
+        scratch.extend(std::iter::repeat_n('0', self.leading_zeros));
+        let (count, power) = (self.count(), self.power);
+        let zeros = if power >= 0 { power } else { -power - count };
+        let mut digits = self.digits().map(char::from);
+        if count == 0 {
+            scratch.push('0');
+        } else if zeros > MAX_ZEROS {
+            scratch.extend(digits);
+            scratch.push_str(&format!("e{power}"));
+        } else if power >= 0 {
+            scratch.extend(digits.chain(std::iter::repeat_n('0', zeros as usize)));
+        } else if zeros >= 0 {
+            scratch.push_str("0.");
+            scratch.extend(std::iter::repeat_n('0', zeros as usize).chain(digits));
+        } else {
+            scratch.extend(digits.by_ref().take(-zeros as usize));
+            scratch.push('.');
+            scratch.extend(digits);
+        }
+        scratch
+    }
+}
+
+/// The digits in front of a text, and the rest of it.
+fn digits(text: &str) -> (&str, &str) {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// An exponent: a sign or none, and digits to the end of the text.
+fn exponent(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let significant = digits.trim_start_matches('0');
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) || significant.len() > MAX_EXPONENT_DIGITS
+    {
+        return None;
+    }
+    text.parse().ok()
+}

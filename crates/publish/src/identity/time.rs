@@ -1,0 +1,58 @@
+//! Dates and times as identities: one text for each instant, without a zone.
+
+use crate::steps::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
+use std::fmt::{self, Write};
+
+/// Days since 1970-01-01, and microseconds since midnight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Time {
+    day: i64,
+    micros: i64,
+}
+
+impl Time {
+    /// Midnight of a day.
+    pub(crate) fn of_day(day: i64) -> Self {
+        Self { day, micros: 0 }
+    }
+
+    /// From microseconds since 1970.
+    pub(crate) fn of_micros(micros: i64) -> Self {
+        Self { day: micros.div_euclid(MICROS_PER_DAY), micros: micros.rem_euclid(MICROS_PER_DAY) }
+    }
+
+    /// A text in one of the shapes that `--time-format auto` reads: in UTC where it has an offset. `None` for others.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (text, zone) = text.strip_suffix(" UTC").map_or((text, None), |text| (text, Some(0)));
+        let civil = civil::parse(text).ok().filter(|civil| civil.time.is_some() || zone.is_none())?;
+        // fits: years have four digits.
+        Some(Self::of_micros(civil.micros() - i64::from(civil.offset.or(zone).unwrap_or(0)) * MICROS_PER_SECOND))
+    }
+
+    /// Whether its year has four digits, as those of texts have.
+    pub(crate) fn is_written(self) -> bool {
+        (0..=9999).contains(&civil::date_of(self.day).0)
+    }
+
+    /// Whether it is at midnight.
+    pub(super) fn is_midnight(self) -> bool {
+        self.micros == 0
+    }
+
+    /// The date alone.
+    pub(crate) fn put_date(self, f: &mut impl Write) -> fmt::Result {
+        let (year, month, day) = civil::date_of(self.day);
+        write!(f, "{year:04}-{month:02}-{day:02}")
+    }
+
+    /// Date and time of day, with a fraction where there is one.
+    pub(crate) fn put(self, f: &mut impl Write) -> fmt::Result {
+        self.put_date(f)?;
+        let (seconds, fraction) = (self.micros / MICROS_PER_SECOND, self.micros % MICROS_PER_SECOND);
+        write!(f, "T{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+        if fraction == 0 {
+            return Ok(());
+        }
+        f.write_str(format!(".{fraction:06}").trim_end_matches('0'))
+    }
+}
