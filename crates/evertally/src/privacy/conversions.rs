@@ -119,7 +119,7 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
     while fails(high) {
         high *= 2.0;
     }
-    largest(fails, high) * (1.0 + 2.0 * TOLERANCE)
+    least_beyond(fails, high)
 }
 
 /// The ε at this δ of Laplace noise of this scale on a vector whose L1 sensitivity is `delta1` and whose L2 sensitivity
@@ -175,6 +175,20 @@ fn largest(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
         if holds(middle) { low = middle } else { high = middle }
     }
     low
+}
+
+/// The least argument in `(0, high]` at which a condition that fails from somewhere on does fail, to the last bit: whatever
+/// was found not to meet the condition elsewhere is not exceeded.
+pub(super) fn least_beyond(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
+    let mut low = 0.0;
+    loop {
+        // Small ones by their exponents first.
+        let middle = if low > 0.0 { low + (high - low) / 2.0 } else { high / 4.0 };
+        if middle <= low || middle >= high || high < f64::MIN_POSITIVE {
+            return high;
+        }
+        if holds(middle) { low = middle } else { high = middle }
+    }
 }
 
 /// Minimum of a unimodal function by golden-section search; any point visited bounds the minimum from above.

@@ -11,6 +11,7 @@ import torch
 from evertally._order import order_of
 from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
+from evertally.torch._collate import Apart
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
 from evertally.torch._gradients import added_up, clip_and_sum, grad_samples, refuse_mixing
 from evertally.torch._optimizer import DPFTRL
@@ -239,12 +240,8 @@ def make_private(
         raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
     _check_data(dataset)
     order = order_of(plan, key, name, len(dataset), batch_size)
-    drawn = order if isinstance(order, evertally.Batches) else None
-    private = DPFTRL(
-        optimizer, plan, key, name, batches=drawn, expected_batch_size=order.expected_size, group=group, **extras
-    )
-    private.batches = order
-    collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
+    private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)
+    collate = _collated(dataset, Apart(options.pop("collate_fn", None) or torch.utils.data.default_collate))
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None

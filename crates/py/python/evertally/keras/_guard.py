@@ -1,0 +1,51 @@
+"""Optimizers of private runs update weights inside of their run alone."""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+
+__all__ = ["MARK", "install", "of_run"]
+
+#: At the end of an optimizer's name, which Keras saves: whose steps it has taken.
+MARK = re.compile(r"_private_[0-9a-f]{32}$")
+
+_inside = threading.local()
+
+
+@contextmanager
+def of_run() -> Iterator[None]:
+    """Inside, in this thread, the update of a private run is traced."""
+    _inside.depth = getattr(_inside, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        _inside.depth -= 1
+
+
+def install() -> None:
+    """Has every update of every optimizer looked at. It goes by the name, which copies and loaded optimizers have too."""
+    kind = keras.optimizers.Optimizer
+    if not hasattr(kind.apply, "__evertally__"):
+        kind.apply = _guarded(kind.apply)
+
+
+def _guarded(apply: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(apply)
+    def of_private_runs_inside(self: Any, *args: Any, **options: Any) -> Any:
+        if MARK.search(str(self.name)) and not getattr(_inside, "depth", 0):
+            raise RuntimeError(
+                "this optimizer is that of a private run, and an update elsewhere, as of model.fit, would apply exact "
+                "gradients: call fit() or step() of the run that make_private gave. For training that is not private "
+                "compile the model with a new optimizer"
+            )
+        return apply(self, *args, **options)
+
+    of_private_runs_inside.__evertally__ = True  # type: ignore[attr-defined]
+    return of_private_runs_inside
