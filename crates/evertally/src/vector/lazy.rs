@@ -141,8 +141,9 @@ impl<F: Real> RowNoise<F> {
             )));
         }
         let horizon = scheme.mechanism.horizon();
-        let rates = rates_of(rates, horizon)?;
+        // Before there is a rate for each step: this refuses too many.
         let recurrence = Recurrence::of(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
+        let rates = rates_of(rates, horizon)?;
         let digest = digest(scheme, (rows, width), &rates);
         let state = StateId::of_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
         let subkey = subkey(key, &name, &digest, Purpose::Rows(F::BITS as u8));

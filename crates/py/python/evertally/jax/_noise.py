@@ -16,7 +16,7 @@ from .._order import Order, check_batches
 from ._device import Device, Kept, noise_of, tried
 from ._host import Host
 from ._keystream import GROUP
-from ._sums import length_of
+from ._sums import sum_length
 
 __all__ = ["CorrelatedNoise", "NoiseState", "correlated_noise"]
 
@@ -100,7 +100,7 @@ def _on_host(host: Host) -> CorrelatedNoise:
     def noise(state: NoiseState, leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, Any]:
         size = sum(leaf.size for leaf in leaves)
         shape = jax.ShapeDtypeStruct((size,), jnp.float32)
-        made = jax.pure_callback(functools.partial(host.noise_of, size), shape, state.step, _mark(leaves), length_of(leaves))
+        made = jax.pure_callback(functools.partial(host.noise_of, size), shape, state.step, _mark(leaves), sum_length(leaves))
         return made, ()
 
     return CorrelatedNoise(init, _update(noise), host.save)
@@ -143,7 +143,7 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
             )
         words = jax.ShapeDtypeStruct((shape.words,), jnp.uint32)
         give = functools.partial(device.order, size, length)
-        order = jax.pure_callback(give, words, state.step, _mark(leaves), length_of(leaves), tag)
+        order = jax.pure_callback(give, words, state.step, _mark(leaves), sum_length(leaves), tag)
         values, vectors = compiled(order, vectors)
         return values[:size], Kept(order[2:4], vectors) if shape.buffers else ()
 

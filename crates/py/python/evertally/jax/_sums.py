@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from .._order import Order
 from ._clipping import sum_of_squares
 
-__all__ = ["Sums", "length_of"]
+__all__ = ["Sums", "sum_length"]
 
 # Sums in single precision may be longer than the exact ones by this part.
 TOLERANCE = 1e-3
@@ -25,7 +25,7 @@ class Sums:
         self._plan, self._batches = plan, batches
 
     def check(self, step: int, length: Any) -> None:
-        """Refuses the sum of a step (from 1) by its length, and by what rounds in it: both of `length_of`."""
+        """Refuses the sum of a step (from 1) by its length, and by what rounds in it: both of `sum_length`."""
         long, rounding = (float(number) for number in length)
         if not math.isfinite(long):
             raise evertally.InvalidError(
@@ -42,7 +42,7 @@ class Sums:
             )
 
 
-def length_of(leaves: tuple[jax.Array, ...]) -> jax.Array:
+def sum_length(leaves: tuple[jax.Array, ...]) -> jax.Array:
     """The length of a sum, which is not finite if a number of it is not, and the relative rounding of its type."""
     rows = [leaf.reshape(1, -1).astype(jnp.float32) for leaf in leaves]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), initial=0) for row in rows]))
