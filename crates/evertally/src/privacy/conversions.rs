@@ -52,8 +52,26 @@ fn epsilon_of_zcdp_raw(rho: f64, delta: f64) -> f64 {
     (epsilon + ROUNDING * epsilon.abs()).max(0.0)
 }
 
-/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1.
+/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1. It is the inverse of
+/// [`epsilon_of_zcdp`] to the last bits.
+///
+/// ```
+/// use evertally::privacy::{Delta, Epsilon, Rho, conversions::{delta_of_zcdp, epsilon_of_zcdp, rho_for}};
+/// let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-6)?);
+/// let found = delta_of_zcdp(rho_for(epsilon, delta), epsilon);
+/// assert!(found <= 1e-6 && found > 0.999_999 * 1e-6);
+/// # Ok::<(), evertally::Error>(())
+/// ```
 pub fn delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
+    let near = searched_delta_of_zcdp(rho, epsilon);
+    let fails = |delta: f64| epsilon_of_zcdp_raw(rho.get(), delta) > epsilon.get();
+    // Both are valid.
+    if fails(near) { near } else { least_beyond(fails, near) }
+}
+
+/// About the same by one search over Rényi orders, rounded up, as searches for noise have it: what they find is a part of
+/// plans, and stays what it is.
+pub(super) fn searched_delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     let (rho, epsilon) = (rho.get(), epsilon.get());
     let log_delta = |log_a: f64| {
         let a = libm::exp(log_a);

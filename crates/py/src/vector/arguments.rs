@@ -34,7 +34,9 @@ pub(super) fn check_finite(of: &Bound<'_, PyAny>) -> PyResult<()> {
     if kind.is_ok_and(|kind| kind == "f") {
         let finite = of.py().import("numpy")?.call_method1("isfinite", (of,))?.call_method0("all")?;
         if !finite.is_truthy()? {
-            return Err(invalid("what the noise is for has a number that is NaN or infinite: it is no sum of clipped vectors"));
+            return Err(invalid(
+                "what the noise is for has a number that is NaN or infinite: it is no sum of clipped vectors",
+            ));
         }
     }
     Ok(())
