@@ -22,7 +22,7 @@ PLAN = et.plan(100, rho=0.5)
 VECTOR = et.plan_vector(100, rho=0.5, mechanism="smooth")
 LONG = et.plan_vector(2**62, rho=0.5, mechanism="smooth")
 LAZY = et.plan_lazy(100, rho=0.5)
-SKETCH = et.plan_sketch(100, rows=2, width=50, rho=0.5)
+SKETCH = et.plan_sketch(100, rows=3, width=50, rho=0.5)
 SAMPLED = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
 
 
@@ -60,9 +60,9 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan.std_error": lambda n: PLAN.std_error(n),
     "plan.std_errors": lambda n: PLAN.std_errors([n]),
     "plan_lazy(horizon)": lambda n: et.plan_lazy(n, rho=0.5),
-    "plan_sketch(horizon)": lambda n: et.plan_sketch(n, rows=2, width=10, rho=0.5),
+    "plan_sketch(horizon)": lambda n: et.plan_sketch(n, rows=3, width=10, rho=0.5),
     "plan_sketch(rows)": lambda n: et.plan_sketch(100, rows=n, width=10, rho=0.5),
-    "plan_sketch(width)": lambda n: et.plan_sketch(100, rows=2, width=n, rho=0.5),
+    "plan_sketch(width)": lambda n: et.plan_sketch(100, rows=3, width=n, rho=0.5),
     "plan_vector(horizon)": lambda n: et.plan_vector(n, rho=0.5),
     "plan_vector(horizon) of a mechanism": lambda n: et.plan_vector(n, rho=0.5, mechanism="blt"),
     "plan_vector(horizon) with lots": lambda n: et.plan_vector(
