@@ -198,9 +198,9 @@ def make_private(
 
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, `bins` or `fresh_bins`,
     batches are drawn by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`; a `collate_fn` must give an example in a batch as it
-    gives it alone, and is refused otherwise: pad to a fixed length; `adaptive_clipping`, `second_moments` and `ahead`
-    to the :class:`DPFTRL`.
+    is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
+    to the :class:`DPFTRL`. A `collate_fn` among the options must give an example in a batch as it gives it alone, and is
+    refused otherwise: pad to a fixed length.
 
     `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
     `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
