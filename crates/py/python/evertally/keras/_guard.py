@@ -30,22 +30,26 @@ def of_run() -> Iterator[None]:
 
 
 def install() -> None:
-    """Has every update of every optimizer looked at. It goes by the name, which copies and loaded optimizers have too."""
-    kind = keras.optimizers.Optimizer
-    if not hasattr(kind.apply, "__evertally__"):
-        kind.apply = _guarded(kind.apply)
+    """Has every update of every optimizer looked at, and models before they begin to train: Keras takes the weights out of
+    a model while `fit` runs, and an error of its first step would lose them. Optimizers are known by their names, which
+    copies and loaded ones have too."""
+    optimizer, model = keras.optimizers.Optimizer, keras.Model
+    if not hasattr(optimizer.apply, "__evertally__"):
+        optimizer.apply = _guarded(optimizer.apply, lambda self: self)
+        model.make_train_function = _guarded(model.make_train_function, lambda self: self.optimizer)
 
 
-def _guarded(apply: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(apply)
+def _guarded(method: Callable[..., Any], optimizer_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
     def of_private_runs_inside(self: Any, *args: Any, **options: Any) -> Any:
-        if MARK.search(str(self.name)) and not getattr(_inside, "depth", 0):
+        name = str(getattr(optimizer_of(self), "name", ""))
+        if MARK.search(name) and not getattr(_inside, "depth", 0):
             raise RuntimeError(
                 "this optimizer is that of a private run, and an update elsewhere, as of model.fit, would apply exact "
                 "gradients: call fit() or step() of the run that make_private gave. For training that is not private "
                 "compile the model with a new optimizer"
             )
-        return apply(self, *args, **options)
+        return method(self, *args, **options)
 
     of_private_runs_inside.__evertally__ = True  # type: ignore[attr-defined]
     return of_private_runs_inside
