@@ -402,6 +402,14 @@ fn product_of_rows<M: Mechanism + ?Sized>(mechanism: &M, earlier: u64, later: u6
     product
 }
 
+/// Refuses numbers of steps that no mechanism has, before any search computes with them.
+pub(crate) fn check_steps(horizon: u64) -> Result<()> {
+    if horizon > MAX_HORIZON {
+        return Err(Error::invalid(format!("the horizon must be at most 2^62 steps, got {horizon}")));
+    }
+    check_horizon(horizon, MAX_HORIZON, "plan").map(drop)
+}
+
 fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {
     if horizon == 0 {
         return Err(Error::invalid("the horizon must be at least 1 step, got 0"));

@@ -36,6 +36,7 @@ mod recurrence;
 mod sampling;
 mod schedule;
 mod scheme;
+mod sums;
 pub(crate) mod threads;
 mod tuning;
 
@@ -51,4 +52,5 @@ pub use noise::VectorNoise;
 pub use optimizer::{Optimizer, Rates};
 pub use plan::{Order, Series, Training, VectorCandidate, VectorGuarantee, VectorPlan, VectorRequest, Way, streams};
 pub use sampling::Sampling;
+pub use sums::check_sum;
 pub use tuning::{Memory, Tuning};

@@ -91,12 +91,12 @@ pub(crate) fn epsilon_of_sampled(py: Python<'_>, noise: f64, rate: f64, steps: W
     py.detach(|| SampledGaussians::new(&[step]).map(|all| all.epsilon(delta))).or_raise()
 }
 
-/// The least noise, over the clipping norm, with which the same is (ε, δ)-differentially private, rounded up. The way back
-/// is another bound, and may come out larger than ε, by about a millionth of it.
+/// The least noise, over the clipping norm, with which the same is (ε, δ)-differentially private, rounded up until the way
+/// back, :func:`epsilon_of_sampled`, is at most ε.
 ///
 /// >>> from evertally import budget
 /// >>> noise = budget.noise_of_sampled(2.0, 1e-5, rate=0.01, steps=1000)
-/// >>> round(noise, 3), budget.epsilon_of_sampled(noise, rate=0.01, steps=1000, delta=1e-5) < 2.00001
+/// >>> round(noise, 3), budget.epsilon_of_sampled(noise, rate=0.01, steps=1000, delta=1e-5) <= 2
 /// (0.959, True)
 #[pyfunction]
 #[pyo3(signature = (epsilon, delta, *, rate, steps))]

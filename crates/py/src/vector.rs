@@ -1,6 +1,7 @@
 //! Gaussian noise for vectors of many coordinates: plans and noise streams for machine learning.
 
 pub(crate) mod ahead;
+pub(crate) mod arguments;
 pub(crate) mod array;
 pub(crate) mod batches;
 pub(crate) mod candidate;

@@ -21,6 +21,23 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
     }
 }
 
+/// A place in a sequence, from its end if it is negative. Those beyond every sequence are the last numbers of the range.
+#[derive(Clone, Copy)]
+pub(crate) struct Place(pub(crate) i64);
+
+impl<'py> FromPyObject<'_, 'py> for Place {
+    type Error = PyErr;
+
+    fn extract(place: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match place.extract() {
+            Err(problem) if problem.is_instance_of::<PyOverflowError>(place.py()) => {
+                Ok(Self(if place.lt(0)? { i64::MIN } else { i64::MAX }))
+            }
+            found => found.map(Self),
+        }
+    }
+}
+
 /// The exception for a number that does not fit the integers here; others stay as they are.
 fn beyond(number: &Bound<'_, PyAny>, problem: PyErr) -> PyErr {
     if !problem.is_instance_of::<PyOverflowError>(number.py()) {

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import pickle
 import threading
 import xml.etree.ElementTree as ElementTree
@@ -447,3 +448,107 @@ def test_an_optimizer_is_planned_for() -> None:
 def test_senseless_optimizers_are_refused(options: dict[str, Any], part: str) -> None:
     with pytest.raises(et.InvalidError, match=part):
         plan_of(**options)
+
+
+def test_a_separation_alone_is_as_often_as_it_allows() -> None:
+    """Min-separation is how DP-FTRL and federated learning state who takes part."""
+    both = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", participations=42, separation=48)
+    alone = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", separation=48)
+    once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input")
+    assert (alone.participations, alone.separation) == (42, 48) and alone == both
+    assert alone.sigma == pytest.approx(once.sigma * math.sqrt(42))
+    assert (once.participations, once.separation) == (1, 1)
+    assert et.plan_vector(10, rho=1.0, separation=1, mechanism="input").participations == 10
+    assert et.plan_vector(10, rho=1.0, separation=50, mechanism="input").participations == 1
+    assert et.plan_vector(10, rho=1.0, participations=3, mechanism="input").separation == 1
+
+
+@pytest.mark.parametrize("order", [{"participations": 1}, {"separation": 3}, {"participations": 2, "separation": 9}])
+def test_orders_that_contradict_the_lots_are_refused(order: dict[str, int]) -> None:
+    with pytest.raises(et.InvalidError, match="leave participations and separation away"):
+        et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
+
+
+class TestFixedBatches:
+    plan = et.plan_vector(12, rho=0.5, participations=3, separation=4)
+
+    def test_they_are_the_same_in_every_epoch(self) -> None:
+        batches = et.FixedBatches(self.plan, examples=33, batch_size=8)
+        assert [batch.tolist() for batch in batches] == [list(range(8 * k, 8 * k + 8)) for k in (0, 1, 2, 3)] * 3
+        assert len(batches) == 12 and batches[-1].tolist() == batches.batch(12).tolist() == list(range(24, 32))
+        assert batches.expected_size == 8
+        for step in (0, 13):
+            with pytest.raises(et.InvalidError, match="not one of the plan's 12 steps"):
+                batches.batch(step)
+        with pytest.raises(IndexError):
+            batches[12]
+
+    @pytest.mark.parametrize(("examples", "size"), [(32, 16), (24, 8), (31, 8), (8, 8)])
+    def test_what_contradicts_the_plan_is_refused(self, examples: int, size: int) -> None:
+        with pytest.raises(et.InvalidError, match="plan with participations="):
+            et.FixedBatches(self.plan, examples=examples, batch_size=size)
+
+    def test_plans_with_lots_and_senseless_sizes_are_refused(self) -> None:
+        sampled = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        with pytest.raises(et.InvalidError, match="drawn by lot"):
+            et.FixedBatches(sampled, examples=100, batch_size=10)
+        for size in (0, -1, 34):
+            with pytest.raises(et.InvalidError, match="a batch has 1 to 33"):
+                et.FixedBatches(self.plan, examples=33, batch_size=size)
+
+    def test_noise_takes_its_own_batches_alone(self, key: et.SecretKey) -> None:
+        other = et.plan_vector(12, rho=1.0, participations=3, separation=4)
+        batches = et.FixedBatches(self.plan, examples=32, batch_size=8)
+        et.VectorNoise(self.plan, key, "own batches", coordinates=3, batches=batches)
+        with pytest.raises(et.InvalidError, match="another plan, key or name"):
+            et.VectorNoise(other, key, "own batches", coordinates=3, batches=batches)
+        sampled = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        drawn = et.Batches(sampled, key, "drawn", examples=100)
+        with pytest.raises(et.InvalidError, match="another plan, key or name"):
+            et.VectorNoise(sampled, key, "other name", coordinates=3, batches=drawn)
+
+
+class TestSumsThatCannotBe:
+    """They are refused before noise is given out for them."""
+
+    plan = et.plan_vector(12, norm=0.7, rho=0.5, mechanism="smooth", participations=3, separation=4)
+
+    @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    def test_not_finite(self, key: et.SecretKey, bad: float, dtype: Literal["float32"]) -> None:
+        noise = et.VectorNoise(self.plan, key, f"finite {bad} {dtype}", coordinates=1000, dtype=dtype)
+        total = np.zeros(1000, dtype)
+        total[517] = bad
+        with pytest.raises(et.InvalidError, match="NaN or infinite"):
+            noise.add_next(total)
+        with pytest.raises(et.InvalidError, match="NaN or infinite"):
+            noise.next(of=total)
+        assert noise.step == 0 and (total[:517] == 0).all()
+        noise.add_next(np.zeros(1000, dtype))  # the step is still there for any sum
+
+    def test_too_long(self, key: et.SecretKey) -> None:
+        batches = et.FixedBatches(self.plan, examples=32, batch_size=8)
+        noise = et.VectorNoise(self.plan, key, "too long", coordinates=100, batches=batches)
+        long = np.full(100, 0.7 * 8 / 10, np.float32)
+        with pytest.raises(et.InvalidError, match="longer than the vectors of its examples"):
+            noise.add_next(np.float32(1.01) * long)
+        with pytest.raises(et.InvalidError, match="another number of them"):
+            noise.add_next(long.copy(), examples=9)
+        assert noise.step == 0
+        noise.add_next(long.copy())
+        free = et.VectorNoise(self.plan, key, "said", coordinates=100)
+        with pytest.raises(et.InvalidError, match="longer than the vectors of its examples"):
+            free.add_next(long.copy(), examples=7)
+        free.add_next(long.copy(), examples=8)
+
+    def test_rows(self, key: et.SecretKey) -> None:
+        noise = et.RowNoise(self.plan, key, "rows", rows=10, width=4, rates=0.1)
+        table = noise.catch_up(np.zeros((10, 4), np.float32), [3])
+        before = table.copy()
+        for gradient, examples, part in [(np.nan, None, "NaN or infinite"), (2.0, 5, "longer than")]:
+            given = np.full((1, 4), gradient, np.float32)
+            for call in (noise.descend, noise.check):
+                with pytest.raises(et.InvalidError, match=part):
+                    call(table, [3], given, examples=examples)
+        assert noise.step == 0 and (table == before).all()
+        noise.descend(table, [3], np.full((1, 4), 1.75, np.float32), examples=5)

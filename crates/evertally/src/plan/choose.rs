@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
 use crate::mechanism::{
-    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Participation, Workload,
+    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Participation, Workload, check_steps,
 };
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
@@ -54,6 +54,7 @@ fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
     // Refuse senseless requests before any search hides them behind "no candidate".
+    check_steps(request.horizon)?;
     let sensitivity = request.sensitivity()?;
     if request.selection.is_some() && matches!(request.workload, Workload::Decay(_)) {
         return Err(Error::invalid(format!(

@@ -225,9 +225,18 @@ impl RandomAllocation {
     /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand, or
     /// for hundreds of rounds.
     ///
+    /// The way back keeps to it: [`epsilon`](Self::epsilon) of the result, at this δ, is at most this ε.
+    ///
     /// # Errors
     /// If the noise is out of range.
     pub fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
+        let least = self.certified_noise_for(epsilon, delta)?;
+        super::rounded_up_until(least, |noise| Ok(self.epsilon(noise, delta)? / epsilon.get()))
+    }
+
+    /// The same by δ at this ε alone, as plans have it: ε is found by other coins, and may come out larger by some tenths of
+    /// a percent. What this gives is a part of plans, and stays what it is.
+    pub(crate) fn certified_noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         search::noise(self, epsilon, delta)
     }
 

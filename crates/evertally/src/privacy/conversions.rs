@@ -52,8 +52,26 @@ fn epsilon_of_zcdp_raw(rho: f64, delta: f64) -> f64 {
     (epsilon + ROUNDING * epsilon.abs()).max(0.0)
 }
 
-/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1.
+/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1. It is the inverse of
+/// [`epsilon_of_zcdp`] to the last bits.
+///
+/// ```
+/// use evertally::privacy::{Delta, Epsilon, Rho, conversions::{delta_of_zcdp, epsilon_of_zcdp, rho_for}};
+/// let (epsilon, delta) = (Epsilon::new(1.0)?, Delta::new(1e-6)?);
+/// let found = delta_of_zcdp(rho_for(epsilon, delta), epsilon);
+/// assert!(found <= 1e-6 && found > 0.999_999 * 1e-6);
+/// # Ok::<(), evertally::Error>(())
+/// ```
 pub fn delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
+    let near = searched_delta_of_zcdp(rho, epsilon);
+    let fails = |delta: f64| epsilon_of_zcdp_raw(rho.get(), delta) > epsilon.get();
+    // Both are valid.
+    if fails(near) { near } else { least_beyond(fails, near) }
+}
+
+/// About the same by one search over Rényi orders, rounded up, as searches for noise have it: what they find is a part of
+/// plans, and stays what it is.
+pub(super) fn searched_delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     let (rho, epsilon) = (rho.get(), epsilon.get());
     let log_delta = |log_a: f64| {
         let a = libm::exp(log_a);
@@ -119,7 +137,7 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
     while fails(high) {
         high *= 2.0;
     }
-    largest(fails, high) * (1.0 + 2.0 * TOLERANCE)
+    least_beyond(fails, high)
 }
 
 /// The ε at this δ of Laplace noise of this scale on a vector whose L1 sensitivity is `delta1` and whose L2 sensitivity
@@ -175,6 +193,20 @@ fn largest(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
         if holds(middle) { low = middle } else { high = middle }
     }
     low
+}
+
+/// The least argument in `(0, high]` at which a condition that fails from somewhere on does fail, to the last bit: whatever
+/// was found not to meet the condition elsewhere is not exceeded.
+pub(super) fn least_beyond(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
+    let mut low = 0.0;
+    loop {
+        // Small ones by their exponents first.
+        let middle = if low > 0.0 { low + (high - low) / 2.0 } else { high / 4.0 };
+        if middle <= low || middle >= high || high < f64::MIN_POSITIVE {
+            return high;
+        }
+        if holds(middle) { low = middle } else { high = middle }
+    }
 }
 
 /// Minimum of a unimodal function by golden-section search; any point visited bounds the minimum from above.

@@ -48,7 +48,7 @@ pub use profile::ShiftProfile;
 pub(crate) use search::{continuous_comparisons, rounded_up};
 pub use search::{gaussian_variance_for, laplace_scale_for};
 
-use super::{Delta, Epsilon};
+use super::{Delta, Epsilon, conversions};
 use crate::{Error, Result};
 
 /// How finely a [`PrivacyLoss`] is computed.
@@ -174,7 +174,7 @@ impl PrivacyLoss {
         if first.infinity <= 1e-4 * delta { delta } else { delta.min(kept(1e-290).delta(epsilon)) }
     }
 
-    /// The least ε with δ(ε) at most this δ, to 12 digits, rounded up; the pure ε, or infinity, if the cut tails alone
+    /// The least ε with δ(ε) at most this δ, rounded up; the pure ε, or infinity, if the cut tails alone
     /// exceed δ.
     ///
     /// ```
@@ -193,15 +193,11 @@ impl PrivacyLoss {
             return 0.0;
         }
         let top = (self.first + 2 * self.masses.len() as i64) as f64 * self.half;
-        let (mut low, mut high) = (0.0, top.max(self.half).min(self.pure));
+        let high = top.max(self.half).min(self.pure);
         if !fits(high) {
             return self.pure;
         }
-        while high - low > 1e-13 * high {
-            let middle = low + (high - low) / 2.0;
-            if fits(middle) { high = middle } else { low = middle }
-        }
-        high
+        conversions::least_beyond(|epsilon| !fits(epsilon), high)
     }
 }
 

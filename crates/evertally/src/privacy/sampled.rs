@@ -195,9 +195,19 @@ impl SampledGaussians {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
+    /// The way back keeps to it: [`epsilon`](Self::epsilon) at this δ, of these steps [`scaled`](Self::scaled) by the result,
+    /// is at most this ε.
+    ///
     /// # Errors
     /// If a noise multiplier would be out of range.
     pub fn noise_factor_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
+        let least = self.certified_factor_for(epsilon, delta)?;
+        super::rounded_up_until(least, |factor| Ok(self.scaled(factor)?.epsilon(delta) / epsilon.get()))
+    }
+
+    /// The same by δ at this ε alone, as plans have it: ε is another bound, and may come out larger in the tenth digit. What
+    /// this gives is a part of plans, and stays what it is.
+    pub(crate) fn certified_factor_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         search::noise_factor(&self.events, epsilon, delta)
     }
 

@@ -1,6 +1,7 @@
 //! Budgets: refusals, and conversions against independent computation.
 
 mod golden;
+mod round_trips;
 
 use super::conversions::*;
 use super::*;

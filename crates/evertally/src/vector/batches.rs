@@ -52,8 +52,8 @@ enum Draw {
 /// Who is where.
 type Members = Vec<Vec<u64>>;
 
-/// Most examples in bins: a table of them is kept.
-const MOST_IN_BINS: u64 = 1 << 32;
+/// Most examples: of bins a table of them is kept, and otherwise all of a group are drawn for in every step.
+const MOST_EXAMPLES: u64 = 1 << 32;
 /// Steps count from 1: this node is none of theirs.
 const OF_BINS: Node = Node { level: 0, index: 0 };
 /// Rounds have a level of their own.
@@ -65,7 +65,7 @@ impl Batches {
     /// Of a plan, for so many examples.
     ///
     /// # Errors
-    /// If the plan is one without sampling, or there is no example.
+    /// If the plan is one without sampling, there is no example, or there are more than 2^32.
     pub fn new(plan: &VectorPlan, key: &SecretKey, name: StreamName, examples: u64) -> Result<Self> {
         let Some(sampling) = plan.request().sampling() else {
             return Err(Error::invalid(
@@ -75,6 +75,9 @@ impl Batches {
         };
         if examples == 0 {
             return Err(Error::invalid("there is no example to draw batches from"));
+        }
+        if examples > MOST_EXAMPLES {
+            return Err(Error::invalid(format!("batches are drawn of up to 2^32 examples, got {examples}")));
         }
         let draw = match (sampling.bins(), sampling.fresh_bins(), plan.groups()) {
             (Some(bins), ..) => Draw::Bins { bins, members: OnceLock::new() },
@@ -176,9 +179,9 @@ impl Batches {
         let room = usize::try_from(self.examples / parts).unwrap_or(usize::MAX);
         // The lists of a round are shorter at its ends: half as many have room for all.
         let many = members.iter_mut().take(parts as usize).any(|bin| bin.try_reserve(room).is_err());
-        if self.examples > MOST_IN_BINS || many {
+        if many {
             return Err(Error::invalid(format!(
-                "{} examples do not fit the memory: who is in which bin takes 8 bytes for each, and up to 2^32 are put into bins",
+                "{} examples do not fit the memory: who is in which bin takes 8 bytes for each",
                 self.examples
             )));
         }

@@ -64,6 +64,9 @@ pub enum Code {
     UndoBuffers = 12,
 }
 
+/// The programs of all steps are looked through.
+const MOST_STEPS: u64 = 1 << 24;
+
 /// The programs of a stream's steps, and the key that its normal variables are drawn with.
 ///
 /// **As secret as the key.** Coordinate `c` of a node has the normal variable that [`evertally_kernels::Normals`] gives
@@ -100,7 +103,7 @@ impl Programs {
     ///
     /// # Errors
     /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step
-    /// by step.
+    /// by step, or there are more than 2^24 steps.
     pub fn new(plan: &VectorPlan, key: &GuardedKey, name: &StreamName, memory: Memory) -> Result<Self> {
         let programs = Self::of(&Scheme::from(plan), key, name, memory)?;
         // Who runs them says for which coordinates: all, as far as this knows.
@@ -111,6 +114,12 @@ impl Programs {
     }
 
     pub(super) fn of(scheme: &Scheme, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
+        let horizon = scheme.mechanism.horizon();
+        if horizon > MOST_STEPS {
+            return Err(Error::invalid(format!(
+                "devices make the noise of up to 2^24 steps, and the plan has {horizon}: take on=\"host\""
+            )));
+        }
         let schedule = schedule(scheme, memory)?;
         if schedule.response().is_some() {
             return Err(Error::invalid(format!(
@@ -123,7 +132,7 @@ impl Programs {
             schedule,
             cipher: scheme.cipher,
             subkey: subkey(key, name, &scheme.digest, Purpose::Vector(<f32 as Real>::BITS as u8)),
-            horizon: scheme.mechanism.horizon(),
+            horizon,
             step: 0,
             buffers: 0,
             template: vec![],

@@ -10,6 +10,8 @@ use std::collections::HashMap;
 
 /// Numbers that a matrix may have.
 const MOST_NUMBERS: u64 = 1 << 26;
+/// Steps whose standard deviations are listed.
+const MOST_STEPS: u64 = 1 << 27;
 
 /// A matrix `B` with a row for each step: the noise of a coordinate is `B z` with independent standard normal variables
 /// `z`. It is what [`VectorNoise`](super::VectorNoise) draws, of running sums or of increments as the plan says.
@@ -113,6 +115,9 @@ fn matrix(scheme: &Scheme) -> Result<NoiseMatrix> {
 fn stds(scheme: &Scheme) -> Result<Vec<f64>> {
     let horizon = scheme.mechanism.horizon();
     if scheme.series == Series::RunningSums {
+        if horizon > MOST_STEPS {
+            return Err(Error::invalid(format!("{horizon} steps are too many to follow; take fewer than 2^27")));
+        }
         let of = |step| scheme.sigma * scheme.mechanism.row_norm_squared(step).sqrt();
         return Ok((1..=horizon).map(of).collect());
     }

@@ -22,6 +22,7 @@ use self::touched::{Found, Touched};
 use super::recurrence::Recurrence;
 use super::schedule::schedule;
 use super::scheme::Scheme;
+use super::sums::check_sum;
 use super::threads::{asked, share};
 use super::{Memory, Real, Series, Tuning, VectorPlan};
 use crate::noise::{GuardedKey, Purpose, SecretKey, StreamName, subkey};
@@ -142,8 +143,9 @@ impl<F: Real> RowNoise<F> {
             )));
         }
         let horizon = scheme.mechanism.horizon();
-        let rates = rates_of(rates, horizon)?;
+        // Before there is a rate for each step: this refuses too many.
         let recurrence = Recurrence::of(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
+        let rates = rates_of(rates, horizon)?;
         let digest = digest(scheme, (rows, width), &rates);
         let state = StateId::of_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
         let subkey = subkey(key, &name, &digest, Purpose::Rows(F::BITS as u8));
@@ -238,11 +240,12 @@ impl<F: Real> RowNoise<F> {
     /// gradient that is rounded to the table's digits first could move by far more than its norm.)
     ///
     /// # Errors
-    /// If the table or the gradient has another size, a row is not there or named twice, a row with a gradient has not
+    /// If the table or the gradient has another size, a number of the gradient is not finite, a row is not there or named
+    /// twice, a row with a gradient has not
     /// [caught up](Self::catch_up) with the step before, or all steps were taken. Nothing changes then. (Whoever uses rows
     /// without their noise computes gradients that know exact sums, and there is no promise for those.)
     pub fn descend(&mut self, table: &mut [F], rows: &[u64], gradient: &[F]) -> Result<u64> {
-        self.check_descend(table.len(), rows, gradient.len())?;
+        self.check_descend(table.len(), rows, gradient)?;
         let rate = self.rates[self.step as usize]; // fits: below the horizon
         (self.step, self.calls) = (self.step + 1, self.calls + 1);
         let each = PASS * self.width as usize;
@@ -256,11 +259,13 @@ impl<F: Real> RowNoise<F> {
     ///
     /// # Errors
     /// Those.
-    pub fn check_descend(&self, table: usize, rows: &[u64], gradient: usize) -> Result<()> {
+    pub fn check_descend(&self, table: usize, rows: &[u64], gradient: &[F]) -> Result<()> {
         self.check_catch_up(table, rows)?;
-        if rows.len().checked_mul(self.width as usize) != Some(gradient) {
+        check_sum(gradient, f64::INFINITY, None, self.threads)?;
+        if rows.len().checked_mul(self.width as usize) != Some(gradient.len()) {
             return Err(Error::invalid(format!(
-                "the gradient has {gradient} numbers for {} rows of {}",
+                "the gradient has {} numbers for {} rows of {}",
+                gradient.len(),
                 rows.len(),
                 self.width
             )));

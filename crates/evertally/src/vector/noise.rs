@@ -8,6 +8,7 @@ use super::execute::{self, Emit, Pass, Sources};
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
+use super::sums::check_sum;
 use super::threads;
 use super::{Real, Tuning, VectorPlan};
 use crate::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
@@ -203,10 +204,11 @@ impl<F: Real> VectorNoise<F> {
         self.next(out, Emit::Set)
     }
 
-    /// Moves to the next step and adds its noise to `out`, in one pass.
+    /// Moves to the next step and adds its noise to `out`, in one pass after one that looks at the sum.
     ///
     /// # Errors
-    /// As [`next_into`](Self::next_into).
+    /// As [`next_into`](Self::next_into), or if a number of `out` is NaN or infinite. Where it is known how many examples the
+    /// sum has, [`check_sum`](super::check_sum) before refuses sums that are too long.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -221,6 +223,7 @@ impl<F: Real> VectorNoise<F> {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn add_next(&mut self, out: &mut [F]) -> Result<()> {
+        check_sum(out, f64::INFINITY, None, self.threads)?;
         self.next(out, Emit::Add)
     }
 

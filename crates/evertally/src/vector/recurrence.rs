@@ -47,6 +47,9 @@ impl Recurrence {
                  a BLT, a tree or input",
             ));
         }
+        if horizon > MOST_NUMBERS as u64 {
+            return Err(Error::invalid(format!("{horizon} steps are too many to follow; take fewer steps")));
+        }
         let mut width = 0;
         let mut programs = Vec::new();
         let mut seen = HashSet::new();

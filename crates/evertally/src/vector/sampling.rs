@@ -129,8 +129,8 @@ impl Promise {
     /// The noise for (ε, δ), rounded up.
     pub(super) fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         match self {
-            Self::Rounds(rounds) => rounds.noise_factor_for(epsilon, delta),
-            Self::Bins(bins) => bins.noise_for(epsilon, delta),
+            Self::Rounds(rounds) => rounds.certified_factor_for(epsilon, delta),
+            Self::Bins(bins) => bins.certified_noise_for(epsilon, delta),
         }
     }
 
@@ -138,7 +138,7 @@ impl Promise {
     pub(super) fn likely_noise_for(&self, budget: &Budget) -> Option<f64> {
         let Budget::Approximate(epsilon, delta) = *budget else { return None };
         match self {
-            Self::Rounds(rounds) => rounds.noise_factor_for(epsilon, delta).ok(),
+            Self::Rounds(rounds) => rounds.certified_factor_for(epsilon, delta).ok(),
             Self::Bins(bins) => Some(bins.likely_noise_for(epsilon, delta)),
         }
     }

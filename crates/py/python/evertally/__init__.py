@@ -53,6 +53,7 @@ from ._evertally import (
 )
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
 from ._history import interval
+from ._order import FixedBatches
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
 
@@ -64,6 +65,7 @@ __all__ = [
     "CountSketch",
     "Counter",
     "EvertallyError",
+    "FixedBatches",
     "Guarantee",
     "HorizonExhausted",
     "InvalidError",

@@ -251,8 +251,8 @@ def plan_vector(
     allow_weak_budget: bool = False,
     budget: Budget | None = None,
     neighbours: Literal["add-remove", "replace-one"] = "add-remove",
-    participations: int = 1,
-    separation: int = 1,
+    participations: int | None = None,
+    separation: int | None = None,
     sampled: float | None = None,
     bins: int | None = None,
     fresh_bins: int | None = None,
@@ -293,8 +293,10 @@ def plan_vector(
     Privacy unit:
         ``neighbours``: Whether an example is added or removed, or replaced by another.
         ``participations``: In how many steps one example takes part at most; for batches in the same order in every
-            epoch, the epochs.
-        ``separation``: How many steps two of them are apart at least; the batches of such an epoch.
+            epoch, the epochs. Without it 1, or where `separation` is given as many as there is room for: ⌈horizon /
+            separation⌉.
+        ``separation``: How many steps two of them are apart at least (min-separation); the batches of such an epoch.
+            Without it 1. Alone it is the pattern of DP-FTRL and of federated learning: as often as that allows.
         ``sampled``: In place of both: examples take part by lot, in every step this share of all of them in expectation
             (the batch size over the number of examples). The budget then needs far less noise, and is (ε, δ). The lots
             are those of :class:`Batches`, and stay as secret as the key.
@@ -318,6 +320,8 @@ def plan_vector(
     >>> four_epochs = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
     >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
     True
+    >>> et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", separation=48).participations
+    42
     """
     return _evertally._plan_vector(locals())
 

@@ -3,7 +3,7 @@
 use super::plan::VectorPlan;
 use crate::error::OrRaise;
 use crate::key::SecretKey;
-use crate::whole::Whole;
+use crate::whole::{Place, Whole};
 use evertally::noise::{KeyId, StreamName};
 use evertally::vector::Batches as Inner;
 use numpy::{IntoPyArray, PyArray1};
@@ -111,7 +111,8 @@ impl Batches {
     }
 
     /// By places from 0, so that a loop goes through all steps, or from the end.
-    fn __getitem__<'py>(&self, py: Python<'py>, place: i64) -> PyResult<Bound<'py, PyArray1<i64>>> {
+    fn __getitem__<'py>(&self, py: Python<'py>, place: Place) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let Place(place) = place;
         // fits: a horizon is at most 2^62
         let from_start = if place < 0 { place.saturating_add(self.inner.horizon() as i64) } else { place };
         match u64::try_from(from_start) {
@@ -149,6 +150,6 @@ impl AllBatches {
             return Ok(None);
         }
         self.place += 1;
-        batches.__getitem__(py, self.place - 1).map(Some)
+        batches.__getitem__(py, Place(self.place - 1)).map(Some)
     }
 }

@@ -1,6 +1,6 @@
 //! What a device needs to make the noise of vectors itself: step by step, for the gradients that it is for.
 
-use super::noise::range;
+use super::arguments::range;
 use super::plan::VectorPlan;
 use super::words;
 use crate::error::{OrRaise, invalid};

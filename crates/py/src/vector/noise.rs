@@ -1,6 +1,7 @@
 //! The noise of vectors, step by step.
 
 use super::ahead;
+use super::arguments::{check_finite, check_memory, is_double, range};
 use super::array::writable;
 use super::plan::VectorPlan;
 use super::words;
@@ -10,9 +11,9 @@ use crate::own::Own;
 use crate::uses::{Class, Span, UNKNOWN, Watch, Words, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
-use evertally::vector::{Real, Tuning, VectorNoise as Inner};
+use evertally::vector::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
 use numpy::Element;
-use pyo3::exceptions::{PyMemoryError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Range;
@@ -27,6 +28,9 @@ use std::sync::{Arc, MutexGuard};
 /// data needs another name. A step is given out again (from an older state, by another object, in another process that has
 /// loaded the key) only for the same data, and otherwise refused with a :class:`StateError`; a difference of two such sums
 /// would be exact.
+///
+/// ``batches`` are those that the run takes: :class:`Batches`, or :class:`FixedBatches` for a plan without sampling. Batches of
+/// another plan, key or name are refused, and so are sums that are longer than the examples of their step can make them.
 ///
 /// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and
 /// ``memory`` is ``"keep"`` (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
@@ -54,6 +58,7 @@ pub(crate) struct VectorNoise {
     threads: usize,
     coordinates: Range<u64>,
     double: bool,
+    batches: Option<Py<PyAny>>,
     /// That of the stream, which may be locked while the next one is drawn.
     step: AtomicU64,
 }
@@ -109,7 +114,19 @@ impl Arguments {
     }
 
     /// The stream, before its first step or as it was saved.
-    fn open(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, state: Option<&[u8]>) -> PyResult<VectorNoise> {
+    fn open(
+        &self,
+        plan: &Bound<'_, VectorPlan>,
+        key: &Bound<'_, SecretKey>,
+        batches: Option<&Bound<'_, PyAny>>,
+        state: Option<&[u8]>,
+    ) -> PyResult<VectorNoise> {
+        if let Some(batches) = batches
+            && !batches.call_method1("is_of", (plan, key, self.name.to_string()))?.is_truthy()?
+        {
+            return Err(invalid("these batches are those of another plan, key or name"));
+        }
+        let key = key.get();
         let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
         let watch = Watch::new(Class::VectorNoise, key, &self.name, &plan.get().inner().digest(), purpose);
         let stream = match self.double {
@@ -125,6 +142,7 @@ impl Arguments {
             threads: self.tuning.threads,
             coordinates: self.coordinates.clone(),
             double: self.double,
+            batches: batches.map(|batches| batches.clone().unbind()),
             step: AtomicU64::new(step),
         })
     }
@@ -142,37 +160,6 @@ impl Arguments {
         let restore = || Inner::restore(inner.clone(), key, self.name.clone(), coordinates, self.tuning, state);
         plan.py().detach(restore).or_raise()
     }
-}
-
-/// How many coordinates, or from which one to before which one.
-pub(super) fn range(coordinates: &Bound<'_, PyAny>) -> PyResult<Range<u64>> {
-    if let Ok(count) = coordinates.extract::<u64>() {
-        return Ok(0..count);
-    }
-    let ends = coordinates.extract::<(u64, u64)>();
-    ends.map(|(first, end)| first..end).map_err(|_| {
-        invalid(format!("coordinates are a number of them, or a range as (first, end), got {coordinates}"))
-    })
-}
-
-/// Whether a name or object of NumPy's means `float64`, and not `float32`.
-fn is_double(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let known = dtype.py().import("numpy")?.call_method1("dtype", (dtype,));
-    let name = known.and_then(|dtype| dtype.getattr("str")?.extract::<String>());
-    let native = if cfg!(target_endian = "little") { '<' } else { '>' };
-    match name.as_deref().ok().and_then(|name| name.strip_prefix(native)) {
-        Some("f4") => Ok(false),
-        Some("f8") => Ok(true),
-        _ => Err(invalid(format!("dtype is \"float32\" or \"float64\", got {}", dtype.repr()?))),
-    }
-}
-
-/// Refuses vectors that this machine has no room for: the library would end the process.
-fn check_memory<F>(coordinates: usize) -> PyResult<()> {
-    let mut vector = Vec::<F>::new();
-    let reserved = vector.try_reserve_exact(coordinates);
-    std::hint::black_box(&vector);
-    reserved.map_err(|_| PyMemoryError::new_err(format!("no memory for a vector of {coordinates} coordinates")))
 }
 
 impl VectorNoise {
@@ -195,19 +182,39 @@ impl VectorNoise {
         let mut elements = writable::<F>(array, noise.len())?;
         let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
         let step = noise.step() + 1;
+        if let To::This(examples) = to {
+            let (norm, examples) = (self.plan.get().inner().request().norm(), self.examples(py, step, examples)?);
+            py.detach(|| check_sum(slice, norm, examples, self.threads)).or_raise()?;
+        }
         // Beyond the last step nothing is given out, as the stream will say.
         if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
             let mark = match &to {
-                To::This => py.detach(|| marker.numbers(step, slice, self.threads)),
+                To::This(_) => py.detach(|| marker.numbers(step, slice, self.threads)),
                 To::These(bytes) => marker.bytes(step, bytes),
                 To::Unknown => UNKNOWN,
             };
             self.watch.give(py, &[Span::of(step, mark)])?;
         }
-        let add = matches!(to, To::This);
+        let add = matches!(to, To::This(_));
         py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()?;
         self.step.store(noise.step(), Ordering::Relaxed);
         Ok(())
+    }
+
+    /// How many examples the sum of a step has, if that is known.
+    fn examples(&self, py: Python<'_>, step: u64, said: Option<u64>) -> PyResult<Option<u64>> {
+        let plan = self.plan.get().inner();
+        let Some(batches) = &self.batches else { return Ok(said) };
+        if plan.series() != Series::Increments || step > plan.horizon() {
+            return Ok(said);
+        }
+        let own = batches.bind(py).call_method1("batch", (step,))?.len()? as u64;
+        match said {
+            Some(said) if said != own => {
+                Err(invalid(format!("examples is {said}, and the batch of step {step} has another number of them")))
+            }
+            _ => Ok(Some(own)),
+        }
     }
 
     /// Moves to a step, which is one behind this one where a mechanism has to draw all steps.
@@ -233,8 +240,8 @@ impl VectorNoise {
 
 /// What noise is added to.
 enum To {
-    /// What it is given to.
-    This,
+    /// The sum that it is given to, of so many examples where that is known.
+    This(Option<u64>),
     /// What these bytes stand for.
     These(Vec<u8>),
     Unknown,
@@ -243,17 +250,19 @@ enum To {
 #[pymethods]
 impl VectorNoise {
     #[new]
-    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep"), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
+    #[allow(clippy::too_many_arguments)] // keywords, to the caller
     fn new(
         plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        key: &Bound<'_, SecretKey>,
         name: &str,
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
         threads: Whole,
         memory: &str,
+        batches: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, None)
+        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, batches, None)
     }
 
     /// The stream that was saved, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory``
@@ -275,28 +284,42 @@ impl VectorNoise {
     /// ...
     /// evertally.StateError: step 1 of the VectorNoise "run 1" was given out for other data, and ...
     #[staticmethod]
-    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep"), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep')")]
+    #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
     #[allow(clippy::too_many_arguments)] // keywords, to the caller
     fn restore(
         plan: &Bound<'_, VectorPlan>,
-        key: &SecretKey,
+        key: &Bound<'_, SecretKey>,
         name: &str,
         state: &[u8],
         coordinates: &Bound<'_, PyAny>,
         dtype: Option<&Bound<'_, PyAny>>,
         threads: Whole,
         memory: &str,
+        batches: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, Some(state))
+        Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, batches, Some(state))
     }
 
     /// Moves to the next step, adds its noise to the array in place, and returns the array.
     ///
+    /// ``examples`` is the number of examples whose vectors were added up (of ``"running-sums"``, in all steps so far).
+    /// A sum that is longer than as many vectors of the plan's norm can make it is refused; with ``batches``, also without.
+    ///
     /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an
-    /// array of another size, or that is read-only or not contiguous, :class:`HorizonExhausted` after the last
-    /// step, and :class:`StateError` if the step was given out for an array of other numbers. Nothing changes then.
-    fn add_next<'py>(&self, array: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        self.give(&array, To::This)?;
+    /// array of another size, that is read-only or not contiguous, has a number that is NaN or infinite, or is too long,
+    /// :class:`HorizonExhausted` after the last step, and :class:`StateError` if the step was given out for an array of
+    /// other numbers. Nothing changes then.
+    ///
+    /// >>> import evertally as et, numpy as np
+    /// >>> plan = et.plan_vector(100, norm=1.0, rho=0.5)
+    /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=4)
+    /// >>> noise.add_next(np.full(4, 10, np.float32), examples=5)  # of length 20
+    /// Traceback (most recent call last):
+    /// ...
+    /// evertally.InvalidError: the sum is longer than the vectors of its examples can make it, ...
+    #[pyo3(signature = (array, *, examples = None))]
+    fn add_next<'py>(&self, array: Bound<'py, PyAny>, examples: Option<Whole>) -> PyResult<Bound<'py, PyAny>> {
+        self.give(&array, To::This(examples.map(|Whole(count)| count)))?;
         Ok(array)
     }
 
@@ -307,6 +330,7 @@ impl VectorNoise {
     /// and for nothing else, as a hash of theirs. Without it the step is given out once and never again.
     #[pyo3(signature = (array, *, of = None))]
     fn next_into<'py>(&self, array: Bound<'py, PyAny>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+        of.map_or(Ok(()), check_finite)?;
         let to = of.map_or(Ok(To::Unknown), |of| bytes_of(of).map(To::These))?;
         self.give(&array, to)?;
         Ok(array)

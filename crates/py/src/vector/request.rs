@@ -19,20 +19,36 @@ pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
 
 /// The same over so many steps.
 pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
-    let Whole(most) = options.take("participations")?.unwrap_or(Whole(1));
     let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
-    let Whole(separation) = options.take("separation")?.unwrap_or(Whole(1));
+    let (sampling, participation) = (sampling(options)?, participation(options, horizon)?);
+    if sampling.is_some() && participation == Some(Participation::ONCE) {
+        return Err(invalid(
+            "with sampling the lots say in which steps an example may take part: leave participations and separation away",
+        ));
+    }
     Ok(VectorRequest::new(horizon, budget(options)?, options.take("norm")?.unwrap_or(1.0))
         .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
-        .with_participation(Participation::new(most, separation).or_raise()?)
+        .with_participation(participation.unwrap_or(Participation::ONCE))
         .with_optional_mechanism(mechanism(options)?)
         .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
         .with_series(options.word("series")?.unwrap_or(Series::Increments))
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
         .with_meanings(meaning(options)?)
         .with_optional_optimizer(optimizer(options)?)
-        .with_optional_sampling(sampling(options)?)
+        .with_optional_sampling(sampling)
         .with_most_vectors(most_vectors))
+}
+
+/// In which steps one example takes part, if that is given. A separation alone limits nothing but the
+/// distance, so that an example may take part as often as the steps have room for it.
+fn participation(options: &Options<'_>, horizon: u64) -> PyResult<Option<Participation>> {
+    let (most, separation) = (options.take("participations")?, options.take("separation")?);
+    let given = match (most, separation) {
+        (None, None) => return Ok(None),
+        (None, Some(Whole(apart))) => Participation::at_least_apart(apart, horizon),
+        (Some(Whole(most)), apart) => Participation::new(most, apart.map_or(1, |Whole(apart)| apart)),
+    };
+    given.map(Some).or_raise()
 }
 
 /// How lots decide who takes part, if they do.

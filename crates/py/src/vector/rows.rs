@@ -9,7 +9,7 @@ use crate::own::Own;
 use crate::uses::{Class, Span, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
-use evertally::vector::{RowNoise as Inner, Tuning};
+use evertally::vector::{RowNoise as Inner, Tuning, check_sum};
 use numpy::{PyArrayDyn, PyArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -113,17 +113,19 @@ impl RowNoise {
         work(py, &mut noise, slice)
     }
 
-    /// Does something with the table and a gradient for some of its rows.
+    /// Does something with the table and a gradient for some of its rows, which is that of so many examples.
     fn with_gradient(
         &self,
         table: &Bound<'_, PyAny>,
-        rows: &Bound<'_, PyAny>,
-        gradient: &Bound<'_, PyAny>,
+        (rows, gradient): (&Bound<'_, PyAny>, &Bound<'_, PyAny>),
+        examples: Option<Whole>,
         work: impl FnOnce(Python<'_>, &mut Inner<f32>, &mut [f32], &[u64], &[f32]) -> PyResult<()>,
     ) -> PyResult<()> {
         let (rows, gradient) = (naturals(rows)?, numbers(gradient)?);
         self.with_table(table, |py, noise, slice| {
-            noise.check_descend(slice.len(), &rows, gradient.len()).or_raise()?;
+            noise.check_descend(slice.len(), &rows, &gradient).or_raise()?;
+            let norm = self.plan.get().inner().request().norm();
+            check_sum(&gradient, norm, examples.map(|Whole(count)| count), 1).or_raise()?;
             work(py, noise, slice, &rows, &gradient)
         })
     }
@@ -226,16 +228,21 @@ impl RowNoise {
     /// returns the table; in all other rows the noise of the step is due. ``gradient`` is a float32 array with a row for each of ``rows``,
     /// the sum of clipped gradients; of an empty batch there are no rows, and the step is taken all the same.
     ///
-    /// Raises :class:`InvalidError` if sizes do not fit, a row is named twice, or a row has not caught up;
-    /// :class:`HorizonExhausted` after the last step, and :class:`StateError` if this call was made for another gradient.
-    /// Nothing changes then.
+    /// With ``examples``, the number of examples in the sum, a gradient that is longer than as many clipped ones can make it
+    /// is refused.
+    ///
+    /// Raises :class:`InvalidError` if sizes do not fit, a number of the gradient is NaN or infinite, a row is named twice, or
+    /// a row has not caught up; :class:`HorizonExhausted` after the last step, and :class:`StateError` if this call was made
+    /// for another gradient. Nothing changes then.
+    #[pyo3(signature = (table, rows, gradient, *, examples = None))]
     fn descend<'py>(
         &self,
         table: Bound<'py, PyAny>,
         rows: &Bound<'py, PyAny>,
         gradient: &Bound<'py, PyAny>,
+        examples: Option<Whole>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        self.with_gradient(&table, rows, gradient, |py, noise, slice, rows, gradient| {
+        self.with_gradient(&table, (rows, gradient), examples, |py, noise, slice, rows, gradient| {
             self.give(py, noise, &described(2, rows, gradient))?;
             py.detach(|| noise.descend(slice, rows, gradient)).or_raise()?;
             Ok(())
@@ -244,13 +251,15 @@ impl RowNoise {
     }
 
     /// Raises what :meth:`descend` with the same would raise, and does nothing else.
+    #[pyo3(signature = (table, rows, gradient, *, examples = None))]
     fn check<'py>(
         &self,
         table: &Bound<'py, PyAny>,
         rows: &Bound<'py, PyAny>,
         gradient: &Bound<'py, PyAny>,
+        examples: Option<Whole>,
     ) -> PyResult<()> {
-        self.with_gradient(table, rows, gradient, |_, noise, _, rows, gradient| {
+        self.with_gradient(table, (rows, gradient), examples, |_, noise, _, rows, gradient| {
             self.watch.check(&self.span(noise, &described(2, rows, gradient)))
         })
     }

@@ -6,7 +6,7 @@ use crate::error::OrRaise;
 use crate::html::{Row, table};
 use crate::options::Options;
 use crate::running::abandonable;
-use crate::whole::Whole;
+use crate::whole::{Place, Whole};
 use evertally::mechanism::MechanismName;
 use evertally::plan::Objective;
 use evertally::vector::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
@@ -214,9 +214,10 @@ impl Training {
         self.ways.len()
     }
 
-    fn __getitem__(&self, py: Python<'_>, place: isize) -> PyResult<Py<Way>> {
+    fn __getitem__(&self, py: Python<'_>, place: Place) -> PyResult<Py<Way>> {
+        let Place(place) = place;
         // fits: far fewer ways than that
-        let place = if place < 0 { place + self.ways.len() as isize } else { place };
+        let place = if place < 0 { place + self.ways.len() as i64 } else { place };
         let way = usize::try_from(place).ok().and_then(|place| self.ways.get(place));
         way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such way"))
     }

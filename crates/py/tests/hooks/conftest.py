@@ -47,7 +47,7 @@ class PredictableNoise:
         type(self).computed += 1
         out[:] = self.expected(self.key, self.step, self.coordinates)
 
-    def add_next(self, array: np.ndarray) -> None:
+    def add_next(self, array: np.ndarray, *, examples: int | None = None) -> None:
         noise = np.empty_like(array)
         self.next_into(noise)
         array += noise

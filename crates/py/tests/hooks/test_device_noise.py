@@ -75,7 +75,7 @@ class Steps:
 
     def next(self, step: int) -> Any:
         tag = self.device.tag(step - 1, self.count)
-        order = self.device.order(self.count, self.count, np.int32(step - 1), np.zeros(2, np.uint32), tag)
+        order = self.device.order(self.count, self.count, np.int32(step - 1), np.zeros(2, np.uint32), np.zeros(2), tag)
         noise, self.kept = self.made(jnp.asarray(order), self.kept)
         return noise
 

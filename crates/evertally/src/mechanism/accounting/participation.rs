@@ -122,6 +122,23 @@ impl Participation {
         Ok(Self { most, separation })
     }
 
+    /// Any number of the `horizon` steps, with at least `separation` from one to the next: `⌈horizon/separation⌉` of them.
+    /// That is how DP-FTRL and federated learning state who takes part (min-separation).
+    ///
+    /// # Errors
+    /// If the separation is 0.
+    ///
+    /// ```
+    /// use evertally::mechanism::Participation;
+    /// assert_eq!(Participation::at_least_apart(48, 2000)?, Participation::new(42, 48)?);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    #[doc(alias = "min_separation")]
+    pub fn at_least_apart(separation: u64, horizon: u64) -> Result<Self> {
+        Self::new(1, separation)?;
+        Self::new(horizon.div_ceil(separation).max(1), separation)
+    }
+
     /// Most steps of one unit.
     pub fn most(self) -> u64 {
         self.most

@@ -65,7 +65,7 @@ const UNDERFLOW: f64 = 1e-320;
 /// ```
 pub fn delta_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, epsilon: Epsilon) -> f64 {
     let (squared, variables) = (profile.l2_squared() as f64, profile.variables() as f64);
-    let simple = compared_delta(variance.to_f64(), squared, variables, epsilon.get());
+    let simple = reported_delta(variance, (squared, variables), epsilon);
     if !composable(variance, profile) {
         return simple;
     }
@@ -84,7 +84,13 @@ pub fn delta_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, epsil
 /// # Ok::<(), evertally::Error>(())
 /// ```
 pub fn delta_of_discrete_gaussian_by_norm(variance: Ratio, squared_norm: u128, epsilon: Epsilon) -> f64 {
-    compared_delta(variance.to_f64(), squared_norm as f64, squared_norm as f64, epsilon.get())
+    reported_delta(variance, (squared_norm as f64, squared_norm as f64), epsilon)
+}
+
+/// [`compared_delta`], and zCDP to the last bits.
+fn reported_delta(variance: Ratio, (squared_norm, variables): (f64, f64), epsilon: Epsilon) -> f64 {
+    let by_zcdp = rho(variance.to_f64(), squared_norm).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, epsilon));
+    compared_delta(variance.to_f64(), squared_norm, variables, epsilon.get()).min(by_zcdp)
 }
 
 /// The ε at this δ of discrete Gaussian noise of parameter σ² on every shifted variable, rounded up; see
@@ -127,8 +133,8 @@ fn compared_epsilon(variance: f64, squared_norm: f64, variables: f64, delta: Del
 
 /// The better of comparison and zCDP, for shifts of this squared norm on so many variables.
 pub(super) fn compared_delta(variance: f64, squared_norm: f64, variables: f64, epsilon: f64) -> f64 {
-    let by_zcdp =
-        rho(variance, squared_norm).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, Epsilon::derived(epsilon)));
+    let of_rho = |rho| conversions::searched_delta_of_zcdp(rho, Epsilon::derived(epsilon));
+    let by_zcdp = rho(variance, squared_norm).map_or(1.0, of_rho);
     let compared = ROUNDING_VARIANCES.iter().filter_map(|&s2| {
         let (rest, factor, less) = comparison(variance, s2, variables)?;
         let mu = (squared_norm / rest).sqrt() * (1.0 + 1e-14);

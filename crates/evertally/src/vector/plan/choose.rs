@@ -207,7 +207,7 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
         MechanismName::EpochBands(bands, runs, sharpness, None) if sharpness == Sharpness::default() => {
             let Some(rate) = sampling.rate(bands) else { return Ok(name) };
             let rounds = SampledGaussian::new(rate, 1.0, request.horizon.div_ceil(bands.max(1)))?;
-            let noise = SampledGaussians::new(&[rounds])?.noise_factor_for(epsilon, delta)?;
+            let noise = SampledGaussians::new(&[rounds])?.certified_factor_for(epsilon, delta)?;
             Ok(MechanismName::EpochBands(bands, runs, Sharpness::near(STEEPER / (noise * noise)), None))
         }
         _ => Ok(name),

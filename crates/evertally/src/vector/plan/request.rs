@@ -1,7 +1,7 @@
 //! What a plan for vectors is asked for.
 
 use super::{Series, VectorCandidate, VectorGuarantee, VectorPlan, choose};
-use crate::mechanism::{LIGHT, MechanismName, Participation};
+use crate::mechanism::{LIGHT, MechanismName, Participation, check_steps};
 use crate::plan::Objective;
 use crate::privacy::{Budget, Neighbours};
 use crate::vector::{Optimizer, Sampling};
@@ -294,6 +294,7 @@ pub(super) const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 impl VectorRequest {
     pub(super) fn check(&self) -> Result<()> {
+        check_steps(self.horizon)?;
         if !SCALES.contains(&self.norm) {
             return Err(Error::invalid(format!(
                 "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",

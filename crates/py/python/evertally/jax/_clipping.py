@@ -30,7 +30,7 @@ def clip_and_sum(per_example_grads: Any, norm: float) -> Any:
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), axis=1, initial=0) for row in rows]), axis=0)
     finite = jnp.isfinite(largest)
     scale = jnp.where(finite & (largest > 0), largest, 1.0)[:, None]
-    squares = jnp.stack([_sum_of_squares(jnp.where(finite[:, None], row, 0.0) / scale) for row in rows])
+    squares = jnp.stack([sum_of_squares(jnp.where(finite[:, None], row, 0.0) / scale) for row in rows])
     relative = jnp.sqrt(squares.sum(axis=0))[:, None]
     # norm/(scale·relative), in an order that cannot overflow where it matters.
     factor = jnp.minimum(1.0, norm / scale / jnp.maximum(relative, 1.0)) * SHRINK
@@ -38,7 +38,7 @@ def clip_and_sum(per_example_grads: Any, norm: float) -> Any:
     return jax.tree.unflatten(tree, [total.reshape(leaf.shape[1:]) for total, leaf in zip(sums, leaves)])
 
 
-def _sum_of_squares(rows: jax.Array) -> jax.Array:
+def sum_of_squares(rows: jax.Array) -> jax.Array:
     """Row sums of squares, block by block."""
     sums = rows * rows
     while sums.shape[1] > 1:

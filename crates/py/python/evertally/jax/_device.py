@@ -25,8 +25,10 @@ import numpy as np
 from jax import lax
 
 from .. import _evertally
+from .._order import Order
 from ._keystream import EXPANDED, GROUP, Node, expanded
 from ._normals import bits, draw, product, singles
+from ._sums import Sums
 
 __all__ = ["Device", "Kept", "Shape", "noise_of"]
 
@@ -73,8 +75,11 @@ class Shape(NamedTuple):
 class Device:
     """Gives out the orders of steps. Callbacks may come from several threads."""
 
-    def __init__(self, plan: Any, key: evertally.SecretKey, name: str, memory: str) -> None:
+    def __init__(
+        self, plan: Any, key: evertally.SecretKey, name: str, memory: str, batches: Order | None = None
+    ) -> None:
         self._arguments = (plan, key, name)
+        self._sums = Sums(plan, batches)
         self._memory = memory
         self._lock = threading.Lock()
         self._programs: dict[int, Any] = {}
@@ -104,10 +109,11 @@ class Device:
         digest = hashlib.blake2b(said, key=self._key.tobytes()[:32], digest_size=8, person=b"evertally state")
         return np.frombuffer(digest.digest(), "<u4").astype(np.uint32)
 
-    def order(self, size: int, length: int, step: Any, mark: Any, tag: Any) -> np.ndarray:
-        """What is done in the step after so many, for gradients of `size` coordinates with a mark; `length` are those
-        that are kept, and `tag` is theirs."""
+    def order(self, size: int, length: int, step: Any, mark: Any, long: Any, tag: Any) -> np.ndarray:
+        """What is done in the step after so many, for a sum of `size` coordinates with a mark, which is so `long`; `length`
+        are those that are kept, and `tag` is theirs."""
         before = int(step)
+        self._sums.check(before + 1, np.asarray(long))
         with self._lock:
             if self.shape.buffers and not np.array_equal(np.asarray(tag), self.tag(before, length)):
                 raise evertally.StateError(
@@ -242,7 +248,8 @@ def tried(cipher: Any, platform: str) -> None:
     plan = evertally.plan_vector(1, rho=0.5, mechanism="input", cipher=cipher)
     key = evertally.SecretKey.insecure_from_test_seed(evertally.TestSeed(1))
     device = Device(plan, key, "try", "keep")
-    order = jnp.asarray(device.order(TRIED, TRIED, np.int32(0), np.zeros(2, np.uint32), np.zeros(2, np.uint32)))
+    nothing = np.zeros(2, np.uint32)
+    order = jnp.asarray(device.order(TRIED, TRIED, np.int32(0), nothing, nothing, nothing))
     vectors = jnp.zeros((0, TRIED), U32)
     made = jax.jit(lambda order, vectors: noise_of(device.shape, order, vectors, 0, TRIED)[0])(order, vectors)
     expected = evertally.VectorNoise(plan, key, "try", coordinates=TRIED).next()

@@ -9,6 +9,9 @@ import evertally
 import jax
 import numpy as np
 
+from .._order import Order
+from ._sums import Sums
+
 __all__ = ["Host"]
 
 
@@ -16,18 +19,26 @@ class Host:
     """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
 
     def __init__(
-        self, plan: Any, key: evertally.SecretKey, name: str, options: dict[str, Any], saved: bytes | None
+        self,
+        plan: Any,
+        key: evertally.SecretKey,
+        name: str,
+        options: dict[str, Any],
+        saved: bytes | None,
+        batches: Order | None,
     ) -> None:
         self._identity = (plan, key, name)
+        self._sums = Sums(plan, batches)
         self._options = options
         self._saved = saved
         self._lock = threading.Lock()
         self._noise: Any = None
         self._last: tuple[int, bytes, np.ndarray] | None = None  # what was handed out last: step, mark, noise
 
-    def noise_of(self, size: int, step: jax.Array, mark: jax.Array) -> np.ndarray:
-        """Noise, of so many coordinates, of the update after `step` earlier ones, for gradients with a mark."""
+    def noise_of(self, size: int, step: jax.Array, mark: jax.Array, length: jax.Array) -> np.ndarray:
+        """Noise, of so many coordinates, of the update after `step` earlier ones, for a sum with a mark and a length."""
         wanted, of = int(step) + 1, np.asarray(mark).tobytes()
+        self._sums.check(wanted, np.asarray(length))
         with self._lock:
             if self._last is None or self._last[:2] != (wanted, of):
                 self._move_before(wanted, size)

@@ -12,9 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from .._order import Order, check_batches
 from ._device import Device, Kept, noise_of, tried
 from ._host import Host
 from ._keystream import GROUP
+from ._sums import sum_length
 
 __all__ = ["CorrelatedNoise", "NoiseState", "correlated_noise"]
 
@@ -45,13 +47,16 @@ def correlated_noise(
     threads: int = 1,
     memory: str = "keep",
     saved: bytes | None = None,
-    batches: evertally.Batches | None = None,
+    batches: Order | None = None,
     mesh: Mesh | None = None,
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
     Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: which examples are
-    in a sum cannot be seen here, so take those of step t for update t. A step beyond the horizon raises an error.
+    in a sum cannot be seen here, so take those of step t for update t. Of a plan without sampling
+    `batches=evertally.FixedBatches(…)` checks that the run keeps to the plan. With batches a sum that is longer than the
+    clipped gradients of its step can make it raises an error, and so do always a number that is NaN or infinite and a step
+    beyond the horizon.
 
     `on` says where the noise is made; its bytes are the same. The host has the faster kernels (with `threads` of them),
     and `saved`, what `save()` gave in an earlier process of this plan, key and name, only saves it time. On the device
@@ -73,20 +78,16 @@ def correlated_noise(
     """
     if plan.series != "increments":
         raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
-    if getattr(plan, "sampled", None) is not None and (batches is None or not batches.is_of(plan, key, name)):
-        raise ValueError(
-            "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
-            "examples=…) of this plan, key and name, and take them"
-        )
+    check_batches(plan, batches, key, name)
     if on == "host":
         if mesh is not None:
             raise ValueError('the host makes the noise of all coordinates: a mesh is for on="device"')
-        return _on_host(Host(plan, key, name, {"threads": threads, "memory": memory}, saved))
+        return _on_host(Host(plan, key, name, {"threads": threads, "memory": memory}, saved, batches))
     if on != "device":
         raise ValueError(f'noise is made on "host" or on "device", not on {on!r}')
     if saved is not None:
         raise ValueError('`saved` is of noise that is made on the host; on="device" all that is kept is in the state')
-    device = Device(plan, key, name, memory)
+    device = Device(plan, key, name, memory, batches)
     tried(device.shape.cipher, jax.default_backend())
     return _on_device(device, mesh)
 
@@ -99,7 +100,7 @@ def _on_host(host: Host) -> CorrelatedNoise:
     def noise(state: NoiseState, leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, Any]:
         size = sum(leaf.size for leaf in leaves)
         shape = jax.ShapeDtypeStruct((size,), jnp.float32)
-        made = jax.pure_callback(functools.partial(host.noise_of, size), shape, state.step, _mark(leaves))
+        made = jax.pure_callback(functools.partial(host.noise_of, size), shape, state.step, _mark(leaves), sum_length(leaves))
         return made, ()
 
     return CorrelatedNoise(init, _update(noise), host.save)
@@ -142,7 +143,7 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
             )
         words = jax.ShapeDtypeStruct((shape.words,), jnp.uint32)
         give = functools.partial(device.order, size, length)
-        order = jax.pure_callback(give, words, state.step, _mark(leaves), tag)
+        order = jax.pure_callback(give, words, state.step, _mark(leaves), sum_length(leaves), tag)
         values, vectors = compiled(order, vectors)
         return values[:size], Kept(order[2:4], vectors) if shape.buffers else ()
 

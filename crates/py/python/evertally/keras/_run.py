@@ -18,6 +18,8 @@ import numpy as np
 from evertally._order import Order, order_of
 from evertally.jax import NoiseState, clip_and_sum, correlated_noise
 
+from ._guard import MARK, install, of_run
+
 __all__ = ["PrivateRun", "make_private"]
 
 # How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: one of
@@ -25,9 +27,6 @@ __all__ = ["PrivateRun", "make_private"]
 MARGIN = 6.0
 # The last line of what JAX says about an error of the host that makes the noise.
 CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
-
-# At the end of an optimizer's name: whose steps it has taken.
-MARK = re.compile(r"_private_[0-9a-f]{32}$")
 
 
 class PrivateRun:
@@ -101,7 +100,8 @@ class PrivateRun:
         of_optimizer = [variable.value for variable in self.optimizer.variables]
         total = self._sum_of(trainable, self._order.batch(done + 1), done + 1)
         try:
-            made = jax.block_until_ready(self._descend(trainable, of_optimizer, total, self.noise_state))
+            with of_run():
+                made = jax.block_until_ready(self._descend(trainable, of_optimizer, total, self.noise_state))
         except Exception as error:
             if (of_host := _said_by_the_host(error)) is None:
                 raise
@@ -188,13 +188,13 @@ def make_private(
         model(jax.tree.map(lambda array: array[:1], inputs))
     optimizer.build(model.trainable_variables)
     order = order_of(plan, key, name, examples, batch_size)
-    batches = order if isinstance(order, evertally.Batches) else None
     gradients_of = _gradients_of(model, keras.losses.get(loss), data)
-    noise = correlated_noise(plan, key, name, on=on, batches=batches, **options)
+    noise = correlated_noise(plan, key, name, on=on, batches=order, **options)
+    install()
     _bind(optimizer, plan, key, name)
     state = _state(noise, model, int(optimizer.iterations.value), noise_state)
     size = order.expected_size
-    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if batches else int(size)
+    at_once = math.ceil(size + MARGIN * math.sqrt(size)) if plan.sampled is not None else int(size)
     return PrivateRun(model, optimizer, data, plan, order, noise, state, microbatch or at_once, gradients_of)
 
 

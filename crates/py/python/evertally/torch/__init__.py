@@ -33,10 +33,12 @@ moments are those of gradients without their noise; both in the same release and
 A run goes on from its `state_dict`, or on any number of processes from `save_checkpoint`, bit for bit.
 
 Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
-batch normalization in `make_private`, noise that was given out for another sum, a loss scale that follows the
-gradients. What only the caller can see to: without `sampled` in the plan, that no example takes part in more steps than
-its `participations`, nor sooner than its `separation`; that per-example gradients depend on one example each; that
-metrics and early stopping do not read private data.
+batch normalization in `make_private`, a `collate_fn` of it that mixes examples, sums that are not finite or longer than
+their examples can make them, noise that was given out for another sum, a loss scale that follows the gradients. What only
+the caller can see to: without `sampled` in the plan, `batches` or `examples`, that no example takes part in more steps
+than its `participations`, nor sooner than its `separation`; that per-example gradients depend on one example each, also
+where batches are padded; that no other optimizer moves the weights; that metrics and early stopping do not read private
+data.
 
 The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
 copy. For others, the vector is copied to their device once a step.

@@ -35,7 +35,8 @@ class DPAdam(torch.optim.Optimizer):
     hardly any mean, `B` times as large. Divide by roots of them, and the learning rate is up to `√B` times that of
     Adam.
 
-    `eps` and `floor` are at least 0. A step raises ``RuntimeError``, and changes nothing, if `noise_std` was not set.
+    `eps` and `floor` are at least 0. A step raises ``RuntimeError``, and changes nothing, if `noise_std` was not set, and
+    ``ValueError`` if a gradient is not finite.
 
         optimizer = et.torch.DPAdam(model.parameters(), lr=1e-3)
         run = et.torch.make_private(model, loss, optimizer, dataset, plan, key, "run 1")
@@ -74,6 +75,12 @@ class DPAdam(torch.optim.Optimizer):
             raise RuntimeError(
                 "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it at "
                 "every step, or set noise_std"
+            )
+        gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
+        if not all(bool(gradient.isfinite().all()) for gradient in gradients):
+            raise ValueError(
+                "a gradient has a number that is NaN or infinite, and no parameter is moved: clip every example's gradient "
+                "before it is added, and count an example whose gradient is not finite as zero"
             )
         moments = iter(self.second_moments or ())
         for group in self.param_groups:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import evertally
+import torch
 
 
 def check_scale(scale: float) -> None:
@@ -21,17 +22,20 @@ def refuse_copy(*_: Any) -> Any:
     )
 
 
-def check_batches(
-    plan: evertally.VectorPlan, batches: evertally.Batches | None, key: evertally.SecretKey, name: str
-) -> None:
-    if getattr(plan, "sampled", None) is None:
-        if batches is not None:
-            raise ValueError("the plan is one without sampling: its batches are in a fixed order, not drawn by lot")
-        return
-    if batches is None:
-        raise ValueError(
-            "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
-            "examples=…), and take them"
+#: Sums in single precision may be longer than the exact ones by this part.
+TOLERANCE = 1e-3
+
+
+def check_sum(vector: torch.Tensor, norm: float, examples: int | None) -> None:
+    """Refuses what is no sum of so many clipped gradients, as `evertally.VectorNoise` does of its coordinates."""
+    length = float(torch.linalg.vector_norm(vector, dtype=torch.float64))
+    if not math.isfinite(length):
+        raise evertally.InvalidError(
+            "the sum has a number that is NaN or infinite: clip every example's gradient before it is added, and count an "
+            "example whose gradient is not finite as zero"
         )
-    if not batches.is_of(plan, key, name):
-        raise ValueError("these batches are those of another plan, key or name")
+    if examples is not None and length > norm * examples * (1 + TOLERANCE):
+        raise evertally.InvalidError(
+            f"the sum is longer than the gradients of its examples can make it, each of the plan's norm {norm} at most: clip "
+            "the gradient of every example before they are added"
+        )

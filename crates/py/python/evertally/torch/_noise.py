@@ -38,12 +38,13 @@ class RangedNoise:
         """The coordinates that are here."""
         return list(self._ranges)
 
-    def add_next(self, vector: torch.Tensor) -> None:
-        """Adds the next step's noise to these ranges of the whole vector. All of them, or none."""
+    def add_next(self, vector: torch.Tensor, examples: int | None = None) -> None:
+        """Adds the next step's noise to these ranges of the whole vector, a sum of so many examples if that is known. All of
+        them, or none."""
         numbers = vector.numpy()
         try:
             for (first, end), part in zip(self._ranges, self._parts):
-                part.add_next(numbers[first:end])
+                part.add_next(numbers[first:end], examples=examples)
         except BaseException:
             self.stand_at(self._step)
             raise

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import evertally
 import torch
 
+from evertally._order import Attendance, Order, check_batches
 from evertally.moments import AdaptiveClipping, SecondMoments
-from evertally.torch._checks import check_batches, check_scale, refuse_copy
+from evertally.torch._checks import check_scale, check_sum, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
 from evertally.torch._layers import Formed
@@ -18,13 +19,6 @@ from evertally.torch._noise import RangedNoise
 from evertally.torch._ranks import Ranks
 from evertally.torch._restored import Restored, fingerprint
 from evertally.torch._shards import Shards
-
-
-class Order(Protocol):
-    """Whatever knows the examples of each step."""
-
-    def batch(self, step: int) -> Iterable[int]:
-        """The numbers of the examples of a step, from 1."""
 
 
 class DPFTRL(torch.optim.Optimizer):
@@ -45,7 +39,12 @@ class DPFTRL(torch.optim.Optimizer):
     vector more of memory (`evertally.VectorNoise.draw_ahead`). Nothing else is different.
 
     A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
-    other examples if it is told them.
+    other examples if it is told them. Of a plan without sampling `batches=evertally.FixedBatches(…)` does the same. Without
+    batches a step that is told its `examples` refuses those that take part more often, or sooner again, than the plan
+    allows.
+
+    Sums that cannot be are refused before they meet their noise: with a number that is NaN or infinite, or, where it is
+    known how many examples there are, longer than as many gradients of the plan's norm.
 
     With a `group` of `torch.distributed` each rank gives the sum over **its own part of a batch's examples**, and their
     numbers. The sums are added up, each rank draws the noise of an equal share of the coordinates, and all get the same
@@ -71,7 +70,7 @@ class DPFTRL(torch.optim.Optimizer):
         name: str,
         *,
         expected_batch_size: float | None = None,
-        batches: evertally.Batches | None = None,
+        batches: Order | None = None,
         group: Any = None,
         adaptive_clipping: AdaptiveClipping | None = None,
         second_moments: SecondMoments | None = None,
@@ -96,7 +95,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one, whose state is its own")
         # Not the base's __init__, which would make groups and a state of its own.
         self.optimizer = optimizer
-        self.batches: Order | None = batches
+        self.batches = batches
         self.plan = plan
         self.expected_batch_size = expected_batch_size
         self._parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
@@ -118,6 +117,8 @@ class DPFTRL(torch.optim.Optimizer):
         #: The sums of the further coordinates of this rank's examples: exact, and zeros between steps.
         self.further = torch.zeros(self.released.further, dtype=torch.float64)
         self._ahead, self._restored = ahead, Restored()
+        told = batches is None and hasattr(plan, "participations")
+        self._attendance = Attendance(plan) if told else None
         self._stepping = False
         self._guard = optimizer.register_step_pre_hook(self._refuse_exact)
         # A copy or a pickle would have no guard.
@@ -244,7 +245,7 @@ class DPFTRL(torch.optim.Optimizer):
         own_shards = self._shards.sharded and not is_summed
         if self._shards.sharded:
             self.ranks.same(own_shards, "what is given, sums or samples,")
-        self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
+        whole = self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         self.further.zero_()
         try:
             with self.ranks.together():
@@ -256,9 +257,13 @@ class DPFTRL(torch.optim.Optimizer):
         before = self.noise.step
         try:
             self._gather(made, own_shards)
+            count = self._count(whole)
+            with self.ranks.together():  # before noise is given out on any rank
+                if self.ranks.group is not None:
+                    check_sum(self._vector, self.plan.norm, count)
             with self.ranks.together():
                 try:
-                    self.noise.add_next(self._vector)
+                    self.noise.add_next(self._vector, count)
                 except evertally.StateError as problem:
                     raise self._restored.hinted(problem, before, self._parameters) from problem
             if not self._shards.sharded:
@@ -270,6 +275,8 @@ class DPFTRL(torch.optim.Optimizer):
             self.noise.stand_at(before)
             raise
         self.further.zero_()
+        if self._attendance is not None and whole is not None:
+            self._attendance.note(whole, before + 1)
         with suppress(MemoryError):  # the next step says so
             self._draw_ahead()
         self.released.decode(self._vector, self.noise.step)
@@ -295,6 +302,7 @@ class DPFTRL(torch.optim.Optimizer):
             "noise": self.noise.state(),
             "clipping": self.released.state(),
             "parameters": fingerprint(self._parameters),
+            "attendance": [] if self._attendance is None else self._attendance.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -312,6 +320,8 @@ class DPFTRL(torch.optim.Optimizer):
             self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
         self.released.restore(state.get("clipping"))
+        if self._attendance is not None:
+            self._attendance.restore(state.get("attendance", []))
         self._restored = Restored(noise.step, state.get("parameters"))
 
     def _refuse_exact(self, *_: Any) -> None:
@@ -332,8 +342,11 @@ class DPFTRL(torch.optim.Optimizer):
                 "and give step(scale=1024): an example that overflows counts as zero, and the step is taken"
             )
 
-    def _refuse_other_examples(self, said: list[tuple[int, list[int] | None]], all_have_all: bool) -> None:
-        """The plan's promise is for its own batches, and each example counts once. All ranks see the same here."""
+    def _refuse_other_examples(
+        self, said: list[tuple[int, list[int] | None]], all_have_all: bool
+    ) -> list[int] | None:
+        """The plan's promise is for its own batches, and each example counts once. All ranks see the same here. Returns the
+        examples of the step, if they are known."""
         if len({step for step, _ in said}) != 1:
             raise ValueError(f"ranks are at different steps: {[step for step, _ in said]}. Load states of one step")
         if all_have_all and any(numbers != said[0][1] for _, numbers in said):
@@ -342,7 +355,7 @@ class DPFTRL(torch.optim.Optimizer):
         numbers = sorted(number for part in parts for number in part)
         step = said[0][0] + 1
         if step > self.plan.horizon or not parts:
-            return  # the noise says so; or samples are counted
+            return None  # the noise says so; or samples are counted
         if len(set(numbers)) != len(numbers):
             raise ValueError("an example is there twice: each rank gives the sum over a part of the batch of its own")
         batch = None if self.batches is None else [int(example) for example in self.batches.batch(step)]
@@ -351,6 +364,17 @@ class DPFTRL(torch.optim.Optimizer):
                 f"these are not the examples of step {step}: the plan's promise is for its own batches; take those of "
                 f"batches.batch({step}), {len(batch)} examples"
             )
+        if self._attendance is not None:
+            self._attendance.check(numbers, step)
+        return numbers
+
+    def _count(self, numbers: list[int] | None) -> int | None:
+        """How many examples the sum of the next step has, if that is known."""
+        if numbers is not None:
+            return len(numbers)
+        if self.batches is None or self.noise.step >= self.plan.horizon:
+            return None
+        return len(self.batches.batch(self.noise.step + 1))
 
     def _refuse_other_counts(self, numbers: list[int] | None) -> None:
         """Samples of another number of examples than there are."""

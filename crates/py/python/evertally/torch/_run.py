@@ -11,6 +11,7 @@ import torch
 from evertally._order import order_of
 from evertally.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
+from evertally.torch._collate import Apart
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
 from evertally.torch._gradients import added_up, clip_and_sum, grad_samples, refuse_mixing
 from evertally.torch._optimizer import DPFTRL
@@ -198,7 +199,8 @@ def make_private(
     `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, `bins` or `fresh_bins`,
     batches are drawn by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
     is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
-    to the :class:`DPFTRL`.
+    to the :class:`DPFTRL`. A `collate_fn` among the options must give an example in a batch as it gives it alone, and is
+    refused otherwise: pad to a fixed length.
 
     `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
     `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
@@ -239,12 +241,8 @@ def make_private(
         raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
     _check_data(dataset)
     order = order_of(plan, key, name, len(dataset), batch_size)
-    drawn = order if isinstance(order, evertally.Batches) else None
-    private = DPFTRL(
-        optimizer, plan, key, name, batches=drawn, expected_batch_size=order.expected_size, group=group, **extras
-    )
-    private.batches = order
-    collate = _collated(dataset, options.pop("collate_fn", None) or torch.utils.data.default_collate)
+    private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)
+    collate = _collated(dataset, Apart(options.pop("collate_fn", None) or torch.utils.data.default_collate))
     sampler: Any = _Remaining(private, microbatch)
     loader = torch.utils.data.DataLoader(_Numbered(dataset), batch_sampler=sampler, collate_fn=collate, **options)
     waiting = Tables(module, tables, private, (plan, key, name)) if tables else None
