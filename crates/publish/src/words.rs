@@ -51,7 +51,9 @@ pub fn at_most(x: f64) -> String {
         return exact;
     }
     let scale = 10f64.powi(3 - x.abs().log10().floor() as i32);
-    short((x * scale).ceil() / scale)
+    let text = short((x * scale).ceil() / scale);
+    // The product is rounded, and has no scale where x is next to nothing.
+    if text.parse().is_ok_and(|shown: f64| shown >= x) { text } else { short(x * (1.0 + 1e-3)) }
 }
 
 #[cfg(test)]

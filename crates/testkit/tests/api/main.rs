@@ -3,6 +3,7 @@
 mod batches;
 mod copies;
 mod feeding;
+mod hidden;
 mod lasting;
 mod neighbours;
 mod reading;
