@@ -67,7 +67,8 @@ impl Guarantee {
                     Budget::Zcdp(_) => false,
                 };
                 let epsilon = if near && planned_holds { planned } else { Epsilon::derived(spent) };
-                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
+                let implied = Exact::decimal(epsilon.get()).half_square().to_f64_up();
+                let rho = Rho::derived(implied.min(concentrated(scale * scale)));
                 Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::of_rho(rho, stated) }
             }
             DiscreteLaw::Gaussian(law) => {
