@@ -62,9 +62,8 @@ fn server() -> Server {
 
 /// Sends events of the first two steps of a stream, and publishes these.
 fn publish(server: &Server, stream: &str) {
-    let body: String = (0..50)
-        .map(|n| format!("{{\"time\":\"2026-01-01T0{}:10:00Z\",\"person\":\"p{n}\"}}\n", n % 2))
-        .collect();
+    let body: String =
+        (0..50).map(|n| format!("{{\"time\":\"2026-01-01T0{}:10:00Z\",\"person\":\"p{n}\"}}\n", n % 2)).collect();
     server.at(2, 0);
     let sent = server.send(stream, "batch", &body);
     assert_eq!(sent.status, 200, "{}", sent.text);
@@ -121,8 +120,7 @@ fn answers(server: &Server, client: &Client, token: &str) -> Vec<Answered> {
 /// Begins to watch a stream: the status, and the connection.
 fn watch(client: &Client, stream: &str, token: &str) -> (String, TcpStream) {
     let mut socket = TcpStream::connect(client.address()).unwrap();
-    let authorization =
-        if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
+    let authorization = if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
     write!(socket, "GET /v1/streams/{stream}/watch HTTP/1.1\r\nhost: x\r\n{authorization}\r\n").unwrap();
     let mut first = String::new();
     BufReader::new(&socket).read_line(&mut first).unwrap();
@@ -161,11 +159,17 @@ fn private_streams_leave_no_trace_in_what_others_are_answered() {
 fn sources_say_what_streams_have_spent_that_the_caller_may_read() {
     let server = server();
     open_private(&server, "secret", "shop");
-    let shop = |answer: Answer| answer.json()["sources"][0].clone();
+    let shop = |answer: Answer| {
+        let sources = answer.json()["sources"].clone();
+        sources.as_array().unwrap().iter().find(|source| source["name"] == "shop").unwrap().clone()
+    };
     let reader = server.token("read:mine");
     let nobody = shop(server.public.get("/v1/sources", "").unwrap());
     assert_eq!(nobody["spent"], "ρ = 0.2");
-    assert_eq!((&nobody["total"], nobody["left"].is_null(), nobody["spent_share"].is_null()), (&"ρ = 1".into(), true, true));
+    assert_eq!(
+        (&nobody["total"], nobody["left"].is_null(), nobody["spent_share"].is_null()),
+        (&"ρ = 1".into(), true, true)
+    );
     let mine = shop(server.private.get("/v1/sources", &reader).unwrap());
     assert_eq!((&mine["spent"], &mine["streams"]), (&"ρ = 0.3".into(), &serde_json::json!(["mine", "seen"])));
     let all = server.token("read:*");
@@ -189,4 +193,8 @@ fn a_report_before_the_first_publication_counts_none() {
     publish(&server, "seen");
     let report = server.public.get("/v1/streams/seen/report", "").unwrap().text;
     assert!(report.contains("2 of 4 steps") && report.contains("interval at the last step"), "{report}");
+    // What the description promises is what the report does.
+    let guarantee = server.public.get("/v1/streams/seen", "").unwrap().json()["guarantee"].clone();
+    assert!(report.contains(guarantee["words"].as_str().unwrap()), "{guarantee}");
+    assert!(guarantee["rho"].as_f64().unwrap() >= 0.2, "{guarantee}");
 }

@@ -24,7 +24,8 @@ pub(crate) fn period_of(day: i64, per: &str) -> i64 {
     if per == "week" {
         return (day + 3).div_euclid(7);
     }
-    let month = (0..).find(|month| day < days_of((1970 + (month + 1) / 12, (month + 1) % 12 + 1, 1))).expect("a month");
+    let year = (1970 + day / 366..).find(|year| day < days_of((year + 1, 1, 1))).expect("a year");
+    let month = 12 * (year - 1970) + (1..=12).rfind(|month| day >= days_of((year, *month, 1))).expect("a month") - 1;
     match per {
         "month" => month,
         "quarter" => month / 3,
@@ -65,7 +66,10 @@ impl Asked {
     fn stream(&self) -> Stream {
         let Self { start: (year, month, day), steps, per, every, floor, events, budget, .. } = self;
         let more = |name: &str, value: Option<u64>| value.map_or(String::new(), |n| format!(",\"{name}\":{n}"));
-        let window = self.window.map_or(String::new(), |window| format!(",\"workload\":\"window({window})\""));
+        // A search for the best would take longer than all else.
+        let window = self.window.map_or(",\"mechanism\":\"sqrt\"".to_owned(), |window| {
+            format!(",\"mechanism\":\"input\",\"workload\":\"window({window})\"")
+        });
         let declared = format!(
             "{{\"start\":\"{year}-{month:02}-{day:02}\",\"every\":\"1d\",\"steps\":{steps},\"person\":\"person\",\
              \"max-events\":{events},\"per\":\"{per}\",\"group-by\":[\"route\"],\"discover-groups\":true,\
@@ -73,15 +77,21 @@ impl Asked {
             more("max-events-per-step", self.per_step),
             more("min-gap", self.gap),
         );
-        let settings = Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
+        let settings =
+            Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
         settings.plan(&mut |_| ()).unwrap().0
+    }
+
+    /// The number of the period of every step.
+    fn periods(&self) -> Vec<i64> {
+        (0..self.steps).map(|step| period_of(days_of(self.start) + step as i64, self.per)).collect()
     }
 
     /// The most events that one person can have in one group in what the release of a step reads: as many as fit into
     /// each calendar period, day by day.
-    fn most_events(&self, step: u64) -> u64 {
+    fn most_events(&self, step: u64, periods: &[i64]) -> u64 {
         let first = step.saturating_sub(self.window.unwrap_or(u64::MAX)) + 1;
-        let period = |step: u64| period_of(days_of(self.start) + step as i64 - 1, self.per);
+        let period = |step: u64| periods[step as usize - 1];
         let (mut all, mut own, mut last, mut of) = (0, 0, None::<u64>, i64::MIN);
         for day in first..=step {
             if period(day) != of {
@@ -107,10 +117,11 @@ fn floors_hold_wherever_the_stream_begins_in_a_period() {
     for_each(7, 150, &asked(), |asked| {
         let stream = asked.stream();
         let facts = SelectionFacts::of(&stream).unwrap();
+        let periods = asked.periods();
         let shown_of = |persons: u64| -> f64 {
             let times = (1..=asked.steps).filter(|step| step.is_multiple_of(asked.every) || *step == asked.steps);
             let at = |step: u64| {
-                let sum = (persons * asked.most_events(step)) as f64;
+                let sum = (persons * asked.most_events(step, &periods)) as f64;
                 above((facts.threshold - sum) / stream.plan.std_error(step))
             };
             times.map(at).sum()
@@ -158,5 +169,18 @@ fn one_person_is_not_shown_by_a_floor_of_two() {
             shown += groups.shown();
         }
         assert_eq!(shown, 0, "of 400 runs from {start:?}, each with a probability of 10⁻⁶ at most");
+    }
+}
+
+#[test]
+fn the_calendar_is_the_common_one() {
+    assert_eq!((days_of((1970, 1, 1)), days_of((2000, 3, 1)), days_of((2024, 2, 29))), (0, 11_017, 19_782));
+    // 29 February 2024 was a Thursday, and 4 March the Monday behind it.
+    assert_ne!(period_of(days_of((2024, 3, 3)), "week"), period_of(days_of((2024, 3, 4)), "week"));
+    assert_eq!(period_of(days_of((2024, 2, 29)), "week"), period_of(days_of((2024, 3, 3)), "week"));
+    for (per, first, last) in [("month", (2024, 2, 1), (2024, 2, 29)), ("year", (2023, 1, 1), (2023, 12, 31))] {
+        let [before, first, last, behind] =
+            [days_of(first) - 1, days_of(first), days_of(last), days_of(last) + 1].map(|day| period_of(day, per));
+        assert!(before < first && first == last && last < behind, "{per}");
     }
 }

@@ -16,7 +16,8 @@ pub(crate) struct Kept {
 fn placements(kept: &Kept, steps: &[usize], groups: usize, horizon: usize) -> Vec<Vec<u64>> {
     let mut all = vec![];
     let mut open = vec![(0usize, vec![0u64; groups * horizon])];
-    let cells: Vec<usize> = steps.iter().flat_map(|step| (0..groups).map(move |group| group * horizon + step)).collect();
+    let cells: Vec<usize> =
+        steps.iter().flat_map(|step| (0..groups).map(move |group| group * horizon + step)).collect();
     while let Some((place, counts)) = open.pop() {
         if place == cells.len() {
             if fits(kept, &counts, groups, horizon) {

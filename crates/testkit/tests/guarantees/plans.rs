@@ -2,7 +2,8 @@
 
 use super::neighbours::{Kept, changes};
 use super::numbers::{
-    Law, above, delta_of_gaussian, delta_of_laplace, epsilon_of_gaussian, epsilon_of_rho, exact, near, shown, sum, whole,
+    Law, above, delta_of_gaussian, delta_of_laplace, epsilon_of_gaussian, epsilon_of_rho, exact, near, shown, sum,
+    whole,
 };
 use evertally::mechanism::Matrix;
 use evertally::noise::DiscreteLaw;
@@ -27,7 +28,8 @@ struct Asked {
 
 /// Mechanisms whose factors have whole entries, so that all about them is a fraction.
 const WHOLE: [&str; 5] = ["input", "output", "binary", "kary(k=3)", "subtract(k=3)"];
-const OTHERS: [&str; 7] = ["sqrt", "normalized-sqrt", "honaker-online", "smooth", "path-sum", "blt(buffers=2)", "dense"];
+const OTHERS: [&str; 7] =
+    ["sqrt", "normalized-sqrt", "honaker-online", "smooth", "path-sum", "blt(buffers=2)", "dense"];
 
 fn asked() -> impl Strategy<Value = Asked> {
     use proptest::option::of;
@@ -89,7 +91,7 @@ pub(crate) fn for_each<S: Strategy>(seed: u8, cases: usize, strategy: &S, mut ch
 }
 
 /// The largest squared distance that changes make, in standard deviations of Gaussian noise: `Σ_g (A d_g)ᵀ (L Lᵀ)⁺ (A d_g)`
-/// over the variance. `None` where a change shows without noise.
+/// over the variance.
 pub(crate) fn squared_distance(plan: &Plan, changes: &[Vec<i64>]) -> f64 {
     let dense = plan.mechanism().dense();
     let (rows, nodes) = dense.l.shape();
@@ -128,7 +130,11 @@ fn node_shifts(r: &Matrix, change: &[i64], divisor: u64) -> Vec<BigRational> {
     let (nodes, steps) = r.shape();
     let of_group = |own: &[i64]| -> Vec<BigRational> {
         let at = |node: usize| {
-            sum(r.row(node).iter().zip(own).map(|(entry, sum)| exact(*entry) * BigRational::from_integer((*sum).into())))
+            sum(r
+                .row(node)
+                .iter()
+                .zip(own)
+                .map(|(entry, sum)| exact(*entry) * BigRational::from_integer((*sum).into())))
         };
         (0..nodes).map(|node| at(node) * whole(divisor)).collect()
     };
@@ -167,7 +173,8 @@ fn gaussian_promises_hold_for_every_change() {
 fn promises_of_whole_factors_hold_exactly() {
     let mut checked = [0; 2];
     for_each(2, 400, &asked(), |asked| {
-        let Some(plan) = asked.plan().filter(|plan| WHOLE.contains(&asked.mechanism) && !plan.exact_accounting()) else {
+        let Some(plan) = asked.plan().filter(|plan| WHOLE.contains(&asked.mechanism) && !plan.exact_accounting())
+        else {
             return;
         };
         let (r, parameter) = (plan.mechanism().dense().r, fraction_of(&plan));
@@ -287,7 +294,7 @@ fn approximate_variance(plan: &Plan) -> f64 {
 fn selection_keeps_its_delta() {
     use evertally::privacy::selection::{Selection, SelectionTimes};
     let mut checked = 0;
-    for_each(4, 120, &asked(), |asked| {
+    for_each(4, 240, &asked(), |asked| {
         let (budget, delta) = (asked.budget(), 10f64.powi(-4 - i32::from(asked.budget)));
         if matches!(budget, Budget::Pure(_)) || asked.kept.values != (1, 1) || asked.replaced {
             return;

@@ -2,7 +2,7 @@
 
 use super::floors::{days_of, period_of};
 use super::neighbours::{Kept, changes, over_periods};
-use super::numbers::{delta_of_gaussian, near, shown, sum, whole};
+use super::numbers::{delta_of_gaussian, exact, near, shown, sum, whole};
 use super::plans::{for_each, squared_distance};
 use evertally::plan::NoiseKind;
 use evertally_publish::declaration::Declaration;
@@ -62,12 +62,14 @@ impl Asked {
             more("max-events-per-step", self.per_step),
             more("min-gap", self.gap),
         );
-        let settings = Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
+        let settings =
+            Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
         let mut stream = settings.plan(&mut |_| ()).ok()?.0;
         if self.before > 0 {
             let carried = Carried { group: vec![], exact: "0".to_owned(), streams: self.before };
             let steps = u64::from(self.before) * self.steps as u64;
-            stream.follows = Some(Follows { stream: "main".to_owned(), since: "then".to_owned(), steps, carried: vec![carried] });
+            stream.follows =
+                Some(Follows { stream: "main".to_owned(), since: "then".to_owned(), steps, carried: vec![carried] });
         }
         Some(stream)
     }
@@ -123,11 +125,8 @@ fn reports_promise_no_more_than_the_noise_keeps() {
         let json = serde_json::to_value(&report).unwrap();
         let text = report.markdown();
         let streams = asked.streams_of_a_unit();
-        let of_periods: Vec<Vec<Vec<i64>>> = asked
-            .periods()
-            .iter()
-            .map(|steps| changes(&asked.kept(), asked.replaced, steps, 1, asked.steps))
-            .collect();
+        let of_periods: Vec<Vec<Vec<i64>>> =
+            asked.periods().iter().map(|steps| changes(&asked.kept(), asked.replaced, steps, 1, asked.steps)).collect();
         let guarantee = &json["guarantee"];
         if let Some(epsilon) = asked.budget.1 {
             // A unit of one stream is promised the declared ε; of several, as often as it can be in one.
@@ -151,8 +150,8 @@ fn reports_promise_no_more_than_the_noise_keeps() {
                 let periods = row["periods"].as_u64().unwrap() as usize;
                 rows += 1;
                 if let Some(pure) = row["pure_epsilon"].as_f64() {
-                    let truth = shown(figure(&guarantee["pure_epsilon"])) * whole(periods as u64);
-                    assert!(shown(pure) >= truth, "{asked:?}: {row}");
+                    let truth = exact(figure(&guarantee["pure_epsilon"])) * whole(periods as u64);
+                    assert!(exact(pure) >= truth, "{asked:?}: {row}");
                 }
                 let count: usize = of_periods.iter().map(Vec::len).product();
                 if stream.plan.noise_kind() == NoiseKind::Gaussian && count < 20_000 {
@@ -194,8 +193,13 @@ fn words_are_up(asked: &Asked, json: &Value, text: &str) {
     if !guarantee["pure_epsilon"].is_null() {
         is_up(after("ε-differential privacy with ε = "), &guarantee["pure_epsilon"]);
     }
-    let table: Vec<Vec<f64>> =
-        text.lines().skip_while(|line| *line != "| δ | ε |").skip(2).take_while(|line| line.starts_with('|')).map(cells).collect();
+    let table: Vec<Vec<f64>> = text
+        .lines()
+        .skip_while(|line| *line != "| δ | ε |")
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .map(cells)
+        .collect();
     for (row, pair) in table.iter().zip(guarantee["epsilon_at_delta"].as_array().unwrap()) {
         assert_eq!(row[0], figure(&pair["delta"]));
         is_up(Some(row[1]), &pair["epsilon"]);
@@ -244,7 +248,7 @@ fn errors_add_up(asked: &Asked, stream: &Stream, json: &Value) {
 #[test]
 fn several_streams_spend_the_exact_sum() {
     let terms = |text: &str, count: u32| sum((0..count).map(|_| super::numbers::decimal(text)));
-    for (budget, exact, name) in
+    for (budget, term, name) in
         [("\"rho\":0.1", "0.1", "rho"), ("\"rho\":0.37", "0.37", "rho"), ("\"epsilon\":0.3", "0.3", "pure_epsilon")]
     {
         for before in 0..12 {
@@ -262,7 +266,7 @@ fn several_streams_spend_the_exact_sum() {
             };
             let report = Report::with_key_id(&asked.stream().unwrap(), String::new(), Released::Sum);
             let printed = figure(&serde_json::to_value(&report).unwrap()["guarantee"][name]);
-            let truth: BigRational = terms(exact, before + 1);
+            let truth: BigRational = terms(term, before + 1);
             assert_eq!(printed, near(&truth), "{budget}, {before} streams before");
             assert!(shown(printed) >= truth);
         }

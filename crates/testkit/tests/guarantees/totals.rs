@@ -42,8 +42,7 @@ impl Cost {
         let pure = self.pure.as_ref().map(|text| Epsilon::new(number(text)).unwrap());
         let rho = self.rho.as_ref().map(|text| Rho::new(number(text)).unwrap());
         let approximate = self.approximate.as_ref();
-        let approximate =
-            approximate.map(|(e, d)| (Epsilon::new(number(e)).unwrap(), Delta::new(number(d)).unwrap()));
+        let approximate = approximate.map(|(e, d)| (Epsilon::new(number(e)).unwrap(), Delta::new(number(d)).unwrap()));
         let own = Expense::new(pure, rho, approximate).unwrap();
         self.selection.as_ref().map_or(own, |delta| own.with_selection(Delta::new(number(delta)).unwrap()))
     }

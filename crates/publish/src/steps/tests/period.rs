@@ -121,7 +121,10 @@ fn whole_periods_are_nearly_as_long_as_the_longest() {
         ("2023-11-01", 50, "1mo", "UTC", "year"),
         ("2024-01-31", 50, "1d", "UTC", "5"),
     ] {
-        assert!(periods(&calendar(start, steps, every, zone), period).unwrap().are_regular(), "{every} {zone} {period}");
+        assert!(
+            periods(&calendar(start, steps, every, zone), period).unwrap().are_regular(),
+            "{every} {zone} {period}"
+        );
     }
     let samoa = calendar("2011-12-15", 1000, "1h", "Pacific/Apia");
     assert!(!periods(&samoa, "week").unwrap().are_regular());

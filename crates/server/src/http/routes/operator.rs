@@ -203,10 +203,7 @@ impl Source {
 /// The budgets of data sources whose streams the caller may read. Only operators see what streams that the caller may not
 /// read have spent.
 #[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
-pub(in super::super) async fn sources(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<Json<Sources>, Problem> {
+pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Sources>, Problem> {
     waiting(move || {
         let readable = app.all_readable(&caller);
         let is_operator = caller.role.as_ref().is_some_and(Role::operates);
