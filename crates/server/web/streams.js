@@ -33,7 +33,7 @@ export function pill(state) {
   return h("span", { class: `pill ${state}` }, state);
 }
 
-/** How much of a source's budget is spent; all but operators are told of the streams that they may read alone. */
+/** How much of a source's budget is spent: for operators by all streams, for others by those that they may read. */
 export function budget(source) {
   const id = `budget-${source.name}`;
   const name = h("strong", {}, source.name);

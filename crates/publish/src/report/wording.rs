@@ -278,7 +278,7 @@ impl Report {
         if first.selection_delta.is_some() {
             writeln!(
                 out,
-                "\nEach ρ holds apart from the probability beside it, with which a group is shown that this person alone has; \
+                "\nEach ρ holds apart from the probability next to it, with which a group is shown that this person alone has; \
                  that is in the ε."
             )?;
         }

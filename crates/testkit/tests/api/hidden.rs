@@ -140,7 +140,7 @@ fn private_streams_leave_no_trace_in_what_others_are_answered() {
     };
     let before = snapshot();
     assert_eq!(before, snapshot(), "asking changes nothing");
-    // One beside the others in their source, before and behind them by name, and one in a source of its own.
+    // Two share a source with the readable streams, with names before and after theirs; one has a separate source.
     for (name, source) in [("secret", "shop"), ("aside", "shop"), ("zebra", "bank")] {
         open_private(&server, name, source);
     }

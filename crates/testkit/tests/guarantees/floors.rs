@@ -175,7 +175,7 @@ fn one_person_is_not_shown_by_a_floor_of_two() {
 #[test]
 fn the_calendar_is_the_common_one() {
     assert_eq!((days_of((1970, 1, 1)), days_of((2000, 3, 1)), days_of((2024, 2, 29))), (0, 11_017, 19_782));
-    // 29 February 2024 was a Thursday, and 4 March the Monday behind it.
+    // 29 February 2024 was a Thursday, and 4 March the Monday after it.
     assert_ne!(period_of(days_of((2024, 3, 3)), "week"), period_of(days_of((2024, 3, 4)), "week"));
     assert_eq!(period_of(days_of((2024, 2, 29)), "week"), period_of(days_of((2024, 3, 3)), "week"));
     for (per, first, last) in [("month", (2024, 2, 1), (2024, 2, 29)), ("year", (2023, 1, 1), (2023, 12, 31))] {

@@ -3,7 +3,7 @@
 //! never below the true number, and where the truth is known to the last digit it is that.
 //!
 //! The calculations here share no code with those of the library: conversions, compositions, tails, neighbours and calendars
-//! are all written again.
+//! are all written again here.
 
 mod floors;
 mod neighbours;
