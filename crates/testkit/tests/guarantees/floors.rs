@@ -1,4 +1,4 @@
-//! Floors of discovered groups where the bounds on a person start anew in every calendar period: also the first of them,
+//! Floors of discovered groups where the bounds on a person start again in every calendar period: also the first of them,
 //! which may have begun before the stream did.
 
 use super::numbers::above;
