@@ -94,6 +94,17 @@ pub(crate) struct Saved {
     pub(crate) memories: Vec<Vec<u8>>,
 }
 
+impl Layout {
+    /// Whether a stream of this layout continues a saved one. Earlier versions chose lower thresholds for the same
+    /// selection; raising one shows fewer keys.
+    fn continues(self, saved: Layout) -> bool {
+        match (self, saved) {
+            (Layout::Keys { threshold }, Layout::Keys { threshold: saved }) => saved <= threshold,
+            _ => self == saved,
+        }
+    }
+}
+
 impl Saved {
     /// The memory of the mechanism for the group at this place.
     pub(crate) fn memory(&self, place: usize) -> Option<&[u8]> {
@@ -274,7 +285,7 @@ impl StateId {
         if body.key_id != *self.key_id.as_bytes() {
             return foreign("another key, or is damaged".to_owned());
         }
-        if body.layout != self.layout {
+        if !self.layout.continues(body.layout) {
             return foreign(
                 "a stream with other groups, keys that are selected otherwise, or a vector of another kind: other \
                  coordinates, another way of sampling, or numbers of another type"

@@ -155,6 +155,10 @@ pub struct SelectionFacts {
     pub failure: f64,
     /// The same for a group of one person who does all they may in it in every period; `None` where the unit has none.
     pub failure_over_periods: Option<f64>,
+    /// The proven bound of the probability that a group of fewer persons than the floor is shown, whatever they do in every
+    /// period: at most `delta`. `None` without a floor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_below_floor: Option<f64>,
     /// Whether only some steps are published, so that no floor holds for several periods.
     #[serde(skip)]
     is_read_in_slots: bool,
@@ -191,6 +195,7 @@ impl SelectionFacts {
             failure_over_periods: threshold
                 .failure_over_periods()
                 .map(|own| if stream.is_read_in_slots() { 1.0 } else { own }),
+            failure_below_floor: threshold.failure_of_few(),
             is_read_in_slots: stream.is_read_in_slots(),
             new_groups: threshold.new_keys(),
             events_per_group: threshold.events_per_key(),

@@ -151,7 +151,7 @@ pub struct LimitsConfig {
     pub connections_per_address: usize,
     /// Requests a second of one address or token, on average.
     pub requests_per_second: u32,
-    /// Watchers of all streams.
+    /// Watchers of one stream.
     pub watchers: usize,
     /// Bytes that stay free on the disk of the folder.
     pub free_bytes: u64,

@@ -33,11 +33,16 @@ export function pill(state) {
   return h("span", { class: `pill ${state}` }, state);
 }
 
-/** How much of a source's budget is spent. */
+/** How much of a source's budget is spent: for operators by all streams, for others by those that they may read. */
 export function budget(source) {
-  const share = Math.min(Math.max(source.spent_share, 0), 1);
   const id = `budget-${source.name}`;
+  const name = h("strong", {}, source.name);
+  if (source.left === null) {
+    return h("div", { class: "budget" },
+      h("p", { id }, name, ` – ${source.streams.join(", ")}: ${source.spent} of ${source.total}`));
+  }
+  const share = Math.min(Math.max(source.spent_share, 0), 1);
   return h("div", { class: "budget" },
-    h("p", { id }, h("strong", {}, source.name), ` – spent ${source.spent} of ${source.total}; left ${source.left}`),
+    h("p", { id }, name, ` – spent ${source.spent} of ${source.total}; left ${source.left}`),
     h("meter", { min: "0", max: "1", high: "0.9", value: String(share), "aria-labelledby": id }, `${Math.round(100 * share)} %`));
 }

@@ -13,6 +13,7 @@ use evertally::privacy::Neighbours;
 use evertally_audit::{
     Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, audited_steps, event_steps, worst_change,
 };
+use evertally_publish::words::{rounded_down, rounded_up};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;
@@ -228,7 +229,7 @@ fn describe(check: &Check) -> (String, String) {
     match &check.finding {
         Finding::LowerBound { quantity, bound, promise } => {
             let symbol = if *quantity == "epsilon" { "ε" } else { "μ" };
-            (format!("{symbol} ≥ {bound:.4}"), format!("> {promise:.4}"))
+            (format!("{symbol} ≥ {}", rounded_down(*bound, 4)), format!("> {}", rounded_up(*promise, 4)))
         }
         Finding::PValue { p, level } => (format!("p = {p:.2e}"), format!("< {level:.1e}")),
         Finding::Exact { holds } => (if *holds { "yes" } else { "no" }.into(), "no".into()),

@@ -17,6 +17,7 @@ use evertally_publish::bounds::fall_behind;
 use evertally_publish::declaration::InSlots;
 use evertally_publish::problem::Wording;
 use evertally_publish::stream::unit_in_words;
+use evertally_publish::words::{rounded_down, rounded_up};
 use std::io::Write;
 
 /// Flags of `evertally plan`.
@@ -176,7 +177,7 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
     let chosen = &answer.chosen;
     writeln!(
         out,
-        "{}{}: {} with {} noise{}; standard error at most {:.4}",
+        "{}{}: {} with {} noise{}; standard error at most {}",
         if answer.horizon == MAX_HORIZON { "no end".to_owned() } else { format!("T = {}", answer.horizon) },
         if answer.workload.is_sum() { String::new() } else { format!(", {}", answer.workload) },
         chosen.mechanism,
@@ -188,10 +189,11 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
         } else {
             String::new()
         },
-        chosen.max_std
+        rounded_up(chosen.max_std, 4)
     )?;
     if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {
-        writeln!(out, "no mechanism with Gaussian noise has a maximal standard error below {bound:.4}")?;
+        let bound = rounded_down(bound, 4);
+        writeln!(out, "no mechanism with Gaussian noise has a maximal standard error below {bound}")?;
     }
     if let Some(window) =
         answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)

@@ -14,6 +14,12 @@ fn exact_spent(l1: f64, scale: Ratio) -> Exact {
     Exact::decimal(l1).over(&scale)
 }
 
+/// A product, rounded up.
+fn product_up(x: f64, y: f64) -> f64 {
+    let product = x * y;
+    if x.mul_add(y, -product) > 0.0 { product.next_up() } else { product }
+}
+
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guarantee {
@@ -61,7 +67,8 @@ impl Guarantee {
                     Budget::Zcdp(_) => false,
                 };
                 let epsilon = if near && planned_holds { planned } else { Epsilon::derived(spent) };
-                let rho = Rho::derived(conversions::zcdp_of_pure(epsilon).min(concentrated(scale * scale)));
+                let implied = Exact::decimal(epsilon.get()).half_square().to_f64_up();
+                let rho = Rho::derived(implied.min(concentrated(scale * scale)));
                 Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::of_rho(rho, stated) }
             }
             DiscreteLaw::Gaussian(law) => {
@@ -130,7 +137,7 @@ impl Guarantee {
     /// The promise of the same noise to a unit whose change is larger: so many times as large, in L1 norm, and by this
     /// square in squared L2 norm, in squared steps of the noise grid. Of the noise alone, where keys are selected.
     pub(super) fn to_larger(&self, times: f64, l2_squared: f64) -> Self {
-        let pure_epsilon = self.epsilon_of_noise().map(|epsilon| Epsilon::derived(epsilon.get() * times));
+        let pure_epsilon = self.epsilon_of_noise().map(|epsilon| Epsilon::derived(product_up(epsilon.get(), times)));
         let rho = match self.gaussian {
             Some((variance, _)) => Rho::derived(l2_squared / (2.0 * variance) * (1.0 + 1e-12)),
             None => Rho::derived(self.rho.get() * times * times * (1.0 + 1e-12)),

@@ -16,6 +16,7 @@ pub struct Threshold {
     selection: Selection,
     value: i64,
     failure: f64,
+    of_few: Option<f64>,
     over_periods: Option<f64>,
     shown_half: i64,
     shown_almost: i64,
@@ -64,10 +65,9 @@ impl Plan {
         let (steps, above) = (&looks.steps[..], &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x));
         let delta = selection.delta().get();
         let failure = |value: i64| reach.failure(value as f64, steps, above);
-        let holds = |value: i64| {
-            let of_few = || reach.failure_of_few(selection.floor(), value as f64, steps, above);
-            failure(value) <= delta && (selection.floor() == 1 || of_few() <= delta)
-        };
+        let has_floor = selection.floor() > 1;
+        let of_few = |value: i64| reach.failure_of_few(selection.floor(), value as f64, steps, above);
+        let holds = |value: i64| failure(value) <= delta && (!has_floor || of_few(value) <= delta);
         let value = least(1, &holds).ok_or_else(|| {
             Error::invalid("no threshold is high enough to select keys: what a unit can sum to in a key is too large")
         })?;
@@ -79,6 +79,7 @@ impl Plan {
             selection: *selection,
             value,
             failure: failure(value),
+            of_few: has_floor.then(|| of_few(value)),
             over_periods: request
                 .unit()
                 .bounds()
@@ -119,6 +120,14 @@ impl Threshold {
     /// The proven bound of the probability that a key is shown that only one unit has: at most the δ of selection.
     pub fn failure(&self) -> f64 {
         self.failure
+    }
+
+    /// The proven bound of the probability that a key of fewer units than the [floor](Selection::with_floor) is shown, at
+    /// most the δ of selection; `None` without a floor. Where a unit is what a person does in one period, it is that of so
+    /// many persons who do all that the bounds allow in as many periods as the steps can touch, wherever the first period
+    /// begins.
+    pub fn failure_of_few(&self) -> Option<f64> {
+        self.of_few
     }
 
     /// Where the unit is what a person does in one period: the same for a key that only one person has who does all that

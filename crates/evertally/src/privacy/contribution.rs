@@ -329,8 +329,10 @@ impl Contributions {
     /// If the person is of another value of this type, or the step is before one in which an event of the same person
     /// was kept.
     pub fn keep(&mut self, person: PersonId, offer: Offer) -> Option<i64> {
+        // A period that the offer names is one of a calendar, whose first may be short.
         let in_period = offer.step.saturating_sub(1).checked_rem(self.period).map(|within| offer.step - within);
-        let offer = offer.of_period_since(in_period.unwrap_or(1).max(offer.since));
+        let since = if offer.since > 1 { offer.since } else { in_period.unwrap_or(1) };
+        let offer = offer.of_period_since(since);
         let place = person.0 as usize;
         let (mut none, details) = (Details::default(), self.details.get_mut(place));
         self.bound.keep(&mut self.persons[place], details.unwrap_or(&mut none), offer)

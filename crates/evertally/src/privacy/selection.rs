@@ -262,16 +262,13 @@ impl Reach {
         step.min(self.window.unwrap_or(u64::MAX))
     }
 
-    /// In how many periods these steps are at most. A window may lie across the ends of calendar periods, of which the
-    /// shortest last nine tenths of the longest at least (28 days and 31).
+    /// The most periods that the steps read by a release can touch, wherever in a period the first of them lies: calendar
+    /// periods begin before the stream does, and whole ones have at least nine tenths of the steps of the longest
+    /// (28 days and 31).
     fn periods(&self, step: u64) -> u64 {
-        match (self.period, self.window) {
-            (None, _) => 1,
-            (Some(longest), None) => step.div_ceil(longest),
-            (Some(longest), Some(_)) => match self.read(step) {
-                1 => 1,
-                read => 2 + (read - 2) / (longest - longest / 10),
-            },
+        match (self.period, self.read(step)) {
+            (None, _) | (_, 0 | 1) => 1,
+            (Some(longest), read) => 2 + (read - 2) / (longest - longest / 10),
         }
     }
 
@@ -279,14 +276,6 @@ impl Reach {
     fn moved(&self, events: u64, step: u64) -> f64 {
         let sum = u128::from(events.min(self.room(step))) * u128::from(self.value);
         sum.min(self.most_value.into()) as f64
-    }
-
-    /// The same wherever the first of them begins, which need not be with the stream.
-    fn most_periods(&self, step: u64) -> u64 {
-        match (self.period, self.read(step)) {
-            (None, _) | (_, 0 | 1) => 1,
-            (Some(longest), read) => 2 + (read - 2) / (longest - longest / 10),
-        }
     }
 
     /// Most events that fit there where bounds start anew in every period: what holds steps apart within one does not
@@ -319,7 +308,7 @@ impl Reach {
         (worst_split(&keys, self.events as f64, self.keys as f64) + empty) * (1.0 + 1e-9)
     }
 
-    /// The same for a key of one unit fewer than the floor.
+    /// The same for a key of one unit fewer than the floor, each of which does all it may in every period.
     pub(crate) fn failure_of_few(
         &self,
         floor: u64,
@@ -338,7 +327,7 @@ impl Reach {
         steps: &[Looks],
         above: &dyn Fn(&Looks, f64) -> f64,
     ) -> f64 {
-        let moved = |step| self.moved_by(1, step, self.most_periods(step));
+        let moved = |step| self.moved_by(1, step, self.periods(step));
         steps.iter().map(|looks| looks.count * above(looks, threshold - moved(looks.step))).sum::<f64>() * (1.0 + 1e-9)
     }
 }

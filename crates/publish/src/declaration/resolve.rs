@@ -315,6 +315,15 @@ impl Declaration {
             Some(period) => Periods::new(&calendar, period).map_err(|problem| Problem::of(Per, problem))?,
             None => Periods::default(),
         };
+        if self.discovers() && !periods.are_regular() {
+            let why = format!(
+                ": the clock of {} is changed so far that one period has less than nine tenths of the steps of another, and \
+                 how often a group of one person is shown over several periods is not known; ",
+                calendar.zone().name()
+            );
+            let remedy = sentence!["begin after that period, or give the steps of a period, as with ", (Per, "30")];
+            return Err(Problem::of(Per, sentence![Per, " and ", DiscoverGroups, why]).remedy(remedy));
+        }
         let kept = self.unit(periods.longest())?;
         let unit = published.as_ref().map_or(kept, |published| {
             published.slots().unit(kept, published.longest_row(), published.touched(&periods))

@@ -32,8 +32,12 @@ pub struct ActiveFacts {
     pub in_words: String,
     /// ε, where the promise is one in ε alone.
     pub pure_epsilon: Option<f64>,
-    /// ρ of zero-concentrated differential privacy.
+    /// ρ of zero-concentrated differential privacy; apart from a failure of `selection_delta`, where groups are selected.
     pub rho: f64,
+    /// The probability with which a group is shown that this person alone has, where groups are selected: already counted
+    /// in `epsilon`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selection_delta: Option<f64>,
     /// δ for which `epsilon` holds.
     pub delta: f64,
     /// ε at this δ; `None` where it is beyond all numbers.
@@ -56,17 +60,21 @@ impl PeriodFacts {
             // inside of what the plan counts.
             let is_one = stream.follows.is_none() && stream.measures.is_none() && !stream.is_read_in_slots();
             let alone = if is_one { stream.plan.over_periods(periods).ok() } else { None };
-            // What several periods make of the δ of selection is known of the plan alone.
-            let joint = match stream.plan.threshold() {
-                Some(_) => ActiveFacts { pure_epsilon: None, epsilon: None, ..joint },
-                None => joint,
-            };
-            alone.map_or(joint.clone(), |guarantee| joint.or(&guarantee))
+            match (stream.plan.threshold(), alone) {
+                (None, None) => Some(joint),
+                (None, Some(guarantee)) => Some(joint.or(&guarantee)),
+                // What several periods make of the δ of selection is known of the plan alone; where it is not, or is no
+                // probability below 1, nothing is promised.
+                (Some(_), None) => None,
+                (Some(_), Some(guarantee)) => {
+                    Some(ActiveFacts { pure_epsilon: None, epsilon: None, ..joint }.or(&guarantee))
+                }
+            }
         };
         Some(Self {
             period: period.in_words(),
             longest_steps: longest,
-            active: counts.into_iter().map(active).collect(),
+            active: counts.into_iter().filter_map(active).collect(),
         })
     }
 }
@@ -89,7 +97,7 @@ impl ActiveFacts {
         let delta = Delta::new(DELTA).expect("a constant");
         let by_rho = Rho::new_even_if_weak(rho).map_or(f64::INFINITY, |rho| epsilon_of_zcdp(rho, delta));
         let epsilon = Some(pure_epsilon.map_or(by_rho, |pure| pure.min(by_rho))).filter(|epsilon| epsilon.is_finite());
-        Self { periods, in_words, pure_epsilon, rho, delta: DELTA, epsilon }
+        Self { periods, in_words, pure_epsilon, rho, selection_delta: None, delta: DELTA, epsilon }
     }
 
     /// The same by what the plan's mechanism is known to hide of several periods, where that is more.
@@ -99,6 +107,7 @@ impl ActiveFacts {
         Self {
             pure_epsilon: self.pure_epsilon,
             rho: self.rho.min(guarantee.rho.get()),
+            selection_delta: guarantee.selection.map(Delta::get),
             epsilon: Some(self.epsilon.map_or(epsilon, |own| own.min(epsilon))).filter(|epsilon| epsilon.is_finite()),
             ..self
         }
@@ -108,6 +117,7 @@ impl ActiveFacts {
     pub(super) fn row(&self) -> String {
         let pure = self.pure_epsilon.map_or("–".to_owned(), at_most);
         let epsilon = self.epsilon.map_or("–".to_owned(), at_most);
-        format!("| {} | {pure} | {} | {epsilon} |", self.in_words, at_most(self.rho))
+        let apart = self.selection_delta.map_or(String::new(), |delta| format!(", apart from {}", at_most(delta)));
+        format!("| {} | {pure} | {}{apart} | {epsilon} |", self.in_words, at_most(self.rho))
     }
 }

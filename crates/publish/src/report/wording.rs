@@ -202,7 +202,7 @@ impl Report {
                 let from = "at the last step, computed from the released cells";
                 writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
             }
-            (half_width, of) = (short(sketch.answer_half_width), " of an answer");
+            (half_width, of) = (at_most(sketch.answer_half_width), " of an answer");
             if let Some(error) = sketch.release_std_error {
                 let what = "of a release with the same list as groups, for the same budget and unit";
                 writeln!(out, "| standard error in comparison | {what}: at most {} |", at_most(error))?;
@@ -210,7 +210,8 @@ impl Report {
         }
         let widest = if scaled { ", of a group with the greatest scale" } else { "" };
         let confidence = e.confidence * 100.0;
-        writeln!(out, "| interval{of} at the last step | ± {half_width} at {confidence} % confidence{widest} |")?;
+        let step = if self.horizon.released_steps == 0 { "first" } else { "last" };
+        writeln!(out, "| interval{of} at the {step} step | ± {half_width} at {confidence} % confidence{widest} |")?;
         if let Some(band) = &e.band {
             writeln!(out, "| band | {} |", band.in_words())?;
         }
@@ -259,25 +260,42 @@ impl Report {
     /// What the unit of a period means for whoever is there for longer.
     fn write_periods(&self, out: &mut String) -> std::fmt::Result {
         let Some(periods) = &self.periods else { return Ok(()) };
-        let delta = periods.active.first().map_or(0.0, |active| active.delta);
+        let Some(first) = periods.active.first() else {
+            return writeln!(
+                out,
+                "That is promised for {}. For a person who is active in several nothing is promised: how often a group that \
+                 they alone have is shown is not known.\n",
+                periods.period
+            );
+        };
         writeln!(
             out,
             "That is promised for {}. A person who is active in several is promised less, at most:\n\n\
-             | active in | ε | ρ | ε at δ = {delta:e} |\n|---|---|---|---|",
-            periods.period
+             | active in | ε | ρ | ε at δ = {:e} |\n|---|---|---|---|",
+            periods.period, first.delta
         )?;
         periods.active.iter().try_for_each(|active| writeln!(out, "{}", active.row()))?;
+        if first.selection_delta.is_some() {
+            writeln!(
+                out,
+                "\nEach ρ holds apart from the probability next to it, with which a group is shown that this person alone has; \
+                 that is in the ε."
+            )?;
+        }
         writeln!(out)
     }
 
     fn write_conclusions(&self, out: &mut String) -> std::fmt::Result {
         let confidence = self.error.confidence * 100.0;
         let unit = &self.unit.unit;
-        let weaker = match self.guarantee.pure_epsilon {
-            Some(_) => "ε is at most k times as large",
-            None => "ρ is at most k² times as large",
+        let weaker = match (self.guarantee.pure_epsilon, &self.selection) {
+            (Some(_), _) => "ε is at most k times as large",
+            (None, None) => "ρ is at most k² times as large",
+            (None, Some(_)) => {
+                "ρ is at most k² times as large, and a group that they alone have may be shown unless k is below the floor"
+            }
         };
-        let several = match &self.periods {
+        let several = match self.periods.as_ref().filter(|periods| !periods.active.is_empty()) {
             Some(_) => " (for what one person does in several periods the table above says less)",
             None => "",
         };
@@ -420,13 +438,18 @@ impl SelectionFacts {
                 plural(self.events_per_group)
             ),
         ];
-        if self.floor > 1 {
-            facts.push(format!("one of fewer than {} persons with no larger probability", self.floor));
+        if let Some(failure) = self.failure_below_floor {
+            let periods = if self.failure_over_periods.is_some() { ", over all periods together" } else { "" };
+            facts.push(format!(
+                "one of fewer than {} persons with probability {} at most{periods}",
+                self.floor,
+                at_most(failure)
+            ));
         } else if let Some(failure) = self.failure_over_periods.filter(|failure| *failure > self.delta) {
             facts.push(format!(
                 "**that is for one period**: one who comes back in every period, does all that is kept of them in a group \
                  that nobody else has, and is there in all steps, shows it with probability {} at most{}",
-                if failure > 0.99 { "1".to_owned() } else { format!("{failure:.1e}") },
+                if failure > 0.99 { "1".to_owned() } else { at_most(failure) },
                 if self.is_read_in_slots {
                     String::new()
                 } else {

@@ -206,11 +206,18 @@ impl Contents {
 impl State {
     /// What a stream costs, in the currency that counts.
     pub fn amount(&self, cost: &Costs) -> Amount {
+        self.amount_of(std::iter::once(cost))
+    }
+
+    /// What some of its streams cost together, reserved or spent, in the currency that counts; rounded up.
+    pub fn amount_of<'c>(&self, costs: impl Iterator<Item = &'c Costs>) -> Amount {
         let mut filter = match (self.total.budget, self.total.is_basic) {
             (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),
             (total, _) => Filter::new(total),
         };
-        let _ = filter.spend(cost.cost); // it was admitted before
+        for cost in costs {
+            let _ = filter.spend(cost.cost); // it was admitted before
+        }
         filter.used()
     }
 }

@@ -152,6 +152,8 @@ impl std::error::Error for PeriodError {}
 pub struct Periods {
     laid_out: LaidOut,
     longest: Option<u64>,
+    /// The fewest steps of a period that lies between two others.
+    least: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -181,7 +183,7 @@ impl Periods {
     /// ```
     pub fn new(calendar: &StepCalendar, period: Period) -> Result<Self, Sentence> {
         let every = match period {
-            Period::Steps(steps) => return Ok(Self { laid_out: LaidOut::Even(steps), longest: Some(steps) }),
+            Period::Steps(steps) => return Ok(Self::even(steps)),
             Period::Time(every) => every,
         };
         if let (Some(width), false) = (calendar.width(), every.is_calendar()) {
@@ -191,13 +193,25 @@ impl Periods {
             if period % width != 0 {
                 return Err(cut(calendar, period_of(every), calendar.start_of(1), calendar.end_of(1)));
             }
-            return Ok(Self { laid_out: LaidOut::Even(steps), longest: Some(steps) });
+            return Ok(Self::even(steps));
         }
         let firsts = beginnings(calendar, every)?;
         let ends = firsts.iter().copied().chain([calendar.steps() + 1]);
         let lengths = std::iter::once(1).chain(firsts.iter().copied()).zip(ends).map(|(from, to)| to - from);
         let longest = lengths.max().expect("there is one").max(usual(calendar, every));
-        Ok(Self { laid_out: LaidOut::Listed(firsts), longest: Some(longest) })
+        let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
+        Ok(Self { laid_out: LaidOut::Listed(firsts), longest: Some(longest), least })
+    }
+
+    /// Of so many steps each.
+    fn even(steps: u64) -> Self {
+        Self { laid_out: LaidOut::Even(steps), longest: Some(steps), least: Some(steps) }
+    }
+
+    /// Whether every whole period has at least nine tenths of the steps of the longest: bounds of how many periods a
+    /// number of steps can touch rest on that.
+    pub fn are_regular(&self) -> bool {
+        self.longest.zip(self.least).is_none_or(|(longest, least)| least >= longest - longest / 10)
     }
 
     /// The longest that such a period can be, in steps, wherever the horizon lies; `None` where there are none.
@@ -254,7 +268,8 @@ fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentenc
         if calendar.start_of(step) != begins {
             return Err(cut(calendar, period_of(every), calendar.start_of(step), calendar.end_of(step)));
         }
-        if step > 1 {
+        // A zone may leave out a date: that day has no steps.
+        if step > 1 && firsts.last() != Some(&step) {
             firsts.push(step);
         }
     }

@@ -4,8 +4,7 @@ use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver};
 use tokio::sync::mpsc;
@@ -44,7 +43,10 @@ type Channels = Mutex<HashMap<u32, broadcast::Sender<Arc<Told>>>>;
 pub(super) struct Hub {
     channels: Arc<Channels>,
     service: Weak<Service>,
-    watchers: AtomicUsize,
+    /// How many watch each stream, by its number. A limit on all of them together would tell of streams that the caller
+    /// may not read.
+    watchers: Mutex<HashMap<u32, usize>>,
+    /// Watchers of one stream at most.
     most: usize,
 }
 
@@ -64,7 +66,7 @@ impl Hub {
                 channels.remove(&number); // nobody watches any more
             }
         });
-        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: AtomicUsize::new(0), most })
+        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: Mutex::default(), most })
     }
 
     fn channel(&self, info: &StreamInfo) -> Receiver<Arc<Told>> {
@@ -72,23 +74,35 @@ impl Hub {
         channels.entry(info.number).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe()
     }
 
-    /// How many watch.
+    /// How many watch, all streams together.
     pub(super) fn count(&self) -> usize {
-        self.watchers.load(Ordering::Relaxed)
+        self.watchers().values().sum()
     }
 
-    /// What one watcher of a stream is told, behind a publication that it knows; `None` where there are too many.
+    fn watchers(&self) -> MutexGuard<'_, HashMap<u32, usize>> {
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more watcher of a stream; `None` where there are too many.
+    fn admit(self: &Arc<Self>, stream: u32) -> Option<Watching> {
+        let mut watchers = self.watchers();
+        let count = watchers.entry(stream).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        Some(Watching(Arc::clone(self), stream))
+    }
+
+    /// What one watcher of a stream is told, behind a publication that it knows; `None` where too many watch this stream.
     pub(super) fn watch(
         self: &Arc<Self>,
         info: Arc<StreamInfo>,
         behind: Option<u64>,
     ) -> Option<ReceiverStream<Result<Bytes, std::convert::Infallible>>> {
-        if self.watchers.fetch_add(1, Ordering::Relaxed) >= self.most {
-            self.watchers.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        }
+        let watching = self.admit(info.number)?;
         let (to_watcher, stream) = mpsc::channel(WAITING);
-        let (watching, told) = (Watching(Arc::clone(self)), self.channel(&info));
+        let told = self.channel(&info);
         tokio::spawn(async move { watching.0.tell(&info, behind, told, &to_watcher).await });
         Some(ReceiverStream::new(stream))
     }
@@ -155,12 +169,17 @@ impl Hub {
     }
 }
 
-/// One who watches, counted as long as this lives.
-struct Watching(Arc<Hub>);
+/// One who watches a stream, counted as long as this lives.
+struct Watching(Arc<Hub>, u32);
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        self.0.watchers.fetch_sub(1, Ordering::Relaxed);
+        let mut watchers = self.0.watchers();
+        let Some(count) = watchers.get_mut(&self.1) else { return };
+        *count -= 1;
+        if *count == 0 {
+            watchers.remove(&self.1);
+        }
     }
 }
 

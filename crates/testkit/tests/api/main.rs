@@ -3,6 +3,7 @@
 mod batches;
 mod copies;
 mod feeding;
+mod hidden;
 mod identities;
 mod lasting;
 mod neighbours;

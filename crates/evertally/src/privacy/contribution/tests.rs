@@ -236,3 +236,17 @@ fn wide_bounds_are_narrowed() {
     assert_eq!(keeps, [Some(1), None, None]);
     assert_eq!(kept.total(), u32::MAX);
 }
+
+/// A calendar's first period may be short: the bounds start again where the offer says that a period begins, and nowhere
+/// else.
+#[test]
+fn named_periods_begin_where_the_calendar_says() {
+    let mut contributions = Contributions::new(Unit::person(2).per_period(7)).unwrap();
+    let ada = contributions.add_person();
+    // Friday to Sunday are steps 1 to 3, and the following week is 4 to 10.
+    let mut keep =
+        |step: u64, since: u64| contributions.keep(ada, Offer::in_step(step).of_period_since(since)).is_some();
+    assert_eq!([keep(1, 1), keep(3, 1), keep(3, 1)], [true, true, false]);
+    assert_eq!([keep(4, 4), keep(7, 4), keep(8, 4), keep(10, 4)], [true, true, false, false]);
+    assert_eq!([keep(11, 11), keep(12, 11), keep(15, 11)], [true, true, false]);
+}

@@ -69,25 +69,28 @@ fn reach_follows_the_bounds() {
     assert_eq!(
         (
             monthly.moved(4, 100),
-            monthly.moved_by(3, 30, monthly.periods(30)),
-            monthly.moved_by(3, 31, monthly.periods(31))
+            monthly.moved_by(3, 1, monthly.periods(1)),
+            monthly.moved_by(3, 2, monthly.periods(2)),
+            monthly.moved_by(3, 29, monthly.periods(29))
         ),
-        (4.0, 12.0, 24.0)
+        (4.0, 12.0, 24.0, 36.0)
     );
 }
 
-/// A window touches as many periods as calendars of any start let it.
+/// Windows, and sums from a start anywhere in the calendar, touch as many periods as that lets them.
 #[test]
-fn windows_touch_the_periods_of_calendars() {
+fn steps_touch_the_periods_of_calendars() {
     const MONTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     let months: Vec<usize> = (0..36).flat_map(|number| vec![number; MONTHS[number % 12] as usize]).collect();
     let unit = Unit::person(4).per_period(31);
+    let of = |workload| Reach::of(unit, Neighbours::AddRemove, Values::Count, workload, 1000).unwrap();
     for width in [1u64, 2, 7, 28, 29, 30, 31, 59, 62, 90, 365] {
-        let reach = Reach::of(unit, Neighbours::AddRemove, Values::Count, Workload::Window(width), 1000).unwrap();
         let touched = months.windows(width as usize).map(|days| 1 + days[days.len() - 1] - days[0]).max().unwrap();
-        let bound = reach.periods(700);
-        assert!((touched as u64..=touched as u64 + 2).contains(&bound), "{width}: {bound} for {touched}");
-        assert_eq!(reach.moved_by(3, 700, reach.periods(700)), 12.0 * bound as f64);
+        for (reach, step) in [(of(Workload::Window(width)), 700), (of(Workload::Sum), width)] {
+            let bound = reach.periods(step);
+            assert!((touched as u64..=touched as u64 + 2).contains(&bound), "{width}: {bound} for {touched}");
+            assert_eq!(reach.moved_by(3, step, bound), 12.0 * bound as f64);
+        }
     }
 }
 
@@ -132,7 +135,7 @@ fn gaps_end_with_periods() {
     // Four on 31 January, four on 1 February.
     assert_eq!((month.moved(8, 40), month.moved_by(1, 40, month.periods(40))), (4.0, 8.0));
     let sums = Reach::of(unit, Neighbours::AddRemove, values, Workload::Sum, 366).unwrap();
-    assert_eq!((sums.most_periods(1), sums.most_periods(2), sums.most_periods(31)), (1, 2, 3));
+    assert_eq!((sums.periods(1), sums.periods(2), sums.periods(31)), (1, 2, 3));
     let whole =
         Reach::of(Unit::person(4).per_step(4).apart(20), Neighbours::AddRemove, values, Workload::Sum, 366).unwrap();
     assert_eq!(whole.moved_by(1, 40, 1), 4.0);

@@ -230,6 +230,13 @@ fn foreign_and_damaged_states_are_refused() {
         damaged[place] ^= 1;
         assert!(restored(&plan, &damaged).unwrap_err().is_state(), "{place}");
     }
+    // A lower threshold of an earlier version continues, a higher one does not.
+    for (change, continues) in [(-1, true), (1, false)] {
+        let threshold = keys.threshold.value() + change;
+        let id = StateId::new(&plan, &secret(), "keys".parse().unwrap(), Layout::Keys { threshold });
+        let earlier = id.seal_keys(&keys.id.open_keys::<Saved>(&state).unwrap());
+        assert_eq!(restored(&plan, &earlier).is_ok(), continues, "{change}");
+    }
     // Another selection is another plan.
     assert!(restored(&self::plan(("binary", 0), 8, 4), &state).unwrap_err().is_state());
     assert!(restored(&plan, &state).is_ok());

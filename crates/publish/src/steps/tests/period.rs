@@ -109,6 +109,28 @@ fn the_longest_period_does_not_depend_on_the_horizon() {
     }
 }
 
+/// Whole periods are nearly as long as the longest, but where a zone leaves out a day: Samoa had no 30 December 2011.
+#[test]
+fn whole_periods_are_nearly_as_long_as_the_longest() {
+    for (start, steps, every, zone, period) in [
+        ("2023-01-31", 800, "1d", "UTC", "month"),
+        ("2023-01-31", 2000, "1d", "UTC", "quarter"),
+        ("2023-06-01", 3000, "1d", "UTC", "year"),
+        ("2024-01-03", 5000, "1h", "Europe/Berlin", "day"),
+        ("2024-01-03", 5000, "1h", "Europe/Berlin", "week"),
+        ("2023-11-01", 50, "1mo", "UTC", "year"),
+        ("2024-01-31", 50, "1d", "UTC", "5"),
+    ] {
+        assert!(
+            periods(&calendar(start, steps, every, zone), period).unwrap().are_regular(),
+            "{every} {zone} {period}"
+        );
+    }
+    let samoa = calendar("2011-12-15", 1000, "1h", "Pacific/Apia");
+    assert!(!periods(&samoa, "week").unwrap().are_regular());
+    assert_eq!(beginnings(&samoa, "day")[14..16], ["2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00"]);
+}
+
 #[test]
 fn a_step_lies_within_one_period() {
     for (start, every, zone, period) in [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import html
 import math
 from dataclasses import dataclass
@@ -12,6 +13,22 @@ import numpy.typing as npt
 from .._evertally import VectorPlan
 from ._bets import REASONS
 from ._shown import Shown
+
+
+def _rounded(number: float, digits: int, rounding: str) -> str:
+    """So many digits, rounded to the side that claims less."""
+    if not math.isfinite(number):
+        return str(number)
+    context = decimal.Context(prec=digits, rounding=rounding)
+    return f"{float(context.create_decimal_from_float(number)):.{digits}g}"
+
+
+def _at_most(number: float) -> str:
+    return _rounded(number, 4, decimal.ROUND_CEILING)
+
+
+def _at_least(number: float) -> str:
+    return _rounded(number, 3, decimal.ROUND_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -136,13 +153,13 @@ class AuditReport:
         confidence = f"{100 * bounds.confidence:g} %"
         curve = "" if bounds.mu is None else ", of Gaussian noise"
         lines = [
-            f"ε ≥ {bounds.epsilon:.3g} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} of "
-            f"{bounds.guesses} guesses right); promised: ε ≤ {bounds.promised_epsilon:.4g}"
+            f"ε ≥ {_at_least(bounds.epsilon)} at δ = {bounds.delta:g}{curve} ({confidence} confidence, {bounds.right} of "
+            f"{bounds.guesses} guesses right); promised: ε ≤ {_at_most(bounds.promised_epsilon)}"
         ]
         if bounds.mu is not None:
             lines.append(
-                f"μ ≥ {bounds.mu:.3g} if canaries are independent ({confidence}); "
-                f"promised: μ ≤ {bounds.promised_mu:.4g}"
+                f"μ ≥ {_at_least(bounds.mu)} if canaries are independent ({confidence}); "
+                f"promised: μ ≤ {_at_most(bounds.promised_mu)}"
             )
         return lines
 

@@ -9,8 +9,8 @@ use crate::tokens::{Entry, Role};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
-use evertally_publish::error::{Result as PublishResult, usage};
-use evertally_publish::source::SourceBudget;
+use evertally_publish::error::{Error, Result as PublishResult, usage};
+use evertally_publish::source::{Costs, SourceBudget, State as Budgeted};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -166,17 +166,42 @@ pub(in super::super) struct Sources {
 #[derive(Serialize, ToSchema)]
 struct Source {
     name: String,
-    /// All streams together, in words.
+    /// The budget declared for the source, in words.
     total: String,
+    /// What is spent: for operators by all streams of the source together, for other readers by `streams` alone.
     spent: String,
-    left: String,
-    /// The share of the total that is spent, from 0 to 1.
-    spent_share: f64,
-    /// The streams that spend it, as far as the caller may read them.
+    /// What is left of the total, for operators; `null` for others, since it depends on streams that they may not read.
+    left: Option<String>,
+    /// The share of the total that is not left, from 0 to 1; for operators, like `left`.
+    spent_share: Option<f64>,
+    /// The streams of the source that the caller may read.
     streams: Vec<String>,
 }
 
-/// The budgets of data sources whose streams the caller may read.
+impl Source {
+    /// A source as an operator sees it.
+    fn whole(name: &str, state: &Budgeted, streams: Vec<String>) -> Self {
+        let (cap, left) = (state.cap.main(), state.left.main());
+        Self {
+            name: name.to_owned(),
+            total: state.cap.to_string(),
+            spent: state.spent.to_string(),
+            left: Some(state.left.to_string()),
+            spent_share: Some(if cap > 0.0 { 1.0 - left / cap } else { 1.0 }),
+            streams,
+        }
+    }
+
+    /// A source as a reader of some of its streams sees it: a sum over others would tell of them.
+    fn of_readable(name: &str, state: &Budgeted, streams: Vec<String>, key_id: &str) -> Self {
+        let own = |cost: &&Costs| cost.key_id == key_id && streams.contains(&cost.stream);
+        let spent = state.amount_of(state.costs.iter().filter(own)).to_string();
+        Self { name: name.to_owned(), total: state.cap.to_string(), spent, left: None, spent_share: None, streams }
+    }
+}
+
+/// The budgets of data sources whose streams the caller may read. Only operators see what streams that the caller may not
+/// read have spent.
 #[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
 pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Sources>, Problem> {
     waiting(move || {
@@ -189,23 +214,23 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
             if streams.is_empty() && !is_operator {
                 continue;
             }
-            let state = SourceBudget::of_file(path).and_then(|budget| budget.state())?;
-            let figure =
-                |amount: &evertally::privacy::composition::Amount| amount.epsilon.or(amount.rho).unwrap_or(0.0);
-            let spent_share =
-                if figure(&state.cap) > 0.0 { 1.0 - figure(&state.left) / figure(&state.cap) } else { 1.0 };
-            sources.push(Source {
-                name: name.clone(),
-                total: state.cap.to_string(),
-                spent: state.spent.to_string(),
-                left: state.left.to_string(),
-                spent_share,
-                streams,
+            let state = SourceBudget::of_file(path).and_then(|budget| budget.state());
+            sources.push(if is_operator {
+                Source::whole(name, &state?, streams)
+            } else {
+                Source::of_readable(name, &state.map_err(|error| unreadable(&error))?, streams, &app.service.key_id)
             });
         }
         Ok(Json(Sources { sources }))
     })
     .await
+}
+
+/// A budget that cannot be read: its place on the disk is for the log.
+fn unreadable(error: &Error) -> Problem {
+    tracing::error!(error = %error, "the budget of a source cannot be read");
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
+        .because("the operator can see what, in the log")
 }
 
 /// A token, without its secret.

@@ -26,7 +26,7 @@ pub(in super::super) async fn watch(
     let info = app.readable(&name, &caller)?;
     let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     let Some(told) = app.hub.watch(info, behind) else {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "watchers", "Too many watch already")
+        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "watchers", "Too many watch this stream already")
             .because("ask for releases now and then instead, or come again later")
             .retry_after(60));
     };
