@@ -11,6 +11,7 @@ mod page;
 mod problem;
 mod routes;
 mod tls;
+mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppSetting, Side};

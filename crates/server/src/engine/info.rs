@@ -173,7 +173,7 @@ impl StreamInfo {
 
     /// The report of what is published so far. It may take some time.
     pub fn report(&self) -> Arc<Report> {
-        self.reporting.report(self.progress().publications, self.groups().as_ref().as_ref())
+        self.reporting.report(self.progress().publications, self.groups())
     }
 
     /// What is promised of all that it will ever publish.
@@ -189,7 +189,6 @@ impl StreamInfo {
     /// Groups have joined: the report, and how events find their group, are others.
     pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupLabels>) {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
-        self.reporting.forget();
         *self.placers() = vec![placer];
     }
 

@@ -43,6 +43,12 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
 )]
 struct Api;
 
+/// The OpenAPI document as JSON, made once.
+pub(super) fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| serde_json::to_string(&document()).expect("it is plain data"))
+}
+
 /// The OpenAPI document.
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Api::openapi();

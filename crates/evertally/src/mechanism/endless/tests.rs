@@ -127,6 +127,34 @@ fn units_with_events_in_several_steps_gain() {
     assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
 }
 
+/// However many events, steps with events and groups: some milliseconds. (What bounded them by chains over every step took
+/// minutes.)
+#[test]
+fn every_unit_takes_little_time() {
+    for endless in ALL.map(|inside| Endless::new(MAX_HORIZON, inside).unwrap()) {
+        for total in [1u64, 5, 35, 150, 1825, 365_000, 1 << 20, 1 << 40, u64::MAX >> 2] {
+            for (per_step, separation) in [(1, 1), (3, 1), (1, 24), (total, 1)] {
+                for per_group in [total, total.div_ceil(3)] {
+                    let spread = Spread { separation, per_group, ..Spread::new(total, per_step.min(total)) };
+                    let spread = spread.over(MAX_HORIZON);
+                    let took = || {
+                        let began = std::time::Instant::now();
+                        assert!(crate::mechanism::units::squared(&endless, spread) >= 1);
+                        began.elapsed()
+                    };
+                    // The machine may be busy: the least of several.
+                    let mut least = took();
+                    for _ in 0..10 {
+                        least = if least.as_millis() < 100 { break } else { least.min(took()) };
+                    }
+                    println!("UNIT {:?} {total} {per_step} {separation} {per_group}: {least:?}", endless.inside);
+                    assert!(least.as_millis() < 100, "{:?} {spread:?}: {least:?}", endless.inside);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn names_round_trip_and_foreign_digests_are_refused() {
     let criterion = Criterion::new(NoiseKind::Gaussian, Objective::Max);
