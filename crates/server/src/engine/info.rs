@@ -181,6 +181,12 @@ impl StreamInfo {
         self.reporting.promise()
     }
 
+    /// Computes once what is promised and how large errors are, so that nobody who asks waits for it.
+    pub(crate) fn compute_promise(&self) {
+        self.promise();
+        self.max_std_error();
+    }
+
     /// The largest standard error of what it publishes; `None` where it grows without an end.
     pub fn max_std_error(&self) -> Option<f64> {
         self.reporting.largest_error()

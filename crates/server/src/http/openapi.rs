@@ -1,6 +1,7 @@
 //! What the service answers, for programs: generated from the code that answers.
 
 use super::routes;
+use std::sync::OnceLock;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
