@@ -29,7 +29,9 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
         }
-        if let Some(listener) = config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback()) {
+        if let Some(listener) =
+            config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback())
+        {
             say(&format!(
                 "others can reach {} and it has no certificate: tokens and events travel for all to read, unless something in \
                  front of it speaks TLS",
@@ -37,7 +39,9 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
             ));
         }
         if config.witness.is_none() {
-            say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration");
+            say(
+                "no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration",
+            );
         }
         addresses(running).iter().for_each(|line| say(line));
     }))

@@ -1,8 +1,8 @@
 //! From a configuration to a service that answers.
 
 use crate::clock::{Clock, SystemClock};
-use crate::descriptors;
 use crate::config::{Config, StreamConfig, WebhookConfig, WitnessConfig};
+use crate::descriptors;
 use crate::engine::{Core, Opening, Refusal, Service, Setting, State, StreamInfo, groups_behind};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};

@@ -218,9 +218,8 @@ impl Mechanism for Endless {
 
     fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
         let slack = self.slack();
-        let in_steps = |(events, squared): (&u64, f64)| {
-            in_noise_steps(squared, 2, NOISE_BITS, slack * libm::sqrt(*events as f64))
-        };
+        let in_steps =
+            |(events, squared): (&u64, f64)| in_noise_steps(squared, 2, NOISE_BITS, slack * libm::sqrt(*events as f64));
         events.iter().zip(units::largest_squares(self.begun(), spread, events)).map(in_steps).collect()
     }
 

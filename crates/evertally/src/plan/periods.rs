@@ -66,6 +66,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use crate::number::timed::timed;
     use crate::plan::PlanRequest;
     use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 
@@ -138,16 +139,8 @@ mod tests {
                 let plan = request.plan().unwrap();
                 let of_one = plan.guarantee().rho.get();
                 for periods in [1, 7, 30, 365, 100_000] {
-                    let took = || {
-                        let began = std::time::Instant::now();
-                        let rho = plan.over_periods(periods).unwrap().rho.get();
-                        (began.elapsed(), rho)
-                    };
-                    let (mut least, rho) = took();
-                    for _ in 0..10 {
-                        least = if least.as_millis() < 100 { break } else { least.min(took().0) };
-                    }
-                    assert!(least.as_millis() < 100, "{unit:?} in {periods} periods: {least:?}");
+                    let (took, rho) = timed(|| plan.over_periods(periods).unwrap().rho.get());
+                    assert!(took.as_millis() < 100, "{unit:?} in {periods} periods: {took:?}");
                     let (apart, together) = (of_one * periods as f64, of_one * (periods as f64).powi(2));
                     let is_between = rho >= apart * (1.0 - 1e-3) && rho <= together * (1.0 + 1e-9);
                     assert!(is_between, "{unit:?} in {periods} periods: {apart} {rho} {together}");

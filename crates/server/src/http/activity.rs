@@ -20,6 +20,15 @@ use tokio::time::Instant;
 /// How long altogether a client may not take what is written for it, before it must have taken [`LEAST_RATE`] bytes a second.
 const UNREAD: Duration = Duration::from_secs(60);
 
+/// Why a connection is to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    /// There was no request for long: it may say farewell.
+    Idle,
+    /// Its client does not read, or its descriptor is needed.
+    AtOnce,
+}
+
 /// What a connection is doing.
 pub(super) struct Activity {
     /// How long there may be no request.
@@ -77,8 +86,8 @@ impl Activity {
         self.close.notify_one();
     }
 
-    /// Waits until the connection is to be closed.
-    pub(super) async fn is_over(&self) {
+    /// Waits until the connection is to be closed, and says why.
+    pub(super) async fn is_over(&self) -> Over {
         loop {
             let next = {
                 let state = self.state();
@@ -87,18 +96,18 @@ impl Activity {
                     Some(since) => {
                         let stalled = state.stalled + now.duration_since(since);
                         if stalled > UNREAD && state.taken < LEAST_RATE * stalled.as_secs() {
-                            return;
+                            return Over::AtOnce;
                         }
                         now + UNREAD.saturating_sub(stalled).max(Duration::from_secs(1))
                     }
-                    None if state.requests == 0 && now >= state.idle_since + self.idle => return,
+                    None if state.requests == 0 && now >= state.idle_since + self.idle => return Over::Idle,
                     None if state.requests == 0 => state.idle_since + self.idle,
                     None => now + self.idle,
                 }
             };
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
-                () = self.close.notified() => return,
+                () = self.close.notified() => return Over::AtOnce,
             }
         }
     }

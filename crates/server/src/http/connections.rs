@@ -133,7 +133,7 @@ impl Open {
         order: impl Fn(&mut Self) -> Option<&mut Order>,
     ) -> Option<()> {
         let mut chosen = None;
-        while let Some(number) = order(self).and_then(|order| order.silent.pop_front()) {
+        while let Some(number) = order(&mut *self).and_then(|order| order.silent.pop_front()) {
             if self.all.get(&number).is_some_and(Connection::is_silent) {
                 chosen = Some(number);
                 break;

@@ -1,6 +1,6 @@
 //! Listeners: connections in, each within its limits.
 
-use super::activity::{Activity, Answer, Noted};
+use super::activity::{Activity, Answer, Noted, Over};
 use super::app::{App, Peer, Side};
 use super::connections::{Connections, Most};
 use super::pace::Paced;
@@ -169,7 +169,7 @@ async fn converse(
         Some(tls) => {
             let agreed = tokio::select! {
                 agreed = tokio::time::timeout(HANDSHAKE, tls.accept(socket)) => agreed,
-                () = activity.is_over() => return,
+                _ = activity.is_over() => return,
                 _ = stopping.changed() => return,
             };
             if let Ok(Ok(socket)) = agreed {
@@ -189,13 +189,18 @@ async fn answer(
     let begun = Arc::clone(activity);
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let under_way = begun.begin();
-        let mut request = request.map(|body| Body::new(Paced::new(body)));
+        let mut request = Paced::of(request, &begun).map(Body::new);
         request.extensions_mut().insert(Peer(peer));
         let answered = router.clone().oneshot(request);
         async move { answered.await.map(|answer| answer.map(|body| Answer { body, under_way })) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(activity.idle()).max_buf_size(HEADER_BYTES).max_headers(HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(activity.idle())
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
@@ -207,7 +212,10 @@ async fn answer(
     tokio::pin!(connection);
     let last = tokio::select! {
         _ = connection.as_mut() => return,
-        () = activity.is_over() => FAREWELL,
+        over = activity.is_over() => match over {
+            Over::Idle => FAREWELL,
+            Over::AtOnce => return,
+        },
         _ = stopping.changed() => LAST,
     };
     connection.as_mut().graceful_shutdown();

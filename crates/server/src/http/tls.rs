@@ -35,7 +35,8 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcc
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(failure)?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&renewed) as Arc<dyn ResolvesServerCert>);
+    let mut config =
+        builder.with_no_client_auth().with_cert_resolver(Arc::clone(&renewed) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok((Arc::new(config).into(), renewed))
 }

@@ -14,25 +14,24 @@ use tokio::sync::Semaphore;
 /// What a request keeps a thread busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Reading the store or a small file, or waiting for the engine.
+    /// Looking at a small file, or waiting for the engine.
     Quick,
-    /// Reports, pictures, plans and large answers: as many at a time as the machine has processors, twice.
-    Heavy,
+    /// Reading the store.
+    Rows,
+    /// Computing what is promised, reports and pictures.
+    Report,
+    /// Planning a stream, which may take minutes.
+    Plan,
     /// Reading a body, as fast as its client sends it.
     Body,
 }
 
-/// Threads for quick work. The sum of all is below the 512 threads that the runtime starts.
-const QUICK: usize = 128;
-/// Threads for bodies.
-const BODIES: usize = 192;
-/// Threads for heavy work, at most.
-const MOST_HEAVY: usize = 64;
-
-/// How many threads each kind of work may take.
+/// How many threads each kind of work may take: together fewer than the 512 that the runtime starts.
 pub(super) struct Threads {
     quick: Arc<Semaphore>,
-    heavy: Arc<Semaphore>,
+    rows: Arc<Semaphore>,
+    reports: Arc<Semaphore>,
+    plans: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
 }
 
@@ -40,7 +39,14 @@ impl Default for Threads {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let of = |threads| Arc::new(Semaphore::new(threads));
-        Self { quick: of(QUICK), heavy: of((2 * processors).clamp(2, MOST_HEAVY)), bodies: of(BODIES) }
+        Self {
+            quick: of(64),
+            rows: of(64),
+            // More at a time would only share the processors.
+            reports: of((2 * processors).clamp(8, 64)),
+            plans: of(8),
+            bodies: of(192),
+        }
     }
 }
 
@@ -48,7 +54,9 @@ impl Threads {
     fn of(&self, work: Work) -> &Arc<Semaphore> {
         match work {
             Work::Quick => &self.quick,
-            Work::Heavy => &self.heavy,
+            Work::Rows => &self.rows,
+            Work::Report => &self.reports,
+            Work::Plan => &self.plans,
             Work::Body => &self.bodies,
         }
     }

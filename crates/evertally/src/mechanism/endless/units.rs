@@ -13,7 +13,8 @@ use crate::privacy::Spread;
 pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) -> Vec<f64> {
     let longest = epochs.iter().map(|epoch| epoch.column_norms().l2_squared).fold(0.0, f64::max);
     let is_spread = |events: &u64| *events > spread.per_step;
-    let mut all: Vec<u64> = events.iter().filter(|events| is_spread(events)).flat_map(|events| sizes(*events)).collect();
+    let mut all: Vec<u64> =
+        events.iter().filter(|events| is_spread(events)).flat_map(|events| sizes(*events)).collect();
     all.retain(|size| *size > 0);
     all.sort_unstable();
     all.dedup();

@@ -51,7 +51,7 @@ pub(in super::super) async fn late(
 ) -> Result<Response, Problem> {
     caller.operates()?;
     let Query(Behind { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Rows, move |app| {
         let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
         let (rows, behind) = app.service.late(&info, behind, MOST)?;
         let columns = &info.stream.columns;

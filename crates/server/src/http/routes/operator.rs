@@ -315,12 +315,9 @@ pub(in super::super) struct Backup {
     (status = 403, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn backup(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<Response, Problem> {
+pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {
             usage(
                 "the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",

@@ -33,7 +33,7 @@ pub(in super::super) async fn svg(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         let svg = drawn(app, &info, query.as_deref())?;
         Ok(([(CONTENT_TYPE, "image/svg+xml"), (CACHE_CONTROL, "no-cache")], svg))
     })
@@ -52,7 +52,7 @@ pub(in super::super) async fn png(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         let svg = drawn(app, &info, query.as_deref())?;
         let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| Problem::of(&failure(e)))?;
         Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes))

@@ -197,7 +197,7 @@ pub(in super::super) async fn releases(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Heavy, move |app| answer(app, &info, query.as_deref(), &headers)).await
+    waiting(&app, Work::Rows, move |app| answer(app, &info, query.as_deref(), &headers)).await
 }
 
 fn answer(app: &App, info: &StreamInfo, query: Option<&str>, headers: &HeaderMap) -> Result<Response, Problem> {
@@ -288,7 +288,7 @@ pub(in super::super) async fn report(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Heavy, move |_| {
+    waiting(&app, Work::Report, move |_| {
         Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], info.report().markdown()))
     })
     .await

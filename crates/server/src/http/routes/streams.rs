@@ -32,7 +32,7 @@ pub(in super::super) async fn list(
     Extension(side): Extension<Side>,
     caller: Caller,
 ) -> Result<Response, Problem> {
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
         Ok(Json(Streams { streams, operated: side == Side::Private }))
     })
@@ -50,7 +50,7 @@ pub(in super::super) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Heavy, move |_| Ok(Json(Description::of(&info)))).await
+    waiting(&app, Work::Report, move |_| Ok(Json(Description::of(&info)))).await
 }
 
 /// What is to be opened.
@@ -183,7 +183,7 @@ pub(in super::super) async fn open(
     let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Plan, move |app| {
         let preview = app.service.preview(opening.clone())?;
         let said = Opened::of(&preview, !how.dry_run)?;
         if how.dry_run {
@@ -224,7 +224,7 @@ pub(in super::super) async fn close(
 ) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         app.service.close_through(&name, through)?;
         described(app, &name)
     })
@@ -242,7 +242,7 @@ pub(in super::super) async fn retire(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         app.service.retire(&name)?;
         described(app, &name)
     })
@@ -266,7 +266,7 @@ pub(in super::super) async fn extend(
     if let Some(query) = query {
         return Err(Problem::bad(format!("`{query}` means nothing here: what goes on does so as it was declared")));
     }
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Plan, move |app| {
         let next = app.service.extend(&name)?;
         Ok((StatusCode::CREATED, described(app, &next)?))
     })
@@ -308,7 +308,7 @@ pub(in super::super) async fn join(
         Names::One(name) => vec![name],
         Names::Several(names) => names,
     };
-    waiting(&app, Work::Heavy, move |app| {
+    waiting(&app, Work::Report, move |app| {
         app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
         described(app, &name)
     })

@@ -116,7 +116,7 @@ pub(in super::super) async fn declaration(
 ) -> Result<Response, Problem> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-    waiting(&app, Work::Heavy, move |_| {
+    waiting(&app, Work::Quick, move |_| {
         let record = info.record();
         let digest = blake3::Hash::from_bytes(info.stream.plan_digest()).to_hex().to_string();
         let declaration = serde_json::from_str(&record.declaration).expect("it was read as JSON");

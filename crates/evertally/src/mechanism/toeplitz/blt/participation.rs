@@ -15,6 +15,7 @@
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
 //! need to be looked at as `t`. [Chains](chain) of single steps, or of blocks of them, give less.
 
+use super::MAX_BUFFERS;
 use super::response::{Modes, Response, Row, joined, row};
 use super::runs::WeightedColumns;
 use super::segments::Segment;
@@ -45,16 +46,14 @@ fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: 
     let next = |p: &Row| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
     let echoes = |before: &Row| (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum::<f64>();
     let first = |before: &Row| (1.0 + echoes(before)) * (1.0 + echoes(before));
-    let decayed = modes.decayed((separation - 1) as f64);
+    let pairs = energies(modes, separation - 1);
     let stretch = |before: &Row, now: &Row| {
-        let rest = if separation == 1 { 0.0 } else { energy(modes, now, &decayed) };
+        let rest = if separation == 1 { 0.0 } else { energy(now, &pairs) };
         first(before) + rest
     };
-    let end = |length: u64, before: &Row, now: &Row| {
-        first(before) + energy(modes, now, &modes.decayed((length - 1) as f64))
-    };
+    let end = |length: u64, before: &Row, now: &Row| first(before) + energy(now, &energies(modes, length - 1));
     let (mut sum, mut before, mut added) = (0.0, Row::default(), 0);
-    let squared = |times: &u64| {
+    let mut squared = |times: &u64| {
         let times = *times;
         let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
         while added < (times - 1).min(LONGEST) {
@@ -71,9 +70,10 @@ fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: 
             let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
             sum + ((times - LONGEST - 1) as f64 * stretch(&limit, &limit) + end(last, &limit, &limit))
         };
-        rounded_up(squared, OPERATIONS + 2 * LONGEST.min(times))
+        // A little less room than in earlier versions, so that no plan of theirs has too little noise by a last digit.
+        rounded_up(squared, OPERATIONS - 64 + 2 * LONGEST.min(times))
     };
-    numbers.iter().map(squared).collect()
+    numbers.iter().map(&mut squared).collect()
 }
 
 /// The squared norm of `C u` for the worst counts `u` of a unit in one running sum, rounded up: `c` events in each of
@@ -128,12 +128,19 @@ impl Packing {
     }
 }
 
-/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from `1 - θ_i^n`.
-fn energy(modes: &Modes, factors: &Row, decayed: &Row) -> f64 {
-    let count = modes.poles.len();
-    let loud = row((0..count).map(|i| modes.weights[i] * factors[i]));
-    let term = |i: usize, j: usize| loud[i] * loud[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
-    (0..count).map(|i| (0..count).map(|j| term(i, j)).sum::<f64>()).sum()
+/// `ω_i ω_j Σ_{m<n} (θ_i θ_j)^m`.
+fn energies(modes: &Modes, n: u64) -> [Row; MAX_BUFFERS] {
+    let (decayed, weights) = (modes.decayed(n as f64), &modes.weights);
+    std::array::from_fn(|i| {
+        let term = |j: usize| weights[i] * weights[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
+        row((0..modes.poles.len()).map(term))
+    })
+}
+
+/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from the [sums](energies) for every pair. Buffers that there are not add nothing.
+fn energy(factors: &Row, pairs: &[Row; MAX_BUFFERS]) -> f64 {
+    let with = |pairs: &Row| pairs.iter().zip(factors).map(|(pair, factor)| pair * factor).sum::<f64>();
+    factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
 }
 
 /// The bound by pairs for columns with the weights of these segments. `O(d² S log k)` for `S` segments.

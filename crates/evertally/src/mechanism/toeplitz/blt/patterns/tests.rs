@@ -81,7 +81,8 @@ fn a_long_pattern_by_its_rows() {
         let exact: f64 = (0..horizon).map(row_squared).sum();
         let spread = Spread { separation, ..Spread::new(full * per_step, per_step) };
         // The largest number of events last, after a pass over smaller ones.
-        let ours = normalized(&response, horizon, &Packing::of(spread), &[per_step + 1, full * per_step / 2, full * per_step]);
+        let ours =
+            normalized(&response, horizon, &Packing::of(spread), &[per_step + 1, full * per_step / 2, full * per_step]);
         let ratio = ours[2] / exact;
         assert!((1.0..1.0 + 1e-8).contains(&ratio), "{full} steps: {} is {ratio} times {exact}", ours[2]);
     }
