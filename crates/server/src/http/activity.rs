@@ -33,6 +33,8 @@ pub(super) enum Over {
 pub(super) struct Activity {
     /// How long there may be no request.
     idle: Duration,
+    /// How long its client may take nothing.
+    unread: Duration,
     state: Mutex<State>,
     close: Notify,
 }
@@ -56,7 +58,7 @@ impl Activity {
         let idle_since = Instant::now();
         let state =
             State { requests: 0, has_asked: false, idle_since, stalled_since: None, stalled: Duration::ZERO, taken: 0 };
-        Arc::new(Self { idle, state: Mutex::new(state), close: Notify::new() })
+        Arc::new(Self { idle, unread: UNREAD, state: Mutex::new(state), close: Notify::new() })
     }
 
     /// How long there may be no request.
@@ -95,10 +97,10 @@ impl Activity {
                 match state.stalled_since {
                     Some(since) => {
                         let stalled = state.stalled + now.duration_since(since);
-                        if stalled > UNREAD && state.taken < LEAST_RATE * stalled.as_secs() {
+                        if stalled > self.unread && state.taken < LEAST_RATE * stalled.as_secs() {
                             return Over::AtOnce;
                         }
-                        now + UNREAD.saturating_sub(stalled).max(Duration::from_secs(1))
+                        now + self.unread.saturating_sub(stalled).max(Duration::from_secs(1))
                     }
                     None if state.requests == 0 && now >= state.idle_since + self.idle => return Over::Idle,
                     None if state.requests == 0 => state.idle_since + self.idle,
@@ -115,7 +117,9 @@ impl Activity {
     fn wrote(&self, poll: &Poll<io::Result<usize>>) {
         let mut state = self.state();
         match poll {
-            Poll::Pending => drop(state.stalled_since.get_or_insert_with(Instant::now)),
+            Poll::Pending => {
+                state.stalled_since.get_or_insert_with(Instant::now);
+            }
             Poll::Ready(written) => {
                 if let Some(since) = state.stalled_since.take() {
                     state.stalled += since.elapsed();
@@ -208,5 +212,49 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::timeout;
+
+    const LONG: Duration = Duration::from_secs(3600);
+    const SOON: Duration = Duration::from_secs(10);
+
+    fn activity(idle: Duration, unread: Duration) -> Arc<Activity> {
+        let made = Arc::into_inner(Activity::new(idle)).unwrap();
+        Arc::new(Activity { unread, ..made })
+    }
+
+    #[tokio::test]
+    async fn nothing_is_under_way_for_long() {
+        let activity = activity(Duration::from_millis(50), LONG);
+        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(Over::Idle));
+        let under_way = activity.begin();
+        assert!(timeout(Duration::from_millis(300), activity.is_over()).await.is_err(), "a request is under way");
+        drop(under_way);
+        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(Over::Idle));
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_let_go_and_one_that_does_is_not() {
+        for reads in [false, true] {
+            let activity = activity(LONG, Duration::from_millis(100));
+            let (ours, mut theirs) = tokio::io::duplex(64);
+            let mut socket = Noted { socket: ours, activity: Arc::clone(&activity) };
+            let _under_way = activity.begin();
+            let writing = tokio::spawn(async move { while socket.write_all(&[0; 1000]).await.is_ok() {} });
+            let reading = tokio::spawn(async move {
+                let mut bytes = [0; 4096];
+                while reads && theirs.read(&mut bytes).await.is_ok() {}
+                tokio::time::sleep(LONG).await;
+            });
+            let over = timeout(Duration::from_secs(4), activity.is_over()).await;
+            assert_eq!(over.ok(), (!reads).then_some(Over::AtOnce));
+            (writing.abort(), reading.abort());
+        }
     }
 }

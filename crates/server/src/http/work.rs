@@ -14,8 +14,10 @@ use tokio::sync::Semaphore;
 /// What a request keeps a thread busy with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Looking at a small file, or waiting for the engine.
+    /// Looking at a small file.
     Quick,
+    /// Waiting for the engine, which closes large steps for seconds.
+    Engine,
     /// Reading the store.
     Rows,
     /// Computing what is promised, reports and pictures.
@@ -29,6 +31,7 @@ pub(super) enum Work {
 /// How many threads each kind of work may take: together fewer than the 512 that the runtime starts.
 pub(super) struct Threads {
     quick: Arc<Semaphore>,
+    engine: Arc<Semaphore>,
     rows: Arc<Semaphore>,
     reports: Arc<Semaphore>,
     plans: Arc<Semaphore>,
@@ -41,6 +44,7 @@ impl Default for Threads {
         let of = |threads| Arc::new(Semaphore::new(threads));
         Self {
             quick: of(64),
+            engine: of(32),
             rows: of(64),
             // More at a time would only share the processors.
             reports: of((2 * processors).clamp(8, 64)),
@@ -54,6 +58,7 @@ impl Threads {
     fn of(&self, work: Work) -> &Arc<Semaphore> {
         match work {
             Work::Quick => &self.quick,
+            Work::Engine => &self.engine,
             Work::Rows => &self.rows,
             Work::Report => &self.reports,
             Work::Plan => &self.plans,

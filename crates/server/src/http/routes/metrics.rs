@@ -32,7 +32,8 @@ pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Calle
 }
 
 async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, Problem> {
-    waiting(app, Work::Rows, move |app| {
+    let work = if with_counts { Work::Engine } else { Work::Rows };
+    waiting(app, work, move |app| {
         let mut text = Text::default();
         streams.iter().try_for_each(|info| text.released(app, info))?;
         if with_counts {

@@ -94,7 +94,7 @@ struct Stream {
 ), security(("token" = [])))]
 pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(&app, Work::Quick, move |app| {
+    waiting(&app, Work::Engine, move |app| {
         let health = app.service.health()?;
         let (started, since) = app.started;
         let now = app.service.now();

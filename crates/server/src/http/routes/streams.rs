@@ -224,7 +224,7 @@ pub(in super::super) async fn close(
 ) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
-    waiting(&app, Work::Report, move |app| {
+    waiting(&app, Work::Engine, move |app| {
         app.service.close_through(&name, through)?;
         described(app, &name)
     })
@@ -242,7 +242,7 @@ pub(in super::super) async fn retire(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(&app, Work::Report, move |app| {
+    waiting(&app, Work::Engine, move |app| {
         app.service.retire(&name)?;
         described(app, &name)
     })
@@ -308,7 +308,7 @@ pub(in super::super) async fn join(
         Names::One(name) => vec![name],
         Names::Several(names) => names,
     };
-    waiting(&app, Work::Report, move |app| {
+    waiting(&app, Work::Engine, move |app| {
         app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
         described(app, &name)
     })
