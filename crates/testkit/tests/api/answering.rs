@@ -56,7 +56,7 @@ const KINDS: &[(&str, &str)] = &[
     ),
     (
         "rare",
-        "every = \"1h\"\nsteps = 240\npublish = \"1d\"\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1",
+        "steps = 240\npublish = \"1d\"\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1",
     ),
     (
         "found",
@@ -126,9 +126,8 @@ impl OneThread {
                         [steps]\ngrace = \"0s\"\ndelay = \"0s\"\nahead = \"60s\"\ncatch-up = \"0s\"\n"
             .to_owned();
         for (name, declared) in KINDS {
-            let every = if declared.contains("every = ") { "" } else { "every = \"1h\"\n" };
-            text +=
-                &format!("[[stream]]\nstream = \"{name}\"\npublic = true\nstart = \"2026-01-01\"\n{every}{declared}\n");
+            let head = format!("[[stream]]\nstream = \"{name}\"\npublic = true\nstart = \"2026-01-01\"\nevery = \"1h\"\n");
+            text += &format!("{head}{declared}\n");
         }
         let file = folder.path().join("serve.toml");
         std::fs::write(&file, text).unwrap();
