@@ -146,7 +146,7 @@ impl Drop for UnderWay {
 /// The body of an answer: its request is under way until it is written or given up.
 pub(super) struct Answer {
     pub(super) body: Body,
-    pub(super) under_way: UnderWay,
+    pub(super) _under_way: UnderWay,
 }
 
 impl HttpBody for Answer {

@@ -192,7 +192,7 @@ async fn answer(
         let mut request = Paced::of(request, &begun).map(Body::new);
         request.extensions_mut().insert(Peer(peer));
         let answered = router.clone().oneshot(request);
-        async move { answered.await.map(|answer| answer.map(|body| Answer { body, under_way })) }
+        async move { answered.await.map(|answer| answer.map(|body| Answer { body, _under_way: under_way })) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
