@@ -3,6 +3,9 @@
 //! `EVERTALLY_KILLS` says how often it is killed (12 unless told; the long run takes 300).
 
 mod common;
+#[cfg(target_os = "linux")]
+#[path = "serve/hostile.rs"]
+mod hostile;
 
 use common::Bench;
 use evertally_publish::keyfile;

@@ -113,6 +113,19 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// ```
     fn spread_squared(&self, spread: Spread) -> u128;
 
+    /// [`spread_squared`](Self::spread_squared) of the parts of a unit that have these numbers of events, which do not
+    /// fall. Faster than one call for each where the figures of many events contain those of few.
+    ///
+    /// ```
+    /// use evertally::mechanism::{Input, Mechanism};
+    /// use evertally::privacy::Spread;
+    /// assert_eq!(Input::new(100)?.spreads_squared(Spread::new(7, 3), &[2, 7]), [4, 19]);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+        events.iter().map(|events| self.spread_squared(spread.in_one_sum(*events))).collect()
+    }
+
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
     /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`
     /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.

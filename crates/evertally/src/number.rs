@@ -12,6 +12,8 @@ pub(crate) mod fourier;
 pub(crate) mod lanes;
 mod ratio;
 pub(crate) mod special;
+#[cfg(test)]
+pub(crate) mod timed;
 pub(crate) mod transform;
 pub(crate) mod wide;
 

@@ -118,6 +118,11 @@ impl<'de> Deserialize<'de> for Span {
 }
 
 impl Span {
+    /// The same for timers.
+    pub fn duration(self) -> std::time::Duration {
+        std::time::Duration::from_micros(self.0.unsigned_abs())
+    }
+
     fn of(text: &str) -> Option<Self> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = match &text[digits.len()..] {
@@ -145,10 +150,14 @@ pub struct LimitsConfig {
     pub decoding_bytes: u64,
     /// Batches of Parquet and Arrow that are decoded at once.
     pub decoders: usize,
-    /// Open connections of each listener.
+    /// Open connections of each listener, as far as the limit of open files has room for them.
     pub connections: usize,
-    /// Open connections of one address.
+    /// Open connections of one address. Those of this machine have no such limit: a proxy may be in front.
     pub connections_per_address: usize,
+    /// Open connections of one network: the 2^64 addresses of version 6 that have their first half in common.
+    pub connections_per_network: usize,
+    /// How long a connection may be open without a request: before the first, between two, and until a head is complete.
+    pub idle: Span,
     /// Requests a second of one address or token, on average.
     pub requests_per_second: u32,
     /// Watchers of one stream.
@@ -165,7 +174,9 @@ impl Default for LimitsConfig {
             decoding_bytes: 64 << 20,
             decoders: 4,
             connections: 20_000,
-            connections_per_address: 10_000,
+            connections_per_address: 2000,
+            connections_per_network: 4000,
+            idle: Span(20_000_000),
             requests_per_second: 1000,
             watchers: 10_000,
             free_bytes: 256 << 20,

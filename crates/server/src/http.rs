@@ -1,16 +1,20 @@
 //! The service over HTTP: two listeners, one for reading and one for writing and operating.
 
+mod activity;
 mod answers;
 mod app;
 mod body;
+mod connections;
 mod hub;
 mod limits;
 mod listen;
 mod openapi;
+mod pace;
 mod page;
 mod problem;
 mod routes;
 mod tls;
+mod work;
 
 pub use answers::publication_message;
 pub use app::{App, AppSetting, Side};

@@ -11,6 +11,8 @@
 //! | [`tokens`] | who may do what |
 //! | [`feed`] | files that are followed, and sent to a service elsewhere |
 //! | [`folder`] | the folder, as files |
+//! | [`descriptors`] | how many connections there may be, so that the store can always open its files |
+//! | [`supervisor`] | signs of life for the service manager |
 //! | [`webhook`] | publications, sent to whoever wants them |
 //! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
 //!
@@ -22,6 +24,7 @@
 pub mod clock;
 pub mod config;
 pub mod demo;
+pub mod descriptors;
 pub mod engine;
 pub mod feed;
 pub mod folder;
@@ -30,6 +33,7 @@ pub mod program;
 pub mod sealed;
 pub mod serving;
 pub mod store;
+pub mod supervisor;
 pub mod tokens;
 pub mod webhook;
 pub mod witness;

@@ -7,6 +7,7 @@ use crate::{demo, tokens};
 use evertally_publish::error::{Result, failure};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 /// What whoever starts a service says once, and no configuration for ever.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,11 +25,13 @@ pub struct Once {
 pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
     let Once { adopts_key, forgets_witness } = once;
     let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
-    runtime()?.block_on(until_told(&config, |running| {
+    run(until_told(&config, |running| {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
         }
-        if let Some(listener) = config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback()) {
+        if let Some(listener) =
+            config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback())
+        {
             say(&format!(
                 "others can reach {} and it has no certificate: tokens and events travel for all to read, unless something in \
                  front of it speaks TLS",
@@ -36,7 +39,9 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
             ));
         }
         if config.witness.is_none() {
-            say("no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration");
+            say(
+                "no witness: a restored backup or a copy of the folder could publish a step twice; add [witness] to the configuration",
+            );
         }
         addresses(running).iter().for_each(|line| say(line));
     }))
@@ -47,7 +52,7 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
 /// # Errors
 /// If it cannot be started.
 pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
-    runtime()?.block_on(demo::play(listen, |running, token| {
+    run(demo::play(listen, |running, token| {
         say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it, and all of it goes");
         say(&format!("look: {}", demo::url(running)));
         say(&format!("the operator's view opens with the token {token}"));
@@ -79,8 +84,15 @@ fn addresses(running: &Running) -> Vec<String> {
     running.urls.iter().map(line).chain([streams]).collect()
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)
+/// How long threads may take to end what no request waits for any more. What they write is whole, or was never written.
+const LAST: Duration = Duration::from_secs(1);
+
+/// Runs until it is over, and does not wait for answers that nobody hears.
+fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
+    let ended = runtime.block_on(until);
+    runtime.shutdown_timeout(LAST);
+    ended
 }
 
 /// Writes what happens to standard error: no data, no keys, no tokens.

@@ -2,10 +2,12 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, StreamConfig, WebhookConfig, WitnessConfig};
-use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, groups_behind};
+use crate::descriptors;
+use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, StreamInfo, groups_behind};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
+use crate::supervisor::Supervisor;
 use crate::tokens::Tokens;
 use crate::webhook::Webhook;
 use crate::witness::{FileWitness, HttpWitness, Witness};
@@ -46,6 +48,7 @@ impl Running {
     /// # Errors
     /// As [`start`](Self::start).
     pub async fn by(config: &Config, clock: Arc<dyn Clock>) -> Result<Self> {
+        let limit = descriptors::raise();
         let of_config = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&of_config, clock)).await;
         let service = Arc::new(opened.map_err(failure)??);
@@ -64,7 +67,9 @@ impl Running {
             }
         }
         let urls = listeners.iter().map(|(side, bound)| (*side, bound.url())).collect();
-        let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect());
+        let descriptors = descriptors::for_clients(limit);
+        let serving = Serving::start(&app, listeners.into_iter().map(|(_, bound)| bound).collect(), descriptors);
+        compute_promises(service.streams());
         let is_over = Arc::<AtomicBool>::default();
         let send = |hook: Webhook| {
             let (service, is_over) = (Arc::clone(&service), Arc::clone(&is_over));
@@ -95,6 +100,13 @@ impl Running {
         .await;
         drop(stopped);
     }
+}
+
+/// What readers ask for first of every stream is computed before they ask; nobody waits for it.
+fn compute_promises(streams: Vec<Arc<StreamInfo>>) {
+    let computing = std::thread::Builder::new().name("promises".to_owned());
+    let started = computing.spawn(move || streams.iter().for_each(|info| info.compute_promise()));
+    drop(started); // otherwise whoever asks first computes it
 }
 
 /// Opens the folder, and the streams of the configuration that are not open yet.
@@ -302,12 +314,15 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
 /// # Errors
 /// As [`Running::start`].
 pub async fn until_told(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
+    let supervisor = Supervisor::from_env();
     let running = Running::start(config).await?;
     started(&running);
+    supervisor.is_ready(&running.service);
     let told = tokio::select! {
         told = told_to_end() => told,
         lost = lost(&running.service) => lost,
     };
+    supervisor.is_stopping();
     running.stop().await;
     told
 }

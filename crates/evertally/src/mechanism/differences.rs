@@ -95,6 +95,10 @@ impl Mechanism for Differences {
         self.sums.spread_squared(spread)
     }
 
+    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+        self.sums.spreads_squared(spread, events)
+    }
+
     /// Windows from the first step on tell all running sums.
     fn exact_l2_squared(&self) -> Option<f64> {
         self.sums.exact_l2_squared()

@@ -210,11 +210,17 @@ impl Mechanism for Endless {
         NOISE_BITS
     }
 
-    /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](super::Blt). `O(K d² m
-    /// log m)` for `m` events and `K` epochs.
+    /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](super::Blt). `O(K d² m)`
+    /// for `m` steps with events, of which no more than 2^20 count, and `K` epochs.
     fn spread_squared(&self, spread: Spread) -> u128 {
-        let slack = self.slack() * libm::sqrt(spread.total as f64);
-        in_noise_steps(units::largest_square(self.begun(), spread), 2, NOISE_BITS, slack)
+        self.spreads_squared(spread, &[spread.total])[0]
+    }
+
+    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+        let slack = self.slack();
+        let in_steps =
+            |(events, squared): (&u64, f64)| in_noise_steps(squared, 2, NOISE_BITS, slack * libm::sqrt(*events as f64));
+        events.iter().zip(units::largest_squares(self.begun(), spread, events)).map(in_steps).collect()
     }
 
     fn is_causal(&self) -> bool {

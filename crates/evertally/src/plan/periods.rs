@@ -66,8 +66,9 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use crate::number::timed::timed;
     use crate::plan::PlanRequest;
-    use crate::privacy::{Budget, Epsilon, Neighbours, Rho, Unit};
+    use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 
     /// By enumeration of every placement of two and three periods, the squared shift over that of one period.
     #[test]
@@ -116,6 +117,33 @@ mod tests {
                     let bound = promised * (1.0 + 1e-3);
                     assert!(worst <= bound, "{name}, {unit:?} in {active} periods: {worst} above {promised}");
                     assert!(promised <= 0.5 * (active * active) as f64 * (1.0 + 1e-9));
+                }
+            }
+        }
+    }
+
+    /// Whoever asks what several periods of an endless stream make of a promise is answered at once, and truthfully: no
+    /// less than periods that know nothing of each other, no more than group privacy.
+    #[test]
+    fn many_periods_without_an_end() {
+        let delta = Delta::new(1e-6).unwrap();
+        for budget in [Budget::Zcdp(Rho::new(0.1).unwrap()), Budget::Approximate(Epsilon::new(1.0).unwrap(), delta)] {
+            for unit in [
+                Unit::person(5),
+                Unit::person(5).per_step(1),
+                Unit::person(40).per_step(2),
+                Unit::person(12).per_step(1).apart(2),
+                Unit::person(6).per_group(2),
+            ] {
+                let request = PlanRequest::unbounded(budget).with_unit(unit.per_period(24));
+                let plan = request.plan().unwrap();
+                let of_one = plan.guarantee().rho.get();
+                for periods in [1, 7, 30, 365, 100_000] {
+                    let (took, rho) = timed(|| plan.over_periods(periods).unwrap().rho.get());
+                    assert!(took.as_millis() < 100, "{unit:?} in {periods} periods: {took:?}");
+                    let (apart, together) = (of_one * periods as f64, of_one * (periods as f64).powi(2));
+                    let is_between = rho >= apart * (1.0 - 1e-3) && rho <= together * (1.0 + 1e-9);
+                    assert!(is_between, "{unit:?} in {periods} periods: {apart} {rho} {together}");
                 }
             }
         }

@@ -89,6 +89,7 @@ impl Core {
                 if !done.is_empty() && began.elapsed() > TURN {
                     break;
                 }
+                self.beat();
                 let live = self.live.get_mut(&number).expect("just seen");
                 let computed = compute(live, &self.store);
                 self.take_over(number, computed, &mut done);
@@ -153,6 +154,7 @@ impl Core {
         loop {
             let mut done = Vec::new();
             while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
+                self.beat();
                 let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
                 self.take_over(number, computed, &mut done);
                 if done.iter().map(Computed::rows).sum::<usize>() > ROWS_AT_ONCE {
@@ -189,6 +191,7 @@ impl Core {
         }
         let mut done = Vec::new();
         while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
+            self.beat();
             let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
             self.take_over(number, computed, &mut done);
         }

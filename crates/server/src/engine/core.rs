@@ -13,6 +13,7 @@ use evertally_publish::steps::Instant;
 use redb::ReadableTable;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// What a service is started with.
@@ -98,9 +99,16 @@ pub struct Core {
     /// Why nothing may be taken in or published, if that is so: another copy of the folder is about.
     pub(super) read_only: Option<String>,
     pub(super) notify: Arc<dyn Fn(Notice) + Send + Sync>,
+    /// A number that grows as it gets on.
+    pub(super) beats: Arc<AtomicU64>,
 }
 
 impl Core {
+    /// Shows that it gets on.
+    pub(super) fn beat(&self) {
+        self.beats.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Opens a folder: all of its streams are as they were when it was last written.
     ///
     /// # Errors
@@ -133,6 +141,7 @@ impl Core {
             store_problem: None,
             read_only: None,
             notify,
+            beats: Arc::default(),
         };
         for (number, record) in core.records()? {
             let live = core.load(number, record)?;

@@ -173,12 +173,18 @@ impl StreamInfo {
 
     /// The report of what is published so far. It may take some time.
     pub fn report(&self) -> Arc<Report> {
-        self.reporting.report(self.progress().publications, self.groups().as_ref().as_ref())
+        self.reporting.report(self.progress().publications, self.groups())
     }
 
     /// What is promised of all that it will ever publish.
     pub fn promise(&self) -> Promise {
         self.reporting.promise()
+    }
+
+    /// Computes once what is promised and how large errors are, so that nobody who asks waits for it.
+    pub(crate) fn compute_promise(&self) {
+        self.promise();
+        self.max_std_error();
     }
 
     /// The largest standard error of what it publishes; `None` where it grows without an end.
@@ -189,7 +195,6 @@ impl StreamInfo {
     /// Groups have joined: the report, and how events find their group, are others.
     pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupLabels>) {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
-        self.reporting.forget();
         *self.placers() = vec![placer];
     }
 

@@ -71,6 +71,22 @@ impl Preview {
     }
 }
 
+/// A stream that goes on from another.
+pub(super) struct Next {
+    opening: Opening,
+    follows: Follows,
+}
+
+impl Next {
+    /// Plans it: that may take seconds.
+    ///
+    /// # Errors
+    /// If nothing serves it.
+    pub(super) fn planned(self) -> Result<Preview> {
+        following(self.opening, Some(self.follows))
+    }
+}
+
 impl Resolved {
     /// Of a declaration, under the plan with which the stream began where the ledger knows it.
     fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
@@ -225,13 +241,13 @@ impl Core {
         Ok(())
     }
 
-    /// Opens the stream that goes on where the horizon of another is over: as many steps of the same declaration, under a
-    /// budget of its own, whose values go on from the last that were released. It is called `NAME #2`, and so on.
+    /// The stream that goes on where the horizon of another is over: as many steps of the same declaration, under a budget
+    /// of its own, whose values go on from the last that were released. It is called `NAME #2`, and so on. It is still to be
+    /// planned, in any thread, and opened.
     ///
     /// # Errors
-    /// If the other has not ended or shown all that it released, publishes what does not go on, or its follower could not
-    /// be opened.
-    pub fn extend(&mut self, name: &str) -> Result<String, Refusal> {
+    /// If the other has not ended or shown all that it released, or publishes what does not go on.
+    pub(super) fn next_of(&self, name: &str) -> Result<Next, Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
         if live.state() != State::Ended || !live.unseen.is_empty() {
@@ -255,8 +271,7 @@ impl Core {
         let declaration = serde_json::to_string(&declared).map_err(failure)?;
         let follows = live.session.followed()?;
         let StreamRecord { public, source, closing, .. } = record;
-        self.open_stream(following(Opening { declaration, public, source, closing }, Some(follows))?)?;
-        Ok(next.to_string())
+        Ok(Next { opening: Opening { declaration, public, source, closing }, follows })
     }
 
     /// What a stream goes on from, where it does.

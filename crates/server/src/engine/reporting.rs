@@ -27,8 +27,16 @@ pub(super) struct Reporting {
     ledger: LedgerFacts,
     promise: OnceLock<Promise>,
     largest: OnceLock<Option<f64>>,
-    /// The last report, and of how many publications it is.
-    last: Mutex<Option<(u64, Arc<Report>)>>,
+    /// The last report, made by the first who asks for it: others who ask for the same wait, and nobody else.
+    last: Mutex<Option<Last>>,
+}
+
+/// A report, and what it is of.
+#[derive(Clone)]
+struct Last {
+    publications: u64,
+    groups: Arc<Option<GroupTable>>,
+    report: Arc<OnceLock<Arc<Report>>>,
 }
 
 impl Reporting {
@@ -40,15 +48,18 @@ impl Reporting {
     }
 
     /// The report of what is published so far.
-    pub(super) fn report(&self, publications: u64, groups: Option<&GroupTable>) -> Arc<Report> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((of, report)) = last.as_ref().filter(|(of, _)| *of == publications) {
-            debug_assert_eq!(*of, publications);
-            return Arc::clone(report);
-        }
-        let report = Arc::new(self.make(publications, groups));
-        *last = Some((publications, Arc::clone(&report)));
-        report
+    pub(super) fn report(&self, publications: u64, groups: Arc<Option<GroupTable>>) -> Arc<Report> {
+        let last = {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_it = |last: &Last| last.publications == publications && Arc::ptr_eq(&last.groups, &groups);
+            match last.as_ref().filter(|last| is_it(last)) {
+                Some(known) => known.clone(),
+                None => last.insert(Last { publications, groups, report: Arc::default() }).clone(),
+            }
+        };
+        // Not under the lock: it may take long.
+        let make = || Arc::new(self.make(publications, last.groups.as_ref().as_ref()));
+        Arc::clone(last.report.get_or_init(make))
     }
 
     fn make(&self, publications: u64, groups: Option<&GroupTable>) -> Report {
@@ -60,11 +71,6 @@ impl Reporting {
             (None, None) => Released::Sum,
         };
         Report::with_key_id(&stream, self.key_id.clone(), released).recorded_in(self.ledger.clone())
-    }
-
-    /// Groups have joined.
-    pub(super) fn forget(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// What is promised of all that will ever be published.

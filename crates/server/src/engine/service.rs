@@ -17,6 +17,7 @@ use evertally_publish::steps::Instant;
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -52,6 +53,7 @@ pub struct Service {
     sources: BTreeMap<String, PathBuf>,
     ahead: i64,
     decoding: Arc<Decoding>,
+    beats: Arc<AtomicU64>,
     /// The public name of the key.
     pub key_id: String,
     /// What tells the folder from others.
@@ -90,6 +92,7 @@ impl Service {
             watchers.iter().for_each(|watcher| watcher(notice.clone()));
         };
         let core = Core::open(setting, Arc::new(notify))?;
+        let beats = Arc::clone(&core.beats);
         let directory = core.directory.clone();
         let (key_id, folder_id) = core.identities();
         let (requests, waiting) = sync_channel(MOST_WAITING);
@@ -106,6 +109,7 @@ impl Service {
             sources,
             ahead,
             decoding,
+            beats,
             key_id,
             folder_id,
         })
@@ -210,7 +214,9 @@ impl Service {
         let preview = opening::preview(opening)?;
         let name = preview.stream().name.to_string();
         self.ask(move |core| core.open_stream(preview))?;
-        self.stream(&name).ok_or(Refusal::NoStream)
+        let info = self.stream(&name).ok_or(Refusal::NoStream)?;
+        info.compute_promise();
+        Ok(info)
     }
 
     /// Closes steps through one, of a stream that its operator closes.
@@ -237,7 +243,15 @@ impl Service {
     /// As [`Core::extend`].
     pub fn extend(&self, name: &str) -> Result<String, Refusal> {
         let name = name.to_owned();
-        self.ask(move |core| core.extend(&name))
+        let next = self.ask(move |core| core.next_of(&name))?;
+        // It is planned in this thread, while all streams go on.
+        let preview = next.planned()?;
+        let name = preview.stream().name.to_string();
+        self.ask(move |core| core.open_stream(preview))?;
+        if let Some(info) = self.stream(&name) {
+            info.compute_promise();
+        }
+        Ok(name)
     }
 
     /// Lets groups join a stream.
@@ -312,6 +326,11 @@ impl Service {
     pub fn has_ended(&self) -> bool {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// A number that grows as long as the thread that counts gets on.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
     }
 
     /// How the service is.
@@ -435,6 +454,7 @@ impl Log {
 fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
     let mut log = Log::default();
     loop {
+        core.beat();
         let next = match core.tick() {
             Ok(next) => next,
             Err(error) => {

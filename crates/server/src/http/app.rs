@@ -3,6 +3,7 @@
 use super::hub::Hub;
 use super::limits::Limits;
 use super::problem::Problem;
+use super::work::{Threads, Work, in_thread};
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::tokens::{Role, Tokens};
@@ -14,6 +15,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// A service, as HTTP sees it.
 pub struct App {
@@ -36,6 +38,7 @@ pub struct App {
     /// Whether there was room on the disk, and when that was looked at.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: Limits,
+    pub(super) threads: Threads,
     pub(super) hub: Arc<Hub>,
     pub(super) started: (jiff::Timestamp, Instant),
 }
@@ -98,6 +101,7 @@ impl App {
             troubles,
             room,
             limits,
+            threads: Threads::default(),
             hub,
             started,
         })
@@ -185,7 +189,9 @@ impl FromRequestParts<Arc<App>> for Caller {
         let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { role: None }) };
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or("");
-        match app.tokens.role_of(token) {
+        let token = Zeroizing::new(token.to_owned());
+        // It looks at the file of the tokens.
+        match in_thread(&app, Work::Quick, move |app| Ok(app.tokens.role_of(&token))).await? {
             Some(role) => Ok(Self { role: Some(role) }),
             // Nobody guesses 256 bits: this keeps the work small, and shuts nobody out who has a token.
             None if app.limits.has_failed_often(peer) => {

@@ -10,19 +10,8 @@ use std::fmt;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::time::{Sleep, sleep};
 use tokio_stream::Stream;
 use tokio_util::io::{StreamReader, SyncIoBridge};
-
-/// How long a client may be silent in the middle of a body.
-const SILENCE: Duration = Duration::from_secs(30);
-
-/// A body must come at so many bytes a second, once it has been coming for a while.
-const LEAST_RATE: u64 = 1000;
-
-/// How long it may come more slowly.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The window of a zstd body has at most 8 MiB (RFC 9659): memory that the decoder takes before anything has come.
 const WINDOW_LOG: u32 = 23;
@@ -120,15 +109,14 @@ impl From<Exceeded> for io::Error {
 
 /// A body that is on its way, for a thread that may wait.
 pub(super) struct Incoming {
-    raw: Limited<SyncIoBridge<StreamReader<Timed, Bytes>>>,
+    raw: Limited<SyncIoBridge<StreamReader<Chunks, Bytes>>>,
     expected: Expected,
 }
 
 impl Incoming {
     /// Call this inside the runtime; nothing is read yet.
     pub(super) fn new(body: Body, expected: Expected) -> Self {
-        let timed = Timed { body: body.into_data_stream(), silence: Box::pin(sleep(SILENCE)), began: None, bytes: 0 };
-        let inner = SyncIoBridge::new(StreamReader::new(timed));
+        let inner = SyncIoBridge::new(StreamReader::new(Chunks(body.into_data_stream())));
         Self { raw: Limited::new(inner, expected.bytes, Exceeded::Bytes(expected.bytes)), expected }
     }
 
@@ -172,40 +160,14 @@ impl Read for Decoded {
     }
 }
 
-/// A body that must keep coming.
-struct Timed {
-    body: BodyDataStream,
-    silence: Pin<Box<Sleep>>,
-    began: Option<tokio::time::Instant>,
-    bytes: u64,
-}
+/// The bytes of a body as they come; [`Paced`](super::pace::Paced) has them keep coming.
+struct Chunks(BodyDataStream);
 
-impl Stream for Timed {
+impl Stream for Chunks {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let now = tokio::time::Instant::now();
-        let began = *self.began.get_or_insert(now);
-        match Pin::new(&mut self.body).poll_next(context) {
-            Poll::Ready(Some(Ok(bytes))) => {
-                self.bytes += bytes.len() as u64;
-                self.silence.as_mut().reset(now + SILENCE);
-                let passed = now.duration_since(began);
-                if passed > PATIENCE && self.bytes < LEAST_RATE * passed.as_secs() {
-                    return Poll::Ready(Some(Err(Exceeded::Slow.into())));
-                }
-                Poll::Ready(Some(Ok(bytes)))
-            }
-            Poll::Ready(Some(Err(error))) => {
-                tracing::debug!(%error, "a body has ended early");
-                Poll::Ready(Some(Err(Exceeded::Cut.into())))
-            }
-            Poll::Ready(None) => Poll::Ready(None),
-            Poll::Pending => match self.silence.as_mut().poll(context) {
-                Poll::Ready(()) => Poll::Ready(Some(Err(Exceeded::Slow.into()))),
-                Poll::Pending => Poll::Pending,
-            },
-        }
+        Pin::new(&mut self.0).poll_next(context).map_err(io::Error::other)
     }
 }
 

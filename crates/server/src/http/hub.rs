@@ -4,10 +4,10 @@ use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
 use bytes::Bytes;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::broadcast::{self, Receiver};
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// Publications that a slow watcher may be behind; then it is told of the last alone.
@@ -19,21 +19,15 @@ const WAITING: usize = 32;
 /// A line now and then, so that nobody in between takes the connection for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
+/// Threads that read publications for watchers.
+const THREADS: usize = 16;
+
 /// Something to be told to watchers.
 pub(super) struct Told {
     pub(super) info: Arc<StreamInfo>,
     publication: Option<u64>,
-    words: OnceLock<Bytes>,
-}
-
-impl Told {
-    fn words(&self, service: &Service) -> Bytes {
-        let words = || match self.publication {
-            Some(publication) => published(service, &self.info, publication),
-            None => changed(&self.info),
-        };
-        self.words.get_or_init(words).clone()
-    }
+    /// Made by the first watcher who needs them; if it goes away meanwhile, by the next.
+    words: OnceCell<Bytes>,
 }
 
 /// What is told of each stream that somebody watches, by its number.
@@ -48,6 +42,7 @@ pub(super) struct Hub {
     watchers: Mutex<HashMap<u32, usize>>,
     /// Watchers of one stream at most.
     most: usize,
+    threads: Arc<Semaphore>,
 }
 
 impl Hub {
@@ -62,11 +57,12 @@ impl Hub {
             let mut channels = telling.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(channel) = channels.get(&info.number) else { return };
             let number = info.number;
-            if channel.send(Arc::new(Told { info, publication, words: OnceLock::new() })).is_err() {
+            if channel.send(Arc::new(Told { info, publication, words: OnceCell::new() })).is_err() {
                 channels.remove(&number); // nobody watches any more
             }
         });
-        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: Mutex::default(), most })
+        let threads = Arc::new(Semaphore::new(THREADS));
+        Arc::new(Self { channels, service: Arc::downgrade(service), watchers: Mutex::default(), most, threads })
     }
 
     fn channel(&self, info: &StreamInfo) -> Receiver<Arc<Told>> {
@@ -127,8 +123,7 @@ impl Hub {
                     Ok(next) if next.publication.is_some_and(|publication| publication <= last) => continue,
                     Ok(next) => {
                         last = next.publication.unwrap_or(last);
-                        let Some(service) = self.service.upgrade() else { return };
-                        next.words(&service)
+                        self.words_of(&next).await
                     }
                     Err(broadcast::error::RecvError::Lagged(_)) => {
                         if !self.catch_up(info.name(), &mut last, to).await {
@@ -138,7 +133,7 @@ impl Hub {
                     }
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
-                _ = heartbeat.tick() => Bytes::from_static(b":\n\n"),
+                _ = heartbeat.tick() => NOTHING,
                 () = to.closed() => return,
             };
             // A watcher that does not read is let go; it comes again, and says what it knows.
@@ -155,11 +150,10 @@ impl Hub {
         last: &mut u64,
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) -> bool {
-        let Some(service) = self.service.upgrade() else { return false };
-        let Some(info) = service.stream(name) else { return false };
+        let Some(info) = self.service.upgrade().and_then(|service| service.stream(name)) else { return false };
         let shown = info.progress().publications;
         for publication in (*last + 1).max(shown.saturating_sub(BEHIND as u64 - 1)).max(1)..=shown {
-            let words = published(&service, &info, publication);
+            let words = self.in_thread(&info, Some(publication)).await;
             if to.send(Ok(words)).await.is_err() {
                 return false;
             }
@@ -167,7 +161,29 @@ impl Hub {
         }
         true
     }
+
+    async fn words_of(&self, told: &Told) -> Bytes {
+        told.words.get_or_init(|| self.in_thread(&told.info, told.publication)).await.clone()
+    }
+
+    /// The words for a publication, or for another state, made in a thread that may wait for the disk.
+    async fn in_thread(&self, info: &Arc<StreamInfo>, publication: Option<u64>) -> Bytes {
+        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("it is never closed");
+        let (service, info) = (self.service.clone(), Arc::clone(info));
+        let words = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            match (publication, service.upgrade()) {
+                (Some(publication), Some(service)) => published(&service, &info, publication),
+                (None, _) => changed(&info),
+                (Some(_), None) => NOTHING,
+            }
+        });
+        words.await.unwrap_or(NOTHING)
+    }
 }
+
+/// A comment.
+const NOTHING: Bytes = Bytes::from_static(b":\n\n");
 
 /// One who watches a stream, counted as long as this lives.
 struct Watching(Arc<Hub>, u32);

@@ -1,5 +1,6 @@
 //! How often one address may ask, and how often it may be wrong.
 
+use super::connections::network_of;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -31,7 +32,7 @@ impl Limits {
 
     /// Whether an address may ask once more.
     pub(super) fn admits(&self, peer: IpAddr) -> bool {
-        self.requests.check_key(&of_many(peer)).is_ok()
+        self.requests.check_key(&network_of(peer)).is_ok()
     }
 
     /// An address had a wrong token.
@@ -40,7 +41,7 @@ impl Limits {
         if wrong.len() >= MOST_WRONG {
             wrong.retain(|_, (since, _)| since.elapsed() < MINUTE);
         }
-        let (since, count) = wrong.entry(of_many(peer)).or_insert_with(|| (Instant::now(), 0));
+        let (since, count) = wrong.entry(network_of(peer)).or_insert_with(|| (Instant::now(), 0));
         if since.elapsed() >= MINUTE {
             (*since, *count) = (Instant::now(), 0);
         }
@@ -50,7 +51,7 @@ impl Limits {
     /// Whether it had too many within a minute.
     pub(super) fn has_failed_often(&self, peer: IpAddr) -> bool {
         let wrong = self.wrong();
-        let own = wrong.get(&of_many(peer));
+        let own = wrong.get(&network_of(peer));
         wrong.len() > MOST_WRONG
             || own.is_some_and(|(since, count)| since.elapsed() < MINUTE && *count >= WRONG_A_MINUTE)
     }
@@ -63,16 +64,5 @@ impl Limits {
     pub(super) fn forget(&self) {
         self.requests.retain_recent();
         self.wrong().retain(|_, (since, _)| since.elapsed() < MINUTE);
-    }
-}
-
-/// Whoever has one address of version 6 has the 2^64 of its network.
-fn of_many(peer: IpAddr) -> IpAddr {
-    match peer {
-        IpAddr::V4(_) => peer,
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
     }
 }

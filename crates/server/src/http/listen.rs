@@ -1,8 +1,11 @@
 //! Listeners: connections in, each within its limits.
 
+use super::activity::{Activity, Answer, Noted, Over};
 use super::app::{App, Peer, Side};
+use super::connections::{Connections, Most};
+use super::pace::Paced;
 use super::{routes, tls};
-use crate::config::Listener;
+use crate::config::{LimitsConfig, Listener};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -10,19 +13,20 @@ use evertally_publish::error::{Context, Result};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// How long a client may take for the head of a request, and be idle between two.
-const HEAD: Duration = Duration::from_secs(20);
 /// How long it may take to agree on a cipher.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// The least time between two requests that a configuration can ask for.
+const LEAST_IDLE: Duration = Duration::from_millis(100);
+/// How long a connection may take to end that is to end.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// How long requests under way may take once the service stops.
 const LAST: Duration = Duration::from_secs(10);
 /// Bytes and number of the headers of a request.
@@ -32,7 +36,7 @@ const HEADERS: usize = 64;
 /// A listener that is bound to its address, and accepts nobody yet.
 pub struct Bound {
     listener: TcpListener,
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::Renewed>)>,
     side: Side,
     /// Where it listens.
     pub address: SocketAddr,
@@ -67,21 +71,20 @@ impl Bound {
 }
 
 impl Serving {
-    /// Begins to accept.
-    pub fn start(app: &Arc<App>, listeners: Vec<Bound>) -> Self {
+    /// Begins to accept. So many descriptors are for clients, an equal part of them for each listener.
+    pub fn start(app: &Arc<App>, listeners: Vec<Bound>, descriptors: usize) -> Self {
         let (stop, stopping) = watch::channel(false);
-        let mut tasks: Vec<_> =
-            listeners.into_iter().map(|bound| tokio::spawn(accept(Arc::clone(app), bound, stopping.clone()))).collect();
-        let forgetting = Arc::clone(app);
-        tasks.push(tokio::spawn(async move {
-            let mut stopping = stopping;
-            loop {
-                tokio::select! {
-                    () = tokio::time::sleep(Duration::from_secs(60)) => forgetting.limits.forget(),
-                    _ = stopping.changed() => return,
-                }
+        let room = descriptors / listeners.len().max(1);
+        let mut tasks = Vec::new();
+        for bound in listeners {
+            if let Some((_, renewed)) = &bound.tls {
+                let renewed = Arc::clone(renewed);
+                tasks.push(tokio::spawn(repeat(tls::OFTEN, stopping.clone(), move || renewed.look())));
             }
-        }));
+            tasks.push(tokio::spawn(accept(Arc::clone(app), bound, room, stopping.clone())));
+        }
+        let forgetting = Arc::clone(app);
+        tasks.push(tokio::spawn(repeat(Duration::from_secs(60), stopping, move || forgetting.limits.forget())));
         Self { stop, tasks }
     }
 
@@ -94,43 +97,33 @@ impl Serving {
     }
 }
 
-/// Connections by address, so that nobody takes all of them.
-#[derive(Default)]
-struct PerAddress(Mutex<HashMap<IpAddr, usize>>);
-
-impl PerAddress {
-    fn enter(self: &Arc<Self>, peer: IpAddr, most: usize) -> Option<Entered> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(peer).or_default();
-        if *count >= most {
-            return None;
-        }
-        *count += 1;
-        Some(Entered { counts: Arc::clone(self), peer })
-    }
-}
-
-struct Entered {
-    counts: Arc<PerAddress>,
-    peer: IpAddr,
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.peer) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.peer);
-            }
+/// Does something now and then, in a thread that may wait.
+async fn repeat(often: Duration, mut stopping: watch::Receiver<bool>, what: impl Fn() + Clone + Send + 'static) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(often) => drop(tokio::task::spawn_blocking(what.clone()).await),
+            _ = stopping.changed() => return,
         }
     }
 }
 
-async fn accept(app: Arc<App>, bound: Bound, mut stopping: watch::Receiver<bool>) {
+fn most(limits: &LimitsConfig, side: Side, room: usize) -> Most {
+    let all = limits.connections.min(room).max(1);
+    if all < limits.connections {
+        tracing::info!(
+            side = ?side,
+            connections = all,
+            "fewer connections than configured: the limit of open files (ulimit -n, LimitNOFILE) has no room for more"
+        );
+    }
+    Most { all, of_address: limits.connections_per_address.max(1), of_network: limits.connections_per_network.max(1) }
+}
+
+async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::Receiver<bool>) {
     let router = routes::router(&app, bound.side, bound.tls.is_some());
-    let room = Arc::new(Semaphore::new(app.config.connections));
-    let (all, per_address) = (u32::try_from(app.config.connections).unwrap_or(u32::MAX), Arc::<PerAddress>::default());
+    let connections = Connections::new(most(&app.config, bound.side, room));
+    let tls = bound.tls.map(|(tls, _)| tls);
+    let idle = app.config.idle.duration().max(LEAST_IDLE);
     loop {
         let accepted = tokio::select! {
             accepted = bound.listener.accept() => accepted,
@@ -142,30 +135,45 @@ async fn accept(app: Arc<App>, bound: Bound, mut stopping: watch::Receiver<bool>
             continue;
         };
         let peer = peer.ip().to_canonical();
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let Some(entered) = per_address.enter(peer, app.config.connections_per_address) else { continue };
-        let (router, tls, stopping) = (router.clone(), bound.tls.clone(), stopping.clone());
+        let activity = Activity::new(idle);
+        let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
+        let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());
         tokio::spawn(async move {
-            converse(socket, peer, router, tls, stopping).await;
-            drop((permit, entered));
+            converse(socket, peer, &activity, router, tls, stopping).await;
+            drop(entered);
         });
+        if closes {
+            tokio::task::yield_now().await; // to the one that makes room
+        }
     }
-    let _ = tokio::time::timeout(LAST, room.acquire_many(all)).await;
+    let all_gone = async {
+        while connections.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _ = tokio::time::timeout(LAST, all_gone).await;
 }
 
 async fn converse(
     socket: TcpStream,
     peer: IpAddr,
+    activity: &Arc<Activity>,
     router: Router,
     tls: Option<tokio_rustls::TlsAcceptor>,
-    stopping: watch::Receiver<bool>,
+    mut stopping: watch::Receiver<bool>,
 ) {
     let _ = socket.set_nodelay(true);
+    let socket = Noted { socket, activity: Arc::clone(activity) };
     match tls {
-        None => answer(socket, peer, router, stopping).await,
+        None => answer(socket, peer, activity, router, stopping).await,
         Some(tls) => {
-            if let Ok(Ok(socket)) = tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await {
-                answer(socket, peer, router, stopping).await;
+            let agreed = tokio::select! {
+                agreed = tokio::time::timeout(HANDSHAKE, tls.accept(socket)) => agreed,
+                _ = activity.is_over() => return,
+                _ = stopping.changed() => return,
+            };
+            if let Ok(Ok(socket)) = agreed {
+                answer(socket, peer, activity, router, stopping).await;
             }
         }
     }
@@ -174,30 +182,42 @@ async fn converse(
 async fn answer(
     socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: IpAddr,
+    activity: &Arc<Activity>,
     router: Router,
     mut stopping: watch::Receiver<bool>,
 ) {
+    let begun = Arc::clone(activity);
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let mut request = request.map(Body::new);
+        let under_way = begun.begin();
+        let mut request = Paced::of(request, &begun).map(Body::new);
         request.extensions_mut().insert(Peer(peer));
-        router.clone().oneshot(request)
+        let answered = router.clone().oneshot(request);
+        async move { answered.await.map(|answer| answer.map(|body| Answer { body, _under_way: under_way })) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(HEADER_BYTES).max_headers(HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(activity.idle())
+        .max_buf_size(HEADER_BYTES)
+        .max_headers(HEADERS);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_header_list_size(HEADER_BYTES as u32)
         .max_concurrent_streams(64)
-        .keep_alive_interval(HEAD)
-        .keep_alive_timeout(HEAD);
+        .keep_alive_interval(activity.idle())
+        .keep_alive_timeout(activity.idle());
     let connection = builder.serve_connection(TokioIo::new(socket), service);
     tokio::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => {}
-        _ = stopping.changed() => {
-            connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(LAST, connection).await;
-        }
-    }
+    let last = tokio::select! {
+        _ = connection.as_mut() => return,
+        over = activity.is_over() => match over {
+            Over::Idle => FAREWELL,
+            Over::AtOnce => return,
+        },
+        _ = stopping.changed() => LAST,
+    };
+    connection.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(last, connection).await;
 }

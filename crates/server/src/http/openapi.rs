@@ -1,6 +1,7 @@
 //! What the service answers, for programs: generated from the code that answers.
 
 use super::routes;
+use std::sync::OnceLock;
 use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{Content, Ref, ResponseBuilder};
@@ -42,6 +43,12 @@ use utoipa::openapi::{Content, Ref, ResponseBuilder};
     components(schemas(super::problem::Document))
 )]
 struct Api;
+
+/// The OpenAPI document as JSON, made once.
+pub(super) fn text() -> &'static str {
+    static TEXT: OnceLock<String> = OnceLock::new();
+    TEXT.get_or_init(|| serde_json::to_string(&document()).expect("it is plain data"))
+}
 
 /// The OpenAPI document.
 pub fn document() -> utoipa::openapi::OpenApi {

@@ -12,13 +12,15 @@ pub(super) mod watch;
 
 use super::app::{App, Peer, Side};
 use super::problem::Problem;
+use super::work::{Work, waiting};
 use super::{openapi, page};
 use axum::extract::{MatchedPath, Path, Request, State};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
-use axum::{Extension, Json, Router};
+use axum::{Extension, Router};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,7 +36,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
         .route("/v1/streams/{stream}/picture.svg", get(picture::svg))
         .route("/v1/streams/{stream}/picture.png", get(picture::png))
         .route("/v1/sources", get(operator::sources))
-        .route("/openapi.json", get(|| async { Json(openapi::document()) }))
+        .route("/openapi.json", get(document))
         .route("/healthz", get(health))
         .route("/", get(|headers: HeaderMap| asset(Path("index.html".to_owned()), headers)))
         .route("/assets/{name}", get(asset));
@@ -114,6 +116,10 @@ async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
     response
 }
 
+async fn document(State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    waiting(&app, Work::Quick, |_| Ok(([(CONTENT_TYPE, "application/json")], openapi::text()))).await
+}
+
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
     page::asset(&name, &headers)
         .unwrap_or_else(|| Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here").into_response())
@@ -123,11 +129,4 @@ async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
 #[utoipa::path(get, path = "/healthz", responses((status = 200, description = "It is up.", body = String)))]
 pub(super) async fn health() -> &'static str {
     "ok\n"
-}
-
-/// Runs what reads the store in a thread that may wait.
-async fn waiting<T: Send + 'static>(what: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
-    tokio::task::spawn_blocking(what)
-        .await
-        .unwrap_or_else(|_| Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")))
 }

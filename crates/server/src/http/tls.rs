@@ -1,4 +1,5 @@
-//! TLS from files that may be renewed while the service runs.
+//! TLS from files that may be renewed while the service runs: they are read again in a thread of their own, and handshakes
+//! take what was read last.
 
 use evertally_publish::error::{Context, Result, failure, usage};
 use rustls::ServerConfig;
@@ -8,40 +9,36 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
 
-/// How often the files are looked at, at most.
-const OFTEN: Duration = Duration::from_secs(5);
+/// How often the files are looked at.
+pub(super) const OFTEN: Duration = Duration::from_secs(5);
 
 /// The certificate of a listener, as its files have it now.
 #[derive(Debug)]
-struct Renewed {
+pub(super) struct Renewed {
     chain: PathBuf,
     key: PathBuf,
-    now: Mutex<Known>,
+    pair: RwLock<Arc<CertifiedKey>>,
+    /// When the files that were read last were written.
+    of: Mutex<[Option<SystemTime>; 2]>,
 }
 
-#[derive(Debug)]
-struct Known {
-    pair: Arc<CertifiedKey>,
-    of: [Option<SystemTime>; 2],
-    looked: Instant,
-}
-
-/// What accepts connections with the certificate in these files.
+/// What accepts connections with the certificate in these files, and what looks whether they were renewed.
 ///
 /// # Errors
 /// If they cannot be read, or do not belong together.
-pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<tokio_rustls::TlsAcceptor> {
-    let known = Known { pair: read(chain, key)?, of: times(chain, key), looked: Instant::now() };
-    let renewed = Renewed { chain: chain.to_owned(), key: key.to_owned(), now: Mutex::new(known) };
+pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcceptor, Arc<Renewed>)> {
+    let (of, pair) = (Mutex::new(times(chain, key)), RwLock::new(read(chain, key)?));
+    let renewed = Arc::new(Renewed { chain: chain.to_owned(), key: key.to_owned(), pair, of });
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(failure)?;
-    let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::new(renewed));
+    let mut config =
+        builder.with_no_client_auth().with_cert_resolver(Arc::clone(&renewed) as Arc<dyn ResolvesServerCert>);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config).into())
+    Ok((Arc::new(config).into(), renewed))
 }
 
 fn read(chain: &Path, key: &Path) -> Result<Arc<CertifiedKey>> {
@@ -61,20 +58,27 @@ fn times(chain: &Path, key: &Path) -> [Option<SystemTime>; 2] {
     [chain, key].map(|path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok())
 }
 
+impl Renewed {
+    /// Reads the files again if they are others. It may wait for the disk.
+    pub(super) fn look(&self) {
+        let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = times(&self.chain, &self.key);
+        if of == *known {
+            return;
+        }
+        match read(&self.chain, &self.key) {
+            Ok(pair) => {
+                *self.pair.write().unwrap_or_else(PoisonError::into_inner) = pair;
+                *known = of;
+            }
+            // Half written, perhaps: the old one stays until the new one is whole.
+            Err(error) => tracing::warn!(error = %error, "the renewed certificate cannot be used"),
+        }
+    }
+}
+
 impl ResolvesServerCert for Renewed {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let mut known = self.now.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.looked.elapsed() >= OFTEN {
-            known.looked = Instant::now();
-            let of = times(&self.chain, &self.key);
-            if of != known.of {
-                match read(&self.chain, &self.key) {
-                    Ok(pair) => (known.pair, known.of) = (pair, of),
-                    // Half written, perhaps: the old one stays until the new one is whole.
-                    Err(error) => tracing::warn!(error = %error, "the renewed certificate cannot be used"),
-                }
-            }
-        }
-        Some(Arc::clone(&known.pair))
+        Some(Arc::clone(&self.pair.read().unwrap_or_else(PoisonError::into_inner)))
     }
 }

@@ -1,5 +1,6 @@
 //! The service over HTTP: who may do what, what is said of whatever is wrong, and what nobody must see.
 
+mod answering;
 mod batches;
 mod copies;
 mod feeding;

@@ -23,14 +23,21 @@ const FEW: u64 = 64;
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
 /// units of `2^-noise_bits`; `u128::MAX` where that does not fit.
 pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
-    let twin = twin(mechanism, spread);
-    let of_one = |events: u64| {
-        let own = spread.in_one_sum(events);
-        let squared = mechanism.spread_squared(own);
-        let by_twin = twin.as_ref().map(|twin| chain::largest(twin, Pattern::of(own)) as u128); // whole: sums of integers
-        by_twin.map_or(squared, |twin| twin.min(squared))
-    };
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
+    let mut sizes: Vec<u64> = match per_group {
+        _ if per_group == total => vec![],
+        _ if total <= FEW => (1..=per_group).collect(),
+        _ => intervals(per_group).into_iter().map(|(_, size)| size).rev().collect(),
+    };
+    sizes.push(total);
+    let mut squares = mechanism.spreads_squared(spread, &sizes);
+    if let Some(twin) = twin(mechanism, spread) {
+        for (size, squared) in sizes.iter().zip(&mut squares) {
+            let by_twin = chain::largest(&twin, Pattern::of(spread.in_one_sum(*size)));
+            *squared = (*squared).min(by_twin as u128); // whole: sums of integers
+        }
+    }
+    let of_one = |events: u64| squares[sizes.binary_search(&events).expect("every size was asked for")];
     let together = of_one(total);
     if per_group == total {
         return together;

@@ -307,17 +307,22 @@ impl Epoch {
         }
     }
 
-    /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, at most so many events, never below the true
-    /// value.
-    pub(super) fn largest_square(&self, spread: Spread, events: u64) -> f64 {
-        let part = spread.in_one_sum(events);
-        let total = part.within(u128::from(self.last - self.before)) as f64;
+    /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several numbers
+    /// of events, which do not fall.
+    pub(super) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
         let inner = match &self.inner {
-            Inner::Filter(blt) => blt.largest_square(part),
-            other => other.mechanism().spread_squared(part) as f64 / (other.scale() * other.scale()),
+            Inner::Filter(blt) => blt.largest_squares(spread, events),
+            other => {
+                let square = other.scale() * other.scale();
+                other.mechanism().spreads_squared(spread, events).into_iter().map(|n| n as f64 / square).collect()
+            }
         };
-        let own = total * self.own_entry();
-        (inner + own * own) * (1.0 + 1e-12)
+        let with_own = |(events, inner): (&u64, f64)| {
+            let total = spread.in_one_sum(*events).within(u128::from(self.last - self.before)) as f64;
+            let own = total * self.own_entry();
+            (inner + own * own) * (1.0 + 1e-12)
+        };
+        events.iter().zip(inner).map(with_own).collect()
     }
 }
 

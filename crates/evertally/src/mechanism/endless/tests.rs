@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::{Blt, Columns, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
+use crate::number::timed::timed;
 use epoch::Inner;
 
 mod least_ratio;
@@ -125,6 +126,25 @@ fn units_with_events_in_several_steps_gain() {
     let unit = libm::exp2(2.0 * f64::from(NOISE_BITS));
     let spread = endless.spread_squared(Spread::new(30, 1)) as f64 / unit;
     assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
+}
+
+/// However many events, steps with events and groups: some milliseconds. (What bounded them by chains over every step took
+/// minutes.)
+#[test]
+fn every_unit_takes_little_time() {
+    for endless in ALL.map(|inside| Endless::new(MAX_HORIZON, inside).unwrap()) {
+        for total in [1u64, 5, 35, 150, 1825, 365_000, 1 << 20, 1 << 40, u64::MAX >> 2] {
+            for (per_step, separation) in [(1, 1), (3, 1), (1, 24), (total, 1)] {
+                for per_group in [total, total.div_ceil(3)] {
+                    let spread = Spread { separation, per_group, ..Spread::new(total, per_step.min(total)) };
+                    let spread = spread.over(MAX_HORIZON);
+                    let (took, squared) = timed(|| crate::mechanism::units::squared(&endless, spread));
+                    println!("UNIT {:?} {total} {per_step} {separation} {per_group}: {took:?}", endless.inside);
+                    assert!(squared >= 1 && took.as_millis() < 100, "{:?} {spread:?}: {took:?}", endless.inside);
+                }
+            }
+        }
+    }
 }
 
 #[test]

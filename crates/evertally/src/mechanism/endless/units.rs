@@ -8,22 +8,35 @@
 use super::epoch::Epoch;
 use crate::privacy::Spread;
 
-/// An upper bound of `‖R u‖²` over the counts of a unit.
-pub(super) fn largest_square(epochs: &[Epoch], spread: Spread) -> f64 {
-    let total = spread.total;
+/// Upper bounds of `‖R u‖²` over the counts of a unit, for several numbers of events, which do not fall: every epoch is
+/// gone through once for all of them.
+pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) -> Vec<f64> {
     let longest = epochs.iter().map(|epoch| epoch.column_norms().l2_squared).fold(0.0, f64::max);
-    // All events in the longest column.
-    let together = (total as f64) * (total as f64) * longest;
-    if spread.per_step >= total {
-        return together;
+    let is_spread = |events: &u64| *events > spread.per_step;
+    let mut all: Vec<u64> =
+        events.iter().filter(|events| is_spread(events)).flat_map(|events| sizes(*events)).collect();
+    all.retain(|size| *size > 0);
+    all.sort_unstable();
+    all.dedup();
+    // For every size the largest over the epochs.
+    let mut largest = vec![0.0f64; all.len()];
+    for epoch in epochs.iter().filter(|_| !all.is_empty()) {
+        for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, &all)) {
+            *largest = largest.max(squared);
+        }
     }
-    let by_ratio = |epoch: &Epoch| {
-        let ratios = sizes(total).windows(2).map(|pair| (pair[0] + 1, pair[1])).collect::<Vec<_>>();
-        let ratio = |(first, last): (u64, u64)| epoch.largest_square(spread, last) / first as f64;
-        ratios.into_iter().map(ratio).fold(0.0, f64::max)
+    let squared = |events: &u64| {
+        // All events in the longest column.
+        let together = (*events as f64) * (*events as f64) * longest;
+        if !is_spread(events) {
+            return together;
+        }
+        let of_size = |size: u64| largest[all.binary_search(&size).expect("all sizes are there")];
+        let ratios = sizes(*events);
+        let ratio = ratios.windows(2).map(|pair| of_size(pair[1]) / (pair[0] + 1) as f64).fold(0.0, f64::max);
+        together.min(*events as f64 * ratio * (1.0 + 1e-12))
     };
-    let ratio = epochs.iter().map(by_ratio).fold(0.0, f64::max);
-    together.min(total as f64 * ratio * (1.0 + 1e-12))
+    events.iter().map(squared).collect()
 }
 
 /// `0 = a_0 < a_1 < … = total`: singly near the total, ever farther apart below.

@@ -25,6 +25,7 @@ mod figures;
 mod lazy;
 mod optimise;
 mod participation;
+mod patterns;
 mod recurrence;
 mod response;
 mod runs;
@@ -47,6 +48,7 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use figures::RowFigures;
+use participation::Packing;
 use recurrence::{Constants, Recurrence, rounding_slack};
 use response::{Modes, Response};
 use segments::WEIGHT_BITS;
@@ -223,29 +225,42 @@ impl Blt {
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
-    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up. Plain: of the packed pattern
-    /// from the first step on, exactly ([`participation`](crate::mechanism::accounting::participation)); else by
-    /// [chains](crate::mechanism::accounting::chain), and never more than all events in the longest column.
-    pub(in crate::mechanism) fn largest_square(&self, spread: Spread) -> f64 {
-        let together = (spread.total as f64).powi(2) * self.columns.l2_squared;
-        if spread.per_step >= spread.total {
-            return together;
-        }
-        let pattern = Pattern::of(spread);
+    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up, for several numbers of events,
+    /// which do not fall. Plain and normalized: of the packed pattern from the first step on, exactly
+    /// ([`participation`](crate::mechanism::accounting::participation), [`patterns`]); where columns have weights for runs, by
+    /// [chains](crate::mechanism::accounting::chain). Never more than all events in the longest column.
+    /// `O(d² k)` for `k` steps with events.
+    pub(in crate::mechanism) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
+        let together = |events: u64| (events as f64).powi(2) * self.columns.l2_squared;
+        let spread_out = &events[events.partition_point(|events| *events <= spread.per_step)..];
         let response = self.figures.response();
-        match self.scaling {
+        let squares = match self.scaling {
+            _ if spread_out.is_empty() => vec![],
             Scaling::Plain => {
                 let weight = 1.0 / self.figures.scale(1); // of all columns; not rounded, as weights have few bits
-                together.min(weight * weight * participation::packed(response, self.horizon, pattern))
+                let packed = participation::packed(response, self.horizon, &Packing::of(spread), spread_out);
+                packed.into_iter().map(|squared| weight * weight * squared).collect()
             }
-            Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => together,
+            Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => vec![f64::INFINITY; spread_out.len()],
+            Scaling::Equal(Participation::ONCE) => {
+                patterns::normalized(response, self.horizon, &Packing::of(spread), spread_out)
+            }
             Scaling::Equal(runs) => {
                 let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
-                let operations = 4 * (self.horizon + pattern.full) + 256;
                 let columns = runs::WeightedColumns::new(response, weights);
-                together.min(rounded_up(chain::largest(&columns, pattern), operations))
+                let by_chains = |events: &u64| {
+                    let pattern = Pattern::of(spread.in_one_sum(*events));
+                    let operations = 4 * (self.horizon + pattern.full.min(self.horizon)) + 256;
+                    rounded_up(chain::largest(&columns, pattern), operations)
+                };
+                spread_out.iter().map(by_chains).collect()
             }
-        }
+        };
+        let first = events.len() - squares.len();
+        let squared = |(place, events): (usize, &u64)| {
+            place.checked_sub(first).map_or(together(*events), |place| together(*events).min(squares[place]))
+        };
+        events.iter().enumerate().map(squared).collect()
     }
 }
 
@@ -297,8 +312,15 @@ impl Mechanism for Blt {
     /// term is the rounding of as many groups as a unit's change can touch: `total` of them, or twice as many where
     /// events are replaced, and then one event counts at least twice.
     fn spread_squared(&self, spread: Spread) -> u128 {
-        let slack = self.slack() * libm::sqrt(spread.total as f64);
-        in_noise_steps(self.largest_square(spread), 2, self.noise_bits(), slack)
+        self.spreads_squared(spread, &[spread.total])[0]
+    }
+
+    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
+        let in_steps = |(events, squared): (&u64, f64)| {
+            let slack = self.slack() * libm::sqrt(*events as f64);
+            in_noise_steps(squared, 2, self.noise_bits(), slack)
+        };
+        events.iter().zip(self.largest_squares(spread, events)).map(in_steps).collect()
     }
 
     /// Exact for the plain one; by chains or pairs where columns are normalized. `O(d² min(k, 2^16))`, `O(d T k)` where

@@ -3,13 +3,14 @@
 use super::super::app::{App, Caller};
 use super::super::body::{Coding, Expected, Incoming, sha256_of};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use crate::engine::BatchFormat;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use evertally_publish::error::Error;
 use serde::Serialize;
 use std::sync::Arc;
@@ -62,13 +63,13 @@ pub(in super::super) async fn take(
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Taken>, Problem> {
+) -> Result<Response, Problem> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-    app.has_room()?;
     let id = id_of(&headers)?;
     let (format, incoming) = sent(&app, &headers, body)?;
-    waiting(move || {
+    waiting(&app, Work::Body, move |app| {
+        app.has_room()?;
         let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
         let receipt = app.service.take_in(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();

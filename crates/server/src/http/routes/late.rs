@@ -2,9 +2,10 @@
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use axum::Json;
 use axum::extract::{Path, Query, State};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -47,10 +48,10 @@ pub(in super::super) async fn late(
     caller: Caller,
     Path(name): Path<String>,
     query: Result<Query<Behind>, axum::extract::rejection::QueryRejection>,
-) -> Result<Json<LateEvents>, Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     let Query(Behind { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
-    waiting(move || {
+    waiting(&app, Work::Rows, move |app| {
         let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
         let (rows, behind) = app.service.late(&info, behind, MOST)?;
         let columns = &info.stream.columns;

@@ -2,11 +2,11 @@
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ const MOST_LINES: usize = 10_000;
 /// The released values of public streams; nothing exact.
 pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let streams = app.all_readable(&Caller { role: None });
-    answer(app, streams, false).await
+    answer(&app, streams, false).await
 }
 
 /// The released values of all streams, and exact counts of what the service does.
@@ -28,13 +28,14 @@ pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, P
 pub(in super::super) async fn metrics(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
     let streams = app.service.streams();
-    answer(app, streams, true).await
+    answer(&app, streams, true).await
 }
 
-async fn answer(app: Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, Problem> {
-    let text = waiting(move || {
+async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool) -> Result<Response, Problem> {
+    let work = if with_counts { Work::Engine } else { Work::Rows };
+    waiting(app, work, move |app| {
         let mut text = Text::default();
-        streams.iter().try_for_each(|info| text.released(&app, info))?;
+        streams.iter().try_for_each(|info| text.released(app, info))?;
         if with_counts {
             let health = app.service.health()?;
             let now = app.service.now().micros();
@@ -45,11 +46,10 @@ async fn answer(app: Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool)
             text.add("evertally_read_only", "1 where nothing is taken in or published.", &[], is_read_only);
             text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
         }
-        Ok(text.finish())
+        let own = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
+        Ok((own, text.finish()))
     })
-    .await?;
-    let own = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
-    Ok((own, text).into_response())
+    .await
 }
 
 /// The text format of Prometheus: all samples of a name together.

@@ -3,12 +3,13 @@
 use super::super::answers;
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use crate::engine::{State as StreamState, is_behind};
 use crate::tokens::{Entry, Role};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use evertally_publish::error::{Error, Result as PublishResult, usage};
 use evertally_publish::source::{Costs, SourceBudget, State as Budgeted};
 use serde::{Deserialize, Serialize};
@@ -91,9 +92,9 @@ struct Stream {
     (status = 401, body = Document, content_type = "application/problem+json"),
     (status = 403, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Operator>, Problem> {
+pub(in super::super) async fn operator(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(move || {
+    waiting(&app, Work::Engine, move |app| {
         let health = app.service.health()?;
         let (started, since) = app.started;
         let now = app.service.now();
@@ -203,8 +204,8 @@ impl Source {
 /// The budgets of data sources whose streams the caller may read. Only operators see what streams that the caller may not
 /// read have spent.
 #[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
-pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Sources>, Problem> {
-    waiting(move || {
+pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    waiting(&app, Work::Quick, move |app| {
         let readable = app.all_readable(&caller);
         let is_operator = caller.role.as_ref().is_some_and(Role::operates);
         let mut sources = Vec::new();
@@ -253,11 +254,14 @@ pub(in super::super) struct AllTokens {
     (status = 200, body = AllTokens),
     (status = 401, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<AllTokens>, Problem> {
+pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
-    let all = app.tokens.all()?;
-    let shown = |Entry { id, role, label, made, .. }: Entry| Token { id, role, label, made: made.to_string() };
-    Ok(Json(AllTokens { tokens: all.into_iter().map(shown).collect() }))
+    waiting(&app, Work::Quick, move |app| {
+        let all = app.tokens.all()?;
+        let shown = |Entry { id, role, label, made, .. }: Entry| Token { id, role, label, made: made.to_string() };
+        Ok(Json(AllTokens { tokens: all.into_iter().map(shown).collect() }))
+    })
+    .await
 }
 
 /// The token that is wanted.
@@ -290,11 +294,11 @@ pub(in super::super) async fn make_token(
     State(app): State<Arc<App>>,
     caller: Caller,
     body: Result<Json<WantedToken>, axum::extract::rejection::JsonRejection>,
-) -> Result<(StatusCode, Json<MadeToken>), Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(WantedToken { role, label }) = body.map_err(|e| Problem::bad(e.body_text()))?;
     let role: Role = role.parse().map_err(Problem::bad)?;
-    waiting(move || {
+    waiting(&app, Work::Quick, move |app| {
         let made: PublishResult<_> = app.tokens.make(&role, &label);
         let (id, token) = made?;
         Ok((StatusCode::CREATED, Json(MadeToken { id, token: token.to_string() })))
@@ -312,9 +316,9 @@ pub(in super::super) async fn revoke_token(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(move || {
+    waiting(&app, Work::Quick, move |app| {
         app.tokens.revoke(&id)?;
         Ok(StatusCode::NO_CONTENT)
     })
@@ -336,12 +340,9 @@ pub(in super::super) struct Backup {
     (status = 403, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
-pub(in super::super) async fn backup(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<(StatusCode, Json<Backup>), Problem> {
+pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(move || {
+    waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {
             usage(
                 "the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",

@@ -2,13 +2,13 @@
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
+use super::super::work::{Work, waiting};
 use super::releases::Asked;
-use super::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use evertally_publish::error::failure;
 use evertally_publish::stream::Band;
@@ -32,8 +32,12 @@ pub(in super::super) async fn svg(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let svg = drawn(app, caller, name, query).await?;
-    Ok(([(CONTENT_TYPE, "image/svg+xml"), (CACHE_CONTROL, "no-cache")], svg).into_response())
+    let info = app.readable(&name, &caller)?;
+    waiting(&app, Work::Report, move |app| {
+        let svg = drawn(app, &info, query.as_deref())?;
+        Ok(([(CONTENT_TYPE, "image/svg+xml"), (CACHE_CONTROL, "no-cache")], svg))
+    })
+    .await
 }
 
 /// The same as PNG.
@@ -47,23 +51,22 @@ pub(in super::super) async fn png(
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let svg = drawn(app, caller, name, query).await?;
-    let bytes = waiting(move || evertally_plot::png(&svg, SCALE).map_err(|e| Problem::of(&failure(e)))).await?;
-    Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes).into_response())
-}
-
-async fn drawn(app: Arc<App>, caller: Caller, name: String, query: Option<String>) -> Result<String, Problem> {
     let info = app.readable(&name, &caller)?;
-    let (mut wanted, _) = Asked::read(query.as_deref())?.of(&info)?;
-    waiting(move || {
-        let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
-        wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
-        let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
-        wanted.every = wanted.every.max(count.div_ceil(POINTS));
-        let plot = plot(&app, &info, &wanted)?;
-        plot.svg().map_err(|_| nothing_yet())
+    waiting(&app, Work::Report, move |app| {
+        let svg = drawn(app, &info, query.as_deref())?;
+        let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| Problem::of(&failure(e)))?;
+        Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes))
     })
     .await
+}
+
+fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, Problem> {
+    let (mut wanted, _) = Asked::read(query)?.of(info)?;
+    let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
+    wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
+    let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
+    wanted.every = wanted.every.max(count.div_ceil(POINTS));
+    plot(app, info, &wanted)?.svg().map_err(|_| nothing_yet())
 }
 
 fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot, Problem> {

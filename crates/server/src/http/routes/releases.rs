@@ -3,7 +3,7 @@
 use super::super::answers::{JsonRows, Releases};
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use crate::engine::{RowsQuery, StreamInfo};
 use arrow_ipc::writer::StreamWriter;
 use axum::extract::{Path, RawQuery, State};
@@ -197,9 +197,13 @@ pub(in super::super) async fn releases(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    let asked = Asked::read(query.as_deref())?;
-    let format = Format::of(asked.format.as_deref(), &headers)?;
-    let (wanted, is_closed) = asked.of(&info)?;
+    waiting(&app, Work::Rows, move |app| answer(app, &info, query.as_deref(), &headers)).await
+}
+
+fn answer(app: &App, info: &StreamInfo, query: Option<&str>, headers: &HeaderMap) -> Result<Response, Problem> {
+    let asked = Asked::read(query)?;
+    let format = Format::of(asked.format.as_deref(), headers)?;
+    let (wanted, is_closed) = asked.of(info)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
     let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
     let publications = publications.div_ceil(wanted.every);
@@ -210,7 +214,7 @@ pub(in super::super) async fn releases(
         return Err(Problem::too_large(problem));
     }
     // What is published stays as it is: the range and the last publication tell an answer from all others.
-    let tag = tag_of(&info, &wanted, format);
+    let tag = tag_of(info, &wanted, format);
     let cache = match (is_closed, info.is_public()) {
         (true, true) => "public, max-age=31536000, immutable",
         (true, false) => "private, max-age=31536000, immutable",
@@ -220,8 +224,7 @@ pub(in super::super) async fn releases(
     if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
         return Ok((StatusCode::NOT_MODIFIED, own).into_response());
     }
-    let body = waiting(move || Ok(write(&app, &info, &wanted, format)?)).await?;
-    Ok((own, body).into_response())
+    Ok((own, write(app, info, &wanted, format)?).into_response())
 }
 
 fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
@@ -284,6 +287,9 @@ pub(in super::super) async fn report(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
-    let report = app.readable(&name, &caller)?.report();
-    Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], report.markdown()).into_response())
+    let info = app.readable(&name, &caller)?;
+    waiting(&app, Work::Report, move |_| {
+        Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], info.report().markdown()))
+    })
+    .await
 }

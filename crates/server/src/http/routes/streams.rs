@@ -3,11 +3,12 @@
 use super::super::answers::{Description, errors};
 use super::super::app::{App, Caller, Side};
 use super::super::problem::{Document, Problem};
-use super::waiting;
+use super::super::work::{Work, waiting};
 use crate::config::{Closer, Span};
 use crate::engine::{Opening, Preview};
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::StatusCode;
+use axum::response::Response;
 use axum::{Extension, Json};
 use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};
 use evertally_publish::error::usage;
@@ -30,9 +31,12 @@ pub(in super::super) async fn list(
     State(app): State<Arc<App>>,
     Extension(side): Extension<Side>,
     caller: Caller,
-) -> Json<Streams> {
-    let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
-    Json(Streams { streams, operated: side == Side::Private })
+) -> Result<Response, Problem> {
+    waiting(&app, Work::Report, move |app| {
+        let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
+        Ok(Json(Streams { streams, operated: side == Side::Private }))
+    })
+    .await
 }
 
 /// One stream.
@@ -44,8 +48,9 @@ pub(in super::super) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Description>, Problem> {
-    Ok(Json(Description::of(&*app.readable(&name, &caller)?)))
+) -> Result<Response, Problem> {
+    let info = app.readable(&name, &caller)?;
+    waiting(&app, Work::Report, move |_| Ok(Json(Description::of(&info)))).await
 }
 
 /// What is to be opened.
@@ -168,7 +173,7 @@ pub(in super::super) async fn open(
     caller: Caller,
     Query(how): Query<How>,
     body: Result<Json<Wanted>, axum::extract::rejection::JsonRejection>,
-) -> Result<(StatusCode, Json<Opened>), Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;
     if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
@@ -178,7 +183,7 @@ pub(in super::super) async fn open(
     let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
-    waiting(move || {
+    waiting(&app, Work::Plan, move |app| {
         let preview = app.service.preview(opening.clone())?;
         let said = Opened::of(&preview, !how.dry_run)?;
         if how.dry_run {
@@ -216,12 +221,12 @@ pub(in super::super) async fn close(
     caller: Caller,
     Path(name): Path<String>,
     body: Result<Json<Through>, axum::extract::rejection::JsonRejection>,
-) -> Result<Json<Description>, Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(Through { through }) = body.map_err(|e| Problem::bad(e.body_text()))?;
-    waiting(move || {
+    waiting(&app, Work::Engine, move |app| {
         app.service.close_through(&name, through)?;
-        described(&app, &name)
+        described(app, &name)
     })
     .await
 }
@@ -235,11 +240,11 @@ pub(in super::super) async fn retire(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Description>, Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
-    waiting(move || {
+    waiting(&app, Work::Engine, move |app| {
         app.service.retire(&name)?;
-        described(&app, &name)
+        described(app, &name)
     })
     .await
 }
@@ -256,14 +261,14 @@ pub(in super::super) async fn extend(
     caller: Caller,
     Path(name): Path<String>,
     RawQuery(query): RawQuery,
-) -> Result<(StatusCode, Json<Description>), Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     if let Some(query) = query {
         return Err(Problem::bad(format!("`{query}` means nothing here: what goes on does so as it was declared")));
     }
-    waiting(move || {
+    waiting(&app, Work::Plan, move |app| {
         let next = app.service.extend(&name)?;
-        Ok((StatusCode::CREATED, described(&app, &next)?))
+        Ok((StatusCode::CREATED, described(app, &next)?))
     })
     .await
 }
@@ -296,16 +301,16 @@ pub(in super::super) async fn join(
     caller: Caller,
     Path(name): Path<String>,
     body: Result<Json<Joining>, axum::extract::rejection::JsonRejection>,
-) -> Result<Json<Description>, Problem> {
+) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(Joining { groups }) = body.map_err(|e| Problem::bad(e.body_text()))?;
     let names = |names| match names {
         Names::One(name) => vec![name],
         Names::Several(names) => names,
     };
-    waiting(move || {
+    waiting(&app, Work::Engine, move |app| {
         app.service.join_groups(&name, groups.into_iter().map(names).collect())?;
-        described(&app, &name)
+        described(app, &name)
     })
     .await
 }

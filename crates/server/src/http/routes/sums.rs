@@ -2,14 +2,15 @@
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
+use super::super::work::{Work, waiting};
 use super::events::sent;
-use super::waiting;
 use crate::engine::Whole;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
+use axum::response::Response;
 use evertally_publish::error::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,13 +77,13 @@ pub(in super::super) async fn put(
     steps: Result<Query<Steps>, QueryRejection>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<TakenSums>, Problem> {
+) -> Result<Response, Problem> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
     let Query(Steps { from, through, evidence }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
-    app.has_room()?;
     let (format, incoming) = sent(&app, &headers, body)?;
-    waiting(move || {
+    waiting(&app, Work::Body, move |app| {
+        app.has_room()?;
         let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
         let taken = app.service.take_sums(&info, Whole { steps: from..=through, evidence }, (format, reader))?;
         Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
@@ -113,16 +114,15 @@ pub(in super::super) async fn declaration(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<Declared>, Problem> {
+) -> Result<Response, Problem> {
     caller.writes(&name)?;
     let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-    let record = info.record();
-    let digest = blake3::Hash::from_bytes(info.stream.plan_digest()).to_hex().to_string();
-    let declaration = serde_json::from_str(&record.declaration).expect("it was read as JSON");
-    Ok(Json(Declared {
-        declaration,
-        plan: info.stream.plan.clone(),
-        digest,
-        closing: record.closing.word().to_owned(),
-    }))
+    waiting(&app, Work::Quick, move |_| {
+        let record = info.record();
+        let digest = blake3::Hash::from_bytes(info.stream.plan_digest()).to_hex().to_string();
+        let declaration = serde_json::from_str(&record.declaration).expect("it was read as JSON");
+        let (plan, closing) = (info.stream.plan.clone(), record.closing.word().to_owned());
+        Ok(Json(Declared { declaration, plan, digest, closing }))
+    })
+    .await
 }

@@ -15,12 +15,14 @@
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
 //! need to be looked at as `t`. [Chains](chain) of single steps, or of blocks of them, give less.
 
+use super::MAX_BUFFERS;
 use super::response::{Modes, Response, Row, joined, row};
 use super::runs::WeightedColumns;
 use super::segments::Segment;
 use crate::mechanism::Participation;
-use crate::mechanism::accounting::chain::{self, Columns, Pattern};
+use crate::mechanism::accounting::chain::{self, Columns};
 use crate::mechanism::accounting::participation::rounded_up;
+use crate::privacy::Spread;
 
 /// Head room for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
@@ -33,61 +35,112 @@ const LONGEST: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
 pub(super) fn plain(response: &Response, horizon: u64, participation: Participation) -> f64 {
-    let (times, separation) = (participation.within(horizon), participation.separation());
+    sums_of_columns(response, horizon, participation.separation(), &[participation.within(horizon)])[0]
+}
+
+/// The same for several numbers of steps, which do not fall and fit the horizon. `O(d² min(k, 2^16))` for the largest.
+fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: &[u64]) -> Vec<f64> {
     let modes = &response.direct;
     // θ^b = θ^(b-1) θ, and what is left of a column after b - 1 steps.
     let kept = row(modes.poles.iter().map(|pole| libm::exp(-((separation - 1) as f64) * pole.a)));
     let next = |p: &Row| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
-    let stretch = |length: u64, before: &Row, now: &Row| {
-        let echoes: f64 = (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum();
-        (1.0 + echoes) * (1.0 + echoes) + energy(modes, now, length - 1)
+    let echoes = |before: &Row| (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum::<f64>();
+    let first = |before: &Row| (1.0 + echoes(before)) * (1.0 + echoes(before));
+    let pairs = energies(modes, separation - 1);
+    let stretch = |before: &Row, now: &Row| {
+        let rest = if separation == 1 { 0.0 } else { energy(now, &pairs) };
+        first(before) + rest
     };
-    let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
-    let (mut sum, mut before) = (0.0, Row::default());
-    for number in 1..=times.min(LONGEST) {
-        let now = next(&before);
-        sum += stretch(if number < times { separation } else { last }, &before, &now);
-        before = now;
-    }
-    if times > LONGEST {
-        // times · b is below 2T ≤ 2^41, and θ^b far enough from 1: the gap of a pole is at least 2^-44.
-        let (whole, once) = ((times * separation) as f64, separation as f64);
-        let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
-        sum += (times - LONGEST - 1) as f64 * stretch(separation, &limit, &limit) + stretch(last, &limit, &limit);
-    }
-    rounded_up(sum, OPERATIONS + 2 * LONGEST.min(times))
+    let end = |length: u64, before: &Row, now: &Row| first(before) + energy(now, &energies(modes, length - 1));
+    let (mut sum, mut before, mut added) = (0.0, Row::default(), 0);
+    let mut squared = |times: &u64| {
+        let times = *times;
+        let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
+        while added < (times - 1).min(LONGEST) {
+            let now = next(&before);
+            sum += stretch(&before, &now);
+            before = now;
+            added += 1;
+        }
+        let squared = if times <= LONGEST {
+            sum + end(last, &before, &next(&before))
+        } else {
+            // times · b is below 2T ≤ 2^63, and θ^b far enough from 1: the gap of a pole is at least 2^-44.
+            let (whole, once) = ((times * separation) as f64, separation as f64);
+            let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
+            sum + ((times - LONGEST - 1) as f64 * stretch(&limit, &limit) + end(last, &limit, &limit))
+        };
+        // A little less room than in earlier versions, so that no plan of theirs has too little noise by a last digit.
+        rounded_up(squared, OPERATIONS - 64 + 2 * LONGEST.min(times))
+    };
+    numbers.iter().map(&mut squared).collect()
 }
 
 /// The squared norm of `C u` for the worst counts `u` of a unit in one running sum, rounded up: `c` events in each of
 /// the steps `1, 1+b, …` and the rest in the step that follows. (Between exchanges of events and moves to earlier steps
 /// or to each other the norm grows; of the steps of a packed pattern the last one loses least by having the rest.)
-/// `O(d² min(k, 2^16))`.
-pub(super) fn packed(response: &Response, horizon: u64, pattern: Pattern) -> f64 {
-    let Pattern { full, each, rest, separation } = pattern;
-    let most = |full| Participation::new(full, separation).expect("both are at least 1");
-    let whole = each * each * plain(response, horizon, most(full));
-    let place = full.checked_mul(separation).filter(|place| *place < horizon);
-    let (Some(place), true) = (place, rest > 0.0) else { return whole };
-    // The inner product of the last column, which begins at `place`, with all before it.
-    let modes = &response.direct;
-    let couplings = modes.couplings(&modes.decayed((horizon - place - 1) as f64));
-    let product = |i: usize| {
-        let pole = modes.poles[i];
-        let apart = (separation as f64, (full * separation) as f64); // fits: below the horizon
-        let columns = libm::exp(-(apart.0 - 1.0) * pole.a) * pole.decayed(apart.1) / pole.decayed(apart.0);
-        modes.weights[i] * (1.0 + (1.0 - pole.q) * couplings[i]) * columns
+/// For several numbers of events, which do not fall. `O(d² min(k, 2^16))` for the largest.
+pub(super) fn packed(response: &Response, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
+    let separation = unit.separation;
+    let patterns: Vec<_> = events.iter().map(|events| unit.pattern(*events, horizon)).collect();
+    let numbers: Vec<u64> = patterns.iter().map(|(full, _)| *full).collect();
+    let squares = sums_of_columns(response, horizon, separation, &numbers);
+    let with_rest = |(square, (full, rest)): (f64, (u64, f64))| {
+        let whole = unit.each * unit.each * square;
+        let place = full * separation; // fits: below T + b
+        if rest == 0.0 || place >= horizon {
+            return whole;
+        }
+        // The inner product of the last column, which begins at `place`, with all before it.
+        let modes = &response.direct;
+        let couplings = modes.couplings(&modes.decayed((horizon - place - 1) as f64));
+        let product = |i: usize| {
+            let pole = modes.poles[i];
+            let apart = (separation as f64, place as f64);
+            let columns = libm::exp(-(apart.0 - 1.0) * pole.a) * pole.decayed(apart.1) / pole.decayed(apart.0);
+            modes.weights[i] * (1.0 + (1.0 - pole.q) * couplings[i]) * columns
+        };
+        let products: f64 = (0..modes.poles.len()).map(product).sum();
+        let square = response.column_norm_squared((horizon - place) as f64);
+        rounded_up(whole + rest * (2.0 * unit.each * products + rest * square), OPERATIONS)
     };
-    let products: f64 = (0..modes.poles.len()).map(product).sum();
-    let square = response.column_norm_squared((horizon - place) as f64);
-    rounded_up(whole + rest * (2.0 * each * products + rest * square), OPERATIONS)
+    squares.into_iter().zip(patterns).map(with_rest).collect()
 }
 
-/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`.
-fn energy(modes: &Modes, factors: &Row, n: u64) -> f64 {
-    let (decayed, count) = (modes.decayed(n as f64), modes.poles.len());
-    let loud = row((0..count).map(|i| modes.weights[i] * factors[i]));
-    let term = |i: usize, j: usize| loud[i] * loud[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
-    (0..count).map(|i| (0..count).map(|j| term(i, j)).sum::<f64>()).sum()
+/// How the events of a unit are packed: `each` in every step, `separation` apart.
+pub(super) struct Packing {
+    pub(super) each: f64,
+    pub(super) separation: u64,
+    per_step: u64,
+}
+
+impl Packing {
+    /// Of a unit with fewer events in a step than in all.
+    pub(super) fn of(spread: Spread) -> Self {
+        Self { each: spread.per_step as f64, separation: spread.separation, per_step: spread.per_step }
+    }
+
+    /// How many steps are full for so many events, and how many events are in the one that follows, within a horizon.
+    pub(super) fn pattern(&self, events: u64, horizon: u64) -> (u64, f64) {
+        let room = horizon.div_ceil(self.separation);
+        let (full, rest) = (events / self.per_step, events % self.per_step);
+        if full >= room { (room, 0.0) } else { (full, rest as f64) }
+    }
+}
+
+/// `ω_i ω_j Σ_{m<n} (θ_i θ_j)^m`.
+fn energies(modes: &Modes, n: u64) -> [Row; MAX_BUFFERS] {
+    let (decayed, weights) = (modes.decayed(n as f64), &modes.weights);
+    std::array::from_fn(|i| {
+        let term = |j: usize| weights[i] * weights[j] * joined(decayed[i], decayed[j]) * modes.pairs[i][j];
+        row((0..modes.poles.len()).map(term))
+    })
+}
+
+/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from the [sums](energies) for every pair. Buffers that there are not add nothing.
+fn energy(factors: &Row, pairs: &[Row; MAX_BUFFERS]) -> f64 {
+    let with = |pairs: &Row| pairs.iter().zip(factors).map(|(pair, factor)| pair * factor).sum::<f64>();
+    factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
 }
 
 /// The bound by pairs for columns with the weights of these segments. `O(d² S log k)` for `S` segments.

@@ -1,0 +1,252 @@
+//! How many connections there are: in all, of one address, of one network.
+//!
+//! Where there is no room for another, one that waits for nothing makes room: of those that have sent no request the one that
+//! has been silent longest, and else the one that has been idle longest. So whoever opens connections and says nothing
+//! keeps nobody out. Where all are busy, the new one is closed.
+
+use super::activity::Activity;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) all: usize,
+    pub(super) of_address: usize,
+    pub(super) of_network: usize,
+}
+
+const NO_LIMIT: Most = Most { all: usize::MAX, of_address: usize::MAX, of_network: usize::MAX };
+
+/// The connections of a listener.
+pub(super) struct Connections {
+    most: Most,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    all: HashMap<u64, Connection>,
+    next: u64,
+    order: Order,
+    of_address: HashMap<IpAddr, Order>,
+    of_network: HashMap<IpAddr, Order>,
+}
+
+struct Connection {
+    peer: IpAddr,
+    activity: Arc<Activity>,
+}
+
+/// How many there are of some kind, and those that were new when they were looked at last, oldest first.
+#[derive(Default)]
+struct Order {
+    count: usize,
+    silent: VecDeque<u64>,
+}
+
+/// A connection that counts as long as this lives.
+pub(super) struct Entered {
+    connections: Arc<Connections>,
+    number: u64,
+}
+
+impl Connections {
+    pub(super) fn new(most: Most) -> Arc<Self> {
+        Arc::new(Self { most, open: Mutex::default() })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a connection in, and has another closed if there is no room; `None` where all are busy. The second says whether
+    /// another is closed.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, activity: &Arc<Activity>) -> Option<(Entered, bool)> {
+        let (mut open, mut closes) = (self.open(), false);
+        let network = network_of(peer);
+        // A proxy on this machine brings the connections of all.
+        let Most { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
+        let of_network = if peer.is_ipv6() { of_network } else { usize::MAX };
+        while open.of_address.get(&peer).map_or(0, |own| own.count) >= of_address {
+            open.make_room(&|other| other == peer, Open::of_address(peer))?;
+            closes = true;
+        }
+        while open.of_network.get(&network).map_or(0, |own| own.count) >= of_network {
+            open.make_room(&|other| network_of(other) == network, Open::of_network(network))?;
+            closes = true;
+        }
+        while open.all.len() >= self.most.all {
+            open.make_room(&|_| true, Open::of_all)?;
+            closes = true;
+        }
+        let number = open.add(peer, Arc::clone(activity));
+        Some((Entered { connections: Arc::clone(self), number }, closes))
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.open().all.len()
+    }
+}
+
+impl Open {
+    fn of_all(&mut self) -> Option<&mut Order> {
+        Some(&mut self.order)
+    }
+
+    fn of_address(peer: IpAddr) -> impl Fn(&mut Self) -> Option<&mut Order> {
+        move |open| open.of_address.get_mut(&peer)
+    }
+
+    fn of_network(network: IpAddr) -> impl Fn(&mut Self) -> Option<&mut Order> {
+        move |open| open.of_network.get_mut(&network)
+    }
+
+    fn add(&mut self, peer: IpAddr, activity: Arc<Activity>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.all.insert(number, Connection { peer, activity });
+        let all = &self.all;
+        let orders = [
+            &mut self.order,
+            self.of_address.entry(peer).or_default(),
+            self.of_network.entry(network_of(peer)).or_default(),
+        ];
+        for order in orders {
+            order.count += 1;
+            order.silent.push_back(number);
+            // Those that have gone, or have asked something, are let go now and then.
+            if order.silent.len() > 2 * order.count + 16 {
+                order.silent.retain(|number| all.get(number).is_some_and(Connection::is_silent));
+            }
+        }
+        number
+    }
+
+    /// Closes one connection of a kind that waits for nothing.
+    fn make_room(
+        &mut self,
+        is_kind: &dyn Fn(IpAddr) -> bool,
+        order: impl Fn(&mut Self) -> Option<&mut Order>,
+    ) -> Option<()> {
+        let mut chosen = None;
+        while let Some(number) = order(&mut *self).and_then(|order| order.silent.pop_front()) {
+            if self.all.get(&number).is_some_and(Connection::is_silent) {
+                chosen = Some(number);
+                break;
+            }
+        }
+        let chosen = chosen.or_else(|| {
+            let own = self.all.iter().filter(|(_, connection)| is_kind(connection.peer));
+            let idle = own.filter_map(|(number, connection)| Some((connection.activity.idle_since()?.1, *number)));
+            idle.min().map(|(_, number)| number)
+        })?;
+        // It no longer counts, and its descriptor is free as soon as its task has heard of it.
+        self.remove(chosen)?.activity.close();
+        Some(())
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Connection> {
+        let connection = self.all.remove(&number)?;
+        self.order.count -= 1;
+        less(&mut self.of_address, connection.peer);
+        less(&mut self.of_network, network_of(connection.peer));
+        Some(connection)
+    }
+}
+
+impl Connection {
+    /// Whether it has sent no request.
+    fn is_silent(&self) -> bool {
+        self.activity.idle_since().is_some_and(|(has_asked, _)| !has_asked)
+    }
+}
+
+fn less<K: Eq + Hash>(orders: &mut HashMap<K, Order>, key: K) {
+    if let Some(order) = orders.get_mut(&key) {
+        order.count -= 1;
+        if order.count == 0 {
+            orders.remove(&key);
+        }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let removed = self.connections.open().remove(self.number);
+        drop(removed); // it may have made room before
+    }
+}
+
+/// The network of an address: the first 64 bits of one of version 6, since whoever has one of them has all of its network.
+pub(super) fn network_of(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V4(_) => peer,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: std::time::Duration = std::time::Duration::from_secs(3600);
+
+    fn connections(all: usize, of_address: usize, of_network: usize) -> Arc<Connections> {
+        Connections::new(Most { all, of_address, of_network })
+    }
+
+    fn v6(network: u16, host: u16) -> IpAddr {
+        IpAddr::from([0x2001, 0xdb8, 0, network, 0, 0, 0, host])
+    }
+
+    #[tokio::test]
+    async fn those_that_are_silent_make_room_and_those_that_are_busy_do_not() {
+        let connections = connections(3, 3, 3);
+        let peer = IpAddr::from([10, 0, 0, 1]);
+        let activities: Vec<_> = (0..3).map(|_| Activity::new(IDLE)).collect();
+        let entered: Vec<_> = activities.iter().map(|own| connections.enter(peer, own).unwrap()).collect();
+        assert!(entered.iter().all(|(_, closes)| !closes) && connections.count() == 3);
+        // The first asks, and is idle again; the second is busy; the third is silent.
+        drop(activities[0].begin());
+        let busy = activities[1].begin();
+        let fourth = Activity::new(IDLE);
+        let (kept, closes) = connections.enter(peer, &fourth).unwrap();
+        assert!(closes && connections.count() == 3);
+        tokio::time::timeout(std::time::Duration::from_secs(5), activities[2].is_over()).await.expect("the silent one");
+        let also_busy = fourth.begin();
+        let fifth = Activity::new(IDLE);
+        let (_fifth, closes) = connections.enter(peer, &fifth).unwrap();
+        assert!(closes);
+        tokio::time::timeout(std::time::Duration::from_secs(5), activities[0].is_over()).await.expect("the idle one");
+        let busy_too = fifth.begin();
+        assert!(connections.enter(peer, &Activity::new(IDLE)).is_none(), "all are busy");
+        drop((busy, also_busy, busy_too, kept, entered));
+        assert_eq!(connections.count(), 1);
+    }
+
+    #[test]
+    fn one_network_of_version_6_is_limited_as_a_whole() {
+        let connections = connections(100, 2, 4);
+        let busy = |peer| {
+            let activity = Activity::new(IDLE);
+            let entered = connections.enter(peer, &activity)?;
+            Some((activity.begin(), entered))
+        };
+        let mut kept: Vec<_> = (0..4).map(|host| busy(v6(1, host)).unwrap()).collect();
+        assert!(busy(v6(1, 9)).is_none(), "the network has its share");
+        kept.extend([busy(v6(2, 1)).unwrap(), busy(v6(2, 1)).unwrap()]);
+        assert!(busy(v6(2, 1)).is_none(), "the address has its share");
+        kept.push(busy(v6(2, 2)).unwrap());
+        assert_eq!(connections.count(), 7);
+        drop(kept);
+        assert_eq!(connections.count(), 0);
+        assert!(connections.open().of_address.is_empty() && connections.open().of_network.is_empty());
+    }
+}

@@ -1,0 +1,130 @@
+//! Bodies of requests that must keep coming: a client that stops in the middle, or sends a byte now and then, holds a
+//! connection and a thread for nothing.
+
+use super::activity::Activity;
+use super::body::Exceeded;
+use axum::BoxError;
+use axum::http::Request;
+use axum::http::header::EXPECT;
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a client may be silent in the middle of a body.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// A body must come at so many bytes a second, once it has been coming for a while.
+pub(super) const LEAST_RATE: u64 = 1000;
+
+/// How long it may come more slowly.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of a body that nobody wants, at most, that are read all the same.
+const MOST_UNWANTED: u64 = 32 << 20;
+
+/// A body that ends with [`Exceeded::Slow`] where its client is too slow. What is left of it when its request is answered is
+/// read in the background: many clients see an answer only once they have sent everything, and take a connection that is
+/// reset meanwhile for broken.
+pub(super) struct Paced {
+    rest: Option<Rest>,
+    /// Whether the client sends the body without being asked to (`Expect: 100-continue`).
+    comes_anyway: bool,
+}
+
+/// A body that has not ended.
+struct Rest {
+    body: Incoming,
+    activity: Arc<Activity>,
+    /// Since it was asked for, and until when it must go on.
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+    bytes: u64,
+}
+
+impl Paced {
+    /// The body of a request.
+    pub(super) fn of(request: Request<Incoming>, activity: &Arc<Activity>) -> Request<Self> {
+        let comes_anyway = !request.headers().contains_key(EXPECT);
+        request.map(|body| {
+            let rest = Rest { body, activity: Arc::clone(activity), waiting: None, bytes: 0 };
+            Self { rest: Some(rest).filter(|rest| !rest.body.is_end_stream()), comes_anyway }
+        })
+    }
+}
+
+impl Rest {
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let (began, silence) = self.waiting.get_or_insert_with(|| (Instant::now(), Box::pin(sleep(SILENCE))));
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let now = Instant::now();
+                self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                silence.as_mut().reset(now + SILENCE);
+                let passed = now.duration_since(*began);
+                if passed > PATIENCE && self.bytes < LEAST_RATE * passed.as_secs() {
+                    return Poll::Ready(Some(Err(Exceeded::Slow.into())));
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => match silence.as_mut().poll(context) {
+                Poll::Ready(()) => Poll::Ready(Some(Err(Exceeded::Slow.into()))),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    /// Reads what nobody wants. The connection is not idle meanwhile.
+    async fn discard(mut self) {
+        let _under_way = self.activity.begin();
+        while self.bytes < MOST_UNWANTED {
+            match std::future::poll_fn(|context| self.poll_frame(context)).await {
+                Some(Ok(_)) => {}
+                None | Some(Err(_)) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Paced {
+    fn drop(&mut self) {
+        if let (Some(rest), true, Ok(runtime)) = (self.rest.take(), self.comes_anyway, Handle::try_current()) {
+            drop(runtime.spawn(rest.discard()));
+        }
+    }
+}
+
+impl Body for Paced {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let next = rest.poll_frame(context);
+        let has_ended = match &next {
+            Poll::Ready(Some(Ok(_))) => rest.body.is_end_stream(),
+            Poll::Ready(_) => true,
+            Poll::Pending => false,
+        };
+        if has_ended {
+            self.rest = None;
+        }
+        next
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.rest.as_ref().map_or(SizeHint::with_exact(0), |rest| rest.body.size_hint())
+    }
+}

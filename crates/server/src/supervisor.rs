@@ -1,0 +1,225 @@
+//! What the service manager is told: systemd's `sd_notify`, a datagram to the socket that `NOTIFY_SOCKET` names.
+//!
+//! `READY=1` once the service answers, `STOPPING=1` when it shuts down, and `WATCHDOG=1` as often as `WATCHDOG_USEC` asks for
+//! it: only while both are alive, the thread that counts and publishes and the runtime that answers. If one of them hangs,
+//! the manager hears nothing more, and starts the service again.
+
+use crate::engine::Service;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// The service manager, where there is one that wants to be told.
+pub struct Supervisor {
+    socket: Option<Arc<Socket>>,
+    /// How often a sign of life is expected.
+    watchdog: Option<Duration>,
+    is_over: Arc<AtomicBool>,
+}
+
+/// How often the runtime shows that it is alive.
+const BEAT: Duration = Duration::from_millis(500);
+
+impl Supervisor {
+    /// As the environment of the process says.
+    pub fn from_env() -> Self {
+        let variable = |name: &str| std::env::var_os(name).and_then(|text| text.into_string().ok());
+        let own = variable("WATCHDOG_PID").is_none_or(|id| id.parse() == Ok(std::process::id()));
+        let micros = variable("WATCHDOG_USEC").filter(|_| own).and_then(|text| text.parse::<u64>().ok());
+        Self::new(variable("NOTIFY_SOCKET").as_deref(), micros.map(Duration::from_micros))
+    }
+
+    /// With a socket, a path or `@name` for an abstract one, and the time after which the manager takes a silent service for
+    /// dead.
+    pub fn new(socket: Option<&str>, watchdog: Option<Duration>) -> Self {
+        let connected = socket.and_then(|address| match Socket::connect(address) {
+            Ok(socket) => Some(Arc::new(socket)),
+            Err(error) => {
+                tracing::warn!(error = %error, "the service manager cannot be told anything: NOTIFY_SOCKET");
+                None
+            }
+        });
+        let watchdog = watchdog.filter(|watchdog| !watchdog.is_zero());
+        Self { socket: connected, watchdog, is_over: Arc::default() }
+    }
+
+    fn say(&self, state: &str) {
+        if let Some(socket) = &self.socket {
+            socket.send(state);
+        }
+    }
+
+    /// The service answers. From here on signs of life are sent, where they are expected; call this inside the runtime.
+    pub fn is_ready(&self, service: &Arc<Service>) {
+        self.say("READY=1");
+        let (Some(socket), Some(watchdog)) = (&self.socket, self.watchdog) else { return };
+        let runtime = Arc::new(AtomicU64::new(0));
+        let (beats, is_over) = (Arc::downgrade(&runtime), Arc::clone(&self.is_over));
+        tokio::spawn(beat(beats));
+        let (socket, service) = (Arc::clone(socket), Arc::downgrade(service));
+        let watching = std::thread::Builder::new().name("watchdog".to_owned());
+        // A third of the time: one datagram may be late.
+        let beats = move || Some((service.upgrade()?.beats(), runtime.load(Ordering::Relaxed)));
+        let started = watching.spawn(move || watch(&socket, &beats, watchdog / 3, &is_over));
+        if let Err(error) = started {
+            tracing::error!(error = %error, "no signs of life can be sent to the service manager");
+        }
+    }
+
+    /// The service shuts down.
+    pub fn is_stopping(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.say("STOPPING=1");
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Counts as long as the runtime runs and somebody looks.
+async fn beat(beats: Weak<AtomicU64>) {
+    while let Some(beats) = beats.upgrade() {
+        beats.fetch_add(1, Ordering::Relaxed);
+        drop(beats);
+        tokio::time::sleep(BEAT).await;
+    }
+}
+
+/// Sends a sign of life whenever both have shown that they are alive since the last one, until there is nobody to show it.
+fn watch(socket: &Socket, beats: &dyn Fn() -> Option<(u64, u64)>, often: Duration, is_over: &AtomicBool) {
+    let mut last = None;
+    let look = (often / 8).clamp(Duration::from_millis(5), BEAT);
+    let mut sent = std::time::Instant::now();
+    while !is_over.load(Ordering::Relaxed) {
+        let Some(now) = beats() else { return };
+        let is_alive = last.is_none_or(|(counted, answered)| now.0 != counted && now.1 != answered);
+        if is_alive && (last.is_none() || sent.elapsed() >= often) {
+            socket.send("WATCHDOG=1");
+            (last, sent) = (Some(now), std::time::Instant::now());
+        }
+        std::thread::sleep(look);
+    }
+}
+
+#[cfg(unix)]
+struct Socket(std::os::unix::net::UnixDatagram);
+
+#[cfg(unix)]
+impl Socket {
+    fn connect(address: &str) -> std::io::Result<Self> {
+        let socket = std::os::unix::net::UnixDatagram::unbound()?;
+        match address.strip_prefix('@') {
+            Some(name) => connect_abstract(&socket, name)?,
+            None => socket.connect(address)?,
+        }
+        // A manager that does not read must not stop the service.
+        socket.set_nonblocking(true)?;
+        Ok(Self(socket))
+    }
+
+    fn send(&self, state: &str) {
+        if let Err(error) = self.0.send(state.as_bytes()) {
+            tracing::debug!(error = %error, state, "the service manager was not told");
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn connect_abstract(socket: &std::os::unix::net::UnixDatagram, name: &str) -> std::io::Result<()> {
+    #[cfg(target_os = "android")]
+    use std::os::android::net::SocketAddrExt;
+    #[cfg(target_os = "linux")]
+    use std::os::linux::net::SocketAddrExt;
+    socket.connect_addr(&std::os::unix::net::SocketAddr::from_abstract_name(name.as_bytes())?)
+}
+
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn connect_abstract(_: &std::os::unix::net::UnixDatagram, _: &str) -> std::io::Result<()> {
+    Err(std::io::Error::other("this system has no abstract sockets"))
+}
+
+#[cfg(not(unix))]
+struct Socket;
+
+#[cfg(not(unix))]
+impl Socket {
+    fn connect(_: &str) -> std::io::Result<Self> {
+        Err(std::io::Error::other("this system has no such sockets"))
+    }
+
+    fn send(&self, _: &str) {}
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+    fn heard(socket: &UnixDatagram) -> String {
+        let mut bytes = [0; 64];
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let count = socket.recv(&mut bytes).unwrap();
+        String::from_utf8(bytes[..count].to_vec()).unwrap()
+    }
+
+    #[test]
+    fn both_kinds_of_sockets_are_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let name = format!("evertally-test-{}", std::process::id());
+        let sockets = [
+            (path.to_str().unwrap().to_owned(), UnixDatagram::bind(&path).unwrap()),
+            (
+                format!("@{name}"),
+                UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes()).unwrap()).unwrap(),
+            ),
+        ];
+        for (address, socket) in sockets {
+            let supervisor = Supervisor::new(Some(&address), None);
+            supervisor.is_stopping();
+            assert_eq!(heard(&socket), "STOPPING=1", "{address}");
+        }
+        // Nobody listens there: nothing happens.
+        Supervisor::new(Some("/nowhere/notify"), None).is_stopping();
+        Supervisor::new(None, None).is_stopping();
+    }
+
+    /// Each of both, if it hangs, ends the signs of life.
+    #[test]
+    fn signs_of_life_need_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        for hangs in [None, Some(0), Some(1)] {
+            let _ = std::fs::remove_file(&path);
+            let socket = UnixDatagram::bind(&path).unwrap();
+            let (told, is_over) = (Socket::connect(path.to_str().unwrap()).unwrap(), AtomicBool::new(false));
+            let counts = [AtomicU64::new(0), AtomicU64::new(0)];
+            let is_hanging = AtomicBool::new(false);
+            let beats = || {
+                for (place, count) in counts.iter().enumerate() {
+                    if hangs != Some(place) || !is_hanging.load(Ordering::Relaxed) {
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                Some((counts[0].load(Ordering::Relaxed), counts[1].load(Ordering::Relaxed)))
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(|| watch(&told, &beats, Duration::from_millis(20), &is_over));
+                (0..5).for_each(|_| assert_eq!(heard(&socket), "WATCHDOG=1"));
+                is_hanging.store(true, Ordering::Relaxed);
+                // What was on its way.
+                std::thread::sleep(Duration::from_millis(200));
+                socket.set_nonblocking(true).unwrap();
+                let mut bytes = [0; 64];
+                while socket.recv(&mut bytes).is_ok() {}
+                std::thread::sleep(Duration::from_millis(500));
+                assert_eq!(socket.recv(&mut bytes).is_ok(), hangs.is_none(), "{hangs:?}");
+                is_over.store(true, Ordering::Relaxed);
+            });
+        }
+    }
+}
