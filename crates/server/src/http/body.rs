@@ -167,7 +167,14 @@ impl Stream for Chunks {
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        Pin::new(&mut self.0).poll_next(context).map_err(io::Error::other)
+        Pin::new(&mut self.0).poll_next(context).map_err(|error| {
+            let error = io::Error::other(error);
+            if Exceeded::of(&error).is_some() {
+                return error;
+            }
+            tracing::debug!(%error, "a body has ended early");
+            Exceeded::Cut.into()
+        })
     }
 }
 

@@ -208,7 +208,9 @@ impl Column {
             Column::Dictionary(keys, texts) if keys.is_valid(index) => texts.field(keys.value(index) as usize, missing),
             Column::Integer(a) if a.is_valid(index) => Field::Integer(a.value(index)),
             Column::Float(a) if a.is_valid(index) => Field::Float(a.value(index)),
-            Column::Single(a, bits) if a.is_valid(index) => Field::Short { value: widened(a.value(index)), bits: *bits },
+            Column::Single(a, bits) if a.is_valid(index) => {
+                Field::Short { value: widened(a.value(index)), bits: *bits }
+            }
             Column::Decimal(a) if a.is_valid(index) => Field::Decimal(a.value(index)),
             Column::Ticks(t) if t.counts.is_valid(index) && t.is_instant => Field::Instant(t.micros(index)),
             Column::Ticks(t) if t.counts.is_valid(index) => Field::Civil(t.micros(index)),

@@ -54,10 +54,7 @@ const KINDS: &[(&str, &str)] = &[
         "banded",
         "steps = 300\nperson = \"member\"\nmax-events = 3\nper = \"day\"\nband = \"simultaneous\"\nview = [\"non-decreasing\"]\nrho = 0.5",
     ),
-    (
-        "rare",
-        "steps = 240\npublish = \"1d\"\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1",
-    ),
+    ("rare", "steps = 240\npublish = \"1d\"\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1"),
     (
         "found",
         "steps = 200\ngroup-by = [\"group\"]\ndiscover-groups = true\nselect-every = 10\nselection-delta = 1e-6\nperson = \"member\"\nmax-events = 3\nmax-events-per-step = 1\nper = \"week\"\nepsilon = 1\ndelta = 1e-6",
@@ -126,7 +123,8 @@ impl OneThread {
                         [steps]\ngrace = \"0s\"\ndelay = \"0s\"\nahead = \"60s\"\ncatch-up = \"0s\"\n"
             .to_owned();
         for (name, declared) in KINDS {
-            let head = format!("[[stream]]\nstream = \"{name}\"\npublic = true\nstart = \"2026-01-01\"\nevery = \"1h\"\n");
+            let head =
+                format!("[[stream]]\nstream = \"{name}\"\npublic = true\nstart = \"2026-01-01\"\nevery = \"1h\"\n");
             text += &format!("{head}{declared}\n");
         }
         let file = folder.path().join("serve.toml");

@@ -3,7 +3,7 @@
 
 use super::numbers::above;
 use super::plans::for_each;
-use evertally::noise::{SecretKey, TestSeed};
+use evertally::noise::{GuardedKey, TestSeed};
 use evertally::stream::DiscoveredSums;
 use evertally_publish::declaration::Declaration;
 use evertally_publish::report::SelectionFacts;
@@ -158,7 +158,7 @@ fn one_person_is_not_shown_by_a_floor_of_two() {
         let stream = asked.stream();
         let mut shown = 0;
         for seed in 0..400 {
-            let key = SecretKey::insecure_from_test_seed(TestSeed(seed));
+            let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
             let mut groups = DiscoveredSums::new(stream.plan.clone(), &key, "main".parse().unwrap()).unwrap();
             for step in 1..=7 {
                 if step == 1 || step == first + 1 {
