@@ -399,7 +399,7 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let through = date(2);
     let own = ["2024-01-01.csv", "--continue", "--out", "2024-01-01.csv", "--through", &through];
     let run = bench.run(&arguments(&own));
-    assert!(run.code == 2 && run.stderr.contains("input of the run"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("which the run uses"), "{}", run.stderr);
     assert_eq!(bench.read("2024-01-01.csv"), events(1));
     bench.write("t.csv", "something else\n");
     assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("has not written it"));

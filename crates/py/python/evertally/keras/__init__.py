@@ -28,6 +28,10 @@ if keras.backend.backend() != "jax":
         'KERAS_BACKEND to "jax" before Keras is imported'
     )
 
+from ._guard import install as _install
 from ._run import PrivateRun, make_private
 
 __all__ = ["PrivateRun", "make_private"]
+
+# From here on, so that a loaded model of a private run is guarded, too.
+_install()
