@@ -29,7 +29,7 @@ impl<'py> FromPyObject<'_, 'py> for Place {
     type Error = PyErr;
 
     fn extract(place: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        match place.extract() {
+        match place.extract::<i64>() {
             Err(problem) if problem.is_instance_of::<PyOverflowError>(place.py()) => {
                 Ok(Self(if place.lt(0)? { i64::MIN } else { i64::MAX }))
             }

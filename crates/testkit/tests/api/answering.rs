@@ -291,13 +291,16 @@ fn a_thread_that_is_kept_is_noticed() {
         let (computing, sleeping) = longest.take();
         assert!(computing < COMPUTING && sleeping < SLEEPING, "{computing:?} {sleeping:?}");
         tokio::spawn(async { std::thread::sleep(Duration::from_millis(1300)) });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // The second time the task that looks has had its turn since.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(longest.take().1 > SLEEPING);
         tokio::spawn(async {
             let began = of_this_thread().0;
             while of_this_thread().0 - began < Duration::from_millis(150) {}
         });
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(longest.take().0 > COMPUTING);
         looking.abort();
     });
