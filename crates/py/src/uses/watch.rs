@@ -8,6 +8,7 @@ use crate::key::SecretKey;
 use crate::running::cancellable;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_publish::ledger::{Issuer, recorded};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -124,8 +125,10 @@ impl Watch {
     pub(crate) fn give(&self, py: Python<'_>, spans: &[Span]) -> PyResult<()> {
         let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
         let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
-        if !allowed {
-            self.register(py, uses)?;
+        match self.register(py, uses) {
+            // Nothing is refused here, and what the record does not take is not noted. Ctrl-C is no exception of this kind.
+            Err(error) if allowed && error.is_instance_of::<PyException>(py) => return Ok(()),
+            registered => registered?,
         }
         let given = if uses.file.get().is_some() {
             py.detach(|| uses.give(&claim, allowed))
