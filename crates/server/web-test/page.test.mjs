@@ -76,12 +76,12 @@ test("groups and ranges can be chosen, and are in the address", async () => {
   await shown(page);
   await page.getByRole("button", { name: "JFK" }).click();
   assert.equal(await page.getByRole("button", { name: "JFK" }).getAttribute("aria-pressed"), "false");
-  assert.equal(await page.locator("tbody tr").count(), 2);
+  await page.waitForFunction(() => document.querySelectorAll("tbody tr").length === 2);
   await page.getByRole("button", { name: "Day" }).click();
   assert.match(page.url(), /range=Day&group=EWR&group=LGA/);
   const again = await open(new URL(page.url()).hash);
   await shown(again);
-  assert.equal(await again.locator("tbody tr").count(), 2);
+  await again.waitForFunction(() => document.querySelectorAll("tbody tr").length === 2);
   assert.equal(await again.getByRole("button", { name: "Day" }).getAttribute("aria-pressed"), "true");
 });
 
