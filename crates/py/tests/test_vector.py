@@ -464,7 +464,7 @@ def test_a_separation_alone_is_as_often_as_it_allows() -> None:
 
 
 @pytest.mark.parametrize("order", [{"participations": 1}, {"separation": 3}, {"participations": 2, "separation": 9}])
-def test_orders_that_contradict_the_lots_are_refused(order: dict[str, int]) -> None:
+def test_orders_that_contradict_the_lots_are_refused(order: dict[str, Any]) -> None:
     with pytest.raises(et.InvalidError, match="leave participations and separation away"):
         et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
 

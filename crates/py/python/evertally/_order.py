@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import evertally
 import numpy as np
@@ -88,7 +88,7 @@ class FixedBatches:
 FixedBatches.__module__ = "evertally"
 
 #: Who takes part when.
-Order = Batches | FixedBatches
+Order: TypeAlias = Batches | FixedBatches
 
 
 def order_of(

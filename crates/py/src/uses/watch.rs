@@ -8,6 +8,7 @@ use crate::key::SecretKey;
 use crate::running::cancellable;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_publish::ledger::{Issuer, recorded};
+use evertally_publish::problem::Wording;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::ops::Range;
@@ -148,7 +149,7 @@ impl Watch {
             let done = cancellable(py, |cancelled| {
                 self.key.with_ledger(None, cancelled, |ledger| Ok(uses.register(ledger, &self.name, by)))
             })?;
-            done.or_raise()??.map_err(|refused| state(format!("{refused} {REUSE}")))?;
+            done.or_raise()??.map_err(|refused| state(format!("{}. {REUSE}", refused.worded(Wording::Keywords))))?;
         }
         self.is_registered.store(true, Ordering::Relaxed);
         Ok(())
