@@ -104,7 +104,8 @@ impl Activity {
                     }
                     None if state.requests == 0 && now >= state.idle_since + self.idle => return Over::Idle,
                     None if state.requests == 0 => state.idle_since + self.idle,
-                    None => now + self.idle,
+                    // Whether its client takes what is written is looked at again before it can have taken nothing for too long.
+                    None => now + self.idle.min(self.unread),
                 }
             };
             tokio::select! {
