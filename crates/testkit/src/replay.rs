@@ -21,9 +21,11 @@ pub mod faults;
 mod pipeline;
 mod program;
 mod rows;
+mod spends;
 
-pub use case::{Case, Codes, any_case, nth_case};
+pub use case::{Case, Codes, any_case, nth_case, nth_wide_case};
 pub use check::{Fault, Findings, check};
 pub use pipeline::{Declared, InProcess, Outcome, Pipeline, REFUSALS, Run, TableRow};
 pub use program::Program;
 pub use rows::{FileFormat, Row, write_file};
+pub use spends::{Spent, spends};

@@ -33,9 +33,13 @@ fn declared(every: u64, cuts: &[u64], mechanism: &str) -> Declared {
         ..Declaration::default()
     };
     let calendar = declaration.resolve().unwrap().calendar;
-    let last = Run { files: cuts.len() + 1, through: None };
+    let last = Run { files: cuts.len() + 1, through: None, groups: None };
     let each = cuts.iter().enumerate();
-    let each = each.map(|(at, cut)| Run { files: at + 1, through: Some(calendar.format(calendar.end_of(*cut))) });
+    let each = each.map(|(at, cut)| Run {
+        files: at + 1,
+        through: Some(calendar.format(calendar.end_of(*cut))),
+        groups: None,
+    });
     Declared {
         declaration,
         format: FileFormat::Csv,
@@ -99,7 +103,7 @@ proptest! {
             prop_assert_eq!(&outcome.refusal, &None);
         }
         // However often it was run: what one run gives.
-        let at_once = Declared { runs: vec![Run { files: cuts.len() + 1, through: None }], ..stream.clone() };
+        let at_once = Declared { runs: vec![Run { files: cuts.len() + 1, through: None, groups: None }], ..stream.clone() };
         let whole = InProcess.publish(&at_once, &files(rows(&events, true), &cuts));
         prop_assert!(whole[0].table == with.last().unwrap().table);
         for (with, without) in with.iter().zip(&without) {

@@ -1,5 +1,7 @@
 //! Declarations, events and neighbours, generated.
 
+mod wide;
+
 use super::pipeline::{Declared, Run};
 use super::rows::{FileFormat, LABELS, Row};
 use evertally::plan::Plan;
@@ -11,6 +13,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use std::ops::Range;
+use wide::Wide;
 
 /// A stream, data, and the same data with one unit changed.
 #[derive(Clone, Debug)]
@@ -29,7 +32,7 @@ pub struct Case {
     pub periods: Periods,
     /// The row that is changed, where events are.
     pub row: usize,
-    /// Whether rows are replaced, and not only removed.
+    /// Whether rows are replaced or moved, and not only removed.
     pub replaces: bool,
     /// Whether values tell whose they are.
     pub codes: Codes,
@@ -86,6 +89,15 @@ struct Terms {
     runs: usize,
     counts_late: bool,
     confidence: f64,
+    wide: Wide,
+}
+
+/// How the neighbour's data differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Removal,
+    Replacement,
+    Move,
 }
 
 /// What is kept of a person.
@@ -176,7 +188,7 @@ impl Terms {
             1 => (None, None, Some(0.25)),
             _ => (Some(1.5), Some(1e-6), None),
         };
-        Declaration {
+        let declaration = Declaration {
             steps: Some(self.steps),
             every: Some(every.parse().expect("a width")),
             start: Some(start.into()),
@@ -206,7 +218,8 @@ impl Terms {
             mechanism: Some(self.mechanism.parse().expect("a mechanism")),
             confidence: Some(self.confidence),
             ..Declaration::default()
-        }
+        };
+        self.wide.declare(declaration, self.columns)
     }
 
     fn period(&self, reset: Reset) -> Period {
@@ -274,7 +287,21 @@ fn written(format: &TimeFormat, calendar: &StepCalendar, instant: Instant) -> St
 /// Any case: a declaration, its data, a unit and a change of it.
 pub fn any_case() -> impl Strategy<Value = Case> {
     (terms(), prop::collection::vec(raw(), 1..28), prop::collection::vec(raw(), 28), any::<[u8; 4]>())
-        .prop_map(|(terms, rows, others, picks)| build(&terms, &rows, &others, picks))
+        .prop_map(|(terms, rows, others, picks)| build(&terms, &rows, &others, picks).expect("a sound declaration"))
+}
+
+/// The wide case of a number, always the same: see [`spends`](super::spends).
+///
+/// # Errors
+/// Why its declaration is refused, if it is.
+///
+/// # Panics
+/// Never, unless cases cannot be generated.
+pub fn nth_wide_case(number: u64) -> Result<Case, String> {
+    let cases =
+        (wide::wide_terms(), prop::collection::vec(raw(), 1..28), prop::collection::vec(raw(), 28), any::<[u8; 4]>())
+            .prop_map(|(terms, rows, others, picks)| build(&terms, &rows, &others, picks));
+    nth(cases, number)
 }
 
 /// Always the same case for a number.
@@ -282,10 +309,14 @@ pub fn any_case() -> impl Strategy<Value = Case> {
 /// # Panics
 /// Never, unless cases cannot be generated.
 pub fn nth_case(number: u64) -> Case {
+    nth(any_case(), number)
+}
+
+fn nth<S: Strategy>(cases: S, number: u64) -> S::Value {
     let mut seed = [7; 32];
     seed[..8].copy_from_slice(&number.to_le_bytes());
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
-    any_case().new_tree(&mut runner).expect("cases are never rejected").current()
+    cases.new_tree(&mut runner).expect("cases are never rejected").current()
 }
 
 fn raw() -> impl Strategy<Value = Raw> {
@@ -365,15 +396,16 @@ fn terms() -> impl Strategy<Value = Terms> {
                 runs,
                 counts_late,
                 confidence,
+                wide: Wide::default(),
             }
         },
     )
 }
 
-fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
+fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<Case, String> {
     let mut declaration = terms.declaration();
-    let settings = declaration.resolve().expect("a sound declaration");
-    let (calendar, periods) = (settings.calendar, settings.periods);
+    let settings = declaration.resolve().map_err(|problem| problem.to_string())?;
+    let (calendar, periods) = (settings.calendar.clone(), settings.periods);
     let placed =
         |number: usize, raw: &Raw| Placed { row: terms.row(&calendar, number, raw), at: raw.at, late: raw.late };
     let rows: Vec<Placed> = (0..).zip(raws).map(|(number, raw)| placed(number, raw)).collect();
@@ -383,7 +415,18 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
         Some(_) => periods.of(rows[row].row.step.clamp(1, terms.steps)),
         None => 0..u64::MAX,
     };
-    let replaces = picks[1].is_multiple_of(2);
+    let change = match picks[1] {
+        pick if !terms.wide.is_wide => {
+            if pick.is_multiple_of(2) {
+                Change::Replacement
+            } else {
+                Change::Removal
+            }
+        }
+        // Under replace-one nobody is removed.
+        pick if terms.replace_one => [Change::Replacement, Change::Move][usize::from(pick) % 2],
+        pick => [Change::Removal, Change::Replacement, Change::Move][usize::from(pick) % 3],
+    };
     let is_of_unit = |at: usize| match person {
         Some(person) => {
             let Row { person: name, step, .. } = &rows[at].row;
@@ -397,14 +440,28 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
         None => step,
     };
     let mut changed = Vec::new();
+    let mut has_moved = false;
     for (at, kept) in rows.iter().enumerate() {
-        if !is_of_unit(at) {
-            changed.push(kept.clone());
-        } else if replaces {
-            let other = Raw { person: raws[at].person, lacks: 0, step: within(others[at].step), ..others[at].clone() };
-            changed.push(placed(at, &other));
+        match change {
+            _ if !is_of_unit(at) => changed.push(kept.clone()),
+            Change::Removal => {}
+            Change::Replacement => {
+                let step = within(others[at].step);
+                changed.push(placed(at, &Raw { person: raws[at].person, lacks: 0, step, ..others[at].clone() }));
+            }
+            // One event of the unit happens elsewhere.
+            Change::Move if has_moved => changed.push(kept.clone()),
+            Change::Move => {
+                let (step, group) = (within(others[at].step), others[at].group);
+                changed.push(placed(at, &Raw { step, group, ..raws[at].clone() }));
+                has_moved = true;
+            }
         }
     }
+    let crowd = terms.wide.crowd(terms, &calendar, rows.len());
+    let crowd: Vec<Placed> = crowd.into_iter().map(|row| Placed { row, at: 0, late: false }).collect();
+    let rows = [rows, crowd.clone()].concat();
+    changed.extend(crowd);
     // Files are cut where steps end, so that a run that publishes through there has all it needs.
     let mut cuts: Vec<u64> = (1..terms.runs).map(|at| u64::from(picks[1 + at]) % terms.steps + 1).collect();
     cuts.retain(|cut| *cut < terms.steps);
@@ -434,14 +491,27 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
     };
     declaration.late = counts_late.then_some(Late::NextStep);
     let (files, neighbours) = (in_files(&rows), in_files(&changed));
-    let last = Run { files: files.len(), through: None };
-    let each = cuts
-        .iter()
-        .enumerate()
-        .map(|(at, cut)| Run { files: at + 1, through: Some(calendar.format(calendar.end_of(*cut))) });
-    let runs = if in_one { vec![last] } else { each.chain([last]).collect() };
+    let through = terms.wide.is_endless.then(|| calendar.format(calendar.end_of(terms.steps)));
+    let last = Run { files: files.len(), through, groups: None };
+    let each = cuts.iter().enumerate().map(|(at, cut)| Run {
+        files: at + 1,
+        through: Some(calendar.format(calendar.end_of(*cut))),
+        groups: None,
+    });
+    let mut runs: Vec<Run> = if in_one { vec![last] } else { each.chain([last]).collect() };
+    if let (true, true, Some(Groups::Tuples(tuples))) = (terms.wide.joins, continues, &declaration.groups)
+        && runs.len() > 1
+        && tuples.len() > 1
+    {
+        runs[0].groups = Some(Groups::Tuples(tuples[..tuples.len() - 1].to_vec()));
+        declaration.unknown_group = declaration.rest.is_none().then_some(Refusable::Skip);
+    }
+    if terms.wide.is_wide {
+        let settings = declaration.resolve().map_err(|problem| problem.to_string())?;
+        settings.plan(&mut |_| ()).map_err(|error| error.to_string())?;
+    }
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
-    Case {
+    Ok(Case {
         stream: Declared { declaration, format: terms.format, runs, continues, repeats: picks[2] & 4 != 0 },
         files,
         neighbours,
@@ -449,7 +519,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Case {
         period,
         periods,
         row,
-        replaces,
+        replaces: change != Change::Removal,
         codes,
-    }
+    })
 }

@@ -83,7 +83,7 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
 }
 
 /// Whether either ends in a documented refusal; everything else but values must be equal.
-fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> Result<bool, Fault> {
+pub(super) fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> Result<bool, Fault> {
     for (number, (a, b)) in (1..).zip(ours.iter().zip(theirs)) {
         let refusals: Vec<&String> = [&a.refusal, &b.refusal].into_iter().flatten().collect();
         if let Some(said) = refusals.iter().find(|said| !REFUSALS.iter().any(|known| said.contains(known))) {
@@ -119,7 +119,7 @@ fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> 
 }
 
 /// The table of the last run, which must go on where those before it ended.
-fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, Fault> {
+pub(super) fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, Fault> {
     let Some(last) = outcomes.last() else { return Ok(None) };
     for (number, outcome) in (1..).zip(outcomes) {
         if !last.table.starts_with(&outcome.table) {
@@ -130,12 +130,13 @@ fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, Fault> {
 }
 
 /// However often it was run: what comes out is what one run over everything gives.
-fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
+pub(super) fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
     // In one run an event that came late would have come in time.
     if case.stream.runs.len() == 1 || case.stream.declaration.late.is_some() {
         return Ok(());
     }
-    let runs = vec![Run { files: case.files.len(), through: None }];
+    let through = case.stream.runs.last().and_then(|run| run.through.clone());
+    let runs = vec![Run { files: case.files.len(), through, groups: None }];
     let at_once =
         pipeline.publish(&Declared { runs, continues: false, repeats: false, ..case.stream.clone() }, &case.files);
     if at_once[0].refusal.is_some() || at_once[0].table != table {
@@ -173,7 +174,7 @@ fn where_the_unit_is(case: &Case, moved: &Sums) -> Result<(), Fault> {
 }
 
 /// How often the plan's own change of a unit the case's is: what add-remove calls a replacement is two of them.
-fn changes(case: &Case) -> u32 {
+pub(super) fn changes(case: &Case) -> u32 {
     if case.replaces { 2 } else { 1 }
 }
 

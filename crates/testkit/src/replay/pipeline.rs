@@ -2,7 +2,7 @@
 
 use super::rows::{FileFormat, Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
-use evertally_publish::declaration::{Declaration, TableFormat};
+use evertally_publish::declaration::{Declaration, Groups, TableFormat};
 use evertally_publish::error::{Error, failure, usage};
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::report::{Released, Report};
@@ -35,6 +35,8 @@ pub struct Run {
     pub files: usize,
     /// It publishes the steps that end by this time; all of them for `None`.
     pub through: Option<String>,
+    /// The declared groups of this run, where others join later.
+    pub groups: Option<Groups>,
 }
 
 /// What a run leaves.
@@ -129,7 +131,8 @@ fn one_run(
     key: &SecretKey,
     ledger: &mut Ledger,
 ) -> Result<Outcome, Error> {
-    let (stream, groups) = declaration.resolve()?.plan(&mut |_| ())?;
+    let (settings, _) = declaration.resolve()?.begun(ledger)?;
+    let (stream, groups) = settings.plan(&mut |_| ())?;
     let mut session = match ledger.state(&stream.name)? {
         Some(state) if declared.continues => {
             let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };
@@ -140,7 +143,7 @@ fn one_run(
     if declared.continues {
         session = session.that_goes_on();
     }
-    let spec = TableSpec::new(stream.columns.labels.clone(), stream.is_integral()).map_err(usage)?;
+    let spec = TableSpec::of_stream(&stream).map_err(usage)?;
     let mut table = TableWriter::new(OutputFormat::Csv, &spec, Vec::new())?;
     let word = match declared.format {
         FileFormat::Csv => TableFormat::Csv,
@@ -178,6 +181,9 @@ fn one_run(
     Ok(Outcome { refusal: None, table: TableRow::all_of(&table), files })
 }
 
+/// Measures that are no linear functions of noisy sums.
+const COMPOSED: [&str; 4] = ["mean", "variance", "std", "quantile"];
+
 impl TableRow {
     /// The rows of a table in CSV without quotes.
     ///
@@ -193,13 +199,15 @@ impl TableRow {
         lines
             .map(|cells| {
                 assert_eq!(cells.len(), header.len(), "a table without quotes");
+                // What is computed from several noisy figures has an error that follows them.
+                let is_composed = cells.iter().any(|cell| COMPOSED.iter().any(|name| cell.starts_with(name)));
                 let join = |wanted: &dyn Fn(usize) -> bool| {
                     let kept = cells.iter().enumerate().filter(|(column, _)| wanted(*column));
                     kept.map(|(_, cell)| *cell).collect::<Vec<_>>().join(",")
                 };
                 Self {
                     step: cells[step].parse().expect("a step"),
-                    fixed: join(&|column| !hidden.contains(&column)),
+                    fixed: join(&|column| !hidden.contains(&column) && !(is_composed && column == std_error)),
                     group: join(&|column| own(column) && header[column] != "time" && header[column] != "end"),
                     value: hundred_millionths(cells[value]),
                 }
@@ -208,12 +216,12 @@ impl TableRow {
     }
 }
 
-/// A decimal number in hundred-millionths.
+/// A decimal number in hundred-millionths; what is behind them is cut off, and an empty cell is 0.
 pub(super) fn hundred_millionths(text: &str) -> i128 {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    assert!(fraction.len() <= 8, "{text} has more than eight digits behind the point");
-    sign * format!("{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
+    let fraction = &fraction[..fraction.len().min(8)];
+    sign * format!("0{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
 }
 
 /// A ledger without what differs from run to run, and without what it says of the files that were read, which of them
