@@ -1,11 +1,14 @@
 //! Neighbouring data through the built program: see `evertally_testkit::replay`.
 
 use evertally_testkit::replay::faults::{Faulty, Planted};
-use evertally_testkit::replay::{InProcess, Pipeline, Program, check, nth_case};
+use evertally_testkit::replay::{InProcess, Pipeline, Program, check, nth_case, nth_wide_case, spends};
 
 /// Cases from here on are not those of the testkit's own tests.
 const FIRST: u64 = 1_000_000;
 const CASES: u64 = 60;
+const WIDE_CASES: u64 = 30;
+/// Wide cases in which groups join or are discovered.
+const OF_GROUPS: [u64; 8] = [1_000_091, 1_000_175, 1_000_209, 1_000_210, 1_000_228, 1_000_093, 1_000_116, 1_000_158];
 
 fn program() -> Program {
     Program { program: env!("CARGO_BIN_EXE_evertally").into() }
@@ -25,6 +28,29 @@ fn neighbours_move_what_the_plan_says_and_nothing_else() {
         }
     }
     assert!(differing > CASES / 3 && continued > CASES / 20, "{differing} of {CASES} cases differ, {continued} go on");
+}
+
+/// The same for wide declarations, from released rows alone: workloads, measures, publications, groups that join or are
+/// discovered, endless streams.
+#[test]
+fn no_pair_spends_more_than_the_budget() {
+    let (mut judged, mut joined, mut found) = (0, 0, 0);
+    for number in (FIRST..FIRST + WIDE_CASES).chain(OF_GROUPS) {
+        let Ok(case) = nth_wide_case(number) else { continue };
+        match spends(&program(), &case) {
+            Ok(spent) if spent.share > 0.0 => {
+                judged += 1;
+                joined += u64::from(case.stream.runs.iter().any(|run| run.groups.is_some()));
+                found += u64::from(case.stream.declaration.discover_groups == Some(true));
+            }
+            Ok(_) => {}
+            Err(fault) => {
+                let declared = toml::to_string(&case.stream.declaration).expect("TOML");
+                panic!("case {number}: {fault}\n{declared}\n{case:#?}")
+            }
+        }
+    }
+    assert!(judged > WIDE_CASES / 3 && joined > 2 && found > 0, "{judged} judged, {joined} joined, {found} found");
 }
 
 /// The program and the pipeline in process, which most cases are run through, give the same rows.

@@ -468,7 +468,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     cuts.sort_unstable();
     cuts.dedup();
     // All files in one run, or a run for each, which goes on where the one before stopped or does all of it again.
-    let (in_one, continues) = (picks[0].is_multiple_of(4), picks[1] & 4 != 0);
+    let (in_one, continues) = (picks[0].is_multiple_of(4), picks[1] & 4 != 0 && terms.wide.may_continue());
     // A late event counts in another step than its own, and is of the unit of that step's period.
     let has_periods = periods.longest().is_some();
     let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty() && !has_periods;

@@ -3,6 +3,7 @@
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, public_ledger};
 use super::rows::{Row, write_file};
 use evertally::noise::{GuardedKey, TestSeed};
+use evertally_publish::declaration::Declaration;
 use evertally_publish::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ impl Pipeline for Program {
         let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
         Ledger::in_memory(&key).save(&at.join("k"), &key).expect("a new key file");
         let text = toml::to_string(&stream.declaration).expect("TOML");
-        std::fs::write(at.join("stream.toml"), text).expect("written");
+        std::fs::write(at.join("stream.toml"), &text).expect("written");
         let name = |number: usize| format!("{number}.{}", stream.format.ending());
         let mut read = 0;
         let mut outcomes = Vec::new();
@@ -38,7 +39,12 @@ impl Pipeline for Program {
                 write_file(&at.join(&again), stream.format, &files[first - 1]);
                 names.insert(names.len() / 2, again);
             }
+            if let Some(groups) = &run.groups {
+                let declared = Declaration { groups: Some(groups.clone()), ..stream.declaration.clone() };
+                std::fs::write(at.join("stream.toml"), toml::to_string(&declared).expect("TOML")).expect("written");
+            }
             let outcome = self.run(at, stream, run, &names);
+            std::fs::write(at.join("stream.toml"), &text).expect("written");
             if outcome.refusal.is_none() {
                 read = run.files;
             }
@@ -96,6 +102,7 @@ impl Program {
         // Which files are alike is taken for public; see the threat model.
         let of_files = |line: &&str| line.ends_with("files were read before") || *line == "no file is new";
         files.insert("stderr".into(), said.lines().filter(|line| !of_files(line)).collect::<Vec<_>>().join("\n"));
-        Outcome { refusal: None, table: TableRow::all_of(&table().expect("a table")), files }
+        // There is none before the first publication has ended.
+        Outcome { refusal: None, table: table().map(|table| TableRow::all_of(&table)).unwrap_or_default(), files }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! Under one key the difference `d` of the rows of neighbouring data has no noise. With the covariance `C` of the rows,
 //! Gaussian noise makes the two tables `dᵀ C⁺ d / 2` apart in ρ, and `d` outside the range of `C` tells them apart with
-//! certainty. Laplace noise costs the L1 norm of what the nodes move by. Neither knows how a sensitivity was computed.
+//! certainty. (A discrete Gaussian hides by its parameter, of which its variance falls short where it is below 1.) Laplace noise costs the L1 norm of what the nodes move by. Neither knows how a sensitivity was computed.
 
 use super::case::Case;
 use super::check::{Fault, changes, in_one_run, outcomes_differ, published};
 use super::pipeline::{Outcome, Pipeline, TableRow};
+use evertally::mechanism::Workload;
 use evertally::noise::DiscreteLaw;
 use evertally::plan::Plan;
 use evertally::privacy::Neighbours;
@@ -180,9 +181,12 @@ fn judged(case: &Case, stream: &Stream, found: &Differences) -> Result<Spent, Fa
                 (rho, is_exact) = (rho + costs, is_exact || plan.exact_accounting());
                 sensitivity * unit * unit / (2.0 * law.parameter().to_f64()) * times * times
             }
-            DiscreteLaw::Laplace(_) => {
-                epsilon += costs;
-                plan.guarantee().pure_epsilon.expect("of Laplace noise").get() * times
+            DiscreteLaw::Laplace(law) => {
+                let sensitivity = plan.request().sensitivity().expect("planned").l1 as f64;
+                // What Laplace noise is in ρ is for the accountant's own tests.
+                (epsilon, is_exact) = (epsilon + costs, true);
+                let norm = sensitivity * plan.mechanism().column_norms().l1;
+                norm * plan.noise_divisor() as f64 / law.scale().to_f64() * times
             }
         };
         // The bins of a histogram are one release, of which each unit moves few.
@@ -235,6 +239,15 @@ fn gaussian(release: &Release, moved: &Moved) -> Result<f64, Fault> {
         return Ok(0.0);
     }
     let plan = &release.figures[0].0;
+    if plan.is_unbounded() && release.figures.len() > 1 {
+        // What rows of several figures have in common is in a dense twin alone: each by itself costs no more.
+        let alone = |(place, figure): (usize, &(Plan, String))| {
+            let own = moved.iter().filter(|(other, ..)| *other == place);
+            let own: Moved = own.map(|(_, slot, difference)| (0, *slot, *difference)).collect();
+            gaussian(&Release { figures: vec![figure.clone()], middle: 0.0 }, &own)
+        };
+        return release.figures.iter().enumerate().map(alone).try_fold(0.0, |most: f64, cost| Ok(most.max(cost?)));
+    }
     let rows: Option<Vec<Vec<f64>>> = (release.figures.len() > 1).then(|| {
         let dense: Vec<_> = release.figures.iter().map(|(plan, _)| plan.mechanism().dense().l).collect();
         moved.iter().map(|(place, slot, _)| dense[*place].row(*slot as usize - 1).to_vec()).collect()
@@ -246,15 +259,35 @@ fn gaussian(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     });
     let eigen = covariance.symmetric_eigen();
     let largest = eigen.eigenvalues.max();
-    let (mut cost, mut bare) = (0.0, 0.0);
+    let rounding = rounding(release) * (size as f64).sqrt();
+    let (mut cost, mut bare, mut least) = (0.0, 0.0, f64::INFINITY);
     for (value, vector) in eigen.eigenvalues.iter().zip(eigen.eigenvectors.column_iter()) {
         let along = vector.dot(&d);
-        if *value > NO_NOISE * largest { cost += along * along / value } else { bare += along * along }
+        if *value > NO_NOISE * largest {
+            (cost, least) = (cost + along * along / value, least.min(*value));
+        } else {
+            bare += along * along;
+        }
     }
-    if bare > 1e-10 * d.norm_squared() {
+    if bare.sqrt() > (1e-5 * d.norm()).max(rounding) {
         return Err(Fault::Moves(format!("{} of {} has no noise", bare.sqrt(), d.norm())));
     }
-    Ok(cost / 2.0)
+    let root = (cost.sqrt() - rounding / least.sqrt()).max(0.0);
+    Ok(root * root / 2.0 * hidden_by(plan))
+}
+
+/// The variance of a node over the parameter of its discrete Gaussian.
+fn hidden_by(plan: &Plan) -> f64 {
+    let DiscreteLaw::Gaussian(law) = plan.law() else { return 1.0 };
+    let step = plan.request().grid().to_f64(1) / plan.noise_divisor() as f64;
+    plan.node_variance() / (law.parameter().to_f64() * step * step)
+}
+
+/// How far a difference can be off: decayed rows are rounded to so many binary digits after noise is added, each by itself.
+fn rounding(release: &Release) -> f64 {
+    let decays = |(plan, _): &&(Plan, String)| matches!(plan.request().workload(), Workload::Decay(_));
+    let digits = release.figures.iter().filter(decays).map(|(plan, _)| plan.fraction_bits()).min();
+    digits.map_or(0.0, |bits| (-f64::from(bits)).exp2())
 }
 
 /// The L1 norm of what the nodes move by, in units of the noise; 0 where rows do not tell it.
@@ -272,8 +305,9 @@ fn laplace(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     };
     let reads = DMatrix::from_fn(size, size, |row, column| dot(pair.l.row(row), column));
     let d = DVector::from_fn(size, |row, _| moved[row].2 / plan.request().grid().to_f64(1));
-    let steps = reads.lu().solve(&d).ok_or_else(|| Fault::Moves("rows do not tell the steps".into()))?;
-    let of_node = |node: usize| -> f64 { (0..size).map(|step| pair.r.row(node)[step] * steps[step]).sum() };
-    let l1: f64 = (0..pair.r.shape().0).map(|node| of_node(node).abs()).sum();
+    let steps_of_rows = reads.try_inverse().ok_or_else(|| Fault::Moves("rows do not tell the steps".into()))?;
+    let nodes = DMatrix::from_fn(pair.r.shape().0, size, |node, step| pair.r.row(node)[step]) * steps_of_rows;
+    let rounding = rounding(release) * nodes.iter().map(|weight| weight.abs()).sum::<f64>();
+    let l1 = ((nodes * d).lp_norm(1) - rounding).max(0.0);
     Ok(l1 * plan.noise_divisor() as f64 / plan.law().scale())
 }

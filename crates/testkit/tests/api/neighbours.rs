@@ -6,12 +6,15 @@ use evertally_publish::declaration::Declaration;
 use evertally_publish::ledger::Ledger;
 use evertally_publish::steps::Instant;
 use evertally_server::clock::ManualClock;
-use evertally_testkit::replay::{Declared, FileFormat, Outcome, Pipeline, Row, TableRow, check, nth_case, write_file};
+use evertally_testkit::replay::{
+    Declared, FileFormat, Outcome, Pipeline, Row, TableRow, check, nth_case, nth_wide_case, spends, write_file,
+};
 use std::sync::Arc;
 
 /// Cases from here on are not those of other tests.
 const FIRST: u64 = 2_000_000;
 const CASES: u64 = 40;
+const WIDE_CASES: u64 = 100;
 
 /// A service that is sent each file as a batch, and whose operator closes steps as runs do.
 struct Served;
@@ -120,4 +123,24 @@ fn neighbours_move_what_the_plan_says_and_nothing_else() {
         differing > CASES / 4 && decoded > CASES / 20,
         "{differing} of {CASES} cases differ, {decoded} count persons"
     );
+}
+
+/// The same for wide declarations, from released rows alone.
+#[test]
+fn no_pair_spends_more_than_the_budget() {
+    let (mut judged, mut largest) = (0, 0.0f64);
+    for number in FIRST..FIRST + WIDE_CASES {
+        let Ok(case) = nth_wide_case(number) else { continue };
+        match spends(&Served, &case) {
+            Ok(spent) => {
+                judged += u64::from(spent.share > 0.0);
+                largest = largest.max(spent.share);
+            }
+            Err(fault) => {
+                let declared = toml::to_string(&case.stream.declaration).expect("TOML");
+                panic!("case {number}: {fault}\n{declared}\n{case:#?}")
+            }
+        }
+    }
+    assert!(judged > WIDE_CASES / 6 && largest > 0.9, "{judged} judged, {largest}");
 }

@@ -26,7 +26,7 @@ pub(super) struct Wide {
 }
 
 /// The people in every group and step of a stream that discovers its groups.
-const CROWD: usize = 14;
+const CROWD: usize = 25;
 
 /// Groups that have a crowd.
 const CROWDED: [[&str; 2]; 2] = [["a", "x"], ["b", "x"]];
@@ -58,6 +58,8 @@ impl Wide {
         if columns > 0 && self.discovers {
             (declared.groups, declared.rest) = (None, None);
             declared.discover_groups = Some(true);
+            // Enough for the crowds to be found.
+            (declared.rho, declared.epsilon, declared.delta) = (Some(2.0), None, None);
             declared.selection_delta = Some(1e-13);
             declared.select_every = Some(1);
         } else if columns > 0 && self.scales && declared.value.is_some() {
@@ -70,6 +72,11 @@ impl Wide {
             declared.rest_scale = declared.rest.as_ref().map(|_| "2".parse().expect("a scale"));
         }
         declared
+    }
+
+    /// Whether a run may continue another: the parts of a publication that has not ended are kept for one figure alone.
+    pub(super) fn may_continue(&self) -> bool {
+        self.publish.is_none() || (self.measures.is_empty() && self.workloads.len() < 2)
     }
 
     /// Rows of people who have one event each, in groups that are found because of them.
@@ -109,6 +116,12 @@ pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     let measures: Vec<&'static [&'static str]> = vec![
         &[],
         &[],
+        &[],
+        &[],
+        &[],
+        &[],
+        &[],
+        &[],
         &["count"],
         &["count", "sum"],
         &["count", "sum", "mean*2"],
@@ -121,7 +134,7 @@ pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     let publish = vec![None, None, None, Some("2"), Some("3"), Some("1w"), Some("1d")];
     let read = (prop::sample::select(workloads), prop::sample::select(measures), prop::sample::select(publish));
     let rarely = |probability: f64| prop::bool::weighted(probability);
-    let more = (rarely(0.4), rarely(0.15), rarely(0.15), rarely(0.12), rarely(0.3), rarely(0.5));
+    let more = (rarely(0.4), rarely(0.15), rarely(0.15), rarely(0.3), rarely(0.3), rarely(0.5));
     let tight = (rarely(0.5), 1..4u64, prop::option::weighted(0.4, 1..3u64));
     (terms(), read, more, tight).prop_map(|(terms, read, more, (is_tight, total, period))| {
         let (workloads, measures, publish) = read;
@@ -185,6 +198,7 @@ pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
             skip_missing: true,
             skip_outside: terms.skip_outside && !is_endless,
             rest: terms.rest && !wide.discovers,
+            columns: terms.columns.max(usize::from(wide.discovers)),
             unsorted: true,
             times: TimeFormat::Auto,
             wide,
