@@ -4,6 +4,7 @@
 //! zstd. What a file is, is told from its first bytes and never from its name. Cells are handed on as the file holds
 //! them: text stays text, so that numbers can be read exactly.
 
+mod arrow;
 mod batches;
 mod blocks;
 mod csv;
@@ -35,6 +36,7 @@ use evertally_publish::words::quoted;
 
 use crate::progress::Progress;
 
+pub use arrow::ArrowStream;
 use csv::Cut;
 pub use frames::Frames;
 use json::Findings;

@@ -4,6 +4,9 @@
 //! number. A target does more than survive where more can be said: what is read and written again must be read as the
 //! same, and a state that is restored must go on.
 
+use arrow_array::types::Int32Type;
+use arrow_array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, StringArray};
+use arrow_ipc::writer::StreamWriter;
 use evertally::mechanism::{DensePure, Mechanism};
 use evertally::noise::{GuardedKey, SecretKey, StreamName, TestSeed};
 use evertally::plan::{Objective, Plan, PlanRequest};
@@ -11,17 +14,17 @@ use evertally::privacy::{Budget, Epsilon, Rho};
 use evertally::stream::{GroupedSums, Groups, RunningSum};
 use evertally_publish::declaration::{Declaration, Written};
 use evertally_publish::error::Error;
-use evertally_publish::event::{Columns, Field};
+use evertally_publish::event::{Columns, Event, Field};
 use evertally_publish::identity::{Identities, Normalisation};
 use evertally_publish::keyfile;
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::steps::{TimeFormat, TimeParser, Zone};
-use evertally_tables::input::{Events, InputFormat, ReadOptions};
+use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 /// Something that reads bytes.
 #[derive(Clone, Copy)]
@@ -35,10 +38,11 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     Target { name: "csv", run: csv, seeds: csv_seeds },
     Target { name: "json_lines", run: json_lines, seeds: json_seeds },
     Target { name: "parquet", run: parquet, seeds: parquet_seeds },
+    Target { name: "arrow", run: arrow, seeds: arrow_seeds },
     Target { name: "times", run: times, seeds: time_seeds },
     Target { name: "identities", run: identities, seeds: identity_seeds },
     Target { name: "declarations", run: declarations, seeds: declaration_seeds },
@@ -81,16 +85,16 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
+/// The columns that are read.
+fn columns() -> Columns {
+    let named = |name: &str| Some(name.to_owned());
+    Columns { time: "time".into(), labels: vec!["origin".into()], person: named("tailnum"), value: named("dep_delay") }
+}
+
 /// Reads a file, and says how many rows it had before the error.
 fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<Error>) {
     let path = file(name, bytes);
-    let named = |name: &str| Some(name.to_owned());
-    let columns = Columns {
-        time: "time".into(),
-        labels: vec!["origin".into()],
-        person: named("tailnum"),
-        value: named("dep_delay"),
-    };
+    let columns = columns();
     let options = ReadOptions { format, missing: vec!["NA".into()], ..ReadOptions::default() };
     let running = AtomicBool::new(false);
     let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
@@ -161,6 +165,41 @@ fn parquet_seeds() -> Vec<Vec<u8>> {
     let path = file("seed", b"");
     write_file(&path, FileFormat::Parquet, &(0..40).map(row).collect::<Vec<_>>());
     vec![std::fs::read(path).expect("written")]
+}
+
+/// A stream of Arrow record batches, as a service is sent it.
+fn arrow(bytes: &[u8]) {
+    let running = AtomicBool::new(false);
+    let Ok(mut table) = ArrowStream::new(bytes, 1 << 24) else { return };
+    let options = ReadOptions::default();
+    let Ok(mut events) = Events::of_table(&mut table, &columns(), &options, &running) else { return };
+    let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
+    let mut visit = |event: &Event<'_>| {
+        let _ = parser.parse_event(event);
+        let _ = event.multiple_of("0.01".parse().expect("a grid"));
+        let _ = format!("{event:?}");
+        Ok::<(), Error>(())
+    };
+    while let Ok(true) = events.next_batch(&mut visit) {}
+}
+
+fn arrow_seeds() -> Vec<Vec<u8>> {
+    let column = |texts: [Option<&str>; 3]| -> ArrayRef { Arc::new(texts.into_iter().collect::<StringArray>()) };
+    let who: DictionaryArray<Int32Type> = [Some("N1"), None, Some("N1")].into_iter().collect();
+    let amounts: ArrayRef = Arc::new(Float64Array::from(vec![Some(2.5), None, Some(-1.0)]));
+    let columns = [
+        ("time", column([Some("2013-01-01"), Some("2013-01-02T10:00:00Z"), None])),
+        ("origin", column([Some("EWR"), Some("JFK"), None])),
+        ("tailnum", Arc::new(who)),
+        ("dep_delay", amounts),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("columns of equal length");
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).expect("a writer");
+    writer.write(&batch).expect("written");
+    writer.finish().expect("finished");
+    drop(writer);
+    vec![bytes]
 }
 
 fn times(bytes: &[u8]) {

@@ -3,7 +3,6 @@
 use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
-use arrow_ipc::reader::StreamReader;
 use evertally::privacy::Unit;
 use evertally_publish::declaration::Parameter::Late as LatePolicy;
 use evertally_publish::error::{Error, InputError, Place, Result, Unreadable, usage};
@@ -12,7 +11,7 @@ use evertally_publish::problem::sentence;
 use evertally_publish::session::LateEvent;
 use evertally_publish::steps::Instant;
 use evertally_publish::stream::{Late, Stream};
-use evertally_tables::input::{Events, Frames, InputFormat, ReadOptions, spool};
+use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions, spool};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
 use std::num::NonZero;
@@ -209,8 +208,7 @@ pub(super) fn each_event(
         let problem = format!("this is no stream of Arrow record batches: {e}");
         InputError::of_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
     };
-    let frames = Frames::new(BufReader::new(file), decoding.memory);
-    let mut table = StreamReader::try_new(frames, None).map_err(unreadable)?;
+    let mut table = ArrowStream::new(BufReader::new(file), decoding.memory).map_err(unreadable)?;
     let mut events = Events::of_table(&mut table, columns, &options, &running)?;
     while events.next_batch::<Error>(visit)? {}
     Ok(())
