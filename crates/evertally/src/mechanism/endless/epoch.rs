@@ -307,14 +307,24 @@ impl Epoch {
         }
     }
 
+    /// Whether [`largest_squares`](Self::largest_squares) over the number of events does not fall: the bound for hats is
+    /// that number times `max_i Σ_n R_ni c_n`, where no `c_n` falls, and they have no node of the total.
+    pub(super) fn ratio_rises(&self) -> bool {
+        matches!(self.inner, Inner::Hats(..)) && !self.has_own()
+    }
+
     /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several numbers
     /// of events, which do not fall.
     pub(super) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
+        let square = self.inner.scale() * self.inner.scale();
         let inner = match &self.inner {
             Inner::Filter(blt) => blt.largest_squares(spread, events),
-            other => {
-                let square = other.scale() * other.scale();
-                other.mechanism().spreads_squared(spread, events).into_iter().map(|n| n as f64 / square).collect()
+            Inner::Hats(hats, _) => {
+                let of = |events: &u64| hats.spread_squared_by_blocks(spread.in_one_sum(*events)) as f64 / square;
+                events.iter().map(of).collect()
+            }
+            Inner::Tree(tree, _) => {
+                tree.spreads_squared(spread, events).into_iter().map(|n| n as f64 / square).collect()
             }
         };
         let with_own = |(events, inner): (&u64, f64)| {

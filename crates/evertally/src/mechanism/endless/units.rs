@@ -3,7 +3,7 @@
 //! Let `F_k(n)` bound the squared norm of the node sums of `n` events in epoch `k`. All epochs together have at most
 //! `max Σ F_k(n_k)` over `Σ n_k = m`, which is at most `m · max_k max_{n≤m} F_k(n)/n`. `F_k` does not fall, so that sizes
 //! are looked at in intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: short ones near `m`, where the quotient is
-//! largest, as events together add up.
+//! largest, as events together add up. Where the bound is such that `F(n)/n` does not fall, `n = m` is enough.
 
 use super::epoch::Epoch;
 use crate::privacy::Spread;
@@ -18,13 +18,19 @@ pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) 
     all.retain(|size| *size > 0);
     all.sort_unstable();
     all.dedup();
+    let (rising, others): (Vec<_>, Vec<_>) = epochs.iter().partition(|epoch| epoch.ratio_rises());
     // For every size the largest over the epochs.
-    let mut largest = vec![0.0f64; all.len()];
-    for epoch in epochs.iter().filter(|_| !all.is_empty()) {
-        for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, &all)) {
-            *largest = largest.max(squared);
+    let largest_of = |epochs: &[&Epoch], sizes: &[u64]| {
+        let mut largest = vec![0.0f64; sizes.len()];
+        for epoch in epochs.iter().filter(|_| !sizes.is_empty()) {
+            for (largest, squared) in largest.iter_mut().zip(epoch.largest_squares(spread, sizes)) {
+                *largest = largest.max(squared);
+            }
         }
-    }
+        largest
+    };
+    let totals: Vec<u64> = events.iter().copied().filter(|events| is_spread(events)).collect();
+    let (largest, of_totals) = (largest_of(&others, &all), largest_of(&rising, &totals));
     let squared = |events: &u64| {
         // All events in the longest column.
         let together = (*events as f64) * (*events as f64) * longest;
@@ -33,7 +39,8 @@ pub(super) fn largest_squares(epochs: &[Epoch], spread: Spread, events: &[u64]) 
         }
         let of_size = |size: u64| largest[all.binary_search(&size).expect("all sizes are there")];
         let ratios = sizes(*events);
-        let ratio = ratios.windows(2).map(|pair| of_size(pair[1]) / (pair[0] + 1) as f64).fold(0.0, f64::max);
+        let at_total = of_totals[totals.binary_search(events).expect("every total is there")] / *events as f64;
+        let ratio = ratios.windows(2).map(|pair| of_size(pair[1]) / (pair[0] + 1) as f64).fold(at_total, f64::max);
         together.min(*events as f64 * ratio * (1.0 + 1e-12))
     };
     events.iter().map(squared).collect()

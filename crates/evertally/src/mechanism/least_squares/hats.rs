@@ -31,6 +31,7 @@
 //! rounding does to it costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations
 //! only, it is the same on every machine.
 
+mod blocks;
 mod cursor;
 mod levels;
 mod normal;
@@ -51,6 +52,7 @@ use crate::mechanism::{
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
+use blocks::Blocks;
 use cursor::{hat_node, step_node};
 use normal::Elimination;
 use shape::Shape;
@@ -65,6 +67,7 @@ pub struct Hats {
     shape: Arc<Shape>,
     /// Computed when they are first asked for.
     row_norms: Arc<OnceLock<RowNorms>>,
+    blocks: Arc<OnceLock<Blocks>>,
 }
 
 /// Longest horizon: the first release draws the noise of all steps.
@@ -101,7 +104,7 @@ impl Hats {
     }
 
     fn of_shape(shape: Shape) -> Self {
-        Self { shape: Arc::new(shape), row_norms: Arc::default() }
+        Self { shape: Arc::new(shape), row_norms: Arc::default(), blocks: Arc::default() }
     }
 
     fn row_norms(&self) -> &RowNorms {
@@ -118,6 +121,16 @@ impl Hats {
                 own.map_or(0, |(_, _, entry)| entry)
             }
         }
+    }
+
+    /// The same as [`spread_squared`](Mechanism::spread_squared), or over long horizons a bound of it that takes little time
+    /// after the first.
+    pub(in crate::mechanism) fn spread_squared_by_blocks(&self, spread: Spread) -> u128 {
+        if self.shape.horizon <= HELD {
+            return self.spread_squared(spread);
+        }
+        let blocks = self.blocks.get_or_init(|| Blocks::new(&self.shape));
+        blocks.capped_column(spread).saturating_mul(spread.total.into())
     }
 
     /// So many equal terms have no smaller a fourth moment than a row of this squared norm: see

@@ -136,7 +136,7 @@ impl Shape {
 
     /// First and last steps of all pieces: where a function that is straight or convex along pieces is largest, and one
     /// that is straight or concave is smallest.
-    fn ends(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(super) fn ends(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.pieces()).flat_map(|piece| [self.starts[piece], self.last_step(piece)])
     }
 
@@ -199,6 +199,16 @@ impl Shape {
     /// The largest entry of a hat.
     pub(super) fn height(&self, level: usize, hat: usize) -> u64 {
         self.hats[level].slopes[hat] * self.hats[level].spacing
+    }
+
+    /// Number of levels of hats.
+    pub(super) fn level_count(&self) -> usize {
+        self.hats.len()
+    }
+
+    /// The sum of a hat over its steps.
+    pub(super) fn mass(&self, level: usize, hat: usize) -> u64 {
+        self.hats[level].mass(hat)
     }
 
     /// The weight of a single step.
