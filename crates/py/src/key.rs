@@ -8,7 +8,7 @@ use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
 use evertally_publish::disk::{RealDisk, folder_of};
 use evertally_publish::error::{Result, usage};
 use evertally_publish::keyfile;
-use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey};
+use evertally_publish::ledger::{Absent, FileStore, Ledger, OpenKey, ledger_path};
 use evertally_publish::source::{Approval, SourceBudget};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -140,7 +140,12 @@ impl SecretKey {
             work(ledger)
         };
         let mut ledger_place = self.ledger_place.lock().expect("no holder panics");
-        match &mut *ledger_place {
+        let file = match &*ledger_place {
+            LedgerPlace::File(path) => Some(ledger_path(path)),
+            LedgerPlace::Ledger { path, .. } => Some(path.clone()),
+            LedgerPlace::Memory(..) | LedgerPlace::Unknown => None,
+        };
+        let done = match &mut *ledger_place {
             LedgerPlace::Memory(ledger, process) => {
                 // Objects notice a fork themselves, step by step.
                 if *process != std::process::id() && ledger.stream_count() > 0 {
@@ -167,7 +172,21 @@ impl SecretKey {
                 work(&mut ledger)
             }
             LedgerPlace::Unknown => Err(usage(UNKNOWN_PAST)),
+        };
+        if let (Ok(_), Some(uses)) = (&done, &self.uses) {
+            uses.note_ledger(file.as_deref());
         }
+        done
+    }
+
+    /// Refuses a key that is said to have published nothing, where this process knows better.
+    fn check_published_nothing(&self, ledger: Option<&Path>) -> PyResult<()> {
+        let Some(other) = self.uses.as_ref().and_then(|uses| uses.other_ledger(ledger)) else { return Ok(()) };
+        let published = match other {
+            Some(file) => format!("its ledger is {0}: SecretKey.from_bytes(data, ledger=\"{0}\")", file.display()),
+            None => "its ledger is in memory: keep using that object, or save() it first".to_owned(),
+        };
+        Err(invalid(format!("this process has published with the key, and {published}")))
     }
 
     /// What noise was given out; nothing for a key that everybody can compute.
@@ -280,6 +299,9 @@ impl SecretKey {
             }
         }
         *ledger_place = LedgerPlace::File(path);
+        if let Some(own) = &self.uses {
+            own.moved_to_file();
+        }
         self.note_in(&uses, identity)
     }
 
@@ -306,11 +328,24 @@ impl SecretKey {
         let inner = Inner::from_bytes(bytes).or_raise()?;
         let absent = if published_nothing { Absent::Make } else { Absent::Refuse };
         let uses = uses.or_else(|| ledger.as_deref().map(uses_beside));
-        let key = match ledger {
-            Some(path) => Self::of(inner, LedgerPlace::Ledger { path: std::path::absolute(path)?, absent }),
+        let ledger = ledger.map(std::path::absolute).transpose()?;
+        if let (Some(path), false) = (&ledger, published_nothing)
+            && !path.exists()
+        {
+            return Err(invalid(format!(
+                "there is no ledger {}: put it back, or name the one that records what was published with the key; for a key that \
+                 has published nothing, ever and anywhere, say published_nothing=True as well, and it is begun there",
+                path.display()
+            )));
+        }
+        let key = match &ledger {
+            Some(path) => Self::of(inner, LedgerPlace::Ledger { path: path.clone(), absent }),
             None if published_nothing => Self::in_memory(inner),
             None => Self::of(inner, LedgerPlace::Unknown),
         };
+        if published_nothing {
+            key.check_published_nothing(ledger.as_deref())?;
+        }
         match (uses, &key.uses) {
             (Some(path), _) => key.note_in(&path, None)?,
             (None, Some(uses)) => uses.keep(), // the bytes may come back

@@ -29,7 +29,7 @@ use pyo3::PyResult;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Of how many spans of steps a stream remembers what they were given out for.
@@ -55,6 +55,8 @@ struct Table {
     registered: HashSet<(String, &'static str)>,
     /// Where the ledger of a key without a file is.
     place: Option<Arc<dyn Any + Send + Sync>>,
+    /// The ledgers that have recorded something of the key in this process; `None` for the one in memory.
+    ledgers: HashSet<Option<PathBuf>>,
 }
 
 /// Lets a file and this process learn of each other's records.
@@ -107,8 +109,13 @@ impl Uses {
                 tables.retain(|_, table| table.strong_count() > 0);
             }
             let streams = Streams { streams: HashMap::new(), most: SPANS, spans: 0 };
-            let made =
-                Arc::new(Mutex::new(Table { streams, files: HashMap::new(), registered: HashSet::new(), place: None }));
+            let made = Arc::new(Mutex::new(Table {
+                streams,
+                files: HashMap::new(),
+                registered: HashSet::new(),
+                place: None,
+                ledgers: HashSet::new(),
+            }));
             tables.insert(key.id(), Arc::downgrade(&made));
             made
         });
@@ -144,6 +151,23 @@ impl Uses {
         lock(&self.table).streams.streams.is_empty()
     }
 
+    /// Remembers that a ledger has recorded something of the key.
+    pub(crate) fn note_ledger(&self, ledger: Option<&Path>) {
+        if lock(&self.table).ledgers.insert(ledger.map(Path::to_owned)) {
+            self.keep(); // its bytes may come
+        }
+    }
+
+    /// The ledger in memory is one of a file from now on.
+    pub(crate) fn moved_to_file(&self) {
+        lock(&self.table).ledgers.remove(&None);
+    }
+
+    /// A ledger other than this one that has recorded something of the key in this process.
+    pub(crate) fn other_ledger(&self, ledger: Option<&Path>) -> Option<Option<PathBuf>> {
+        lock(&self.table).ledgers.iter().find(|known| known.as_deref() != ledger).cloned()
+    }
+
     /// The place of the ledger of a key that has no file, for all of this process: two ledgers of one key would not know of
     /// each other.
     pub(crate) fn shared_place<P: Send + 'static>(&self, make: impl FnOnce() -> P) -> Arc<Mutex<P>> {
@@ -163,11 +187,9 @@ impl Uses {
             None => None,
             Some(path) => {
                 let file = files.entry(path.clone()).or_insert_with(|| UsesFile::new(path.clone(), &self.key));
-                if ledger.issuer_of(name).is_none() {
-                    // What is refused anyway leaves no file behind.
-                    if let Err(refused) = ledger.check_free_for(name, by) {
-                        return Ok(Err(refused));
-                    }
+                // What is refused leaves no file behind.
+                if let Err(refused) = ledger.check_free_for(name, by) {
+                    return Ok(Err(refused));
                 }
                 let is_made = !file.is_there();
                 let (log, news) = file.identity(ledger.step_log())?;

@@ -281,6 +281,36 @@ def test_keys_that_were_never_saved_share_their_ledger_in_a_process() -> None:
         et.Counter(plan(), bare, "other").tick()
 
 
+def test_bytes_of_a_key_that_this_process_has_published_with_are_known(tmp_path: Path) -> None:
+    path = new_key(tmp_path)
+    release(path, "first")
+    data = bytes.fromhex(path.read_text().splitlines()[1])
+    with pytest.raises(et.InvalidError, match="this process has published with the key, and its ledger is"):
+        et.SecretKey.from_bytes(data, published_nothing=True)
+    kept = et.SecretKey.generate()
+    et.release(events("first"), name=NAME, key=kept, through=None, **DECLARED)
+    with pytest.raises(et.InvalidError, match="its ledger is in memory"):
+        et.SecretKey.from_bytes(kept.expose_bytes(), ledger=tmp_path / "other.ledger", published_nothing=True)
+    assert not (tmp_path / "other.ledger").exists()
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_copies_that_have_issued_noise_apart_are_compared(tmp_path: Path, forked: bool) -> None:
+    original = new_key(tmp_path / "original")
+    ticks = (
+        "import sys, evertally as et; counter = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(sys.argv[1]), 'visits')\n"
+        "for count in map(int, sys.argv[2:]): counter.add(count); counter.tick()"
+    )
+    copied = shutil.copytree(original.parent, tmp_path / "copy") / original.name
+    subprocess.run([sys.executable, "-c", ticks, str(original), "1", "2"], check=True, timeout=60)
+    if forked:
+        subprocess.run([sys.executable, "-c", ticks, str(copied), "3"], check=True, timeout=60)
+    compared = [os.environ["EVERTALLY_BIN"], "key", "compare", str(original), str(copied)]
+    done = subprocess.run(compared, capture_output=True, text=True, timeout=60)
+    said = done.stdout + done.stderr
+    assert (done.returncode, "FORK" in said, "older copy" in said) == (2 if forked else 0, forked, not forked), said
+
+
 def test_a_key_saved_later_takes_its_names_along(tmp_path: Path) -> None:
     key = et.SecretKey.generate()
     visits = et.Counter(plan(), key, NAME)

@@ -4,6 +4,7 @@ import csv
 import datetime as dt
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -347,9 +348,13 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
         et.release(simple(), key=other, **SIMPLE)
     assert list(tmp_path.iterdir()) == [ledger]
 
+    # This process knows better.
+    with pytest.raises(et.InvalidError, match=f"has published with the key, and its ledger is {ledger}"):
+        et.SecretKey.from_bytes(data, published_nothing=True)
+
     # Beside a key file it is the same ledger, in the program's form.
-    alone = et.SecretKey.from_bytes(data, published_nothing=True)
-    alone.save(path)
+    saved = f"import evertally as et; et.SecretKey.from_bytes({data!r}, published_nothing=True).save({str(path)!r})"
+    subprocess.run([sys.executable, "-c", saved], check=True, timeout=60)
     assert et.release(simple(), key=path, **SIMPLE).equals(released)
 
 

@@ -70,7 +70,7 @@ pub(super) struct Issued {
 /// Some noise of a name: the digest of the plan in hexadecimal, the purpose, and the part that was claimed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Noise {
+pub(super) struct Noise {
     plan: String,
     purpose: String,
     from: u64,
@@ -96,6 +96,17 @@ impl Contents {
     /// Refuses a name under which something else issues noise.
     pub(super) fn check_not_issued(&self, name: &StreamName) -> Result<()> {
         self.issued.get(name.as_str()).map_or(Ok(()), |issued| Err(issued_by(name, issued.by)))
+    }
+
+    /// All noise that something other than a release has issued, as far as the ledger itself tells.
+    pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&Noise>)> {
+        let mut all = BTreeSet::new();
+        for (name, issued) in &self.issued {
+            let by = issued.by.in_words();
+            all.insert((name.as_str(), by, None));
+            all.extend(issued.noise.iter().map(|noise| (name.as_str(), by, Some(noise))));
+        }
+        all
     }
 
     /// Refuses to be the record of another log.

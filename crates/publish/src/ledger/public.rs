@@ -9,14 +9,17 @@ use evertally::privacy::composition::{Expense, Odometer};
 use evertally::privacy::selection::Selection;
 use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 use serde::Deserialize;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A ledger as anyone may read it who has the file: nothing in it is secret, and nothing is checked but its form.
 pub struct PublicLedger {
     contents: Contents,
+    /// Where the log of steps is, if there is one.
+    log: PathBuf,
 }
 
 /// A stream of a ledger.
@@ -89,6 +92,14 @@ fn period_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
     }
 }
 
+/// The order of pairs, of which both members are ordered alike; `None` where they are not.
+pub fn joined(one: Ordering, other: Ordering) -> Option<Ordering> {
+    match (one, other) {
+        (Ordering::Equal, order) | (order, Ordering::Equal) => Some(order),
+        (one, other) => (one == other).then_some(one),
+    }
+}
+
 impl PublicLedger {
     /// Reads a ledger: its own file, or that beside a key, which is not looked at.
     ///
@@ -103,7 +114,44 @@ impl PublicLedger {
             ErrorKind::NotFound => usage(format!("there is no ledger {shown}; name a key or its ledger")),
             _ => usage(format!("the ledger {shown} cannot be read: {error}")),
         })?;
-        Ok(Self { contents: Contents::read(&bytes, &path.display().to_string())? })
+        let key = if is_json(path) { path.with_extension("") } else { path.to_owned() };
+        let mut log = key.into_os_string();
+        log.push(".uses");
+        Ok(Self { contents: Contents::read(&bytes, &shown.to_string())?, log: log.into() })
+    }
+
+    /// How the noise that was issued without recorded runs compares with that of another copy of this ledger: by objects of
+    /// programs, whose names are here and whose steps are in the log beside the ledger. `None` where each has some that the
+    /// other lacks.
+    ///
+    /// A log only grows, but for one that is rewritten when it has thousands of records that are no longer needed; two copies
+    /// of which one was rewritten count as having gone different ways.
+    ///
+    /// # Errors
+    /// If a log cannot be read.
+    pub fn compare_issued(&self, other: &Self) -> Result<Option<Ordering>> {
+        let (ours, theirs) = (self.contents.issued_noise(), other.contents.issued_noise());
+        let by_names = match (ours.is_subset(&theirs), theirs.is_subset(&ours)) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (false, false) => return Ok(None),
+        };
+        let (our_log, their_log) = (self.log()?, other.log()?);
+        let by_logs = match (their_log.starts_with(&our_log), our_log.starts_with(&their_log)) {
+            (true, true) => Ordering::Equal,
+            (true, false) => Ordering::Less,
+            (false, true) => Ordering::Greater,
+            (false, false) => return Ok(None),
+        };
+        Ok(joined(by_names, by_logs))
+    }
+
+    fn log(&self) -> Result<Vec<u8>> {
+        match std::fs::read(&self.log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.map_err(|error| usage(format!("the log {} cannot be read: {error}", self.log.display()))),
+        }
     }
 
     /// The names under which something other than a release issued noise, and what did. What that costs is not known here.

@@ -2,8 +2,10 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::ledger::PublicLedger;
+use evertally_publish::ledger::{PublicLedger, joined};
 use serde_json::json;
+use std::cmp::Ordering;
+use std::fmt::Display;
 use std::path::Path;
 
 /// How two ledgers stand to each other.
@@ -14,6 +16,8 @@ enum Verdict {
     SecondOlder(u64),
     /// They have so many runs in common, and each has others.
     Fork(u64),
+    /// Their runs are ordered, and each has issued noise in other ways that the other does not know.
+    IssuedApart,
     /// Two ledgers of one key that have nothing in common.
     TwoOfOneKey,
     OtherKey,
@@ -31,17 +35,19 @@ pub(super) fn run(a: &Path, b: &Path, as_json: bool) -> Result<()> {
 
 fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
     let (first, second) = (PublicLedger::read(a)?, PublicLedger::read(b)?);
-    let verdict = verdict(&first, &second);
+    let verdict = verdict(&first, &second)?;
     let (a, b) = (a.display(), b.display());
     let (word, said) = match verdict {
         Verdict::Same => ("same", format!("{a} and {b} are the same ledger, with {} recorded runs", first.counter())),
-        Verdict::FirstOlder(runs) => (
-            "older",
-            format!("{a} is an older copy of {b}: it has {runs} of its {} runs. Use {b}, never {a}", second.counter()),
-        ),
-        Verdict::SecondOlder(runs) => (
-            "older",
-            format!("{b} is an older copy of {a}: it has {runs} of its {} runs. Use {a}, never {b}", first.counter()),
+        Verdict::FirstOlder(runs) => ("older", older(&a, &b, runs, second.counter())),
+        Verdict::SecondOlder(runs) => ("older", older(&b, &a, runs, first.counter())),
+        Verdict::IssuedApart => (
+            "fork",
+            format!(
+                "FORK: {a} and {b} are copies of one ledger, and programs have issued noise with each that the other does not \
+                 know (as Counter objects or noise for training; `evertally key spent` names their streams): streams \
+                 that both have may show the difference of their data. Stop using the key"
+            ),
         ),
         Verdict::Fork(common) => ("fork", {
             let next = |ledger: &PublicLedger| {
@@ -71,12 +77,12 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
     conclude(word, &said, as_json)
 }
 
-fn verdict(first: &PublicLedger, second: &PublicLedger) -> Verdict {
+fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<Verdict> {
     if first.key_id() != second.key_id() {
-        return Verdict::OtherKey;
+        return Ok(Verdict::OtherKey);
     }
     if first.identity() != second.identity() {
-        return Verdict::TwoOfOneKey;
+        return Ok(Verdict::TwoOfOneKey);
     }
     let shared = first.counter().min(second.counter());
     let agree = |runs: u64| first.head(runs) == second.head(runs);
@@ -87,13 +93,25 @@ fn verdict(first: &PublicLedger, second: &PublicLedger) -> Verdict {
             let middle = common + (apart - common) / 2;
             if agree(middle) { common = middle } else { apart = middle }
         }
-        return Verdict::Fork(common);
+        return Ok(Verdict::Fork(common));
     }
-    match first.counter().cmp(&second.counter()) {
-        std::cmp::Ordering::Less => Verdict::FirstOlder(shared),
-        std::cmp::Ordering::Equal => Verdict::Same,
-        std::cmp::Ordering::Greater => Verdict::SecondOlder(shared),
-    }
+    let by_runs = first.counter().cmp(&second.counter());
+    let by_noise = first.compare_issued(second)?;
+    Ok(match by_noise.and_then(|by_noise| joined(by_runs, by_noise)) {
+        Some(Ordering::Less) => Verdict::FirstOlder(shared),
+        Some(Ordering::Equal) => Verdict::Same,
+        Some(Ordering::Greater) => Verdict::SecondOlder(shared),
+        None => Verdict::IssuedApart,
+    })
+}
+
+fn older(copy: &impl Display, newer: &impl Display, runs: u64, all: u64) -> String {
+    let lacks = if runs < all {
+        format!("it has {runs} of its {all} runs")
+    } else {
+        "it lacks noise that programs have issued since".to_owned()
+    };
+    format!("{copy} is an older copy of {newer}: {lacks}. Use {newer}, never {copy}")
 }
 
 /// What a report says of the ledger that recorded it.

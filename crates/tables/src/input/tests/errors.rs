@@ -82,6 +82,10 @@ fn encodings_other_than_utf8() {
     let fixture = Fixture::new();
     let message = fixture.error(&[HEADER.as_bytes(), b"1,Z\xfcrich,3,4,5\n"].concat());
     assert_says(&message, &["events.csv, line 2", "not UTF-8", "iconv"]);
+    // Halves of a letter in two cells of a row with quotes, which fuzzing found.
+    let message = fixture.error(&[HEADER.as_bytes(), b"1,\"x\",\xc6,\x89,5\n"].concat());
+    assert_says(&message, &["events.csv, line 2", "not UTF-8"]);
+    assert_says(&fixture.error(b"\xc6,\x89,\"x\"\n"), &["line 1", "not UTF-8"]);
     assert_says(&fixture.error(b"\xff\xfet\0i\0m\0e\0"), &["UTF-16", "iconv"]);
     assert_says(&fixture.error(b"{\"time\":\"\xfc\"}\n"), &["line 1", "not UTF-8"]);
     assert_says(&fixture.error(b"time,airport\r1,2\r"), &["carriage returns"]);
