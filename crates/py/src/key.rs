@@ -97,8 +97,8 @@ const UNKNOWN_PAST: &str = "the key was made from bytes, and nothing says what w
     published with it, say SecretKey.from_bytes(data, published_nothing=True)";
 
 /// Of a key in memory that a fork has taken along.
-const FORKED: &str = "the key was used by the process that this one is a fork of, and neither knows what the other publishes: \
-    save the key and load it from its file, then all processes know";
+const FORKED: &str = "the key is kept in the memory of the process that this one is a fork of, and neither knows what the other \
+    publishes: save the key there, before the fork, and load it from its file here; then all processes know";
 
 impl SecretKey {
     fn of(inner: Inner, place: LedgerPlace) -> Self {
@@ -110,7 +110,7 @@ impl SecretKey {
     /// A key without a file: all objects that this process has of it share a ledger.
     fn in_memory(inner: Inner) -> Self {
         let inner = Arc::new(inner);
-        let uses = Uses::of(&inner);
+        let mut uses = Uses::of(&inner);
         let ledger_place = uses.shared_place(|| LedgerPlace::in_memory(&inner));
         Self { inner, ledger_place, uses: Some(uses) }
     }
@@ -147,8 +147,8 @@ impl SecretKey {
         };
         let done = match &mut *ledger_place {
             LedgerPlace::Memory(ledger, process) => {
-                // Objects notice a fork themselves, step by step.
-                if *process != std::process::id() && ledger.stream_count() > 0 {
+                // Another fork may publish the same, whether anything was published before or not.
+                if *process != std::process::id() && self.uses.is_some() {
                     return Err(usage(FORKED));
                 }
                 work(ledger)
@@ -269,6 +269,9 @@ impl SecretKey {
         let mut ledger_place = self.ledger_place.lock_py_attached(py).expect("no holder panics");
         let mut identity = None;
         match &mut *ledger_place {
+            LedgerPlace::Memory(_, process) if *process != std::process::id() && self.uses.is_some() => {
+                return Err(invalid(FORKED));
+            }
             LedgerPlace::Memory(ledger, _) => {
                 // What was issued so far is noted beside the new file, in a log that its ledger knows.
                 if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {

@@ -55,6 +55,8 @@ struct Table {
     registered: HashSet<(String, &'static str)>,
     /// Where the ledger of a key without a file is.
     place: Option<Arc<dyn Any + Send + Sync>>,
+    /// Where the objects that share that place note what is given out, once one of them is saved.
+    shared_file: Arc<OnceLock<PathBuf>>,
     /// The ledgers that have recorded something of the key in this process; `None` for the one in memory.
     ledgers: HashSet<Option<PathBuf>>,
 }
@@ -114,6 +116,7 @@ impl Uses {
                 files: HashMap::new(),
                 registered: HashSet::new(),
                 place: None,
+                shared_file: Arc::default(),
                 ledgers: HashSet::new(),
             }));
             tables.insert(key.id(), Arc::downgrade(&made));
@@ -168,10 +171,11 @@ impl Uses {
         lock(&self.table).ledgers.iter().find(|known| known.as_deref() != ledger).cloned()
     }
 
-    /// The place of the ledger of a key that has no file, for all of this process: two ledgers of one key would not know of
-    /// each other.
-    pub(crate) fn shared_place<P: Send + 'static>(&self, make: impl FnOnce() -> P) -> Arc<Mutex<P>> {
+    /// The place of the ledger of a key that has no file, for all of this process, and with it the file of notes that it
+    /// may get: two ledgers of one key would not know of each other.
+    pub(crate) fn shared_place<P: Send + 'static>(&mut self, make: impl FnOnce() -> P) -> Arc<Mutex<P>> {
         let table = &mut *lock(&self.table);
+        self.file = Arc::clone(&table.shared_file);
         let known = table.place.as_ref().and_then(|place| Arc::clone(place).downcast::<Mutex<P>>().ok());
         known.unwrap_or_else(|| {
             let made = Arc::new(Mutex::new(make()));

@@ -311,6 +311,46 @@ def test_copies_that_have_issued_noise_apart_are_compared(tmp_path: Path, forked
     assert (done.returncode, "FORK" in said, "older copy" in said) == (2 if forked else 0, forked, not forked), said
 
 
+def ticked(key: Path, *counts: int, **options: str) -> subprocess.CompletedProcess[str]:
+    """A counter of another process, after so many steps."""
+    code = (
+        "import sys, evertally as et; counter = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(sys.argv[1], "
+        f"**{options!r}), 'visits')\nfor count in map(int, sys.argv[2:]): counter.add(count); counter.tick()"
+    )
+    command = [sys.executable, "-c", code, str(key), *map(str, counts)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_objects_of_one_key_note_in_the_file_that_one_of_them_gets(tmp_path: Path) -> None:
+    first = et.SecretKey.generate()
+    second = et.SecretKey.from_bytes(first.expose_bytes(), published_nothing=True)
+    first.save(tmp_path / "k")
+    visits = et.Counter(et.plan(16, rho=0.5), second, NAME)
+    visits.add(5)
+    visits.tick()
+    assert "given out for other data" in ticked(tmp_path / "k", 9).stderr
+    assert ticked(tmp_path / "k", 5).returncode == 0
+
+
+def test_a_log_that_was_moved_or_has_several_names_is_not_used_on(tmp_path: Path) -> None:
+    key = new_key(tmp_path)
+    visits = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(key), NAME)
+    visits.add(1)
+    visits.tick()
+    log = tmp_path / "k.uses"
+    log.rename(tmp_path / "old")
+    with pytest.raises(et.StateError, match="is not there: put it back"):
+        visits.tick()
+    shutil.copy2(tmp_path / "old", log)
+    visits.add(4)
+    visits.tick()
+    assert "given out for other data" in ticked(key, 1, 8).stderr
+    os.link(log, tmp_path / "other")
+    with pytest.raises(et.StateError, match="has several names"):
+        visits.tick()
+    assert "has several names" in ticked(key, 1, 4, 2, uses=str(tmp_path / "other")).stderr
+
+
 def test_a_key_saved_later_takes_its_names_along(tmp_path: Path) -> None:
     key = et.SecretKey.generate()
     visits = et.Counter(plan(), key, NAME)

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 SCRIPT = """
 import os, sys
+import pandas
 import evertally as et
 
 key = et.SecretKey.generate()
@@ -26,10 +28,20 @@ if os.fork() == 0:
             way()
         except et.InvalidError as problem:
             refused += "by a fork" in str(problem) and "under another name" in str(problem)
-    # What is only looked at is; and a stream of its own goes on.
+    # A name that nobody has used yet, too: another fork may take it. And so with copies of the key, and with its file.
     own = et.Counter(et.plan(9, epsilon=1.0), key, "visits of the child")
-    own.tick()
-    os._exit(0 if refused == len(ways) and counter.step == 0 and len(counter.save()) > 0 else 1)
+    table = {"time": ["2024-01-01"]}
+    fresh = [
+        own.tick, lambda: key.save(sys.argv[1]),
+        lambda: et.release(pandas.DataFrame(table), key=key, name="other", every="1d", start="2024-01-01", steps=1, rho=1),
+    ]
+    for way in fresh:
+        try:
+            way()
+        except et.EvertallyError as problem:
+            refused += "save the key there, before the fork" in str(problem)
+    # What is only looked at is.
+    os._exit(0 if refused == len(ways) + 3 and counter.step == 0 and len(counter.save()) > 0 else 1)
 child = os.WEXITSTATUS(os.wait()[1])
 for way in ways[:3]:
     way()
@@ -38,6 +50,6 @@ sys.exit(child)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_fork_does_not_go_on() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+def test_a_fork_does_not_go_on(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "k")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -70,7 +70,7 @@ pub struct Feed {
 /// If a source was changed behind what was sent, the service refuses a batch, or a disk fails. The service is waited for
 /// while it is away.
 pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Sent> {
-    check_aside(feed)?;
+    check_outputs(feed)?;
     let format = feed.format.as_deref().map(Format::of_name).transpose()?;
     let mut feeder = Feeder {
         memory: Memory::open(&feed.memory, feed.name.as_deref(), remote.place())?,
@@ -248,12 +248,16 @@ impl Feeder<'_> {
 }
 
 /// Refuses to put rows aside into a file that is followed, or remembers what was sent, or belongs to a key.
-fn check_aside(feed: &Feed) -> Result<()> {
+fn check_outputs(feed: &Feed) -> Result<()> {
     let source = match &feed.from {
         From::File(path) | From::Folder(path) => Some(path.clone()),
         From::Stdin => None,
     };
-    let used: Vec<PathBuf> = source.into_iter().chain([feed.memory.clone()]).collect();
+    let source: Vec<PathBuf> = source.into_iter().collect();
+    if !feed.memory.exists() {
+        check_output(&feed.memory, &source)?; // it is about to be made
+    }
+    let used = [source, vec![feed.memory.clone()]].concat();
     feed.aside.iter().try_for_each(|aside| check_output(aside, &used))
 }
 

@@ -11,6 +11,7 @@ mod listen;
 mod openapi;
 mod pace;
 mod page;
+mod pieces;
 mod problem;
 mod routes;
 mod tls;

@@ -170,8 +170,31 @@ impl Client {
         let answer = Answer { status, headers, bytes: Vec::new(), text: String::new() };
         let length = answer.header("content-length").and_then(|length| length.parse().ok());
         let is_empty = method == "HEAD" || [204, 304].contains(&status);
-        let mut bytes = vec![0; if is_empty { 0 } else { length.ok_or_else(broken)? }];
-        from.read_exact(&mut bytes)?;
+        let is_chunked = answer.header("transfer-encoding") == Some("chunked");
+        let bytes = if is_chunked && !is_empty {
+            chunks(&mut from)?
+        } else {
+            let mut bytes = vec![0; if is_empty { 0 } else { length.ok_or_else(broken)? }];
+            from.read_exact(&mut bytes)?;
+            bytes
+        };
         Ok(Answer { text: String::from_utf8(bytes.clone()).unwrap_or_default(), bytes, ..answer })
+    }
+}
+
+/// A body in chunks, of which an empty one is the end.
+fn chunks(from: &mut impl BufRead) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        let length = usize::from_str_radix(line.trim(), 16).map_err(|_| Error::from(ErrorKind::UnexpectedEof))?;
+        let start = bytes.len();
+        bytes.resize(start + length + 2, 0);
+        from.read_exact(&mut bytes[start..])?;
+        bytes.truncate(start + length);
+        if length == 0 {
+            return Ok(bytes);
+        }
     }
 }

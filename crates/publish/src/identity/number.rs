@@ -50,7 +50,10 @@ impl<'t> Number<'t> {
             return None;
         }
         let (exponent, has_plus) = match rest.strip_prefix(['e', 'E']) {
-            Some(rest) => (exponent(rest)?, rest.starts_with('+')),
+            Some(rest) => {
+                let is_zero = whole.bytes().chain(fraction.bytes()).all(|byte| byte == b'0');
+                (exponent(rest, is_zero)?, rest.starts_with('+'))
+            }
             None if rest.is_empty() => (0, false),
             None => return None,
         };
@@ -143,13 +146,15 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// An exponent: a sign or none, and digits to the end of the text.
-fn exponent(text: &str) -> Option<i64> {
+/// An exponent: a sign or none, and digits to the end of the text; that of zero may be as long as it likes.
+fn exponent(text: &str, is_zero: bool) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let significant = digits.trim_start_matches('0');
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) || significant.len() > MAX_EXPONENT_DIGITS
-    {
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    text.parse().ok()
+    match significant.len() > MAX_EXPONENT_DIGITS {
+        true => is_zero.then_some(0),
+        false => text.parse().ok(),
+    }
 }

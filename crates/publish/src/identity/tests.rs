@@ -149,6 +149,8 @@ fn rounded_numbers_are_refused() {
     ] {
         assert_eq!(name(Field::Text(text)).as_ref().map(Option::as_deref), Ok(Some(exact)), "{text}");
     }
+    let long = format!("-0.00e{}", "9".repeat(40));
+    assert_eq!(name(Field::Text(&long)), Ok(Some("0".into())));
     let zeros = format!("1{}", "0".repeat(41));
     assert_eq!(name(Field::Text(&zeros)), Ok(Some("1e41".into())));
 }
@@ -163,6 +165,22 @@ fn a_time_has_one_name() {
     assert_eq!(name(Field::Instant(midnight)), name(day));
     assert_eq!(name(Field::Text("2024-01-01T01:30:00+01:30")), Ok(Some("2024-01-01".into())));
     assert_eq!(name(Field::Text("2024-01-01T00:30+01:00")), Ok(Some("2023-12-31T23:30:00".into())));
+    // As databases, git and web servers write offsets.
+    for text in [
+        "2024-01-01T10:30:00Z",
+        "2024-01-01 10:30:00 +00:00",
+        "2024-01-01 11:30:00 +0100",
+        "2024-01-01 10:30:00 Z",
+        "2024-01-01 10:30:00 GMT",
+        "2024-01-01T10:30:00[UTC]",
+        "2024-01-01T10:30:00.000+00:00[UTC]",
+        "2024-01-01 05:30:00.0000000 -05",
+    ] {
+        assert_eq!(name(Field::Text(text)), Ok(Some("2024-01-01T10:30:00".into())), "{text}");
+    }
+    for text in ["2024-01-01 +01:00", "2024-01-01 10:30:00  +0100", "2024-01-01 10:30:00 +1"] {
+        assert_eq!(name(Field::Text(text)), Ok(Some(text.into())));
+    }
     assert_ne!(name(Field::Date(i32::MAX)), name(Field::Date(i32::MAX - 1)));
     assert_eq!(name(Field::Civil(-1)), Ok(Some("1969-12-31T23:59:59.999999".into())));
 }

@@ -1,7 +1,11 @@
 //! Dates and times as identities: one text for each instant, without a zone.
 
 use crate::steps::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
+use std::borrow::Cow;
 use std::fmt::{self, Write};
+
+/// Bytes of a date and a blank: what is longer has a time of day.
+const SHORTEST_TIME: usize = 11;
 
 /// Days since 1970-01-01, and microseconds since midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +27,19 @@ impl Time {
 
     /// A text in one of the shapes that `--time-format auto` reads: in UTC where it has an offset. `None` for others.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let (text, zone) = text.strip_suffix(" UTC").map_or((text, None), |text| (text, Some(0)));
-        let civil = civil::parse(text).ok().filter(|civil| civil.time.is_some() || zone.is_none())?;
+        let named = [" UTC", " GMT", "[UTC]"].iter().find_map(|zone| text.strip_suffix(zone));
+        let (text, zone) = named.map_or((text, None), |text| (text, Some(0)));
+        // As databases and git write it: with a blank before the offset.
+        let joined = match text.rsplit_once(' ') {
+            Some((time, offset)) if time.len() > SHORTEST_TIME && offset.starts_with(['+', '-', 'Z', 'z']) => {
+                Cow::Owned(format!("{time}{offset}"))
+            }
+            _ => Cow::Borrowed(text),
+        };
+        let civil = civil::parse(&joined).ok().filter(|civil| civil.time.is_some() || zone.is_none())?;
+        if zone.is_some() && civil.offset.is_some_and(|offset| offset != 0) {
+            return None; // it contradicts itself
+        }
         // fits: years have four digits.
         Some(Self::of_micros(civil.micros() - i64::from(civil.offset.or(zone).unwrap_or(0)) * MICROS_PER_SECOND))
     }

@@ -27,7 +27,7 @@ use pyo3::{PyErr, PyResult};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 16] = b"evertally uses 1";
 const RECORD: usize = 64;
@@ -150,11 +150,14 @@ impl UsesFile {
             }
             let Open { file, .. } = self.open.as_ref().expect("opened");
             let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.unwritten(&error))?;
-            if has_its_name(&meta) {
+            if names_of(&meta) > 1 {
+                return Err(self.shared_by_names());
+            }
+            if is_at(&meta, &self.path) {
                 self.len = meta.len();
                 return Ok(true);
             }
-            self.open = None; // another process has written it anew
+            self.open = None; // another process has written it again, or it was moved
         }
     }
 
@@ -299,6 +302,14 @@ impl UsesFile {
         ))
     }
 
+    fn shared_by_names(&self) -> PyErr {
+        let shown = self.path.display();
+        state(format!(
+            "{shown}, which notes what noise was given out, has several names (hard links): when it is replaced under one of \
+             them, the others keep the old file. Remove the other names (`find -samefile {shown}` finds them)"
+        ))
+    }
+
     fn foreign(&self) -> PyErr {
         state(format!(
             "{} does not note what noise of this key was given out: it is of another key, or damaged. Put back the file that \
@@ -324,14 +335,25 @@ fn header(key_id: [u8; 16], identity: [u8; 16]) -> [u8; RECORD] {
     bytes
 }
 
-/// Whether a file that is open is still that of its name: it is written anew under its lock.
+/// Whether a file that is open is still the one at its path: it is replaced under its lock, and someone may move it.
 #[cfg(unix)]
-fn has_its_name(meta: &Metadata) -> bool {
+fn is_at(open: &Metadata, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    meta.nlink() > 0
+    std::fs::metadata(path).is_ok_and(|there| (there.dev(), there.ino()) == (open.dev(), open.ino()))
 }
 
 #[cfg(not(unix))]
-fn has_its_name(_: &Metadata) -> bool {
+fn is_at(_: &Metadata, _: &Path) -> bool {
     true
+}
+
+#[cfg(unix)]
+fn names_of(open: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    open.nlink()
+}
+
+#[cfg(not(unix))]
+fn names_of(_: &Metadata) -> u64 {
+    1
 }

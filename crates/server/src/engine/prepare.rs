@@ -74,23 +74,38 @@ pub(super) fn prepare(
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
+    let mut left = decoding.memory.max(1);
     let read = guarded(|| {
         each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
             reading.rows += 1;
             if reading.rows > MOST_ROWS {
                 return Err(usage(format!("a batch has at most {MOST_ROWS} rows; send it in parts")));
             }
+            if reading.more > MOST_REFUSED {
+                return Err(usage(reading.too_many()));
+            }
             match placer.place(event) {
                 Ok(None) => {}
                 Ok(Some(placed)) => {
                     if let Some(chunk) = reading.chunk(placed.step(), event) {
+                        let before = chunk.bytes.len();
                         placed.write(with_person, &mut chunk.bytes);
+                        left = left.saturating_sub((chunk.bytes.len() - before) as u64);
                         if keeps_texts {
                             chunk.texts.push(LateEvent::of(event));
+                            left = left.saturating_sub(bytes_of(event));
                         }
                     }
                 }
                 Err(error) => reading.add(error)?,
+            }
+            // A few bytes that are compressed can stand for any number of rows.
+            if left == 0 {
+                let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
+                return Err(InputError::of_file(BATCH, problem)
+                    .remedy("send it in parts")
+                    .as_unreadable(Unreadable::TooLarge)
+                    .into());
             }
             Ok(())
         })
@@ -115,6 +130,9 @@ pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
     })
 }
 
+/// Rows of a batch that cannot be taken in, after which it is read no further.
+const MOST_REFUSED: u64 = 100_000;
+
 struct Reading<'r> {
     stream: &'r Stream,
     latest: u64,
@@ -125,6 +143,15 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
+    /// Why the rest of a batch is not looked at.
+    fn too_many(&self) -> String {
+        let first = self.problems.first().map_or(String::new(), |row| {
+            let place = row.row.map_or(String::new(), |row| format!("row {row}: "));
+            format!("; the first: {place}{}", row.problem)
+        });
+        format!("more than {MOST_REFUSED} of its rows cannot be taken in{first}")
+    }
+
     /// Where an event of a step goes; `None` for one of the future, which is a problem.
     fn chunk(&mut self, step: u64, event: &Event<'_>) -> Option<&mut Chunk> {
         if step > self.latest {

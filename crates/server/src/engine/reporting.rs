@@ -16,8 +16,11 @@ pub struct Promise {
     pub epsilon: Option<f64>,
     /// δ; 0 where the promise is of pure ε.
     pub delta: Option<f64>,
-    /// ρ of zero-concentrated differential privacy.
+    /// ρ of zero-concentrated differential privacy, apart from a failure of `selection_delta`.
     pub rho: f64,
+    /// The probability with which the selection of groups may fail, counted in δ and not in ρ; `None` where groups are not
+    /// discovered.
+    pub selection_delta: Option<f64>,
 }
 
 /// What reports are made of.
@@ -78,7 +81,13 @@ impl Reporting {
         let promise = || {
             let report = self.make(1, None);
             let (epsilon, delta) = report.strength().unzip();
-            Promise { words: report.promise(), epsilon, delta, rho: report.guarantee.rho }
+            Promise {
+                words: report.promise(),
+                epsilon,
+                delta,
+                rho: report.guarantee.rho,
+                selection_delta: report.guarantee.selection_delta,
+            }
         };
         self.promise.get_or_init(promise).clone()
     }

@@ -16,12 +16,14 @@ pub struct RowsQuery {
     pub places: Option<Vec<u32>>,
     /// One step of so many is wanted, those that are its multiples, and the last; 1 for all.
     pub every: u64,
+    /// The last publication, where these are a part of what is asked for.
+    pub kept: Option<u64>,
 }
 
 impl RowsQuery {
     /// All rows of some publications.
     pub fn of(publications: RangeInclusive<u64>) -> Self {
-        Self { publications, places: None, every: 1 }
+        Self { publications, places: None, every: 1, kept: None }
     }
 }
 
@@ -56,7 +58,8 @@ pub(super) fn visit(
     let (looking, number) = (store.look()?, info.number);
     let table = looking.open_table(ROWS).map_err(stored)?;
     let mut reader = Reader { info, time: String::new() };
-    let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == last;
+    let kept = query.kept.map_or(last, |kept| kept.min(shown));
+    let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == kept;
     let wanted = query.places.as_deref();
     let is_wanted =
         |row: &&StoredRow| is_kept(row.step) && wanted.is_none_or(|wanted| wanted.binary_search(&row.place).is_ok());

@@ -81,7 +81,10 @@ pub(super) struct Guarantee {
     words: String,
     epsilon: Option<f64>,
     delta: Option<f64>,
+    /// Of zero-concentrated differential privacy; it holds apart from a failure of probability `selection_delta`.
     rho: f64,
+    /// How often the selection of groups may fail: counted in `delta`, not in `rho`. `null` where groups are declared.
+    selection_delta: Option<f64>,
 }
 
 /// A time as RFC 3339, in the zone of a stream.
@@ -138,8 +141,8 @@ impl Description {
 
 impl Guarantee {
     fn of(info: &StreamInfo) -> Self {
-        let Promise { words, epsilon, delta, rho } = info.promise();
-        Self { words, epsilon, delta, rho }
+        let Promise { words, epsilon, delta, rho, selection_delta } = info.promise();
+        Self { words, epsilon, delta, rho, selection_delta }
     }
 }
 

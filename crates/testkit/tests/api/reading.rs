@@ -252,3 +252,50 @@ fn every_answer_says_what_a_browser_may_do_with_it() {
         assert_eq!(server.public.get(path, "").unwrap().status, 404, "{path}");
     }
 }
+
+/// Answers of many rows come piece by piece, and are what they would be in one.
+#[test]
+fn long_answers_are_whole() {
+    let groups: Vec<String> = (0..2100).map(|group| format!("\"g{group}\"")).collect();
+    let stream = |name: &str, steps: u64, more: &str| {
+        format!(
+            "[[stream]]\nstream = \"{name}\"\npublic = true\nclosing = \"operator\"\nstart = \"2026-01-01\"\n\
+             every = \"1m\"\nsteps = {steps}\nrho = 1\n{more}\n"
+        )
+    };
+    let wide = stream("wide", 3, &format!("group-by = [\"group\"]\ngroups = [{}]", groups.join(",")));
+    let server = Server::with("", &(stream("long", 5000, "") + &wide));
+    for (name, through) in [("long", 5000), ("wide", 3)] {
+        let closed = server.post(&format!("/v1/streams/{name}/close"), &format!("{{\"through\":{through}}}"));
+        assert_eq!(closed.status, 200, "{}", closed.text);
+    }
+    let get = |query: &str| server.public.get(&format!("/v1/streams/{query}"), "").unwrap();
+    // Parts of less than a piece against the whole.
+    let lines = |query: &str| get(query).text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let whole = lines("long/releases?from=1&to=5000&format=csv");
+    let halves = [("1", "1500"), ("1501", "3000"), ("3001", "4500"), ("4501", "5000")];
+    let parts = halves.map(|(from, to)| lines(&format!("long/releases?from={from}&to={to}&format=csv"))[1..].to_vec());
+    assert_eq!((whole.len(), whole[1..].to_vec()), (5001, parts.concat()));
+    for (query, rows, columns) in [("long/releases?from=1&to=5000", 5000, 6), ("wide/releases?from=1&to=3", 6300, 7)] {
+        let csv = lines(&format!("{query}&format=csv"));
+        assert_eq!(csv.len(), rows + 1);
+        assert!(csv.iter().all(|line| line.split(',').count() == columns), "{}", csv[1]);
+        let json = get(query).json();
+        assert_eq!(json["rows"].as_array().unwrap().len(), rows);
+        let value = |row: &serde_json::Value| row["value"].as_f64().unwrap();
+        let values: Vec<f64> = json["rows"].as_array().unwrap().iter().map(value).collect();
+        let cells: Vec<f64> = csv[1..].iter().map(|line| line.rsplit(',').nth(3).unwrap().parse().unwrap()).collect();
+        assert!(values == cells);
+        assert_eq!(lines(&format!("{query}&format=jsonl")).len(), rows);
+        let bytes = get(&format!("{query}&format=arrow")).bytes;
+        let batches = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
+        assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), rows);
+    }
+    // One of seven, and the last.
+    let kept = lines("long/releases?from=1&to=5000&every=7&format=csv");
+    let step = |line: &String| line.split(',').nth(1).unwrap().parse::<u64>().unwrap();
+    let steps: Vec<u64> = kept[1..].iter().map(step).collect();
+    assert_eq!(steps, (1..=5000).filter(|step| step % 7 == 0 || *step == 5000).collect::<Vec<_>>());
+    let some = lines("wide/releases?from=2&to=3&group=g7&group=g2099&format=csv");
+    assert_eq!(some.len(), 5);
+}

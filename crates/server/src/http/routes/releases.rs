@@ -1,18 +1,18 @@
 //! Released rows, plans and reports.
 
-use super::super::answers::{JsonRows, Releases};
+use super::super::answers::Releases;
 use super::super::app::{App, Caller};
+use super::super::pieces::{InPieces, Pieces, RowFormat};
 use super::super::problem::{Document, Problem};
 use super::super::work::{Work, waiting};
 use crate::engine::{RowsQuery, StreamInfo};
-use arrow_ipc::writer::StreamWriter;
+use axum::body::Body;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_publish::error::{Result as PublishResult, failure};
-use evertally_publish::rows::ReleaseRow;
-use evertally_tables::output::{OutputFormat, TableColumns, TableWriter};
+use evertally_publish::error::Result as PublishResult;
+use evertally_tables::output::{OutputFormat, TableWriter};
 use std::sync::Arc;
 
 /// Publications of one answer, where nobody says which.
@@ -20,6 +20,8 @@ const USUAL: u64 = 1000;
 
 /// Rows of one answer at most.
 const MOST_ROWS: u64 = 2_000_000;
+/// The same where they are in memory together.
+const MOST_WHOLE: u64 = 250_000;
 
 /// How rows are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +113,7 @@ impl Asked {
         }
         let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
         let (publications, every) = (from..=to.min(shown), self.every.unwrap_or(1));
-        Ok((RowsQuery { publications, places: self.places(info)?, every }, is_closed))
+        Ok((RowsQuery { publications, places: self.places(info)?, every, kept: None }, is_closed))
     }
 
     fn places(&self, info: &StreamInfo) -> Result<Option<Vec<u32>>, Problem> {
@@ -197,20 +199,27 @@ pub(in super::super) async fn releases(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Rows, move |app| answer(app, &info, query.as_deref(), &headers)).await
+    let own = Arc::clone(&app);
+    waiting(&app, Work::Rows, move |_| answer(&own, &info, query.as_deref(), &headers)).await
 }
 
-fn answer(app: &App, info: &StreamInfo, query: Option<&str>, headers: &HeaderMap) -> Result<Response, Problem> {
+fn answer(
+    app: &Arc<App>,
+    info: &Arc<StreamInfo>,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
     let asked = Asked::read(query)?;
     let format = Format::of(asked.format.as_deref(), headers)?;
     let (wanted, is_closed) = asked.of(info)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
     let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
     let publications = publications.div_ceil(wanted.every);
-    if publications.saturating_mul(lines.max(1)) > MOST_ROWS {
-        let most = MOST_ROWS / lines.max(1);
+    let most_rows = if format == Format::Table(OutputFormat::Parquet) { MOST_WHOLE } else { MOST_ROWS };
+    if publications.saturating_mul(lines.max(1)) > most_rows {
+        let most = most_rows / lines.max(1);
         let problem =
-            format!("that is more than {MOST_ROWS} rows; ask for at most {most} publications at once, or fewer groups");
+            format!("that is more than {most_rows} rows; ask for at most {most} publications at once, or fewer groups");
         return Err(Problem::too_large(problem));
     }
     // What is published stays as it is: the range and the last publication tell an answer from all others.
@@ -224,7 +233,7 @@ fn answer(app: &App, info: &StreamInfo, query: Option<&str>, headers: &HeaderMap
     if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
         return Ok((StatusCode::NOT_MODIFIED, own).into_response());
     }
-    Ok((own, write(app, info, &wanted, format)?).into_response())
+    Ok((own, write(app, info, wanted, lines, format)?).into_response())
 }
 
 fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
@@ -234,34 +243,25 @@ fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
     format!("\"{}\"", &hasher.finalize().to_hex()[..24])
 }
 
-fn write(app: &App, info: &StreamInfo, wanted: &RowsQuery, format: Format) -> PublishResult<Vec<u8>> {
-    let each = |visit: &mut dyn FnMut(&ReleaseRow<'_>) -> PublishResult<()>| {
-        app.service.rows(info, wanted, &mut |_, row| visit(row))
+/// The first piece of the rows, and what follows it. Parquet is written as a whole.
+fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, format: Format) -> PublishResult<Body> {
+    let format = match format {
+        Format::Json => RowFormat::Json,
+        Format::Table(OutputFormat::Csv) => RowFormat::Csv,
+        Format::Table(OutputFormat::JsonLines) => RowFormat::JsonLines,
+        Format::Arrow => RowFormat::Arrow,
+        Format::Table(OutputFormat::Parquet) => {
+            let mut table = TableWriter::new(OutputFormat::Parquet, &info.table, Vec::new())?;
+            app.service.rows(info, &wanted, &mut |_, row| table.write(row))?;
+            return Ok(table.finish()?.into());
+        }
     };
-    match format {
-        Format::Json => {
-            let mut rows = JsonRows::new(&info.stream, &info.table)?;
-            each(&mut |row| rows.add(row))?;
-            let (from, to) = (wanted.publications.start(), wanted.publications.end());
-            let (name, shown) = (serde_json::to_string(info.name()).map_err(failure)?, info.progress().publications);
-            let rows = rows.finish()?;
-            Ok(format!("{{\"stream\":{name},\"from\":{from},\"to\":{to},\"published\":{shown},\"rows\":[{rows}]}}")
-                .into_bytes())
-        }
-        Format::Table(format) => {
-            let mut table = TableWriter::new(format, &info.table, Vec::new())?;
-            each(&mut |row| table.write(row))?;
-            table.finish()
-        }
-        Format::Arrow => {
-            let mut columns = TableColumns::new(&info.table);
-            each(&mut |row| columns.push(row))?;
-            let batch = columns.finish()?;
-            let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).map_err(failure)?;
-            writer.write(&batch).map_err(failure)?;
-            writer.into_inner().map_err(failure)
-        }
+    let mut pieces = Pieces::new(Arc::clone(info), wanted, lines, format);
+    let first = pieces.next(app)?;
+    if pieces.is_over() {
+        return Ok(first.into());
     }
+    Ok(Body::new(InPieces::new(Arc::clone(app), first, pieces)))
 }
 
 /// The plan: all that was decided before the first event. It is public and holds nothing of them.
