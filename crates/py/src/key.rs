@@ -46,6 +46,8 @@ impl TestSeed {
 /// Whoever has the key and the releases has the exact data: keep it apart from both. One key may serve many streams,
 /// each under a name of its own; it must never serve two data sets under one name and plan.
 ///
+/// A key without a file is of the process that made it: a fork of that issues none of its noise, and does not save it.
+///
 /// Objects of this class show only the public :attr:`id`, and cannot be pickled. They may be shared between threads.
 ///
 /// :func:`release` keeps a ledger of what was published with the key, beside its file (``FILE.ledger``) or, for a

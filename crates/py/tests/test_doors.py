@@ -211,12 +211,10 @@ def test_copies_and_links_of_a_key_know_what_it_has_issued(tmp_path: Path) -> No
         release(link, "second")
     copy = tmp_path / "copy"
     shutil.copy(key, copy)
-    with pytest.raises(et.InvalidError, match="has no ledger"):
-        counter(copy, "second")
+    assert "has no ledger" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.ledger", f"{copy}.ledger")
     # The ledger knows that there is a log of steps, which was left behind.
-    with pytest.raises(et.StateError, match="is not there: put it back"):
-        counter(copy, "second")
+    assert "is not there: put it back" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.uses", f"{copy}.uses")
     with pytest.raises(et.StateError, match="given out for other data"):
         counter(copy, "second")

@@ -151,6 +151,7 @@ impl UsesFile {
             let Open { file, .. } = self.open.as_ref().expect("opened");
             let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.unwritten(&error))?;
             if names_of(&meta) > 1 {
+                self.open = None; // and with it the lock
                 return Err(self.shared_by_names());
             }
             if is_at(&meta, &self.path) {
