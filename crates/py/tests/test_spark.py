@@ -26,6 +26,7 @@ if shutil.which("java") is None:
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 import evertally.spark  # noqa: E402
+import test_doors  # noqa: E402
 from conftest import Running  # noqa: E402
 from evertally.spark import _handover  # noqa: E402
 from pyspark.sql import DataFrame, SparkSession  # noqa: E402
@@ -210,6 +211,54 @@ def test_other_events_under_a_name_are_refused(spark: SparkSession, tmp_path: Pa
         evertally.spark.release(shuffled(spark, table[1:]), key=key, **asked)
     with pytest.raises(et.InvalidError, match="on a cluster"):
         et.release(table, key=key, **asked)
+
+
+def by_spark(spark: SparkSession, key: Path, which: str) -> object:
+    frame = spark.createDataFrame(test_doors.events(which))
+    return evertally.spark.release(frame, name=test_doors.NAME, key=key, **test_doors.DECLARED).toPandas()["value"].tolist()
+
+
+def by_spark_stream(spark: SparkSession, key: Path) -> None:
+    folder = key.parent / "incoming"
+    folder.mkdir(exist_ok=True)
+    frame = spark.readStream.schema("time timestamp").parquet(str(folder))
+    places = {name: key.parent / f"{name} of the stream" for name in ("ledger", "checkpoint", "sink")}
+    query = evertally.spark.stream(
+        frame, name=test_doors.NAME, key=et.SecretKey.load(key), trigger={"availableNow": True}, **test_doors.DECLARED, **places
+    )
+    query.awaitTermination()
+
+
+@pytest.mark.parametrize("first", test_doors.DOORS)
+def test_a_cluster_knows_of_every_other_door(spark: SparkSession, tmp_path: Path, first: str) -> None:
+    key = test_doors.new_key(tmp_path)
+    before = test_doors.DOORS[first](key, "first")
+    known = f"{test_doors.NAME}|service"
+    with pytest.raises((et.InvalidError, et.StateError), match=known):
+        by_spark(spark, key, "second")
+    with pytest.raises((et.InvalidError, et.StateError), match=known):
+        by_spark_stream(spark, key)
+    # What was refused takes nothing from the first; reads of lazy vectors are never made twice.
+    if first not in ("service", "LazyVector", "CountSketch"):
+        assert test_doors.DOORS[first](key, "first") == before
+
+
+def test_every_other_door_knows_of_a_cluster(spark: SparkSession, tmp_path: Path) -> None:
+    released, streaming = test_doors.new_key(tmp_path / "released"), test_doors.new_key(tmp_path / "streaming")
+    before = by_spark(spark, released, "first")
+    by_spark_stream(spark, streaming)
+    for key in (released, streaming):
+        for second, door in test_doors.DOORS.items():
+            copied = shutil.copytree(key.parent, tmp_path / f"{key.parent.name} {second}") / key.name
+            with pytest.raises((et.InvalidError, et.StateError), match=f"{test_doors.NAME}|never used"):
+                door(copied, "second")
+    with pytest.raises(et.InvalidError, match="from different data"):
+        by_spark(spark, released, "second")
+    assert by_spark(spark, released, "first") == before
+    with pytest.raises((et.InvalidError, et.StateError), match=test_doors.NAME):
+        by_spark_stream(spark, released)
+    with pytest.raises((et.InvalidError, et.StateError), match=test_doors.NAME):
+        by_spark(spark, streaming, "first")
 
 
 def test_groups_do_not_join_on_a_cluster(spark: SparkSession) -> None:
