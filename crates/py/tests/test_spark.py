@@ -222,7 +222,7 @@ def by_spark_stream(spark: SparkSession, key: Path) -> None:
     folder = key.parent / "incoming"
     folder.mkdir(exist_ok=True)
     frame = spark.readStream.schema("time timestamp").parquet(str(folder))
-    places = {name: key.parent / f"{name} of the stream" for name in ("ledger", "checkpoint", "sink")}
+    places: dict[str, Any] = {name: key.parent / f"{name} of the stream" for name in ("ledger", "checkpoint", "sink")}
     query = evertally.spark.stream(
         frame, name=test_doors.NAME, key=et.SecretKey.load(key), trigger={"availableNow": True}, **test_doors.DECLARED, **places
     )

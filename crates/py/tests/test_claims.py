@@ -1,0 +1,148 @@
+"""What ``key spent`` and ``budget show`` print of random streams, against sums and conversions of their own: 50 decimal digits,
+and the theorems as they are written down. Nothing printed may be below them.
+"""
+
+import itertools
+import json
+import math
+import random
+import subprocess
+from decimal import Decimal, getcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+getcontext().prec = 50
+# Printed doubles are rounded to the safe side: a few units in the last place, and what a search over orders leaves.
+ABOVE = Decimal("1e-6")
+
+
+def of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
+    """The least ε at δ of ρ-zCDP by orders of Rényi divergence (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+
+    def epsilon(order: Decimal) -> Decimal:
+        less = order - 1
+        return order * rho + (-(delta.ln()) + less * (less / order).ln() - order.ln()) / less
+
+    # Convex in the order's distance from 1: by golden sections of its logarithm.
+    low, high = Decimal(-12), Decimal(25)
+    share = (Decimal(5).sqrt() - 1) / 2
+    for _ in range(120):
+        first, second = high - share * (high - low), low + share * (high - low)
+        if epsilon(1 + first.exp()) < epsilon(1 + second.exp()):
+            high = second
+        else:
+            low = first
+    return max(Decimal(0), epsilon(1 + low.exp()))
+
+
+def run(program: str, folder: Path, *arguments: object) -> str:
+    done = subprocess.run([program, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def close(printed: float, exact: Decimal) -> None:
+    assert exact <= Decimal(printed) * (1 + Decimal("1e-15")), (printed, exact)
+    assert Decimal(printed) <= exact * (1 + ABOVE) + Decimal("1e-12"), (printed, exact)
+
+
+def release(program: str, folder: Path, name: str, budget: dict[str, str], *more: str) -> None:
+    flags = [word for option, value in budget.items() for word in (f"--{option}", value)]
+    run(program, folder, "release", "events.csv", "--key", "k", "--stream", name, "--every", "1d", "--start", "2024-01-01",
+        "--steps", "3", "--all", "--out", f"{name}.csv", "--no-plot", "-q", *flags, *more)  # fmt: skip
+
+
+def budgets(draw: random.Random, kinds: list[str]) -> list[dict[str, str]]:
+    plans = []
+    for _ in range(draw.randint(2, 4)):
+        number = f"{draw.randint(1, 90) / 100}"
+        made = {
+            "pure": {"epsilon": number},
+            "rho": {"rho": number},
+            "approximate": {"epsilon": number, "delta": f"{draw.randint(1, 9)}e-8"},
+        }
+        plans.append(made[draw.choice(kinds)])
+    return plans
+
+
+def total(plans: list[dict[str, str]], name: str, of: Any = lambda plan: True) -> Decimal:
+    return sum((Decimal(plan[name]) for plan in plans if name in plan and of(plan)), Decimal(0))
+
+
+def is_pure(plan: dict[str, str]) -> bool:
+    return "epsilon" in plan and "delta" not in plan
+
+
+@pytest.mark.parametrize("kinds", [["pure"], ["rho"], ["pure", "rho"], ["pure", "rho", "approximate"]], ids="-".join)
+@pytest.mark.parametrize("seed", range(3))
+def test_key_spent_prints_what_was_spent(program: str, tmp_path: Path, kinds: list[str], seed: int) -> None:
+    draw = random.Random(f"{kinds} {seed}")
+    plans = budgets(draw, kinds)
+    (tmp_path / "events.csv").write_text("time\n2024-01-01\n2024-01-02\n")
+    run(program, tmp_path, "key", "new", "k")
+    for number, budget in enumerate(plans):
+        release(program, tmp_path, f"stream {number}", budget)
+        release(program, tmp_path, f"stream {number}", budget)  # the same again costs nothing
+    delta = draw.choice(["1e-6", "0.001"])
+    (spent,) = json.loads(run(program, tmp_path, "key", "spent", "k", "--delta", delta, "--json"))["totals"]
+    by_kinds = {"pure": total(plans, "epsilon", is_pure), "rho": total(plans, "rho")}
+    rho = by_kinds["rho"] + sum(Decimal(plan["epsilon"]) ** 2 / 2 for plan in plans if is_pure(plan))
+    approximate = [plan for plan in plans if "delta" in plan]
+    if all(map(is_pure, plans)):
+        close(spent["pure_epsilon"], by_kinds["pure"])
+    else:
+        assert spent["pure_epsilon"] is None
+    if not approximate:
+        close(spent["rho"], rho)
+    else:
+        assert spent["rho"] is None
+    # Pure promises add up as they are, or as ρ with those in ρ, each as is better; the others add ε and δ.
+    others, left = total(approximate, "epsilon"), Decimal(delta) - total(approximate, "delta")
+    assert left > 0
+    pure, ways = [Decimal(plan["epsilon"]) for plan in plans if is_pure(plan)], []
+    for chosen in itertools.product([False, True], repeat=len(pure)):
+        own = by_kinds["rho"] + sum(epsilon**2 / 2 for epsilon, in_rho in zip(pure, chosen, strict=True) if in_rho)
+        alone = sum((epsilon for epsilon, in_rho in zip(pure, chosen, strict=True) if not in_rho), Decimal(0))
+        ways.append(others + alone + (of_zcdp(own, left) if own else 0))
+    assert Decimal(spent["delta"]) == Decimal(float(delta))
+    close(spent["epsilon"], min(ways))
+
+
+@pytest.mark.parametrize("rho", ["0.3", "2"])
+def test_one_stream_has_spent_what_its_report_says(program: str, tmp_path: Path, rho: str) -> None:
+    """Of one stream the law of its noise is known: no less than Gaussian noise of as large a ρ, and no more than any."""
+    (tmp_path / "events.csv").write_text("time\n2024-01-01\n")
+    run(program, tmp_path, "key", "new", "k")
+    release(program, tmp_path, "one", {"rho": rho})
+    (spent,) = json.loads(run(program, tmp_path, "key", "spent", "k", "--delta", "1e-6", "--json"))["totals"]
+    shift, epsilon = math.sqrt(2 * float(rho)), spent["epsilon"]
+
+    def below(x: float) -> float:
+        return math.erfc(-x / math.sqrt(2)) / 2
+
+    # Balle and Wang 2018, Theorem 8: δ of Gaussian noise at this ε, and a little below it.
+    def failure(at: float) -> float:
+        return below(shift / 2 - at / shift) - math.exp(at) * below(-shift / 2 - at / shift)
+
+    assert failure(epsilon) <= 1e-6 * (1 + 1e-9) and failure(epsilon - 0.01) > 1e-6
+    assert Decimal(epsilon) <= of_zcdp(Decimal(rho), Decimal("1e-6"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_budget_show_prints_what_is_spent_and_left(program: str, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    plans = budgets(draw, ["pure", "rho"])
+    (tmp_path / "events.csv").write_text("time\n2024-01-01\n")
+    run(program, tmp_path, "key", "new", "k")
+    run(program, tmp_path, "budget", "new", "b", "--name", "source", "--unit", "event", "--rho", "9")
+    for number, budget in enumerate(plans):
+        release(program, tmp_path, f"stream {number}", budget, "--budget-file", "b")
+    shown = json.loads(run(program, tmp_path, "budget", "show", "b", "--json"))
+    costs = [Decimal(plan["rho"]) if "rho" in plan else Decimal(plan["epsilon"]) ** 2 / 2 for plan in plans]
+    for stream, cost in zip(shown["streams"], costs, strict=True):
+        close(stream["counts"]["rho"], cost)
+    close(shown["spent"]["rho"], sum(costs, Decimal(0)))
+    left = 9 - sum(costs, Decimal(0))
+    assert left * (1 - ABOVE) <= Decimal(shown["left"]["rho"]) <= left * (1 + Decimal("1e-15"))
