@@ -330,7 +330,7 @@ impl Digits {
             let factor = u32::try_from(power).ok().and_then(|p| 10u128.checked_pow(p)).ok_or(DecimalError::Overflow)?;
             (self.kept.checked_mul(factor).ok_or(DecimalError::Overflow)?, coefficient)
         } else {
-            let factor = u32::try_from(-power).ok().and_then(|p| 10u128.checked_pow(p));
+            let factor = u32::try_from(power.unsigned_abs()).ok().and_then(|p| 10u128.checked_pow(p));
             match factor.and_then(|f| f.checked_mul(coefficient)) {
                 Some(denominator) => (self.kept, denominator),
                 // The grid step is more than three times anything 38 digits can say: well below half a step.

@@ -91,10 +91,10 @@ impl<'t> Number<'t> {
     /// Refuses a number that looks as if it had been rounded when it was written.
     ///
     /// Digits alone are exact, and so is a bare exponent: ids such as `12e4567` are text that happens to be a number. A
-    /// point, or an exponent with its plus, is how programs write doubles.
+    /// point, an exponent with its plus, or one that leaves digits after the point, is how programs write doubles.
     pub(super) fn check(&self) -> Result<(), InexactId> {
         let whole_digits = self.count() + self.power;
-        if (self.has_point || self.has_plus) && self.significant.is_some() {
+        if (self.has_point || self.has_plus || self.power < 0) && self.significant.is_some() {
             let is_large = match whole_digits {
                 ..16 => false,
                 16 => self.digits().chain(std::iter::repeat(b'0')).take(16).cmp(EXACT.iter().copied()).is_ge(),

@@ -51,7 +51,9 @@ fn rounds_half_to_even_where_the_text_is_finer() {
 
 #[test]
 fn floor_goes_down_on_both_sides_of_zero() {
-    for (text, expected) in [("1.9", 1), ("-1.1", -2), ("-1", -1), ("-1e-300", -1), ("1e-300", 0)] {
+    for (text, expected) in
+        [("1.9", 1), ("-1.1", -2), ("-1", -1), ("-1e-300", -1), ("1e-300", 0), ("-1.5e-99999999999999999999", -1)]
+    {
         assert_eq!(parse_rounded(text, Grid::ONE, Rounding::Floor), Ok(expected), "{text}");
     }
 }
