@@ -140,7 +140,9 @@ for step in range(3):
                 assert "by a fork" in str(problem)
             else:
                 os._exit(3)
-        own = et.VectorNoise(et.plan_vector(20, rho=0.5), key, "run of the child", coordinates=3000)
+        # A key in memory is of the process that made it.
+        own_key = et.SecretKey.generate()
+        own = et.VectorNoise(et.plan_vector(20, rho=0.5), own_key, "run of the child", coordinates=3000)
         own.draw_ahead()
         own.next()
         own.draw_ahead()
