@@ -98,3 +98,13 @@ def test_sums_of_one_group_are_under_one_name(key: et.SecretKey) -> None:
         et.release_sums(pa.table(sums | {"id": [2.0**53]}), **asked)
     with pytest.raises(et.InvalidError, match="`1e-1` is named twice: `0.1` is another spelling of it"):
         et.release_sums(pa.table(sums), groups=["0.1", "1e-1"], **asked)
+
+
+def test_extension_types_are_not_read_by_what_they_store(key: et.SecretKey) -> None:
+    days = pd.DataFrame({"time": [TIME], "id": pd.period_range("2024-01-01", periods=1, freq="D")})
+    flags = pa.table({"time": [TIME], "id": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8()))})
+    for events, extension in [(pa.Table.from_pandas(days), "pandas.period"), (flags, "arrow.bool8")]:
+        with pytest.raises(et.InvalidError, match=f"column `id`: it has the extension type `{extension}`"):
+            count(key, events, name="extended", **PERSONS)
+    # Other columns may have them.
+    assert count(key, pa.Table.from_pandas(days), name="beside") == [1]

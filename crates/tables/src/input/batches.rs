@@ -20,6 +20,9 @@ use evertally_publish::words::quoted;
 /// How messages name a table in memory.
 pub(super) const TABLE_NAME: &str = "the table";
 
+/// Where a schema names the extension type of a column.
+const EXTENSION: &str = "ARROW:extension:name";
+
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
 /// Significant bits of a half.
@@ -97,9 +100,18 @@ struct Columns(Vec<Column>);
 
 impl Columns {
     fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<Columns, InputError> {
+        let schema = batch.schema_ref();
         let column = |name: &String| {
-            let array = batch.column_by_name(name).expect("located in the same schema");
-            Column::of(array).map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
+            let (place, field) = schema.column_with_name(name).expect("located in the same schema");
+            let read = match field.metadata().get(EXTENSION) {
+                // What is stored says something else than the column: a day's number, or -1 for true.
+                Some(extension) => Err(format!(
+                    "it has the extension type {}, which is not read; convert it to text, numbers, booleans or times",
+                    quoted(extension)
+                )),
+                None => Column::of(batch.column(place)),
+            };
+            read.map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
         };
         names.iter().map(column).collect::<Result<_, _>>().map(Columns)
     }
