@@ -21,7 +21,7 @@ pub use digest::StreamDigest;
 pub(crate) use digest::hex;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use issuers::{Issuer, give_to_service, recorded};
-pub use public::{Protects, PublicLedger, PublishedStream, Spent, joined, spent};
+pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 
 use crate::disk::RealDisk;

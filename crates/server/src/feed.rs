@@ -247,7 +247,8 @@ impl Feeder<'_> {
     }
 }
 
-/// Refuses to put rows aside into a file that is followed, or remembers what was sent, or belongs to a key.
+/// Refuses outputs that would replace a file that is followed, or belongs to a key, a budget or a service, or that remembers
+/// what was sent.
 fn check_outputs(feed: &Feed) -> Result<()> {
     let source = match &feed.from {
         From::File(path) | From::Folder(path) => Some(path.clone()),

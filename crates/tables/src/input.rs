@@ -38,7 +38,6 @@ use crate::progress::Progress;
 
 pub use arrow::ArrowStream;
 use csv::Cut;
-pub use frames::Frames;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
 use pieces::{Open, Piece, Pieces};

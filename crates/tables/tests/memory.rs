@@ -6,10 +6,9 @@
 #[path = "../../testkit/src/bombs.rs"]
 mod bombs;
 
-use arrow_ipc::reader::StreamReader;
 use evertally_publish::error::{Error, Result};
 use evertally_publish::event::Columns;
-use evertally_tables::input::{DEFAULT_MEMORY, Events, Frames, ReadOptions};
+use evertally_tables::input::{ArrowStream, DEFAULT_MEMORY, Events, ReadOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +35,7 @@ fn read(path: &Path, format: &str) -> Result<u64> {
         return Ok(events.summary().rows);
     }
     let file = flate2::read::GzDecoder::new(std::fs::File::open(path)?);
-    let table = StreamReader::try_new(Frames::new(file, DEFAULT_MEMORY), None);
+    let table = ArrowStream::new(file, DEFAULT_MEMORY);
     let mut table = table.map_err(|error| evertally_publish::error::usage(error.to_string()))?;
     let mut events = Events::of_table(&mut table, &columns, &options, &running)?;
     while events.next_batch::<Error>(&mut visit)? {}

@@ -92,8 +92,8 @@ fn period_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
     }
 }
 
-/// The order of pairs, of which both members are ordered alike; `None` where they are not.
-pub fn joined(one: Ordering, other: Ordering) -> Option<Ordering> {
+/// The order of pairs whose members are ordered alike; `None` where they are not.
+fn of_pairs(one: Ordering, other: Ordering) -> Option<Ordering> {
     match (one, other) {
         (Ordering::Equal, order) | (order, Ordering::Equal) => Some(order),
         (one, other) => (one == other).then_some(one),
@@ -120,31 +120,29 @@ impl PublicLedger {
         Ok(Self { contents: Contents::read(&bytes, &shown.to_string())?, log: log.into() })
     }
 
-    /// How the noise that was issued without recorded runs compares with that of another copy of this ledger: by objects of
-    /// programs, whose names are here and whose steps are in the log beside the ledger. `None` where each has some that the
-    /// other lacks.
+    /// Which of two copies of a ledger knows more, given that the runs of one are the first runs of the other: by their number,
+    /// by the names under which programs have issued noise, and by the logs of steps beside the ledgers. `None` where each
+    /// knows of noise that the other does not.
     ///
-    /// A log only grows, but for one that is rewritten when it has thousands of records that are no longer needed; two copies
-    /// of which one was rewritten count as having gone different ways.
+    /// A log only grows, but for one that is rewritten when it has thousands of records that are no longer needed; two
+    /// copies of which one was rewritten count as having gone different ways.
     ///
     /// # Errors
     /// If a log cannot be read.
-    pub fn compare_issued(&self, other: &Self) -> Result<Option<Ordering>> {
+    pub fn compare_copies(&self, other: &Self) -> Result<Option<Ordering>> {
+        let part_of = |ours: bool, theirs: bool| match (ours, theirs) {
+            (true, true) => Some(Ordering::Equal),
+            (true, false) => Some(Ordering::Less),
+            (false, true) => Some(Ordering::Greater),
+            (false, false) => None,
+        };
         let (ours, theirs) = (self.contents.issued_noise(), other.contents.issued_noise());
-        let by_names = match (ours.is_subset(&theirs), theirs.is_subset(&ours)) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Less,
-            (false, true) => Ordering::Greater,
-            (false, false) => return Ok(None),
-        };
-        let (our_log, their_log) = (self.log()?, other.log()?);
-        let by_logs = match (their_log.starts_with(&our_log), our_log.starts_with(&their_log)) {
-            (true, true) => Ordering::Equal,
-            (true, false) => Ordering::Less,
-            (false, true) => Ordering::Greater,
-            (false, false) => return Ok(None),
-        };
-        Ok(joined(by_names, by_logs))
+        let by_names = part_of(ours.is_subset(&theirs), theirs.is_subset(&ours));
+        let (ours, theirs) = (self.log()?, other.log()?);
+        let by_logs = part_of(theirs.starts_with(&ours), ours.starts_with(&theirs));
+        let by_runs = Some(self.counter().cmp(&other.counter()));
+        let both = |one: Option<Ordering>, other: Option<Ordering>| of_pairs(one?, other?);
+        Ok(both(both(by_runs, by_names), by_logs))
     }
 
     fn log(&self) -> Result<Vec<u8>> {

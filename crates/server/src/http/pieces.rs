@@ -134,14 +134,16 @@ impl Pieces {
             every: self.query.every,
             kept: Some(last),
         };
-        // Groups that are discovered have rows of earlier steps before the lines of a publication.
+        // Groups that are discovered have rows of earlier steps before the lines of a publication, which is not divided then.
         if self.lines <= ROWS || self.info.stream.plan.threshold().is_some() {
-            let count = (ROWS / self.lines).max(1);
-            let count = if self.info.stream.plan.threshold().is_some() { 1 } else { count };
-            let end = publication.saturating_add(count.saturating_mul(self.query.every) - 1).min(last);
+            let count = (ROWS / self.lines).max(1).saturating_mul(self.query.every);
+            let end = publication.saturating_add(count - 1).min(last);
             self.next = (end < last).then(|| (end + 1, 0));
             return Some(of(publication..=end, self.query.places.clone()));
         }
+        // Of one in so many, those between have no rows.
+        let kept = publication.checked_next_multiple_of(self.query.every);
+        let publication = kept.map_or(last, |kept| kept.min(last));
         let end = (line + ROWS).min(self.lines);
         let places = match &self.query.places {
             Some(places) => places[line as usize..end as usize].to_vec(),

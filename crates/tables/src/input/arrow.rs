@@ -17,7 +17,7 @@ pub struct ArrowStream<R> {
 }
 
 impl<R: Read> ArrowStream<R> {
-    /// Reads the schema. Messages may have half of `memory` bytes each, see [`Frames`].
+    /// Reads the schema. Messages may have half of `memory` bytes each, which are looked at before room is made for them.
     ///
     /// # Errors
     /// If these are not the bytes of such a stream.

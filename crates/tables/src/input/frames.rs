@@ -17,7 +17,7 @@ const MOST_DESCRIBED: u32 = 4 << 20;
 const MOST_APPARENT: usize = 16 << 20;
 
 /// The same bytes, a message at a time.
-pub struct Frames<R> {
+pub(super) struct Frames<R> {
     inner: R,
     message: Cursor<Vec<u8>>,
     has_ended: bool,
@@ -29,7 +29,7 @@ pub struct Frames<R> {
 
 impl<R: Read> Frames<R> {
     /// Of a stream that is read with so much memory: a message is in memory a few times.
-    pub fn new(inner: R, memory: u64) -> Self {
+    pub(super) fn new(inner: R, memory: u64) -> Self {
         Self {
             inner,
             message: Cursor::new(Vec::new()),

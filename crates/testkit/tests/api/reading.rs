@@ -296,6 +296,11 @@ fn long_answers_are_whole() {
     let step = |line: &String| line.split(',').nth(1).unwrap().parse::<u64>().unwrap();
     let steps: Vec<u64> = kept[1..].iter().map(step).collect();
     assert_eq!(steps, (1..=5000).filter(|step| step % 7 == 0 || *step == 5000).collect::<Vec<_>>());
+    for every in ["2", "18446744073709551615"] {
+        let kept = lines(&format!("wide/releases?from=1&to=3&every={every}&format=csv"));
+        let publications = if every == "2" { 2 } else { 1 };
+        assert_eq!(kept.len(), 1 + 2100 * publications, "every {every}");
+    }
     let some = lines("wide/releases?from=2&to=3&group=g7&group=g2099&format=csv");
     assert_eq!(some.len(), 5);
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::ledger::{PublicLedger, joined};
+use evertally_publish::ledger::PublicLedger;
 use serde_json::json;
 use std::cmp::Ordering;
 use std::fmt::Display;
@@ -95,9 +95,7 @@ fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<Verdict> {
         }
         return Ok(Verdict::Fork(common));
     }
-    let by_runs = first.counter().cmp(&second.counter());
-    let by_noise = first.compare_issued(second)?;
-    Ok(match by_noise.and_then(|by_noise| joined(by_runs, by_noise)) {
+    Ok(match first.compare_copies(second)? {
         Some(Ordering::Less) => Verdict::FirstOlder(shared),
         Some(Ordering::Equal) => Verdict::Same,
         Some(Ordering::Greater) => Verdict::SecondOlder(shared),

@@ -139,7 +139,6 @@ fn every_unit_takes_little_time() {
                     let spread = Spread { separation, per_group, ..Spread::new(total, per_step.min(total)) };
                     let spread = spread.over(MAX_HORIZON);
                     let (took, squared) = timed(|| crate::mechanism::units::squared(&endless, spread));
-                    println!("{:?} {spread:?}: {took:?}", endless.inside);
                     assert!(squared >= 1 && took.as_secs() < 20, "{:?} {spread:?}: {took:?}", endless.inside);
                 }
             }
