@@ -2,11 +2,13 @@
 #![allow(unreachable_pub)]
 
 use assert_cmd::Command;
+use evertally::noise::{GuardedKey, TestSeed};
+use evertally_publish::ledger::Ledger;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A scratch folder with a key.
+/// A scratch folder with a key: always the same one, so that no test depends on chance.
 pub struct Bench {
     folder: TempDir,
 }
@@ -22,7 +24,8 @@ pub struct Run {
 impl Bench {
     pub fn new() -> Self {
         let bench = Self { folder: tempfile::tempdir().unwrap() };
-        assert_eq!(bench.run(&["key", "new", "my.key"]).code, 0);
+        let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
+        Ledger::in_memory(&key).save(&bench.path("my.key"), &key).expect("a new key file");
         bench
     }
 
