@@ -148,6 +148,8 @@ pub struct LimitsConfig {
     pub decoded_bytes: u64,
     /// Bytes of memory that decoding a batch may take, about.
     pub decoding_bytes: u64,
+    /// Bytes of memory that all batches may take together while they are read, about.
+    pub all_decoding_bytes: u64,
     /// Batches of Parquet and Arrow that are decoded at once.
     pub decoders: usize,
     /// Open connections of each listener, as far as the limit of open files has room for them.
@@ -172,6 +174,7 @@ impl Default for LimitsConfig {
             body_bytes: 32 << 20,
             decoded_bytes: 256 << 20,
             decoding_bytes: 64 << 20,
+            all_decoding_bytes: 512 << 20,
             decoders: 4,
             connections: 20_000,
             connections_per_address: 2000,

@@ -30,7 +30,7 @@ mod sums;
 pub(crate) use self::core::is_behind;
 pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
-pub use decoding::Decoding;
+pub use decoding::{Decoding, Share};
 pub use info::{Counts, Progress, State, StreamInfo};
 pub use joining::groups_behind;
 pub use opening::{Opening, Preview};

@@ -276,7 +276,7 @@ fn refused(refusal: Refusal) -> evertally_publish::error::Error {
 }
 
 fn decoding_of(limits: &LimitsConfig) -> Decoding {
-    Decoding::new(limits.decoding_bytes, limits.decoded_bytes, limits.decoders)
+    Decoding::new(limits.decoding_bytes, limits.decoded_bytes, limits.decoders, limits.all_decoding_bytes)
 }
 
 /// Checks a folder that no service has open, and says what was found.

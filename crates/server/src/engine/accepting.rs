@@ -84,7 +84,7 @@ impl Core {
         now: i64,
         next: &mut BTreeMap<u32, u64>,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let Prepared { id, digest, rows, chunks } = prepared;
+        let Prepared { id, digest, rows, chunks, memory: _memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         let before = table.get((number, id.as_str())).map_err(stored)?.map(|bytes| bytes.value().to_vec());

@@ -1,6 +1,11 @@
-//! How much memory batches may take while they are decoded: each, and all of them together.
+//! How much memory batches may take: each of them, and all of them together.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use super::refusal::Refusal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// A batch takes memory from the common pool in pieces of this size.
+const PIECE: u64 = 1 << 20;
 
 /// What decoding may take.
 #[derive(Debug)]
@@ -12,18 +17,22 @@ pub struct Decoding {
     /// How many batches in binary formats may still be decoded now.
     free: Mutex<usize>,
     freed: Condvar,
+    /// Bytes that are free for all batches: those that are read and those that wait for the engine.
+    pool: Arc<AtomicU64>,
 }
 
 impl Default for Decoding {
     fn default() -> Self {
-        Self::new(64 << 20, 256 << 20, 4)
+        Self::new(64 << 20, 256 << 20, 4, 512 << 20)
     }
 }
 
 impl Decoding {
-    /// So much memory and so many bytes of cells for each of some batches at once.
-    pub fn new(memory: u64, cells: u64, at_once: usize) -> Self {
-        Self { memory, cells, free: Mutex::new(at_once.max(1)), freed: Condvar::new() }
+    /// Some memory and bytes of cells for each of some batches at once, and memory for all batches together: as much as
+    /// two of them may take, at least.
+    pub fn new(memory: u64, cells: u64, at_once: usize, together: u64) -> Self {
+        let pool = Arc::new(AtomicU64::new(together.max(memory.saturating_mul(2)).max(64 * PIECE)));
+        Self { memory, cells, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
     }
 
     /// Waits until there is memory for one more batch, which is all in a file already.
@@ -33,14 +42,81 @@ impl Decoding {
         *free -= 1;
         Turn(self)
     }
+
+    /// A share of the common memory, of these bytes at first.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] if other batches have taken it: they end, and then the client may ask again.
+    pub fn share(&self, bytes: u64) -> Result<Share, Refusal> {
+        let mut share = Share { pool: Arc::clone(&self.pool), taken: 0, used: 0 };
+        share.use_more(bytes)?;
+        Ok(share)
+    }
 }
 
-/// Memory for a batch, until this is dropped.
+/// Memory for a batch in a binary format, until this is dropped.
 pub(super) struct Turn<'d>(&'d Decoding);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.0.freed.notify_one();
+    }
+}
+
+/// A share of the memory for all batches, until this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    pool: Arc<AtomicU64>,
+    taken: u64,
+    used: u64,
+}
+
+impl Share {
+    /// Uses some more bytes.
+    ///
+    /// # Errors
+    /// [`Refusal::Busy`] if the pool has none left.
+    pub fn use_more(&mut self, bytes: u64) -> Result<(), Refusal> {
+        self.used = self.used.saturating_add(bytes);
+        if self.used <= self.taken {
+            return Ok(());
+        }
+        let more = (self.used - self.taken).checked_next_multiple_of(PIECE).ok_or(Refusal::Busy)?;
+        let take = |free: u64| free.checked_sub(more);
+        self.pool.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_err(|_| Refusal::Busy)?;
+        self.taken += more;
+        Ok(())
+    }
+
+    /// How many bytes are used.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.pool.fetch_add(self.taken, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_share_memory_and_give_it_back() {
+        let decoding = Decoding::new(1 << 20, 0, 1, 64 << 20);
+        let mut first = decoding.share(40 << 20).unwrap();
+        assert!(matches!(decoding.share(25 << 20), Err(Refusal::Busy)));
+        let second = decoding.share(23 << 20).unwrap();
+        first.use_more(1 << 19).unwrap();
+        first.use_more(1 << 19).unwrap();
+        assert!(matches!(first.use_more(1), Err(Refusal::Busy)));
+        drop(second);
+        first.use_more(1).unwrap();
+        drop(first);
+        assert_eq!(decoding.share(64 << 20).unwrap().used(), 64 << 20);
     }
 }

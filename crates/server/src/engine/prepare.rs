@@ -1,6 +1,6 @@
 //! From the bytes of a batch to events that name nobody: in any thread, before the batch takes its turn.
 
-use super::decoding::Decoding;
+use super::decoding::{Decoding, Share};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use evertally::privacy::Unit;
@@ -46,6 +46,8 @@ pub struct Prepared {
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
+    /// Of the memory for all batches, until the engine has taken it in.
+    pub(super) memory: Share,
 }
 
 /// The events of a batch that belong to one step.
@@ -74,7 +76,8 @@ pub(super) fn prepare(
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
-    let mut left = decoding.memory.max(1);
+    let mut memory = decoding.share(READER_BYTES)?;
+    let mut busy = false;
     let read = guarded(|| {
         each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
             reading.rows += 1;
@@ -90,27 +93,23 @@ pub(super) fn prepare(
                     if let Some(chunk) = reading.chunk(placed.step(), event) {
                         let before = chunk.bytes.len();
                         placed.write(with_person, &mut chunk.bytes);
-                        left = left.saturating_sub((chunk.bytes.len() - before) as u64);
+                        let mut bytes = (chunk.bytes.len() - before) as u64;
                         if keeps_texts {
                             chunk.texts.push(LateEvent::of(event));
-                            left = left.saturating_sub(bytes_of(event));
+                            bytes += bytes_of(event);
                         }
+                        use_memory(&mut memory, bytes, decoding, &mut busy)?;
                     }
                 }
                 Err(error) => reading.add(error)?,
-            }
-            // A few bytes that are compressed can stand for any number of rows.
-            if left == 0 {
-                let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
-                return Err(InputError::of_file(BATCH, problem)
-                    .remedy("send it in parts")
-                    .as_unreadable(Unreadable::TooLarge)
-                    .into());
             }
             Ok(())
         })
     });
     info.give_back(placer, &groups);
+    if busy {
+        return Err(Refusal::Busy);
+    }
     if let Err(error) = read {
         reading.add(error)?;
     }
@@ -118,7 +117,25 @@ pub(super) fn prepare(
         return Err(Refusal::Rows { rows: reading.problems, more: reading.more });
     }
     let digest = bytes.finish().map_err(Error::from)?;
-    Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks })
+    Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
+}
+
+/// What a reader of rows takes for its blocks of text, about.
+pub(super) const READER_BYTES: u64 = 2 << 20;
+
+/// Counts bytes that are kept of a row against what the batch and all batches may take: a few bytes that are compressed
+/// can stand for any number of rows. Sets `busy` where other batches have taken the memory.
+pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, busy: &mut bool) -> Result<()> {
+    if memory.use_more(bytes).is_err() {
+        *busy = true;
+        return Err(usage("other batches take all of the memory"));
+    }
+    if memory.used() - READER_BYTES > decoding.memory {
+        let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
+        let error = InputError::of_file(BATCH, problem).remedy("send it in parts");
+        return Err(error.as_unreadable(Unreadable::TooLarge).into());
+    }
+    Ok(())
 }
 
 /// Reads, where the libraries that read binary formats may panic over bytes that are none.

@@ -125,6 +125,11 @@ impl Service {
         self.directory.find(name)
     }
 
+    /// How much memory batches may take.
+    pub fn decoding(&self) -> &Decoding {
+        &self.decoding
+    }
+
     /// All streams, by name.
     pub fn streams(&self) -> Vec<Arc<StreamInfo>> {
         self.directory.all()

@@ -7,10 +7,10 @@
 use super::accepting::check_open;
 use super::closing::{MOST_STEPS, ROWS_AT_ONCE, compute};
 use super::core::Core;
-use super::decoding::Decoding;
+use super::decoding::{Decoding, Share};
 use super::info::{Counts, State, StreamInfo};
 use super::live::LAST_BATCH;
-use super::prepare::{BatchFormat, Digested, MOST_NAMED, MOST_ROWS, each_event, guarded};
+use super::prepare::{BatchFormat, Digested, MOST_NAMED, MOST_ROWS, READER_BYTES, each_event, guarded, use_memory};
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
@@ -49,6 +49,8 @@ pub struct PreparedSums {
     sums: BTreeMap<u64, (Vec<u8>, u64)>,
     /// What stands for who was counted, where one step is sent.
     evidence: Option<String>,
+    /// Of the memory for all batches, until the engine has taken them in.
+    _memory: Share,
 }
 
 /// What is said of sums that were taken.
@@ -95,6 +97,7 @@ pub(super) fn prepare(
     let (groups, mut placer) = (info.groups(), info.placer());
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);
     let mut sums: BTreeMap<u64, HashMap<GroupLabel, i64>> = BTreeMap::new();
+    let (mut memory, mut busy) = (decoding.share(READER_BYTES)?, false);
     let read = guarded(|| {
         each_event(info, &columns, (format, bytes), decoding, &mut |row| {
             rows += 1;
@@ -106,6 +109,9 @@ pub(super) fn prepare(
                 Ok(Some(placed)) => {
                     let of_step = sums.entry(placed.step()).or_default();
                     let (label, value) = placed.into_sum();
+                    if !of_step.contains_key(&label) {
+                        use_memory(&mut memory, bytes_of(&label), decoding, &mut busy)?;
+                    }
                     let sum = of_step.entry(label).or_default();
                     let Some(total) = sum.checked_add(value) else {
                         return Err(usage("the sum of a step leaves 64 bits; open the stream with a coarser grid"));
@@ -124,6 +130,9 @@ pub(super) fn prepare(
         })
     });
     info.give_back(placer, &groups);
+    if busy {
+        return Err(Refusal::Busy);
+    }
     if let Err(error) = read {
         return Err(Refusal::of(error));
     }
@@ -142,7 +151,15 @@ pub(super) fn prepare(
         ordered.sort_unstable();
         written.insert(step, (ordered.concat(), ordered.len() as u64));
     }
-    Ok(PreparedSums { steps, rows, sums: written, evidence })
+    Ok(PreparedSums { steps, rows, sums: written, evidence, _memory: memory })
+}
+
+/// What the sum of a group takes in memory, about: in a table, and written out.
+fn bytes_of(label: &GroupLabel) -> u64 {
+    match label {
+        GroupLabel::Place(_) => 80,
+        GroupLabel::Name(name, _) => 96 + 2 * name.len() as u64,
+    }
 }
 
 impl PreparedSums {

@@ -1,10 +1,12 @@
 //! The body of a batch as bytes that a parser reads, in bounded memory, time and size.
 
 use super::problem::Problem;
+use crate::engine::{Decoding, Share};
 use axum::body::{Body, BodyDataStream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use evertally_publish::error::Error;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::{self, Read};
@@ -123,22 +125,26 @@ impl Incoming {
     /// Its bytes, decoded. Call this where waiting is allowed: decoders read when they are made.
     ///
     /// # Errors
-    /// If a decoder cannot be made.
-    pub(super) fn open(self) -> io::Result<Box<dyn Read + Send>> {
+    /// If a decoder cannot be made, or has no memory.
+    pub(super) fn open(self, decoding: &Decoding) -> Result<Box<dyn Read + Send>, Problem> {
         let Self { raw, expected } = self;
         let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
         let exceeded = Exceeded::Decoded(expected.decoded);
-        let decoded = |inner: Box<dyn Read + Send>| Decoded { inner, coding: expected.coding };
+        let decoded = |inner, window| Decoded { inner, coding: expected.coding, _window: window };
         Ok(match expected.coding {
             Coding::None => Box::new(raw),
             Coding::Gzip => {
                 let inner = flate2::read::MultiGzDecoder::new(io::BufReader::new(raw));
-                Box::new(Limited::new(decoded(Box::new(inner)), expected.decoded, exceeded))
+                Box::new(Limited::new(decoded(Box::new(inner), None), expected.decoded, exceeded))
             }
             Coding::Zstd => {
-                let mut inner = zstd::Decoder::new(raw)?;
-                inner.window_log_max(WINDOW_LOG)?;
-                Box::new(Limited::new(decoded(Box::new(inner)), expected.decoded, exceeded))
+                let window = decoding.share(1 << WINDOW_LOG)?;
+                let inner = zstd::Decoder::new(raw).and_then(|mut inner| {
+                    inner.window_log_max(WINDOW_LOG)?;
+                    Ok(inner)
+                });
+                let inner = inner.map_err(|e| Problem::of(&Error::from(e)))?;
+                Box::new(Limited::new(decoded(Box::new(inner), Some(window)), expected.decoded, exceeded))
             }
         })
     }
@@ -148,6 +154,8 @@ impl Incoming {
 struct Decoded {
     inner: Box<dyn Read + Send>,
     coding: Coding,
+    /// What the decompressor takes of the memory for all batches.
+    _window: Option<Share>,
 }
 
 impl Read for Decoded {

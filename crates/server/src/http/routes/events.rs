@@ -11,7 +11,6 @@ use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use evertally_publish::error::Error;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -70,7 +69,7 @@ pub(in super::super) async fn take(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.has_room()?;
-        let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
+        let reader = incoming.open(app.service.decoding())?;
         let receipt = app.service.take_in(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))

@@ -11,7 +11,6 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
-use evertally_publish::error::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -84,7 +83,7 @@ pub(in super::super) async fn put(
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
         app.has_room()?;
-        let reader = incoming.open().map_err(|e| Problem::of(&Error::from(e)))?;
+        let reader = incoming.open(app.service.decoding())?;
         let taken = app.service.take_sums(&info, Whole { steps: from..=through, evidence }, (format, reader))?;
         Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
     })
