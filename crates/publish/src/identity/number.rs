@@ -11,6 +11,8 @@ const MAX_EXPONENT_DIGITS: usize = 18;
 /// Digits that programs write of long numbers, and the length from which on they do: spreadsheets show six of numbers from
 /// 10^11 on, and R writes 15.
 const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
+/// Digits after the point in the scientific format of spreadsheets.
+const SCIENTIFIC: usize = 2;
 
 /// A text that is a decimal number: `±`, digits, a point and digits, an exponent. All but some digits may be absent.
 pub(super) struct Number<'t> {
@@ -25,6 +27,8 @@ pub(super) struct Number<'t> {
     power: i64,
     has_point: bool,
     has_plus: bool,
+    /// As spreadsheets write numbers that are formatted as scientific: `1.23E+05`, whatever the digits of the number.
+    is_scientific: bool,
 }
 
 /// Whether a text is a number in canonical form at first sight: digits without a leading zero, and not very many.
@@ -74,6 +78,7 @@ impl<'t> Number<'t> {
             power,
             has_point,
             has_plus,
+            is_scientific: has_plus && text.contains('E') && whole.len() == 1 && fraction.len() == SCIENTIFIC,
         })
     }
 
@@ -103,6 +108,10 @@ impl<'t> Number<'t> {
             if is_large {
                 return Err(InexactId::Written);
             }
+        }
+        let shown = SCIENTIFIC as i64 + 1;
+        if self.is_scientific && whole_digits > shown {
+            return Err(InexactId::Shortened { digits: shown as u8 });
         }
         let shortened = SHORTENED.iter().find(|(shown, from)| self.count() == *shown && whole_digits >= *from);
         match shortened.filter(|_| self.has_plus) {

@@ -137,7 +137,14 @@ fn rounded_numbers_are_refused() {
     ] {
         assert_eq!(name(Field::Text(text)), Err(InexactId::Written), "{text}");
     }
-    for (text, digits) in [("1.23457E+11", 6), ("1.23457e+12", 6), ("1.23456789012346e+15", 15)] {
+    for (text, digits) in [
+        ("1.23457E+11", 6),
+        ("1.23457e+12", 6),
+        ("1.23456789012346e+15", 15),
+        ("1.23E+11", 3),
+        ("-1.20E+03", 3),
+        ("1.00E+05", 3),
+    ] {
         assert_eq!(name(Field::Text(text)), Err(InexactId::Shortened { digits }), "{text}");
     }
     for (text, exact) in [
@@ -145,6 +152,10 @@ fn rounded_numbers_are_refused() {
         ("9007199254740993", "9007199254740993"),
         ("1.23457E+10", "12345700000"),
         ("1.2345E+11", "123450000000"),
+        ("1.23E+02", "123"),
+        ("1.23e+11", "123000000000"),
+        ("1.23E11", "123000000000"),
+        ("0.00E+00", "0"),
         ("1.23456789012346e+14", "123456789012346"),
         ("1e+15", "1000000000000000"),
         ("1e30", "1000000000000000000000000000000"),
@@ -153,6 +164,9 @@ fn rounded_numbers_are_refused() {
         ("120e4567", "12e4568"),
         ("0.00e999", "0"),
         ("1e-42", "1e-42"),
+        ("1e40", "10000000000000000000000000000000000000000"),
+        ("10e99999999999999999999", "10e99999999999999999999"),
+        ("0e9999999999999999999x", "0e9999999999999999999x"),
         ("1e99999999999999999999", "1e99999999999999999999"),
     ] {
         assert_eq!(name(Field::Text(text)).as_ref().map(Option::as_deref), Ok(Some(exact)), "{text}");
@@ -186,7 +200,7 @@ fn a_time_has_one_name() {
     ] {
         assert_eq!(name(Field::Text(text)), Ok(Some("2024-01-01T10:30:00".into())), "{text}");
     }
-    for text in ["2024-01-01 +01:00", "2024-01-01 10:30:00  +0100", "2024-01-01 10:30:00 +1"] {
+    for text in ["2024-01-01 UTC", "2024-01-01 +01:00", "2024-01-01 10:30:00  +0100", "2024-01-01 10:30:00 +1"] {
         assert_eq!(name(Field::Text(text)), Ok(Some(text.into())));
     }
     assert_ne!(name(Field::Date(i32::MAX)), name(Field::Date(i32::MAX - 1)));
@@ -216,4 +230,23 @@ fn texts_are_normalised_as_declared() {
     assert_eq!(rule(&[Casefold, Trim, Nfc]).meaning().as_deref(), Some("nfc,trim,casefold"));
     assert_eq!(rule(&[]).meaning(), None);
     assert!(all_rules().all(|rule| Identities::of_meaning(rule.meaning().as_deref()) == rule));
+}
+
+/// Words that mean the same have one name, in any case; "not a number" has none.
+#[test]
+fn words_have_one_name() {
+    for (texts, expected) in [
+        (&["true", "True", "TRUE"][..], Some("true")),
+        (&["false", "False", "FALSE"], Some("false")),
+        (&["inf", "Inf", "+INF", "Infinity", "+infinity"], Some("inf")),
+        (&["-inf", "-Infinity"], Some("-inf")),
+        (&["NaN", "nan", "-nan", "+NaN", ""], None),
+    ] {
+        for text in texts {
+            assert_eq!(name(Field::Text(text)), Ok(expected.map(str::to_owned)), "{text}");
+        }
+    }
+    for text in ["Nan", "inx", "trux", "falsy", "infinite", "-true", "-x"] {
+        assert_eq!(name(Field::Text(text)), Ok(Some(text.into())), "{text}");
+    }
 }
