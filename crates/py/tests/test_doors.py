@@ -136,6 +136,16 @@ def service(key: Path, which: str) -> object:
     raise et.StateError("".join(said))
 
 
+def rust_program(key: Path, which: str) -> object:
+    """A program that embeds the library, and has lost its state."""
+    example = Path(os.environ["EVERTALLY_BIN"]).parent / "examples" / "running_sum"
+    command = [str(example), str(key), NAME, str(key.parent / f"{which} {os.urandom(4).hex()}"), *map(str, DATA[which])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise et.StateError(done.stderr)
+    return done.stdout
+
+
 DOORS: dict[str, Door] = {
     "release": release,
     "program": program,
@@ -148,8 +158,8 @@ DOORS: dict[str, Door] = {
     "VectorNoise": vector_noise,
     "RowNoise": row_noise,
     "service": service,
+    "rust_program": rust_program,
 }
-
 
 
 def new_key(folder: Path) -> Path:

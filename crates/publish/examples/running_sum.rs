@@ -1,0 +1,51 @@
+//! A Rust program that embeds the library and publishes a running sum under a key file.
+//!
+//! ```text
+//! evertally key new my.key
+//! cargo run --example running_sum -- my.key visits visits.state 120 80 95
+//! ```
+//!
+//! prints the released running sum after each of the values. Further values of the same stream follow in later runs: the
+//! state file has the stream, and the ledger of the key knows that it was begun. With the state deleted the program is
+//! refused, because other values under the same noise would show the exact difference.
+
+use evertally::plan::PlanRequest;
+use evertally::privacy::{Budget, Rho};
+use evertally::stream::RunningSum;
+use evertally_publish::disk::RealDisk;
+use evertally_publish::ledger::{Absent, OpenKey};
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [key, name, state, values @ ..] = &arguments[..] else {
+        return Err("usage: running_sum KEY NAME STATE VALUE...".into());
+    };
+    let values: Vec<i64> = values.iter().map(|value| value.parse()).collect::<Result<_, _>>()?;
+    let plan = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?)).plan()?;
+
+    let waiting = &mut |ledger: &Path| eprintln!("another program holds {}; waiting for it", ledger.display());
+    let open = OpenKey::of_file(Arc::new(RealDisk), Path::new(key), Absent::Refuse, &AtomicBool::new(false), waiting)?;
+    let key = open.guarded();
+    let mut sums = match std::fs::read(state) {
+        Ok(saved) => RunningSum::restore(plan, &key, name.parse()?, &saved)?,
+        Err(_) => RunningSum::new(plan, &key, name.parse()?)?,
+    };
+    let mut released = Vec::new();
+    for value in values {
+        sums.add_sum(value)?;
+        released.push(sums.tick()?);
+    }
+    // The state first, and durably: a value that was printed must never be released again for other data.
+    let new = format!("{state}.new");
+    std::fs::write(&new, sums.save())?;
+    std::fs::File::open(&new)?.sync_all()?;
+    std::fs::rename(&new, state)?;
+    for release in released {
+        println!("{}\t{}", release.step(), release.value());
+    }
+    Ok(())
+}
