@@ -197,3 +197,19 @@ impl Guarantee {
         concentrated.min(gaussian).min(pure).min(stated)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::product_up;
+
+    /// The least double that is no smaller than the product.
+    #[test]
+    fn products_are_rounded_up() {
+        for x in (1..200).map(|n| f64::from(n) / 10.0) {
+            for y in [2.0, 3.0, 7.0, 1e9 + 7.0] {
+                let up = product_up(x, y);
+                assert!(x.mul_add(y, -up) <= 0.0 && x.mul_add(y, -up.next_down()) > 0.0, "{x} {y}: {up}");
+            }
+        }
+    }
+}

@@ -149,12 +149,30 @@ mod tests {
         }
     }
 
+    /// One period is promised what the plan is, also where its noise is on a finer grid than the data.
+    #[test]
+    fn one_period_is_the_promise_itself() {
+        let budget = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());
+        let mut finer = 0;
+        for name in ["input", "binary", "kary(k=3)", "smooth", "sqrt"] {
+            let request = PlanRequest::count(30, budget).with_noise(crate::plan::NoiseKind::Gaussian);
+            let unit = Unit::person(2).per_step(1).per_period(10);
+            let plan = request.with_unit(unit).with_mechanism(name.parse().unwrap()).plan().unwrap();
+            let (one, own) = (plan.over_periods(1).unwrap().rho.get(), plan.guarantee().rho.get());
+            assert!((one / own - 1.0).abs() < 1e-6, "{name}: {one} {own}");
+            finer += u32::from(plan.noise_divisor() > 2 && !plan.exact_accounting() && name != "sqrt");
+        }
+        assert!(finer > 0);
+    }
+
     #[test]
     fn pure_promises_add_up() {
         let budget = Budget::Pure(Epsilon::new(0.5).unwrap());
         let request = PlanRequest::count(30, budget).with_unit(Unit::person(2).per_period(10));
         let plan = request.clone().with_neighbours(Neighbours::ReplaceOne).plan().unwrap();
         assert!((plan.over_periods(3).unwrap().pure_epsilon.unwrap().get() - 1.5).abs() < 1e-9);
+        let (one, three) = (plan.guarantee().rho.get(), plan.over_periods(3).unwrap().rho.get());
+        assert!(three >= 9.0 * one && three <= 9.0 * one * (1.0 + 1e-11), "{one} {three}");
         assert!(plan.over_periods(0).is_err());
         let whole = request.with_unit(Unit::person(2)).plan().unwrap();
         assert!(whole.over_periods(2).unwrap_err().to_string().contains("period"));

@@ -174,6 +174,59 @@ mod tests {
         };
         assert_eq!(of(20), of(1_000_000));
         assert_ne!(of(20), of(19));
+        // Steps 1 and 8 of 10.
+        let gapped = Unit::person(9).per_step(2).apart(7);
+        assert_eq!(Sensitivity::of(gapped, Neighbours::AddRemove, Values::Count, 10).unwrap().spread.total, 4);
+    }
+
+    /// A cap binds where it is below what all events may sum to, and then counts for all, a step and a group.
+    #[test]
+    fn caps_count_in_steps_of_the_grid() {
+        let values = Values::Sum { lower: 0, upper: 100 };
+        let of = |cap| {
+            let unit = Unit::person(100).per_step(10).per_group(20).of_total(cap);
+            Sensitivity::of(unit, Neighbours::AddRemove, values, 999).unwrap()
+        };
+        let capped = of(5000);
+        assert_eq!((capped.l1, capped.event_squared), (5000, 1));
+        assert_eq!((capped.spread.total, capped.spread.per_step, capped.spread.per_group), (5000, 1000, 2000));
+        assert_eq!((of(150).l1, of(150).spread.per_step), (150, 150));
+        assert_eq!((of(1 << 40).l1, of(1 << 40).spread.total), (10_000, 100));
+    }
+
+    #[test]
+    fn signs_follow_values_and_neighbours() {
+        let of = |neighbours, lower, upper| {
+            let unit = Unit::person(2).per_step(1);
+            Sensitivity::of(unit, neighbours, Values::Sum { lower, upper }, 9).unwrap().spread
+        };
+        for (lower, upper, signs) in
+            [(-1, 2, Signs::Either), (0, 2, Signs::One), (1, 2, Signs::One), (-2, 0, Signs::One), (-2, -1, Signs::One)]
+        {
+            assert_eq!(of(Neighbours::AddRemove, lower, upper).signs, signs, "{lower} {upper}");
+            let exchanged = of(Neighbours::ReplaceOne, lower, upper);
+            assert_eq!(exchanged.signs, Signs::Exchanged);
+            assert_eq!(exchanged.per_step, if signs == Signs::One { 1 } else { 2 }, "{lower} {upper}");
+        }
+    }
+
+    #[test]
+    fn events_of_several_sums_have_one_size() {
+        let values = Values::Sum { lower: 0, upper: 10 };
+        let of = |neighbours| Sensitivity::of(Unit::person(3), neighbours, values, 9).unwrap();
+        let once = of(Neighbours::AddRemove);
+        let twice = once.in_sums(2).unwrap();
+        assert_eq!((twice.l1, twice.event_squared, twice.largest_event(), twice.event_size()), (60, 200, 10, 5.0));
+        assert_eq!(of(Neighbours::ReplaceOne).in_sums(3).unwrap().event_size(), 10.0);
+        assert_eq!(twice.squared(&crate::mechanism::Input::new(9).unwrap()), 1800.0);
+        assert!(once.in_sums(0).is_err() && once.in_sums(4097).is_err() && once.in_sums(4096).is_ok());
+    }
+
+    /// As few nodes as hold all events, full but one.
+    #[test]
+    fn squares_are_of_full_nodes_and_a_rest() {
+        assert_eq!(Spread::new(7, 4).squares(1, 2), 16 + 9);
+        assert_eq!(Spread::new(7, 3).squares(1, 2), 9 + 9);
     }
 
     /// Brute force over every pair of neighbouring data sets of up to two events on a short horizon: the node sums

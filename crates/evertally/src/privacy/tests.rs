@@ -41,6 +41,9 @@ fn senseless_budgets_are_refused_with_a_reason() {
     for (e, d, r) in refused {
         assert!(Budget::from_numbers(e, d, r, false).is_err(), "{e:?} {d:?} {r:?}");
     }
+    let of = |d, weak| Budget::from_numbers(Some(1.0), Some(d), None, weak).map_err(|error| error.kind());
+    assert_eq!((of(0.2, false), of(1.0, false)), (Err(ErrorKind::WeakBudget), Err(ErrorKind::Invalid)));
+    assert!([1e-6, 0.1].into_iter().all(|d| of(d, false).is_ok()) && of(0.2, true).is_ok());
 }
 
 #[test]
@@ -177,4 +180,55 @@ fn crossover_is_where_the_variances_meet() {
     let found = at(1e-300, 0.5).unwrap().get();
     assert!((found.ln() + 9.0).abs() < 2e-6, "{found}");
     assert!(at(1e-3, 0.5).is_none() && at(1e-300, 1e-9).is_none());
+}
+
+#[test]
+fn units_round_trip_through_files() {
+    let simple = Unit::person(5).per_step(2);
+    for unit in [
+        Unit::Event,
+        Unit::person(5),
+        simple,
+        simple.per_group(1),
+        simple.in_groups(2),
+        simple.apart(3),
+        simple.of_total(9),
+        simple.per_period(31),
+    ] {
+        let text = serde_json::to_string(&unit).unwrap();
+        assert_eq!(serde_json::from_str::<Unit>(&text).unwrap(), unit, "{text}");
+    }
+    // The text is part of what plan digests are of.
+    assert_eq!(serde_json::to_string(&simple).unwrap(), r#"{"person":{"max_events":5,"max_events_per_step":2}}"#);
+}
+
+/// Where a period ends, the next step may be near.
+#[test]
+fn gaps_hold_in_one_period_only() {
+    let unit = Unit::person(5).per_step(2).apart(7);
+    assert_eq!(unit.per_period(30).over_periods(1), unit);
+    assert_eq!(unit.per_period(30).over_periods(3), Unit::person(15).per_step(2));
+    assert_eq!(unit.over_periods(3), unit);
+}
+
+/// Every order gives a valid δ; the search finds the least of them, by brute force.
+#[test]
+fn the_searched_delta_is_the_minimum_over_orders() {
+    for r in [0.1, 0.5, 10.0] {
+        for e in [0.5, 2.0, 8.0] {
+            let log_delta = |a: f64| a * (r * (1.0 + a) - e) - a.ln() - (1.0 + a) * (1.0 / a).ln_1p();
+            let orders = (0..=120_000).map(|i| 1e-6 * 1e12f64.powf(f64::from(i) / 120_000.0));
+            let brute = orders.map(log_delta).fold(0.0, f64::min);
+            let ours = searched_delta_of_zcdp(rho(r), epsilon(e)).ln();
+            assert!((ours - brute).abs() < 1e-6 * (1.0 + brute.abs()), "ρ {r} ε {e}: {ours} {brute}");
+        }
+    }
+}
+
+/// Rounded up, by however little.
+#[test]
+fn laplace_conversions_keep_head_room() {
+    for scale in [3.0, 7.0, 1000.0] {
+        assert!(laplace_epsilon(1.0, 1.0, scale, delta(1e-300)) > 1.0 / scale);
+    }
 }

@@ -633,6 +633,8 @@ mod live {
         std::fs::rename(&copy, &place).unwrap();
         assert!(refused(&place).contains("lacks step 6"), "an older copy in its place");
         std::fs::remove_dir_all(&place).unwrap();
+        assert!(refused(&place).contains("another has taken its place"), "a new one");
+        std::fs::remove_dir_all(&place).unwrap();
         std::fs::rename(folder.path().join("new"), &place).unwrap();
         // A step in between is gone: nothing is written in its place.
         let stream = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());

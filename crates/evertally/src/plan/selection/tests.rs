@@ -139,3 +139,18 @@ fn what_cannot_be_selected_is_refused() {
     let other = Selection::new(Delta::new(1e-9).unwrap(), SelectionTimes::every(1, 6).unwrap());
     assert!(plan.threshold_of(&other).is_err());
 }
+
+/// A person alone in a key, in every period that steps touch. Looks that are alike count as the last of them.
+#[test]
+fn all_periods_together_have_a_delta_of_their_own() {
+    let request = request(6).with_unit(Unit::person(2).per_period(3));
+    let plan = request.with_mechanism("output".parse().unwrap()).plan().unwrap();
+    let found = threshold(&plan, 1e-3, 2);
+    let all = 3.0 * gaussian_tail(&plan, found.value() - 6);
+    assert!((found.failure_over_periods().unwrap() / all.min(1.0) - 1.0).abs() < 1e-6, "{found:?} {all}");
+    assert_eq!((found.failure_of_few(), found.new_keys(), found.events_per_key()), (None, 2, 2));
+    // Two of them, where three are asked for.
+    let found = plan.threshold_of(&selection(1e-3, 2, &plan).with_floor(3)).unwrap();
+    let few = 3.0 * gaussian_tail(&plan, found.value() - 12);
+    assert!((found.failure_of_few().unwrap() / few - 1.0).abs() < 1e-6 && few <= 1e-3, "{found:?} {few}");
+}

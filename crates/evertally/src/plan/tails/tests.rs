@@ -42,6 +42,7 @@ fn small_scales_have_the_exact_tail() {
     let plans = [
         plan("binary", 15, NoiseKind::Gaussian, zcdp(0.5)),
         plan("binary", 15, NoiseKind::Gaussian, zcdp(0.02)),
+        plan("binary", 127, NoiseKind::Gaussian, zcdp(0.5)),
         plan("subtract(k=3)", 13, NoiseKind::Laplace, approximate(4.0)),
         plan("input", 5, NoiseKind::Laplace, zcdp(0.5)),
     ];
@@ -70,6 +71,23 @@ fn small_scales_have_the_exact_tail() {
         }
     }
     assert!(counts.len() >= 12, "{}", counts.len());
+}
+
+/// Of two laws of a class, what is made of them is no narrower than either.
+#[test]
+fn laws_are_widened_to_the_larger() {
+    let plan = plan("sqrt", 300, NoiseKind::Gaussian, Budget::Zcdp(Rho::new(0.1).unwrap()));
+    let of = |step| Tail::new(&plan, step);
+    for (one, other) in [(3, 290), (290, 3), (100, 101)] {
+        let mut wide = of(one);
+        wide.widen(of(other));
+        for x in [0.0, 1.5, 10.0, 60.0] {
+            let each = [of(one), of(other)];
+            let (above, below) = (each.each_ref().map(|tail| tail.above(x)), each.map(|tail| tail.below(-x)));
+            assert!(wide.above(x) >= above[0].max(above[1]), "{one} {other} {x}");
+            assert!(wide.below(-x) >= below[0].max(below[1]), "{one} {other} {x}");
+        }
+    }
 }
 
 /// A discrete variable is stochastically less than a continuous one plus 1.

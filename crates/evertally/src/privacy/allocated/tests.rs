@@ -276,6 +276,8 @@ fn what_is_no_gram_matrix_is_refused() {
     assert!(words(2, vec![1.0; 3]).contains("symmetric table"));
     assert!(words(2, vec![1.0, 0.2, 0.3, 1.0]).contains("symmetric table"));
     assert!(words(2, vec![1.0, -0.2, -0.2, 1.0]).contains("symmetric table"));
+    assert!(words(3, vec![2.0, 1.0, 0.5, 1.0, 2.0, 1.0, 0.5, 0.5, 2.0]).contains("symmetric table"));
+    assert!(RandomAllocation::new(3, vec![2.0, 1.0, 0.5, 1.0, 2.0, 1.0, 0.5, 1.0, 2.0]).is_ok());
     assert!(words(2, vec![1.0, 2.0, 2.0, 1.0]).contains("not positive"));
 }
 

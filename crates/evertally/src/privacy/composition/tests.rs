@@ -35,6 +35,12 @@ fn sums_are_exact_decimals() {
     let spent = odometer(&[pure(1.0), zcdp(1e-25)]);
     assert_eq!(spent.rho(), Some(0.5f64.next_up()));
     assert_eq!(odometer(&[]).epsilon_at(delta(1e-9)), 0.0);
+    let spent = odometer(&[pure(1e6), pure(1e-12)]);
+    assert_eq!((spent.pure_epsilon(), spent.epsilon_at(delta(1e-13))), (Some(1e6f64.next_up()), 1e6f64.next_up()));
+    // A cost that is known in two currencies, and failures, which add up whatever else does.
+    let both = Expense::new(Some(Epsilon::new(1.0).unwrap()), Some(Rho::new(0.1).unwrap()), None).unwrap();
+    assert_eq!(odometer(&[both]).rho(), Some(0.1));
+    assert_eq!(odometer(&[zcdp(0.1).with_selection(delta(1e-7)); 3]).selection(), 3e-7);
 }
 
 #[test]
@@ -86,6 +92,8 @@ fn files_are_checked() {
     filter.spend(pure(0.5)).unwrap();
     let text = toml::to_string(&filter).unwrap();
     assert_eq!(toml::from_str::<Filter>(&text).unwrap(), filter, "{text}");
+    let fresh = Filter::new(Budget::Zcdp(Rho::new(1.0).unwrap()));
+    assert_eq!(toml::from_str::<Filter>(&toml::to_string(&fresh).unwrap()).unwrap(), fresh);
     let forged = text.replace("pure_epsilon = 0.5", "pure_epsilon = 0.9");
     assert!(forged != text && toml::from_str::<Filter>(&forged).is_err(), "{forged}");
     for bad in ["", "epsilon = 1.0", "delta = 0.1", "rho = -1.0", "pure_epsilon = nan", "rho = 1.0\nx = 1"] {
@@ -155,4 +163,5 @@ fn what_is_left_is_exact_and_rounded_down() {
     filter.spend(approximate(0.5, 1e-7)).unwrap();
     assert_eq!(filter.left(), Amount { epsilon: Some(1.5), delta: Some(9e-7), rho: None });
     assert_eq!(filter.left().to_string(), "ε = 1.5, δ = 9e-7");
+    filter.spend(approximate(1.5, 9e-7)).unwrap();
 }

@@ -156,5 +156,6 @@ mod tests {
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0] < pair[1] && pair[0].to_bytes() < pair[1].to_bytes()));
         assert!(all.iter().all(|pseudonym| Pseudonym::from_bytes(pseudonym.to_bytes()) == *pseudonym));
+        assert!(all.iter().all(|pseudonym| pseudonym.leading().to_be_bytes() == pseudonym.to_bytes()[..8]));
     }
 }

@@ -367,3 +367,21 @@ fn extremes_are_certified() {
     assert!(ShiftProfile::new(&[(1 << 60, 1 << 60)]).unwrap_err().is_overflow());
     assert_eq!(profile(&[(2, 1), (0, 7), (3, 1), (2, 4)]).shifts(), [(3, 1), (2, 5)]);
 }
+
+/// What is known of rounding is not forgotten: errors and infinite losses add up, at least.
+#[test]
+fn errors_add_up() {
+    let fine = Resolution::for_delta(delta(1e-6));
+    let one = PrivacyLoss::of_laplace(Ratio::new(20, 1).unwrap(), &profile(&[(1, 10)]), fine);
+    let other = PrivacyLoss::of_discrete_gaussian(Ratio::new(300, 1).unwrap(), &profile(&[(1, 10)]), fine).unwrap();
+    for (a, b) in [(&one, &other), (&one, &one), (&other, &other)] {
+        let both = a.and(b, fine);
+        assert!(both.error >= a.error + b.error && both.infinity >= a.infinity + b.infinity);
+    }
+    for loss in [&one, &other] {
+        let coarser = loss.coarser();
+        assert!(coarser.error >= loss.error + 1e-14 && coarser.infinity >= loss.infinity);
+        let moved = loss.on_grid(1.7 * loss.half);
+        assert!(moved.error >= loss.error + 1e-14 && moved.infinity >= loss.infinity);
+    }
+}

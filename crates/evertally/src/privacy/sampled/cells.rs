@@ -244,3 +244,21 @@ impl Cells {
         most + libm::log(sum)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The series and the difference of tails, where both serve.
+    #[test]
+    fn masses_by_series_are_those_by_tails() {
+        for middle in [0.0, 0.3, 1.0, 2.5, 5.0, 9.0] {
+            let half = 0.0599 / (middle + 3.0);
+            let (low, high) = (middle - half, middle + half);
+            let by_tails = normal_cdf(-low) - normal_cdf(-high);
+            for found in [mass(low, high), mass(-high, -low)] {
+                assert!((found / by_tails - 1.0).abs() < 1e-11, "{middle}: {found} {by_tails}");
+            }
+        }
+    }
+}

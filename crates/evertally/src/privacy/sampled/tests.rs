@@ -285,3 +285,8 @@ fn extreme_numbers_stay_bounds() {
 }
 
 mod golden;
+
+#[test]
+fn no_steps_are_refused() {
+    assert!(SampledGaussians::new(&[]).is_err());
+}

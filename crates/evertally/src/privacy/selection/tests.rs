@@ -75,6 +75,11 @@ fn reach_follows_the_bounds() {
         ),
         (4.0, 12.0, 24.0, 36.0)
     );
+    // Of values, up to a total that starts anew too.
+    let sums = of(Unit::person(4).of_total(6).per_period(30), Values::Sum { lower: 0, upper: 5 });
+    assert_eq!((sums.moved_by(2, 29, 3), sums.moved_by(2, 29, 1)), (36.0, 12.0));
+    let sums = of(Unit::person(4).per_period(30), Values::Sum { lower: 0, upper: 5 });
+    assert_eq!(sums.moved_by(2, 29, 3), 120.0);
 }
 
 /// Windows, and sums from a start anywhere in the calendar, touch as many periods as that lets them.

@@ -161,4 +161,21 @@ mod tests {
             assert!(delta >= comparison.tail && delta < comparison.tail * (1.0 + 1e-9) + 1e-300, "{delta}");
         }
     }
+
+    /// `a` is at least 14 x²/μ, and γ and the tail follow from it as the theorem says.
+    #[test]
+    fn the_conditions_of_the_theorem_hold() {
+        for (variance, squared) in [(1e9, 1e11), (1e12, 1e9), (1e9, 1e3)] {
+            let comparison = Comparison::new(variance, IntegerShift::new(squared, 1.0).unwrap(), 1e-10).unwrap();
+            let spread = squared / variance;
+            let a = (libm::log(2e10) / 1.65).max(14.0 * spread);
+            let gamma = spread / 2.0 * (a + 8.0) / variance;
+            assert!(comparison.gamma >= gamma && comparison.gamma <= gamma * (1.0 + 1e-6), "{variance} {squared}");
+            let tail = 2.0 * libm::exp(-1.65 * a);
+            assert!(comparison.tail >= tail && comparison.tail <= tail * (1.0 + 1e-6) + 1e-300, "{variance} {squared}");
+            assert!(
+                comparison.m >= spread.sqrt() && comparison.m <= (spread * (1.0 + a / variance * 2.0)).sqrt() + 1e-6
+            );
+        }
+    }
 }

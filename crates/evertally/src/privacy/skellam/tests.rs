@@ -386,3 +386,13 @@ fn what_is_not_certified_is_refused() {
         assert!(IntegerShift::new(squared, variables).is_err());
     }
 }
+
+/// Not a bit less than the theorem says, from the least variance on.
+#[test]
+fn rho_is_that_of_the_theorem() {
+    for variance in [64u32, 100, 1 << 20] {
+        let exact = 1e3 / (2.0 * (f64::from(variance) - libm::log(f64::from(variance))));
+        let found = rho(whole(variance.into()), shift(1e3)).unwrap();
+        assert!(found >= exact && found <= exact * (1.0 + 1e-12), "{variance}: {found} {exact}");
+    }
+}

@@ -64,7 +64,11 @@ fn another_log_of_steps_is_refused() {
     let store = MemoryStore::default();
     let mut ledger = Ledger::create(store.clone(), &key).unwrap();
     assert_eq!(ledger.step_log(), None);
+    ledger.register(&name("a"), Issuer::Counter, None).unwrap();
     ledger.register(&name("a"), Issuer::Counter, Some("log 1")).unwrap();
+    assert_eq!(ledger.step_log(), Some("log 1"));
+    ledger.register(&name("c"), Issuer::Counter, Some("log 1")).unwrap();
+    assert!(ledger.begin_step_log("log 2").is_err());
     assert!(
         ledger.register(&name("b"), Issuer::Counter, Some("log 2")).unwrap_err().to_string().contains("another log")
     );
@@ -165,4 +169,19 @@ fn a_key_of_a_service_is_for_that_service_alone() {
     assert!(give_to_service(&key, &ledger, false, "one", &home).unwrap_err().to_string().contains("put it back"));
     give_to_service(&key, &ledger, true, "one", &home).unwrap();
     give_to_service(&key, &ledger, false, "one", &home).unwrap();
+}
+
+/// Parts of one stream's noise that have a number in common.
+#[test]
+fn parts_meet_where_they_overlap() {
+    let noise = |from, to| Noise { plan: "p".into(), purpose: "cells".into(), from, to };
+    let meet = |one: (u64, u64), other: (u64, u64)| noise(one.0, one.1).meets(&noise(other.0, other.1));
+    assert!(meet((0, 5), (4, 9)) && meet((4, 9), (0, 5)) && meet((0, 9), (3, 4)) && meet((3, 4), (0, 9)));
+    assert!(!meet((0, 5), (5, 9)) && !meet((5, 9), (0, 5)));
+    assert!(!noise(0, 5).meets(&Noise { purpose: "groups".into(), ..noise(0, 5) }));
+    assert!(!noise(0, 5).meets(&Noise { plan: "q".into(), ..noise(0, 5) }));
+    let key = SecretKey::insecure_from_test_seed(TestSeed(1));
+    let mut ledger = Ledger::create(MemoryStore::default(), &key).unwrap();
+    ledger.begin_step_log("log").unwrap();
+    assert_eq!(ledger.step_log(), Some("log"));
 }
