@@ -69,9 +69,8 @@ impl Plan {
     pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name());
         request.noise = Some(chosen.kind);
-        // These have done their work, and are no part of the plan.
+        // It has done its work, and is no part of the plan.
         request.search = Search::default();
-        request.earlier = None;
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, readings, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
         let mut plan = Self {

@@ -1,19 +1,23 @@
 //! Versioned bytes of a stream's state.
 //!
 //! A state holds the exact sums of the data so far (keep it as safe as the data) and no noise: noise is recomputed from
-//! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), a state of version 2
-//! holds the [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream, too. A vector
-//! ([`LazyVector`](crate::stream::LazyVector)) has version 3, with the sums that are not 0 and **the noise** that was
-//! read, unless it is drawn from the key. The state of a [`VectorNoise`](crate::vector::VectorNoise) has version 4,
-//! with the vectors of **noise** that cannot be drawn again, and no data; so has that of a [`RowNoise`](crate::vector::RowNoise). That of
-//! [`DiscoveredSums`](crate::stream::DiscoveredSums) has version 5, with the names of all keys that occur. Layout, all integers little endian:
+//! the key. Where the noise of a release depends on the data (a BLT rounds the sums it protects), it also holds the
+//! [memory](crate::mechanism::Cursor::memory) of the mechanism for every stream. Layout, all integers little endian:
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 16 | magic `evertally state\n` |
-//! | 4 | version, 1 to 5 |
-//! | … | body in postcard form: plan digest, key id, stream name, layout; then step and sums, in version 2 then the memories; in version 3 step, sums, events of the open step and cells; in version 4 step and number of vectors, then these, number by number; in version 5 step, keys and which are shown |
+//! | 4 | version, 1 |
+//! | … | owner in postcard form: plan digest, key id, stream name, layout |
+//! | … | content in postcard form, by layout |
 //! | 32 | BLAKE3 keyed hash of everything before, key = the stream's `State` key |
+//!
+//! | layout | content |
+//! |---|---|
+//! | one sum, or groups | step, sums, memories of the mechanism |
+//! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** that was read, unless it is drawn from the key |
+//! | [`VectorNoise`](crate::vector::VectorNoise), [`RowNoise`](crate::vector::RowNoise) | step and number of vectors, then these, number by number: **noise** that cannot be drawn again, and no data |
+//! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys that occur, and which are shown |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
 //! state of the same stream: see the threat model on rollback.
@@ -27,15 +31,7 @@ use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const MAGIC: &[u8; 16] = b"evertally state\n";
-/// Version of a state without memories, and of one with them.
-const PLAIN: u32 = 1;
-const WITH_MEMORY: u32 = 2;
-/// Version of a vector's state.
-const VECTOR: u32 = 3;
-/// Version of the state of a vector's noise.
-const NOISE: u32 = 4;
-/// Version of the state of keys that nobody declared.
-const KEYS: u32 = 5;
+const VERSION: u32 = 1;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
@@ -82,27 +78,26 @@ pub(crate) enum Layout {
     },
 }
 
-/// The changing part of a state.
+impl Layout {
+    /// What has such a layout, in words.
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Total | Self::Groups(_) => "a stream",
+            Self::Vector { .. } => "a vector",
+            Self::Noise { .. } | Self::Rows { .. } => "a vector's noise",
+            Self::Keys { .. } => "undeclared keys",
+        }
+    }
+}
+
+/// The changing part of a state of sums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
     pub(crate) step: u64,
     /// Sum of the closed steps and of the open one, for every group.
     pub(crate) sums: Vec<(i64, i64)>,
-    /// The memory of the mechanism for every group, or empty where it has none. Written after the body, in version 2
-    /// only.
-    #[serde(skip)]
+    /// The memory of the mechanism for every group, or empty where it has none.
     pub(crate) memories: Vec<Vec<u8>>,
-}
-
-impl Layout {
-    /// Whether a stream of this layout continues a saved one. Earlier versions chose lower thresholds for the same
-    /// selection; raising one shows fewer keys.
-    fn continues(self, saved: Layout) -> bool {
-        match (self, saved) {
-            (Layout::Keys { threshold }, Layout::Keys { threshold: saved }) => saved <= threshold,
-            _ => self == saved,
-        }
-    }
 }
 
 impl Saved {
@@ -123,12 +118,11 @@ pub(crate) struct StateId {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Body<S> {
+struct Owner {
     plan_digest: [u8; 32],
     key_id: [u8; 16],
     name: String,
     layout: Layout,
-    saved: S,
 }
 
 pub(crate) fn damaged() -> Error {
@@ -157,41 +151,22 @@ impl StateId {
     }
 
     /// The bytes of a state.
-    pub(crate) fn seal(&self, saved: &Saved) -> Vec<u8> {
-        if saved.memories.is_empty() {
-            self.sealed(PLAIN, saved, |_| {})
-        } else {
-            let memories = postcard::to_allocvec(&saved.memories).expect("a state is plain data");
-            self.sealed(WITH_MEMORY, saved, |bytes| bytes.extend(memories))
-        }
+    pub(crate) fn seal<S: Serialize>(&self, saved: &S) -> Vec<u8> {
+        self.seal_with(saved, |_| {})
     }
 
-    /// The bytes of a vector's state.
-    pub(crate) fn seal_vector<S: Serialize>(&self, saved: &S) -> Vec<u8> {
-        self.sealed(VECTOR, saved, |_| {})
-    }
-
-    /// The bytes of a state of keys.
-    pub(crate) fn seal_keys<S: Serialize>(&self, saved: &S) -> Vec<u8> {
-        self.sealed(KEYS, saved, |_| {})
-    }
-
-    /// The bytes of a state of noise; `more` appends its vectors.
-    pub(crate) fn seal_noise<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        self.sealed(NOISE, saved, more)
-    }
-
-    fn sealed<S: Serialize>(&self, version: u32, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-        let body = Body {
+    /// The bytes of a state; `more` appends what is not in postcard form.
+    pub(crate) fn seal_with<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let owner = Owner {
             plan_digest: self.plan_digest,
             key_id: *self.key_id.as_bytes(),
             name: self.name.as_str().to_owned(),
             layout: self.layout,
-            saved,
         };
         let mut bytes = MAGIC.to_vec();
-        bytes.extend(version.to_le_bytes());
-        bytes.extend(postcard::to_allocvec(&body).expect("a state is plain data"));
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(postcard::to_allocvec(&owner).expect("a state is plain data"));
+        bytes.extend(postcard::to_allocvec(saved).expect("a state is plain data"));
         more(&mut bytes);
         let check = blake3::keyed_hash(&self.check_key, &bytes);
         bytes.extend(check.as_bytes());
@@ -199,93 +174,59 @@ impl StateId {
     }
 
     /// Reads bytes back, if they are whole and belong here.
-    pub(crate) fn open(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
-        let mut memories = vec![];
-        let (version, mut saved): (u32, Saved) = self.opened(bytes, &[PLAIN, WITH_MEMORY], |version, rest| {
-            if version == PLAIN {
-                return Ok(rest);
-            }
-            let (read, rest) = postcard::take_from_bytes(rest).map_err(|_| damaged())?;
-            memories = read;
-            Ok(rest)
-        })?;
-        let expected = if version == PLAIN { 0 } else { streams };
-        if saved.step > horizon || saved.sums.len() != streams || memories.len() != expected {
+    pub(crate) fn open<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
+        let (saved, rest) = self.open_with(bytes)?;
+        if rest.is_empty() { Ok(saved) } else { Err(damaged()) }
+    }
+
+    /// The same for sums of so many streams.
+    pub(crate) fn open_sums(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
+        let saved: Saved = self.open(bytes)?;
+        let memories_fit = [0, streams].contains(&saved.memories.len());
+        if saved.step > horizon || saved.sums.len() != streams || !memories_fit {
             return Err(damaged());
         }
-        saved.memories = memories;
         Ok(saved)
     }
 
-    /// The same for a vector.
-    pub(crate) fn open_vector<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
-        self.opened(bytes, &[VECTOR], |_, rest| Ok(rest)).map(|(_, saved)| saved)
-    }
-
-    /// The same for keys.
-    pub(crate) fn open_keys<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
-        self.opened(bytes, &[KEYS], |_, rest| Ok(rest)).map(|(_, saved)| saved)
-    }
-
-    /// The same for noise: what was saved, and the bytes that were appended.
-    pub(crate) fn open_noise<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
-        let mut more: &[u8] = &[];
-        let (_, saved) = self.opened(bytes, &[NOISE], |_, rest| {
-            more = rest;
-            Ok(&[])
-        })?;
-        Ok((saved, more))
-    }
-
-    /// `more` reads what follows the body and returns what is left.
-    fn opened<'b, S: DeserializeOwned>(
-        &self,
-        bytes: &'b [u8],
-        versions: &[u32],
-        more: impl FnOnce(u32, &'b [u8]) -> Result<&'b [u8]>,
-    ) -> Result<(u32, S)> {
+    /// The same, and the bytes that were appended.
+    pub(crate) fn open_with<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
         if bytes.len() < HEADER + CHECK || bytes[..MAGIC.len()] != MAGIC[..] {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }
         let version = u32::from_le_bytes(bytes[MAGIC.len()..HEADER].try_into().expect("4 bytes"));
-        if !(PLAIN..=KEYS).contains(&version) {
+        if version != VERSION {
             return Err(Error::state(format!(
-                "the saved state has version {version}, and this program reads versions {PLAIN} to {KEYS}"
+                "the saved state has version {version}, and this program reads version {VERSION}"
             )));
         }
-        if !versions.contains(&version) {
-            let kind = |version| match version {
-                VECTOR => "a vector",
-                NOISE => "a vector's noise",
-                KEYS => "undeclared keys",
-                _ => "a stream",
-            };
-            let (is, not) = (kind(version), kind(versions[0]));
-            return Err(Error::state(format!("the saved state is that of {is}, not of {not}")));
-        }
         let (content, check) = bytes.split_at(bytes.len() - CHECK);
-        let (body, rest): (Body<S>, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
-        self.check_owner(&body)?;
-        let rest = more(version, rest)?;
+        let (owner, rest): (Owner, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
+        self.check_owner(&owner)?;
+        let (saved, rest) = postcard::take_from_bytes(rest).map_err(|_| damaged())?;
         // The hash comes after the owner: bytes of another stream fail both, and the owner says why.
-        if !bool::from(blake3::keyed_hash(&self.check_key, content).as_bytes().ct_eq(check)) || !rest.is_empty() {
+        if !bool::from(blake3::keyed_hash(&self.check_key, content).as_bytes().ct_eq(check)) {
             return Err(damaged());
         }
-        Ok((version, body.saved))
+        Ok((saved, rest))
     }
 
-    fn check_owner<S>(&self, body: &Body<S>) -> Result<()> {
-        let foreign = |what: String| Err(Error::state(format!("the saved state belongs to {what}")));
-        if body.name != self.name.as_str() {
-            return foreign(format!("stream {:?}, not {:?}", body.name, self.name.as_str()));
+    fn check_owner(&self, owner: &Owner) -> Result<()> {
+        let (is, not) = (owner.layout.kind(), self.layout.kind());
+        if is != not {
+            return Err(Error::state(format!("the saved state is that of {is}, not of {not}")));
         }
-        if body.plan_digest != self.plan_digest {
+        let foreign = |what: String| Err(Error::state(format!("the saved state belongs to {what}")));
+        if owner.name != self.name.as_str() {
+            return foreign(format!("stream {:?}, not {:?}", owner.name, self.name.as_str()));
+        }
+        if owner.plan_digest != self.plan_digest {
             return foreign("another plan; a changed plan is a new stream".to_owned());
         }
-        if body.key_id != *self.key_id.as_bytes() {
+        if owner.key_id != *self.key_id.as_bytes() {
             return foreign("another key, or is damaged".to_owned());
         }
-        if !self.layout.continues(body.layout) {
+        if self.layout != owner.layout {
             return foreign(
                 "a stream with other groups, keys that are selected otherwise, or a vector of another kind: other \
                  coordinates, another way of sampling, or numbers of another type"

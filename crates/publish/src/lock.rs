@@ -114,15 +114,6 @@ impl Drop for NameLock {
     }
 }
 
-/// Locks a file that is there, as programs before the lock files did.
-pub(crate) fn lock_file(path: &Path, patience: &mut Patience<'_>) -> Result<File> {
-    let file = File::open(path).context(format_args!("cannot open {}", path.display()))?;
-    while !try_lock(&file, path)? {
-        patience.pause(path)?;
-    }
-    Ok(file)
-}
-
 fn try_lock(file: &File, path: &Path) -> Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),

@@ -36,5 +36,5 @@ mod ranks;
 mod readings;
 
 pub(crate) use additions::Counted;
-pub use bundle::{Bundle, EarlierPart, MEASURE, PlannedPart, WORKLOAD};
+pub use bundle::{BegunPart, Bundle, MEASURE, PlannedPart, WORKLOAD};
 pub use measure::{Measure, Wanted};

@@ -22,12 +22,11 @@ const HIDDEN: [&str; 3] = [".lock", ".tmp", ".new"];
 pub const STORE: &str = "store.redb";
 
 /// How protected files begin, whatever they are called.
-const BEGINNINGS: [(&[u8], &str); 6] = [
+const BEGINNINGS: [(&[u8], &str); 5] = [
     (b"evertally key", "a key"),
     (b"evertally sealed key", "a sealed key"),
     (b"evertally uses", "the record of a key's noise"),
     (b"evertally state", "a state"),
-    (b"evertally guard", "the guard of a key"),
     (b"redb\x1a\x0a\xa9\x0d\x0a", "the database of a service"),
 ];
 

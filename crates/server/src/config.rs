@@ -231,11 +231,9 @@ impl<'de> Deserialize<'de> for StreamConfig {
         let (public, source) = (own(&mut table, "public")?, own(&mut table, "source")?);
         let closing: Option<Closer> = own(&mut table, "closing")?;
         let (grace, delay) = (own(&mut table, "grace")?, own(&mut table, "delay")?);
-        let Some(Value::String(name)) = table.get("stream").or_else(|| table.get("name")).cloned() else {
+        let Some(Value::String(name)) = table.get("stream").cloned() else {
             return Err(D::Error::custom("a stream needs a name, as in stream = \"visits\""));
         };
-        table.remove("name");
-        table.insert("stream".to_owned(), Value::String(name.clone()));
         let declaration = serde_json::to_string(&table).map_err(D::Error::custom)?;
         Ok(Self {
             declaration,

@@ -40,13 +40,13 @@ use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
 use evertally_publish::error::{Context, Error, Result, failure, usage};
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    StorageBackend, TableDefinition, WriteTransaction,
+    Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,
+    TableDefinition, WriteTransaction,
 };
 use std::path::Path;
 use std::sync::Arc;
 
-/// The version of the format that is written. A later one must read it, and say so in [`upgrade`].
+/// The version of the format.
 const FORMAT: u32 = 1;
 
 pub(crate) const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
@@ -113,7 +113,7 @@ impl Store {
 
     fn of(database: Database) -> Result<Self> {
         let store = Self(Arc::new(database));
-        upgrade(&store)?;
+        make_tables(&store)?;
         Ok(store)
     }
 
@@ -127,8 +127,7 @@ impl Store {
     /// # Errors
     /// If it cannot be read.
     pub fn is_unused(&self) -> Result<bool> {
-        let has_ledger = !self.look()?.open_table(LEDGER).map_err(stored)?.is_empty().map_err(stored)?;
-        Ok(self.noted(KEY)?.is_none() && !has_ledger)
+        Ok(self.noted(KEY)?.is_none())
     }
 
     /// Notes which key is about to be made for it.
@@ -270,8 +269,8 @@ pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
     error.context("the database")
 }
 
-/// Makes all tables, or brings those of an earlier version to this one.
-fn upgrade(store: &Store) -> Result<()> {
+/// Makes all tables of a new folder, and checks the format of any other.
+fn make_tables(store: &Store) -> Result<()> {
     store.change(|writing| {
         let mut meta = writing.open_table(META).map_err(stored)?;
         let found = meta.get("format").map_err(stored)?.map(|bytes| bytes.value().to_vec());
@@ -283,7 +282,7 @@ fn upgrade(store: &Store) -> Result<()> {
             Some(Ok(FORMAT)) => {}
             Some(Ok(other)) => {
                 return Err(usage(format!(
-                    "the folder was written by a later version of this program (format {other}, and this one reads {FORMAT}); \
+                    "the folder was written by another version of this program (format {other}, and this one reads {FORMAT}); \
                      start that version again"
                 )));
             }

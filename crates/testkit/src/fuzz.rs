@@ -376,7 +376,8 @@ fn ledger_seeds() -> Vec<Vec<u8>> {
     (0..4).for_each(|sum| digest.close_step(&[sum]).expect("a step"));
     ledger.record(&mut digest).expect("recorded");
     drop(ledger);
-    vec![new, held(), text(r#"{"version":1,"key_id":"0","streams":{}}"#)]
+    let bare = r#"{"version":1,"key_id":"0","identity":"0","counter":0,"streams":{},"mac":"0"}"#;
+    vec![new, held(), text(bare)]
 }
 
 fn keys(bytes: &[u8]) {

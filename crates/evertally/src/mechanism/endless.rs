@@ -146,7 +146,7 @@ impl Endless {
     /// As [`Endless::new`], or if this version of the library has another mechanism.
     pub fn with_digest(horizon: u64, inside: Inside, digest: MatrixDigest) -> Result<Self> {
         let endless = Self::new(horizon, inside)?;
-        if !digest.names(endless.digest) {
+        if digest != endless.digest {
             return Err(Error::invalid(format!(
                 "the endless mechanism of this version has the digest {}, not {digest}; use the version that made the plan",
                 endless.digest

@@ -46,11 +46,6 @@ impl DiscreteLaw {
         }
     }
 
-    /// Whether both are Laplace laws, or both Gaussian.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
-    }
-
     /// The variance of the discrete law, to a relative error of 10⁻¹².
     ///
     /// ```

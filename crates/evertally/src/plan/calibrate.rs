@@ -248,18 +248,6 @@ impl Calibration {
         self.law.variance() * unit * unit
     }
 
-    /// The noise of an earlier plan, where it is of the same kind, on the same grid, and more than what is needed.
-    pub(super) fn or_earlier(self, earlier: Option<DiscreteLaw>, mechanism: &dyn Mechanism) -> Self {
-        // A finer grid than the mechanism's own may have been another one.
-        let is_own_grid = self.exact_accounting || self.noise_divisor == 1 << mechanism.noise_bits();
-        match earlier {
-            Some(law) if is_own_grid && law.is_like(&self.law) && law.scale() > self.law.scale() => {
-                Self { law, ..self }
-            }
-            _ => self,
-        }
-    }
-
     fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {
         if self.law.scale() > MAX_SCALE {
             return Err(Error::invalid(format!(

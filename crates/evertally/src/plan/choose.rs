@@ -239,7 +239,7 @@ fn candidate(
     kind: NoiseKind,
     mechanism: Arc<dyn Mechanism>,
 ) -> Result<Candidate> {
-    let calibration = calibrated(request, sensitivity, kind, &*mechanism)?.or_earlier(request.earlier, &*mechanism);
+    let calibration = calibrated(request, sensitivity, kind, &*mechanism)?;
     let guarantee = Guarantee::of(&request.budget, &calibration);
     let Calibration { law, noise_divisor, exact_accounting, .. } = calibration;
     let unit = node_variance(request, noise_divisor, &law).sqrt();

@@ -127,7 +127,6 @@ impl TryFrom<PlanFile> for Plan {
             mechanism: Some(file.mechanism),
             noise: Some(kind),
             objective: file.objective,
-            earlier: Some(file.noise),
             search: Search::default(),
             meaning: file.meaning,
         }

@@ -2,7 +2,6 @@
 
 use super::{Candidate, NoiseKind, Objective, Plan, Search, choose, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
-use crate::noise::DiscreteLaw;
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
 use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
@@ -35,7 +34,6 @@ pub struct PlanRequest {
     pub(super) grid: Grid,
     pub(super) mechanism: Option<MechanismName>,
     pub(super) noise: Option<NoiseKind>,
-    pub(super) earlier: Option<DiscreteLaw>,
     pub(super) objective: Objective,
     pub(super) search: Search,
     pub(super) selection: Option<Selection>,
@@ -58,7 +56,6 @@ impl PlanRequest {
             grid: Grid::ONE,
             mechanism: None,
             noise: None,
-            earlier: None,
             objective: Objective::Max,
             search: Search::default(),
             selection: None,
@@ -119,12 +116,6 @@ impl PlanRequest {
 
 /// What is asked for, one thing after the other. Nothing is checked before the plan is made.
 impl PlanRequest {
-    /// The noise of a plan that was made for the same request before, by a version that needed more of it: it is kept,
-    /// and so are the plan's digest and the noise of its stream. Noise that is less than what is needed now is not.
-    pub fn with_earlier_noise(self, law: DiscreteLaw) -> Self {
-        Self { earlier: Some(law), ..self }
-    }
-
     /// Another number of steps `T`, 1 ..= 2^62.
     pub fn with_horizon(self, horizon: u64) -> Self {
         Self { horizon, ..self }

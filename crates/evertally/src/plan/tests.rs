@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::{MechanismName, Workload};
+use crate::number::exact::Exact;
 use crate::privacy::Spread;
 use crate::privacy::{Budget, Neighbours, Unit, Values};
 use crate::privacy::{Delta, Epsilon, Rho};
@@ -306,6 +307,8 @@ fn a_pure_epsilon_is_never_less_than_what_is_spent() {
         let guarantee = plan.guarantee();
         assert_eq!(guarantee.pure_epsilon.unwrap().get() > 1.0, more, "{delta}: {}", law.scale());
         assert_eq!(guarantee.epsilon_delta().unwrap().1.is_some(), more, "{delta}");
+        let spent = Exact::from(law.scale().denominator()).over(&Exact::from(law.scale().numerator()));
+        assert!(Exact::decimal(guarantee.pure_epsilon.unwrap().get()) >= spent, "{delta}");
         beyond += u32::from(more);
     }
     assert!(beyond > 0, "nothing was spent beyond ε");
@@ -410,6 +413,25 @@ fn errors_at_once_are_those_one_by_one() {
     }
 }
 
+/// A plan that is read finds the mechanism and the noise of the plan that was written, for every mechanism.
+#[test]
+fn plans_of_every_candidate_are_read_back() {
+    for workload in [Workload::Sum, Workload::Window(7), Workload::Decay(5), Workload::Increments] {
+        for (horizon, budget) in [(1, pure(1.0)), (37, pure(0.3)), (300, zcdp(0.1)), (300, zcdp(2.0))] {
+            let request =
+                PlanRequest::count(horizon, budget).with_workload(workload).with_sums_per_event(horizon.min(3));
+            for candidate in request.candidates().unwrap() {
+                let named = request.clone().with_mechanism(candidate.mechanism.name());
+                let plan = named.with_noise(candidate.kind).plan().unwrap();
+                let name = plan.mechanism().name();
+                let by_toml: Plan = toml::from_str(&toml::to_string(&plan).unwrap()).unwrap();
+                let by_json: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+                assert_eq!([by_toml.digest(), by_json.digest()], [plan.digest(); 2], "{name} {workload:?} {horizon}");
+            }
+        }
+    }
+}
+
 /// Under pure budgets windows of few steps take noise on each step, wider ones hats, and what is taken is never worse than
 /// what else could be.
 #[test]
@@ -426,4 +448,52 @@ fn windows_take_the_best_of_steps_and_hats() {
             assert!(other.max_std_error() >= chosen, "{name} for {width} of {horizon}");
         }
     }
+}
+
+/// To the last bit: ε as it was given, and its ρ rounded up.
+#[test]
+fn promises_are_rounded_up() {
+    let epsilon = 0.123_456_789;
+    let plan = PlanRequest::count(1, pure(epsilon)).plan().unwrap();
+    assert_eq!(plan.guarantee().pure_epsilon, Some(Epsilon::new(epsilon).unwrap()));
+    let (rho, exact) = (plan.guarantee().rho.get(), Exact::decimal(epsilon).half_square());
+    assert!(Exact::decimal(rho) >= exact && Exact::decimal(rho.next_down()) < exact, "{rho}");
+}
+
+/// ε at any δ: the best of all routes, the stated pair from its own δ on, and with what selection leaves of δ.
+#[test]
+fn epsilon_at_any_delta_is_the_best_route() {
+    let delta = |value| Delta::new(value).unwrap();
+    let budget = Budget::Approximate(Epsilon::new(1.0).unwrap(), delta(1e-6));
+    let plan = PlanRequest::count(40, budget).with_noise(NoiseKind::Gaussian).plan().unwrap();
+    let own = plan.guarantee();
+    assert!(own.epsilon_at(delta(1e-6)) <= 1.0 && own.epsilon_at(delta(1.1e-6)) <= 1.0);
+    let less = own.epsilon_at(delta(9e-7));
+    let by_zcdp = crate::privacy::conversions::epsilon_of_zcdp(own.rho, delta(9e-7));
+    assert!(less > 1.0 && less < 1.02 && by_zcdp > less, "{less} {by_zcdp}");
+    let selected = own.with_selection(delta(1e-7));
+    assert!(selected.epsilon_at(delta(1e-7)).is_infinite());
+    let with = selected.epsilon_at(delta(1e-6));
+    assert!(with >= less && with <= less * (1.0 + 1e-9), "{with} {less}");
+    let laplace = PlanRequest::count(1, pure(0.7)).plan().unwrap();
+    assert_eq!(laplace.guarantee().epsilon_at(delta(1e-300)), 0.7);
+}
+
+#[test]
+fn parts_promise_together_what_the_whole_does() {
+    use crate::privacy::composition::Split;
+    let of = |budget: Budget, shares: &[f64]| {
+        let parts = Split::of(budget).budgets(shares).unwrap();
+        let plan = |part: Budget| (part, PlanRequest::count(20, part).plan().unwrap().guarantee());
+        Guarantee::composed(budget, &parts.into_iter().map(plan).collect::<Vec<_>>())
+    };
+    let pair = (Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());
+    let budget = Budget::Approximate(pair.0, pair.1);
+    let (whole, half) = (of(budget, &[0.25, 0.75]).unwrap(), of(budget, &[0.25, 0.25]).unwrap());
+    assert_eq!((whole.stated, whole.pure_epsilon), (Some(pair), None));
+    let rho = budget.rho().unwrap().get();
+    assert!(whole.rho.get() <= rho && whole.rho.get() > rho * (1.0 - 1e-3));
+    assert!(half.rho.get() < rho * 0.51 && half.rho.get() > rho * 0.49, "{half:?}");
+    assert_eq!(of(pure(1.0), &[0.25, 0.25]).unwrap().pure_epsilon, Some(pair.0));
+    assert!(Guarantee::composed(pure(1.0), &[]).is_err());
 }

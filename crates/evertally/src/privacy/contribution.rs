@@ -230,10 +230,9 @@ impl ContributionBound {
     /// # Errors
     /// If no history under these bounds leaves it so.
     pub fn restore(&self, step: u64, total: u32, in_step: u32) -> Result<Kept> {
-        // The first event of all is kept, so that somebody who was offered one has one. Earlier versions wrote the step
-        // of the last event that was offered: one in which nothing was kept came when the total was reached.
-        let fits = (1..=self.total).contains(&total) && in_step <= self.per_step.min(total) && step >= 1;
-        if !fits || (in_step == 0 && total < self.total) {
+        // The first event of a person is always kept, so anyone who was offered an event has one.
+        let fits = (1..=self.total).contains(&total) && (1..=self.per_step.min(total)).contains(&in_step);
+        if !fits || step == 0 {
             let what = format!("{in_step} in step {step}, {total} in all");
             return Err(Error::state(format!("no person can have kept {what} under the declared bounds")));
         }

@@ -224,7 +224,7 @@ impl DiscoveredSums {
         let (keys, places) = self.keys.save();
         let shown = self.shown.iter();
         let shown = shown.map(|shown| (places[shown.key as usize], shown.series.sums(), shown.series.memory()));
-        self.id.seal_keys(&Saved { step: self.step, keys, shown: shown.collect() })
+        self.id.seal(&Saved { step: self.step, keys, shown: shown.collect() })
     }
 
     /// Continues saved keys.
@@ -234,7 +234,7 @@ impl DiscoveredSums {
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
         let mut stream = Self::of(plan, key, name)?;
-        let saved: Saved = stream.id.open_keys(state)?;
+        let saved: Saved = stream.id.open(state)?;
         if saved.step > stream.plan.horizon() {
             return Err(damaged());
         }

@@ -251,7 +251,7 @@ impl GroupedSums {
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
         let mut stream = Self::of(plan, key, name, groups);
-        let saved = stream.id.open(state, stream.plan.horizon(), stream.series.len())?;
+        let saved = stream.id.open_sums(state, stream.plan.horizon(), stream.series.len())?;
         for (place, (series, sums)) in stream.series.iter_mut().zip(&saved.sums).enumerate() {
             series.restore(&stream.plan, saved.step, *sums, saved.memory(place))?;
         }

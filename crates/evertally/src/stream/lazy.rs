@@ -321,8 +321,8 @@ impl LazyVector {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
         let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
         match &self.recent {
-            None => self.id.seal_vector(&saved),
-            Some(recent) => self.id.seal_vector(&SavedWindows { saved, recent: recent.save(self.step) }),
+            None => self.id.seal(&saved),
+            Some(recent) => self.id.seal(&SavedWindows { saved, recent: recent.save(self.step) }),
         }
     }
 
@@ -334,9 +334,9 @@ impl LazyVector {
         let key = key.resume(&name, &plan.plan().digest(), plan.purpose())?;
         let mut vector = Self::of(plan, key, name);
         let (saved, recent) = match vector.recent {
-            None => (vector.id.open_vector::<Saved>(state)?, vec![]),
+            None => (vector.id.open::<Saved>(state)?, vec![]),
             Some(_) => {
-                let SavedWindows { saved, recent } = vector.id.open_vector(state)?;
+                let SavedWindows { saved, recent } = vector.id.open(state)?;
                 (saved, recent)
             }
         };

@@ -169,7 +169,7 @@ impl RunningSum {
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Total)?;
         let mut stream = Self::of(plan, key, name);
-        let saved = stream.id.open(state, stream.plan.horizon(), 1)?;
+        let saved = stream.id.open_sums(state, stream.plan.horizon(), 1)?;
         stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;
         Ok(stream)

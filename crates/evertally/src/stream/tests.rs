@@ -231,10 +231,10 @@ fn the_state_format_is_frozen() {
     stream.tick().unwrap();
     stream.add(-2).unwrap();
     let digest = blake3::hash(&stream.save()).to_hex();
-    assert_eq!(&digest[..16], "227aeded3e94975d");
+    assert_eq!(&digest[..16], "9161c6b38cfd384c");
 }
 
-/// A state that holds a memory of its mechanism is version 2, and as frozen; versions are not taken for each other.
+/// A state that holds a memory of its mechanism is as frozen; other versions and kinds are refused.
 #[test]
 fn the_state_format_with_memories_is_frozen() {
     let blt = MECHANISMS[12];
@@ -243,9 +243,9 @@ fn the_state_format_with_memories_is_frozen() {
     stream.tick().unwrap();
     stream.add(-2).unwrap();
     let state = stream.save();
-    assert_eq!(state[16..20], 2u32.to_le_bytes());
+    assert_eq!(state[16..20], 1u32.to_le_bytes());
     let digest = blake3::hash(&state).to_hex();
-    assert_eq!(&digest[..16], "d8b15c626c477dbf");
+    assert_eq!(&digest[..16], "3bcb9769784f70a0");
     for i in 0..state.len() {
         let mut damaged = state.clone();
         damaged[i] ^= 0x40;
@@ -255,10 +255,20 @@ fn the_state_format_with_memories_is_frozen() {
         assert!(cut.unwrap_err().is_state(), "cut at {i}");
     }
     let mut other = state.clone();
-    for version in [0u32, 1, 3] {
+    for version in [0u32, 2, 3] {
         other[16..20].copy_from_slice(&version.to_le_bytes());
-        assert!(RunningSum::restore(plan(30, blt), &key(1), name("s"), &other).unwrap_err().is_state());
+        let refused = RunningSum::restore(plan(30, blt), &key(1), name("s"), &other).unwrap_err();
+        assert!(refused.is_state() && refused.to_string().contains("has version"), "{refused}");
     }
+    let groups = Groups::new(["a"]).unwrap();
+    let refused = GroupedSums::restore(plan(30, blt), &key(1), name("s"), groups.clone(), &state).unwrap_err();
+    assert!(refused.is_state() && refused.to_string().contains("other groups"), "{refused}");
+    let grouped = GroupedSums::new(plan(30, blt), &key(1), name("s"), groups).unwrap().save();
+    assert!(RunningSum::restore(plan(30, blt), &key(1), name("s"), &grouped).unwrap_err().is_state());
+    // The memory of a mechanism that has none, and none of one that has it.
+    let plain = RunningSum::new(plan(30, "binary"), &key(1), name("s")).unwrap().save();
+    assert!(RunningSum::restore(plan(30, blt), &key(1), name("s"), &plain).unwrap_err().is_state());
+    assert!(RunningSum::restore(plan(30, "binary"), &key(1), name("s"), &state).unwrap_err().is_state());
 }
 
 /// Groups have a memory each.

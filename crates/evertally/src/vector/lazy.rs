@@ -357,7 +357,7 @@ impl<F: Real> RowNoise<F> {
         let rows = self.touched.rows();
         let lasts = rows.iter().map(|found| (found.row, found.last)).collect();
         let saved = Saved { step: self.step, calls: self.calls, floor: self.touched.floor(), rows: lasts };
-        self.state.seal_noise(&saved, |bytes| {
+        self.state.seal_with(&saved, |bytes| {
             rows.iter().for_each(|found| F::append_all(self.touched.kept(*found), bytes));
         })
     }
@@ -381,7 +381,7 @@ impl<F: Real> RowNoise<F> {
     }
 
     fn standing_at(mut self, state: &[u8]) -> Result<Self> {
-        let (saved, bytes): (Saved, _) = self.state.open_noise(state)?;
+        let (saved, bytes): (Saved, _) = self.state.open_with(state)?;
         let each = self.recurrence.width() * self.width as usize * size_of::<F>();
         let rising = saved.rows.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let known = saved.rows.iter().all(|(row, last)| *row < self.rows && (saved.floor..=saved.step).contains(last));

@@ -352,7 +352,7 @@ impl<F: Real> VectorNoise<F> {
         let saved = Saved { step: self.step, vectors: kept as u64 };
         let settled = self.settled();
         let buffers = settled.as_ref().unwrap_or(&self.buffers);
-        self.state.seal_noise(&saved, |bytes| {
+        self.state.seal_with(&saved, |bytes| {
             bytes.reserve(kept * self.len * size_of::<F>() + blake3::OUT_LEN);
             for place in 0..kept {
                 match buffers.get(place) {
@@ -399,7 +399,7 @@ impl<F: Real> VectorNoise<F> {
     }
 
     pub(super) fn standing_at(mut self, state: &[u8]) -> Result<Self> {
-        let (Saved { step, vectors }, bytes) = self.state.open_noise(state)?;
+        let (Saved { step, vectors }, bytes) = self.state.open_with(state)?;
         let expected = vectors.checked_mul(self.len as u64).and_then(|n| n.checked_mul(size_of::<F>() as u64));
         if step > self.horizon || expected != Some(bytes.len() as u64) {
             return Err(damaged());

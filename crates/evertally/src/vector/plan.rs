@@ -110,17 +110,6 @@ impl VectorPlan {
         plan
     }
 
-    /// The same with another `σ`: that of a plan of an earlier version, which knew less about sensitivities.
-    fn with_noise(mut self, sigma: f64) -> Self {
-        let more = sigma / self.chosen.sigma;
-        self.chosen.max_std_error *= more;
-        self.chosen.mean_std_error *= more;
-        self.chosen.sigma = sigma;
-        self.guarantee = VectorGuarantee::of_candidate(&self.request, &self.chosen).expect("as for less noise");
-        self.digest = file::digest(&self);
-        self
-    }
-
     /// The request, with the mechanism filled in.
     pub fn request(&self) -> &VectorRequest {
         &self.request

@@ -8,9 +8,8 @@
 use super::resolve::{Labels, Settings};
 use crate::error::{Result, usage};
 use crate::ledger::Ledger;
-use crate::measures::EarlierPart;
-use evertally::mechanism::{MatrixDigest, MechanismName};
-use evertally::noise::DiscreteLaw;
+use crate::measures::BegunPart;
+use evertally::mechanism::MechanismName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -36,24 +35,18 @@ impl Settings {
         #[derive(Deserialize)]
         struct Plan {
             mechanism: MechanismName,
-            noise: DiscreteLaw,
             #[serde(default)]
             meaning: BTreeMap<String, String>,
             #[serde(default)]
-            part: Vec<EarlierPart>,
+            part: Vec<BegunPart>,
         }
         let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
+        let Plan { mechanism, meaning: began, part } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
         self.measures.began = part;
-        // What this version would choose, or how it names a matrix, may differ from what an earlier one did, and so may
-        // the noise that it needs: a stream keeps its mechanism and its noise, if that is enough.
-        let asked = self.request.mechanism();
-        let answers = |asked: MechanismName| {
-            asked == mechanism || has_short_name(mechanism) && asked.is_answered_by(mechanism, self.request.objective())
-        };
-        if asked.is_none_or(answers) {
-            self.request = self.request.with_mechanism(mechanism).with_earlier_noise(noise);
+        // Another version or machine may rank mechanisms otherwise: a stream keeps the one that it began with.
+        if self.request.mechanism().is_none() {
+            self.request = self.request.with_mechanism(mechanism);
         }
         let mut meaning = self.request.meaning().clone();
         let mut take = |name: &str| match began.get(name) {
@@ -75,15 +68,5 @@ impl Settings {
             self.request = self.request.with_meanings(meaning);
         }
         Ok((self, present))
-    }
-}
-
-/// Whether a plan of an earlier version names the matrix that it found.
-fn has_short_name(mechanism: MechanismName) -> bool {
-    match mechanism {
-        MechanismName::Dense(found) | MechanismName::DensePure(found) | MechanismName::Optimal(_, found) => {
-            found.digest.is_some_and(MatrixDigest::is_short)
-        }
-        _ => false,
     }
 }

@@ -16,7 +16,7 @@ use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
 use crate::ledger::hex;
-use crate::measures::{Bundle, EarlierPart, Wanted};
+use crate::measures::{BegunPart, Bundle, Wanted};
 use crate::problem::{Piece, Problem, sentence};
 use crate::reading::{Read, Reading};
 use crate::scales::Scales;
@@ -104,7 +104,7 @@ pub struct Settings {
 pub struct Measures {
     /// None for running sums alone.
     pub wanted: Vec<Wanted>,
-    pub(super) began: Vec<EarlierPart>,
+    pub(super) began: Vec<BegunPart>,
 }
 
 /// Who says which step is the last to be published.

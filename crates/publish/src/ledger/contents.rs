@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// The version that is written. Version 1, which had neither runs nor a code, is read.
-const VERSION: u32 = 2;
+/// The version that is written and read.
+const VERSION: u32 = 1;
 
 /// All that a ledger holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,10 +19,8 @@ pub(super) struct Contents {
     version: u32,
     pub(super) key_id: String,
     /// Drawn when the ledger was made: copies of a ledger have the same, and no others do.
-    #[serde(default)]
     pub(super) identity: String,
     /// How many runs were ever recorded.
-    #[serde(default)]
     pub(super) counter: u64,
     pub(super) streams: BTreeMap<String, Entry>,
     /// Names under which something other than a release issues noise.
@@ -35,7 +33,6 @@ pub(super) struct Contents {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<ServiceGuard>,
     /// Code of everything before, under the key.
-    #[serde(default)]
     mac: String,
 }
 
@@ -46,13 +43,8 @@ pub(super) struct Entry {
     /// The plan's digest, in hexadecimal.
     pub(super) plan: String,
     /// The plan itself, so that a later run can say what differs.
-    #[serde(default)]
     pub(super) plan_text: String,
-    /// Of version 1: digest of the first `n` closed steps, in one piece, for every `n` that was published.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) published: BTreeMap<u64, String>,
     /// The runs that published steps or took in events, in order.
-    #[serde(default)]
     pub(super) runs: Vec<Run>,
     /// Groups that joined when the stream had begun: after which step, and their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -77,9 +69,7 @@ pub(super) struct Guard {
     /// Where it is.
     pub(super) place: String,
     /// The last step that was seen in it, and the digest of all steps through there: that ledger is never older.
-    #[serde(default)]
     pub(super) through: u64,
-    #[serde(default)]
     pub(super) chain: String,
 }
 
@@ -128,7 +118,6 @@ pub struct Joined {
     /// The last step that was closed without them.
     pub after: u64,
     /// The number of the run with which they joined.
-    #[serde(default)]
     pub run: u64,
     /// Their names, one text for each group column.
     pub groups: Vec<Vec<String>>,
@@ -136,7 +125,6 @@ pub struct Joined {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scales: Vec<Grid>,
     /// Whether the last of them is the rest: all groups that are not declared.
-    #[serde(default)]
     pub rest: bool,
 }
 
@@ -204,7 +192,6 @@ pub struct Pending {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
     /// Whether only the user may read the output.
-    #[serde(default)]
     pub private: bool,
 }
 
@@ -234,34 +221,25 @@ impl Contents {
 
     /// From the bytes of a store that messages call `shown`, without a look at the code: for what is public.
     pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
-        let mut contents = serde_json::from_slice::<Self>(bytes)
+        let contents = serde_json::from_slice::<Self>(bytes)
             .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))?;
-        match contents.version {
-            1 => {
-                // Copies of one ledger are the same ledger, whenever they are first read.
-                contents.identity = blake3::derive_key("evertally 2 ledger of version 1", bytes)[..16]
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect();
-                Ok(contents)
-            }
-            VERSION => Ok(contents),
-            _ => Err(foreign(shown)),
+        if contents.version != VERSION {
+            return Err(foreign(shown));
         }
+        Ok(contents)
     }
 
     /// From the bytes of a store, for the key that wrote them.
     pub(super) fn open(bytes: &[u8], shown: &str, key: &SecretKey) -> Result<Self> {
-        let mut contents = Self::read(bytes, shown)?;
+        let contents = Self::read(bytes, shown)?;
         if contents.key_id != key.id().to_string() {
             return Err(foreign(shown));
         }
-        if contents.version == VERSION && contents.code(&code_key(key))? != contents.mac {
+        if contents.code(&code_key(key))? != contents.mac {
             return Err(usage(format!(
                 "the ledger {shown} was changed by something other than this program; restore it from a copy"
             )));
         }
-        contents.version = VERSION;
         Ok(contents)
     }
 
@@ -307,7 +285,7 @@ impl Contents {
     /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
     /// have these runs in common.
     pub(super) fn head(&self, counter: u64) -> String {
-        let mut head = blake3::derive_key("evertally 2 ledger head", self.identity.as_bytes());
+        let mut head = blake3::derive_key("evertally 1 ledger head", self.identity.as_bytes());
         for (name, run) in self.runs().into_iter().take_while(|(_, run)| run.counter <= counter) {
             let mut hasher = blake3::Hasher::new_keyed(&head);
             let at = run.at.to_string();
@@ -324,14 +302,8 @@ impl Contents {
 impl Entry {
     /// The last step up to which the stream was published, here or under the ledger that it was left to; 0 before the first.
     pub(super) fn last_step(&self) -> u64 {
-        let flat = self.published.keys().next_back().copied().unwrap_or(0);
         let left = self.guard.as_ref().map_or(0, |guard| guard.through);
-        flat.max(left).max(self.runs.last().map_or(0, |run| run.through))
-    }
-
-    /// Whether there is a digest of the steps through this one.
-    pub(super) fn has(&self, step: u64) -> bool {
-        self.published.contains_key(&step) || self.runs.iter().any(|run| run.through == step)
+        left.max(self.runs.last().map_or(0, |run| run.through))
     }
 }
 

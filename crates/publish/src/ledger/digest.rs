@@ -1,8 +1,7 @@
 //! The digest of a stream's closed steps.
 //!
 //! d₀ is fixed, and dₜ is the keyed hash of dₜ₋₁ and of what step t adds: 32 bytes say all that a later run needs of the
-//! steps before it. Ledgers of version 1 hold hashes of all steps in one piece instead. Those are held against too, for
-//! as long as a run begins with the first step.
+//! steps before it.
 
 use super::contents::Entry;
 use super::issuers::recorded;
@@ -23,8 +22,6 @@ pub struct StreamDigest {
     key: Zeroizing<[u8; 32]>,
     steps: u64,
     chain: [u8; 32],
-    /// All steps in one piece, where version 1 recorded that.
-    flat: Option<blake3::Hasher>,
     past: Past,
     /// Whether steps go in as digests that many processes have added up.
     in_parts: bool,
@@ -34,16 +31,14 @@ pub struct StreamDigest {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     chained: BTreeMap<u64, String>,
-    flat: BTreeMap<u64, String>,
     /// Whether the digests are of steps that went in as digests.
     in_parts: bool,
 }
 
 impl StreamDigest {
     pub(super) fn new(name: StreamName, plan: String, plan_text: String, key: Zeroizing<[u8; 32]>, past: Past) -> Self {
-        let flat = (!past.flat.is_empty()).then(|| blake3::Hasher::new_keyed(&key));
-        let chain = *blake3::keyed_hash(&key, b"evertally 2 steps").as_bytes();
-        Self { name, plan, plan_text, key, steps: 0, chain, flat, past, in_parts: false }
+        let chain = *blake3::keyed_hash(&key, b"evertally 1 steps").as_bytes();
+        Self { name, plan, plan_text, key, steps: 0, chain, past, in_parts: false }
     }
 
     /// Of steps that are held against nothing and recorded nowhere.
@@ -94,27 +89,23 @@ impl StreamDigest {
                 "the state of stream `{name}` is of step {steps}, and not of what was published last, through step {last}"
             )));
         }
-        (self.steps, self.chain, self.flat) = (steps, chain, None);
+        (self.steps, self.chain) = (steps, chain);
         Ok(())
     }
 
     /// Goes on behind steps that somebody else vouches for: a service, whose store holds what was closed.
     pub(crate) fn go_on_behind(&mut self, steps: u64, chain: [u8; 32]) {
-        (self.steps, self.chain, self.flat) = (steps, chain, None);
+        (self.steps, self.chain) = (steps, chain);
     }
 
     /// Adds a closed step: the sum of its events in every group. Fails as soon as the data differ from what was
     /// published, and then adds nothing.
     pub fn close_step(&mut self, sums: &[i64]) -> Result<()> {
         let mut link = self.link(b'g', sums.len());
-        let mut flat = self.flat.clone();
         for sum in sums {
             link.update(&sum.to_le_bytes());
-            if let Some(flat) = &mut flat {
-                flat.update(&sum.to_le_bytes());
-            }
         }
-        self.advance(self.steps + 1, link, flat)
+        self.advance(self.steps + 1, link)
     }
 
     /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by
@@ -125,24 +116,14 @@ impl StreamDigest {
     /// without leaves no trace. No two histories have the same encoding.
     pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
         if items.is_empty() {
-            return self.check_through(step, self.chain, self.flat.as_ref()).map(|()| self.steps = step);
+            return self.check_through(step, self.chain).map(|()| self.steps = step);
         }
         let mut link = self.link(b'i', items.len());
-        let mut flat = self.flat.clone();
-        let mut update = |bytes: &[u8]| {
-            link.update(bytes);
-            if let Some(flat) = &mut flat {
-                flat.update(bytes);
-            }
-        };
-        update(&(self.steps + 1).to_le_bytes());
-        update(&(items.len() as u64).to_le_bytes());
+        link.update(&(self.steps + 1).to_le_bytes()).update(&(items.len() as u64).to_le_bytes());
         for (item, sum) in items {
-            update(&(item.len() as u64).to_le_bytes());
-            update(item);
-            update(&sum.to_le_bytes());
+            link.update(&(item.len() as u64).to_le_bytes()).update(item).update(&sum.to_le_bytes());
         }
-        self.advance(step, link, flat)
+        self.advance(step, link)
     }
 
     /// The hash of the next link: after it, what the step adds, of so many groups or items.
@@ -152,28 +133,22 @@ impl StreamDigest {
         link
     }
 
-    fn advance(&mut self, step: u64, mut link: blake3::Hasher, flat: Option<blake3::Hasher>) -> Result<()> {
+    fn advance(&mut self, step: u64, mut link: blake3::Hasher) -> Result<()> {
         let chain = *link.finalize().as_bytes();
         link.zeroize();
-        self.check_through(step, chain, flat.as_ref())?;
-        (self.steps, self.chain, self.flat) = (step, chain, flat);
+        self.check_through(step, chain)?;
+        (self.steps, self.chain) = (step, chain);
         Ok(())
     }
 
     /// Holds the digests after all steps through `step` against what was published.
-    fn check_through(&self, step: u64, chain: [u8; 32], flat: Option<&blake3::Hasher>) -> Result<()> {
+    fn check_through(&self, step: u64, chain: [u8; 32]) -> Result<()> {
         self.check_form()?;
         if step <= self.steps {
             return Ok(()); // no step is closed
         }
-        let steps = self.steps + 1..=step;
-        let mut chained = self.past.chained.range(steps.clone()).filter(|(_, published)| **published != hex(chain));
-        let mut whole = self
-            .past
-            .flat
-            .range(steps)
-            .filter(|(_, published)| flat.is_some_and(|flat| **published != flat.finalize().to_hex().to_string()));
-        match chained.next().or_else(|| whole.next()) {
+        let mut published = self.past.chained.range(self.steps + 1..=step);
+        match published.find(|(_, published)| **published != hex(chain)) {
             None => Ok(()),
             Some((step, _)) => {
                 let released = format!(
@@ -218,7 +193,6 @@ impl StreamDigest {
         Entry {
             plan: self.plan.clone(),
             plan_text: self.plan_text.clone(),
-            published: BTreeMap::new(),
             runs: Vec::new(),
             joined: Vec::new(),
             follows: None,
@@ -237,23 +211,15 @@ impl StreamDigest {
     }
 }
 
-impl Drop for StreamDigest {
-    fn drop(&mut self) {
-        // It holds a key.
-        self.flat.iter_mut().for_each(blake3::Hasher::zeroize);
-    }
-}
-
 impl Past {
     pub(super) fn of(entry: &Entry) -> Self {
         let chained = entry.runs.iter().map(|run| (run.through, run.digest.clone())).collect();
         let in_parts = entry.runs.last().is_some_and(|run| run.in_parts);
-        Self { chained, flat: entry.published.clone(), in_parts }
+        Self { chained, in_parts }
     }
 
     fn last(&self) -> u64 {
-        let last = |of: &BTreeMap<u64, String>| of.keys().next_back().copied().unwrap_or(0);
-        last(&self.chained).max(last(&self.flat))
+        self.chained.keys().next_back().copied().unwrap_or(0)
     }
 
     /// Whether just this was published.
@@ -264,7 +230,7 @@ impl Past {
     /// A shorter release can only be held against the past where the past has a digest of that length.
     pub(super) fn check_covers(&self, name: &StreamName, steps: u64) -> Result<()> {
         let last = self.last();
-        if last <= steps || self.chained.contains_key(&steps) || self.flat.contains_key(&steps) {
+        if last <= steps || self.chained.contains_key(&steps) {
             return Ok(());
         }
         let released = format!(

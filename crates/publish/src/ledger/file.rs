@@ -8,11 +8,10 @@ use super::{Ledger, Store, issuers, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
 use crate::error::{Context, Result, usage};
 use crate::keyfile;
-use crate::lock::{NameLock, Patience, check_one_name, lock_file, resolve};
+use crate::lock::{NameLock, Patience, check_one_name, resolve};
 use crate::protected::check_output;
 use evertally::noise::{GuardedKey, SecretKey};
 use serde::Deserialize;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -94,8 +93,6 @@ pub struct FileStore {
     /// What the ledger's file held when this store read or wrote it last; nothing before the first time.
     known: Option<Option<blake3::Hash>>,
     lock: NameLock,
-    /// As programs before the lock files locked it.
-    _key_lock: Option<File>,
 }
 
 impl FileStore {
@@ -120,7 +117,6 @@ impl FileStore {
         let mut store = Self::lock(disk, key_path, place, &mut patience)?;
         if store.place.has_key() || absent == Absent::Refuse {
             let key = keyfile::read(&store.place.key)?;
-            store._key_lock = Some(lock_file(&store.place.key, &mut patience)?);
             return Ok((key, store));
         }
         let key = SecretKey::generate()?;
@@ -176,7 +172,7 @@ impl FileStore {
                 let place = Place { key: ledger.clone(), ledger };
                 place.check_one_name()?;
                 let begins = absent == Absent::Make;
-                return Ok(Self { disk, place, new_key: None, begins, known: None, lock, _key_lock: None });
+                return Ok(Self { disk, place, new_key: None, begins, known: None, lock });
             }
         }
     }
@@ -189,7 +185,7 @@ impl FileStore {
             let now = Place::of_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
-                return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock, _key_lock: None });
+                return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock });
             }
             place = now;
         }

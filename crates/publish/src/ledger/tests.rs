@@ -217,43 +217,45 @@ fn plan_of(horizon: u64) -> Plan {
     evertally::plan::PlanRequest::count(horizon, budget).plan().unwrap()
 }
 
-/// A ledger as version 1 wrote it goes on: what it recorded is held against, and what follows is chained.
+/// What ledgers hold of the steps is a format.
 #[test]
-fn ledgers_of_version_1_go_on() {
+fn digests_of_steps_are_frozen() {
+    let mut sums = StreamDigest::unrecorded();
+    sums.close_step(&[3, -1]).unwrap();
+    sums.close_step(&[0, 4]).unwrap();
+    let mut items = StreamDigest::unrecorded();
+    items.close_items(&[(b"a".as_slice().into(), 2), (b"bc".as_slice().into(), -5)], 3).unwrap();
+    items.close_items(&[], 4).unwrap();
+    items.close_items(&[(b"a".as_slice().into(), 1)], 5).unwrap();
+    assert_eq!([sums.steps(), items.steps()], [2, 5]);
+    assert_eq!([&sums.digest()[..16], &items.digest()[..16]], ["1d09da917a07debe", "b7cb37681ecb4aab"]);
+}
+
+/// Other data are refused at the first step that differs, and a shorter release has nothing to be compared with.
+#[test]
+fn what_was_published_is_compared_step_by_step() {
     let key = SecretKey::generate().unwrap();
     let (name, plan): (StreamName, _) = ("s".parse().unwrap(), plan_of(100));
-    let mut hasher = blake3::Hasher::new_keyed(&mac_key(&key, &name, &plan.digest(), Purpose::Ledger));
-    for sum in [1i64, 2, 3] {
-        hasher.update(&sum.to_le_bytes());
-    }
-    let plan_digest = blake3::Hash::from_bytes(plan.digest()).to_hex().to_string();
-    let version_1 = serde_json::json!({
-        "version": 1, "key_id": key.id().to_string(),
-        "streams": {"s": {"plan": plan_digest, "plan_text": toml::to_string(&plan).unwrap(),
-            "published": {"3": hasher.finalize().to_hex().to_string()}}},
-    });
+    let store = MemoryStore::default();
+    drop(Ledger::create(store.clone(), &key).unwrap());
     let close = |store: &MemoryStore, steps: &[i64]| {
         let mut ledger = Ledger::open(store.clone(), &key)?;
         let mut stream = ledger.stream(&key, &name, &plan, steps.len() as u64)?;
         steps.iter().try_for_each(|sum| stream.close_step(&[*sum]))?;
         ledger.record(&mut stream)
     };
-    let store = MemoryStore::default();
-    store.clone().commit(version_1.to_string().as_bytes()).unwrap();
+    close(&store, &[1, 2, 3]).unwrap();
+    let written = store.clone().load().unwrap().unwrap();
     let copy = Ledger::open(store.copied(), &key).unwrap();
     assert!(close(&store, &[1, 2, 4]).unwrap_err().to_string().contains("up to step 3 from different data"));
     assert!(close(&store, &[1, 2]).unwrap_err().to_string().contains("nothing can be compared"));
     close(&store, &[1, 2, 3]).unwrap();
-    assert_eq!(
-        store.clone().load().unwrap().unwrap(),
-        version_1.to_string().as_bytes(),
-        "nothing new, nothing written"
-    );
+    assert_eq!(store.clone().load().unwrap().unwrap(), written, "nothing new, nothing written");
     close(&store, &[1, 2, 3, 4]).unwrap();
     assert!(close(&store, &[1, 2, 5, 4]).unwrap_err().to_string().contains("step 3 from different data"));
     assert!(close(&store, &[1, 2, 3, 5]).unwrap_err().to_string().contains("step 4 from different data"));
     let ledger = Ledger::open(store, &key).unwrap();
-    assert_eq!((ledger.last_published(&name), ledger.counter()), (4, 1));
+    assert_eq!((ledger.last_published(&name), ledger.counter()), (4, 2));
     assert_eq!(ledger.identity(), copy.identity(), "copies are one ledger");
 }
 
@@ -277,7 +279,9 @@ fn a_ledger_that_was_written_by_hand_is_refused() {
     assert!(
         refused("\"counter\": 1,\n  \"streams\"", "\"counter\": 2,\n  \"streams\"").contains("other than this program")
     );
-    assert!(refused("\"version\": 2", "\"version\": 3").contains("another version"));
+    for other in [0, 2] {
+        assert!(refused("\"version\": 1", &format!("\"version\": {other}")).contains("another version"), "{other}");
+    }
 }
 
 /// What a run leaves is there for the next, whole; and two copies of a ledger have runs in common up to their fork.
@@ -320,6 +324,10 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     assert!(ledger.record(&mut fork).unwrap_err().to_string().contains("would leave none"));
     ledger.record_continued(&mut fork, Left::default()).unwrap();
     assert_eq!((ledger.identity(), ledger.counter()), (again.identity(), again.counter()));
+    assert_ne!(ledger.identity(), Ledger::create(MemoryStore::default(), &key).unwrap().identity());
+    assert_eq!((again.counter(), again.runs().len(), again.has_state(&name)), (2, 2, true));
+    assert_eq!([2, 3, 4].map(|through| again.place_of(&name, through).run), [1, 2, 3]);
+    assert_eq!(again.plan_text(&name), Some(toml::to_string(&plan).unwrap().as_str()));
     assert_eq!(ledger.head(1), again.head(1));
     assert_ne!(ledger.head(2), again.head(2));
 }
@@ -342,4 +350,11 @@ fn parts_are_vouched_for() {
     store.keep_parts(&[]);
     let mut ledger = Ledger::open(store.copied(), &key).unwrap();
     assert_eq!(ledger.state(&name).unwrap(), None, "lost, to be built again");
+}
+
+/// Whoever lacks the key cannot write a ledger for it.
+#[test]
+fn the_code_of_a_ledger_needs_its_key() {
+    let [one, other] = [(); 2].map(|()| code_key(&SecretKey::generate().unwrap()));
+    assert!(*one != *other && *one != [0; 32]);
 }

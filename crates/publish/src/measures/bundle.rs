@@ -43,13 +43,22 @@ pub struct PlannedPart {
 /// What a ledger says of a part of a stream that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EarlierPart {
+pub struct BegunPart {
     pub(super) name: String,
     digest: String,
     pub(super) mechanism: MechanismName,
     pub(super) noise: DiscreteLaw,
     pub(super) share: Option<f64>,
     pub(super) budget: Budget,
+}
+
+impl BegunPart {
+    pub(super) fn noise_kind(&self) -> NoiseKind {
+        match self.noise {
+            DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
+            DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
+        }
+    }
 }
 
 /// Measures and the plans of all their parts.
@@ -66,15 +75,15 @@ pub struct Bundle {
 
 impl Bundle {
     /// The plans of all parts of some measures, under the budget of a plan `head` of the same stream for the whole of it.
-    /// `asked` is what that was planned for, and `earlier` what the stream began with, where it has.
+    /// `asked` is what that was planned for, and `began` what the stream began with, where it has.
     ///
     /// # Errors
     /// If a part cannot be planned, or values have no bounds with room between them.
-    pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, earlier: &[EarlierPart]) -> Result<Self> {
+    pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, began: &[BegunPart]) -> Result<Self> {
         let centre = centre(wanted, head.request())?;
         let planner = Planner::new(head, asked, centre)?;
         let parts = planner.parts(wanted)?;
-        let parts = match planner.as_begun(&parts, earlier)? {
+        let parts = match planner.as_begun(&parts, began)? {
             Some(parts) => parts,
             None => planner.planned(wanted, parts)?,
         };
@@ -93,8 +102,8 @@ impl Bundle {
     ///
     /// # Errors
     /// If they cannot be planned.
-    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, earlier: &[EarlierPart]) -> Result<(Self, Plan)> {
-        let parts = super::readings::planned(request, earlier)?;
+    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[BegunPart]) -> Result<(Self, Plan)> {
+        let parts = super::readings::planned(request, began)?;
         let head = super::readings::head(request, &parts)?;
         let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
         let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
@@ -170,11 +179,11 @@ impl Bundle {
     pub fn text(&self) -> String {
         #[derive(Serialize)]
         struct Parts {
-            part: Vec<EarlierPart>,
+            part: Vec<BegunPart>,
         }
         let of = |planned: &PlannedPart| {
             let request = planned.plan.request();
-            EarlierPart {
+            BegunPart {
                 name: planned.part.name(),
                 digest: hex(planned.plan.digest()),
                 mechanism: request.mechanism().expect("a plan names its mechanism"),
@@ -327,23 +336,23 @@ impl<'a> Planner<'a> {
     }
 
     /// The parts under the plans with which a stream began, if it has begun with just these.
-    fn as_begun(&self, parts: &[Part], earlier: &[EarlierPart]) -> Result<Option<Vec<PlannedPart>>> {
+    fn as_begun(&self, parts: &[Part], began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
         let count = parts.len();
-        let as_begun = |(part, begun): (&Part, &EarlierPart)| match part {
+        let as_begun = |(part, begun): (&Part, &BegunPart)| match part {
             // How people are counted was chosen then.
             Part::Active(window) if Part::Present(*window).name() == begun.name => Part::Present(*window),
             part => part.clone(),
         };
-        let parts: Vec<Part> = parts.iter().zip(earlier).map(as_begun).collect();
-        if earlier.len() != count || !parts.iter().zip(earlier).all(|(part, begun)| part.name() == begun.name) {
+        let parts: Vec<Part> = parts.iter().zip(began).map(as_begun).collect();
+        if began.len() != count || !parts.iter().zip(began).all(|(part, begun)| part.name() == begun.name) {
             return Ok(None);
         }
-        let planned = |(part, begun): (&Part, &EarlierPart)| {
+        let planned = |(part, begun): (&Part, &BegunPart)| {
             let request = self.request(part)?.with_budget(begun.budget).with_mechanism(begun.mechanism);
-            let plan = request.with_earlier_noise(begun.noise).plan()?;
+            let plan = request.with_noise(begun.noise_kind()).plan()?;
             Ok(PlannedPart { part: part.clone(), plan, share: begun.share })
         };
-        parts.iter().zip(earlier).map(planned).collect::<Result<_>>().map(Some)
+        parts.iter().zip(began).map(planned).collect::<Result<_>>().map(Some)
     }
 
     /// The better way to count who is active: by toggles, or anew in every step.

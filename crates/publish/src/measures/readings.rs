@@ -1,16 +1,15 @@
 //! The plans of several workloads of one stream.
 
-use super::bundle::{EarlierPart, PlannedPart};
+use super::bundle::{BegunPart, PlannedPart};
 use super::parts::Part;
 use evertally::Result;
 use evertally::mechanism::Workload;
-use evertally::noise::DiscreteLaw;
-use evertally::plan::{NoiseKind, Plan, PlanRequest, Readings};
+use evertally::plan::{Plan, PlanRequest, Readings};
 
 /// A part for each workload of a request, in their order. Where all are read from one release, the first has the whole
 /// budget and the others need none.
-pub(super) fn planned(request: &PlanRequest, earlier: &[EarlierPart]) -> Result<Vec<PlannedPart>> {
-    if let Some(begun) = as_begun(request, earlier)? {
+pub(super) fn planned(request: &PlanRequest, began: &[BegunPart]) -> Result<Vec<PlannedPart>> {
+    if let Some(begun) = as_begun(request, began)? {
         return Ok(begun);
     }
     let readings = Readings::plan(request.clone())?;
@@ -38,30 +37,26 @@ pub(super) fn head(request: &PlanRequest, parts: &[PlannedPart]) -> Result<Plan>
 }
 
 /// The parts under the plans with which a stream began, if it has begun with just these.
-fn as_begun(request: &PlanRequest, earlier: &[EarlierPart]) -> Result<Option<Vec<PlannedPart>>> {
+fn as_begun(request: &PlanRequest, began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
     let Some(mix) = request.mix() else { return Ok(None) };
     let parts: Vec<Part> = mix.workloads().map(Part::Reading).collect();
-    let is_alike = parts.iter().map(Part::name).eq(earlier.iter().map(|begun| begun.name.clone()));
+    let is_alike = parts.iter().map(Part::name).eq(began.iter().map(|begun| begun.name.clone()));
     if !is_alike {
         return Ok(None);
     }
-    let under = |request: PlanRequest, begun: &EarlierPart| {
-        let kind = match begun.noise {
-            DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
-            DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
-        };
-        let request = request.with_budget(begun.budget).with_mechanism(begun.mechanism).with_noise(kind);
-        request.with_earlier_noise(begun.noise).plan()
+    let under = |request: PlanRequest, begun: &BegunPart| {
+        let request = request.with_budget(begun.budget).with_mechanism(begun.mechanism);
+        request.with_noise(begun.noise_kind()).plan()
     };
-    let plans: Vec<Plan> = if earlier.iter().any(|begun| begun.share.is_none()) {
-        under(request.clone(), &earlier[0])?.readings()
+    let plans: Vec<Plan> = if began.iter().any(|begun| begun.share.is_none()) {
+        under(request.clone(), &began[0])?.readings()
     } else {
-        let own = |(workload, begun): (Workload, &EarlierPart)| {
+        let own = |(workload, begun): (Workload, &BegunPart)| {
             let own = request.clone().with_workload(workload).with_meaning("workload", workload.to_string());
             under(own, begun)
         };
-        mix.workloads().zip(earlier).map(own).collect::<Result<_>>()?
+        mix.workloads().zip(began).map(own).collect::<Result<_>>()?
     };
-    let planned = |((part, plan), begun): ((Part, Plan), &EarlierPart)| PlannedPart { part, plan, share: begun.share };
-    Ok(Some(parts.into_iter().zip(plans).zip(earlier).map(planned).collect()))
+    let planned = |((part, plan), begun): ((Part, Plan), &BegunPart)| PlannedPart { part, plan, share: begun.share };
+    Ok(Some(parts.into_iter().zip(plans).zip(began).map(planned).collect()))
 }

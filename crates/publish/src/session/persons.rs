@@ -12,10 +12,8 @@ const PART_BITS: u32 = PARTS.trailing_zeros();
 const PLACES: usize = 5;
 /// … so many are taken at most. It then grows by the same ratio: 32 bytes · (5/4)² are 50 a person.
 const TAKEN: usize = 4;
-/// The first byte of what [`Persons::save`] writes: counts alone, …
-const COUNTS: u8 = 1;
-/// … or details behind them.
-const DETAILED: u8 = 2;
+/// The first byte of what [`Persons::save`] writes.
+const VERSION: u8 = 1;
 /// Bytes of a saved person at least: the pseudonym and three numbers.
 const LEAST_SAVED: usize = 16 + 3;
 
@@ -103,13 +101,13 @@ impl Persons {
     ///
     /// A version byte, the number of persons in 8 bytes (little endian), and of each, in the order of their pseudonyms,
     /// the pseudonym's 16 bytes, and as LEB128 numbers the last step, the number of events kept, and that of those kept
-    /// in the last step. Some 21 bytes a person. In version 2, which is written where groups or totals are bounded,
-    /// there follow the sum of the sizes of the values, the number of groups, and of each group the difference to the
-    /// number of the one before and the events. There is no check against damage: that is up to what it is part of.
+    /// in the last step. Some 21 bytes a person. Where groups or totals are bounded, there follow the sum of the sizes of
+    /// the values, the number of groups, and of each group the difference to the number of the one before and the events.
+    /// There is no check against damage: that is up to what it is part of.
     pub(crate) fn save(&self, since: u64) -> Vec<u8> {
         let count = if since > self.since { 0 } else { self.count() };
         let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
-        bytes.push(if self.bound.needs_details() { DETAILED } else { COUNTS });
+        bytes.push(VERSION);
         bytes.extend_from_slice(&(count as u64).to_le_bytes());
         if count == 0 {
             return bytes;
@@ -142,9 +140,8 @@ impl Persons {
         let mut persons = Self { since, ..Self::new(bound) };
         let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
-        let expected = if is_detailed { DETAILED } else { COUNTS };
-        if version != expected {
-            return Err(usage(format!("the saved counts of persons are of version {version}, not {expected}")));
+        if version != VERSION {
+            return Err(usage(format!("the saved counts of persons are of version {version}, not {VERSION}")));
         }
         let (count, mut rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let count = u64::from_le_bytes(*count);

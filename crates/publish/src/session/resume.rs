@@ -20,8 +20,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 const VERSION: u32 = 1;
-/// Version of a state of discovered groups: behind all else it has the names that its events of later steps refer to.
-const DISCOVERED: u32 = 2;
 const DAMAGED: &str = "what the ledger carries over from an earlier stream is no number";
 
 /// A stretch of steps that are closed under the same policies and groups.
@@ -66,6 +64,8 @@ struct Saved {
     /// Events of steps that are not closed yet, in the order in which they will be counted: step, group or number of its
     /// name, value and person.
     later: Vec<(u64, u64, i64, [u8; 16])>,
+    /// The names of discovered groups that these events refer to.
+    names: Vec<Box<[u8]>>,
 }
 
 /// What a run leaves besides the state of its session.
@@ -91,14 +91,12 @@ impl Session<RunningSums> {
         let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
         let stream = &leg.stream;
         let discovers = stream.plan.threshold().is_some();
-        if saved.version != if discovers { DISCOVERED } else { VERSION } {
+        if saved.version != VERSION {
             return Err(usage("the state of the stream is of another version of this program"));
         }
-        let names: Vec<Box<[u8]>> = match discovers {
-            true => postcard::from_bytes(rest).map_err(|_| damaged())?,
-            false if rest.is_empty() => Vec::new(),
-            false => return Err(damaged()),
-        };
+        if !rest.is_empty() || !(discovers || saved.names.is_empty()) {
+            return Err(damaged());
+        }
         let mut digest = ledger.digest_of(key, stream, leg.last_step.max(saved.step))?;
         digest.resume(saved.step, saved.chain)?;
         let count =
@@ -112,6 +110,7 @@ impl Session<RunningSums> {
         let mut session = Self::new(stream.clone(), sums, key, digest, saved.step)?;
         session.due = saved.step;
         session.intake.restore(stream, saved.step + 1, saved.persons.as_deref())?;
+        let names = &saved.names;
         let place = |(step, group, value, person): (u64, u64, i64, [u8; 16])| {
             let group = usize::try_from(group).ok()?;
             let label = match discovers {
@@ -232,21 +231,17 @@ impl Session<RunningSums> {
             .iter()
             .map(|placed| (placed.step, number_of(&placed.label), placed.value, placed.person.to_bytes()))
             .collect();
-        let discovers = self.stream.plan.threshold().is_some();
         let saved = Saved {
-            version: if discovers { DISCOVERED } else { VERSION },
+            version: VERSION,
             step,
             chain,
             groups: self.tally.group_count() as u64,
             sums: self.tally.save(),
             persons: self.intake.save(step + 1, &self.stream.periods),
             later,
+            names,
         };
-        let mut bytes = postcard::to_allocvec(&saved).map_err(failure)?;
-        if discovers {
-            bytes.extend(postcard::to_allocvec(&names).map_err(failure)?);
-        }
-        Ok(bytes)
+        postcard::to_allocvec(&saved).map_err(failure)
     }
 }
 

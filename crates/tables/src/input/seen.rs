@@ -50,7 +50,7 @@ impl Fingerprints {
     pub fn new(key: &SecretKey, name: &StreamName) -> Self {
         // Under the key: a digest that anybody could make would tell who guesses a file whether it was read.
         let key = mac_key(key, name, &[1; 32], Purpose::Ledger); // a digest that no plan has
-        Self { key: *blake3::keyed_hash(&key, b"evertally 2 file").as_bytes() }
+        Self { key: *blake3::keyed_hash(&key, b"evertally 1 file").as_bytes() }
     }
 
     /// Sorts out which files are new, of which no content is `known`.

@@ -142,7 +142,9 @@ fn published(path: &Path) -> Result<Option<Published>> {
     };
     let shown = path.display();
     found().map(Some).ok_or_else(|| {
-        usage(format!("the report of {shown} does not name the ledger that recorded it: an earlier version wrote it"))
+        usage(format!(
+            "the report of {shown} does not name the ledger that recorded it; take the report as it was written"
+        ))
     })
 }
 

@@ -38,7 +38,6 @@ mod release;
 mod search;
 
 use super::frame::solved_at_once;
-use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::RowNorms;
 use crate::mechanism::registry::Parameters;
 use crate::mechanism::{
@@ -72,8 +71,6 @@ pub struct DensePure {
     row_norms: RowNorms,
     /// For every step, how many equal terms have no smaller fourth moment than its row of `L`.
     equal_terms: Arc<[u64]>,
-    /// Whether a plan of an earlier version names it, by 32 bits.
-    has_short_name: bool,
 }
 
 /// The integer matrix, and what its least-squares `L` needs.
@@ -155,7 +152,7 @@ impl DensePure {
         let row_norms = RowNorms::new(solved.row_norms());
         let equal_terms = (0..steps).map(|step| equal_terms(&solved, step)).collect();
         let shape = Arc::new(Shape { objective, bumps, diagonal, solved });
-        Ok(Self { shape, row_norms, equal_terms, has_short_name: false })
+        Ok(Self { shape, row_norms, equal_terms })
     }
 }
 
@@ -215,9 +212,7 @@ impl Bump {
 
 impl Mechanism for DensePure {
     fn name(&self) -> MechanismName {
-        let digest = self.digest();
-        let named = if self.has_short_name { digest.shortened() } else { digest };
-        MechanismName::DensePure(Optimum::found(self.shape.objective, named))
+        MechanismName::DensePure(Optimum::found(self.shape.objective, self.digest()))
     }
 
     fn horizon(&self) -> u64 {
@@ -309,12 +304,11 @@ pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion, optimum: 
     let objective = optimum.objective.unwrap_or(criterion.objective());
     let found = DensePure::search(horizon, objective, &mut |_, _| ())?;
     match optimum.digest {
-        Some(digest) if !digest.names(found.digest()) => Err(Error::invalid(format!(
+        Some(digest) if digest != found.digest() => Err(Error::invalid(format!(
             "`dense-pure` with digest {digest} was found by another version of this program; this one finds {}",
             found.name()
         ))),
-        // A short name stands for what was searched here, and for nothing from a file.
-        named => Ok(Arc::new(DensePure { has_short_name: named.is_some_and(MatrixDigest::is_short), ..found })),
+        _ => Ok(Arc::new(found)),
     }
 }
 

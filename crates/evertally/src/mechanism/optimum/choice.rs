@@ -10,34 +10,13 @@ use std::str::FromStr;
 ///
 /// Noise is named by the digest of the plan, which names the matrix by this. So it must be out of reach to find two
 /// matrices with one digest: both would be released with the same noise, and each is another equation for the data.
-/// Plans of earlier versions have 8 digits. They are read, and keep their names and their noise, but 32 bits choose
-/// among nothing: such a name stands for the one matrix that this program computes, and never for one from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MatrixDigest {
-    /// 128 bits, or 32.
-    bits: u128,
-    is_short: bool,
-}
+pub struct MatrixDigest(u128);
 
 impl MatrixDigest {
     /// The first 128 bits of a hash.
     pub(in crate::mechanism) fn of(hash: &blake3::Hash) -> Self {
-        Self { bits: u128::from_be_bytes(hash.as_bytes()[..16].try_into().expect("16 of 32 bytes")), is_short: false }
-    }
-
-    /// The first 32 bits, as earlier versions named the same matrix.
-    pub fn shortened(self) -> Self {
-        if self.is_short { self } else { Self { bits: self.bits >> 96, is_short: true } }
-    }
-
-    /// Whether it has 32 bits only.
-    pub fn is_short(self) -> bool {
-        self.is_short
-    }
-
-    /// Whether this is a name of the matrix with the other, whole digest.
-    pub(in crate::mechanism) fn names(self, whole: Self) -> bool {
-        self == whole || self.is_short && self == whole.shortened()
+        Self(u128::from_be_bytes(hash.as_bytes()[..16].try_into().expect("16 of 32 bytes")))
     }
 }
 
@@ -45,20 +24,17 @@ impl FromStr for MatrixDigest {
     type Err = Error;
 
     fn from_str(hex: &str) -> Result<Self> {
-        let digits = hex.bytes().all(|digit| digit.is_ascii_hexdigit());
-        match hex.len() {
-            8 | 32 if digits => Ok(Self {
-                bits: u128::from_str_radix(hex, 16).expect("at most 32 hexadecimal digits"),
-                is_short: hex.len() == 8,
-            }),
-            _ => Err(Error::invalid(format!("a digest should be 32 (or 8) hexadecimal digits, got `{hex}`"))),
+        let is_hex = hex.len() == 32 && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+        match u128::from_str_radix(hex, 16) {
+            Ok(bits) if is_hex => Ok(Self(bits)),
+            _ => Err(Error::invalid(format!("a digest has 32 hexadecimal digits, got `{hex}`"))),
         }
     }
 }
 
 impl fmt::Display for MatrixDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_short { write!(f, "{:08x}", self.bits) } else { write!(f, "{:032x}", self.bits) }
+        write!(f, "{:032x}", self.0)
     }
 }
 
@@ -86,8 +62,7 @@ impl Optimum {
         Self { digest: None, ..self }
     }
 
-    /// Whether what was built is what is asked for, where an objective decides what is left open. A short digest names
-    /// nothing that was built elsewhere.
+    /// Whether what was built is what is asked for, where an objective decides what is left open.
     pub(in crate::mechanism) fn is_answered_by(self, built: Self, objective: Objective) -> bool {
         built.objective == self.objective.or(Some(objective)) && (self.digest.is_none() || self.digest == built.digest)
     }

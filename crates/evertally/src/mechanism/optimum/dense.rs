@@ -148,13 +148,13 @@ impl Dense {
     /// If the horizon is out of range, or this version of the library finds a factorization with another digest.
     pub fn with_digest(horizon: u64, objective: Objective, digest: MatrixDigest) -> Result<Self> {
         let optimum = Self::solve(horizon, objective)?;
-        if !digest.names(optimum.digest) {
+        if digest != optimum.digest {
             return Err(Error::invalid(format!(
                 "the dense optimum of this version has the digest {}, not {digest}; use the version that made the plan",
                 optimum.digest
             )));
         }
-        Ok(Self { digest, ..optimum })
+        Ok(optimum)
     }
 
     /// A number that the mean or the largest variance of no factorization falls short of (`s2² ‖L_t‖²`, as in

@@ -116,13 +116,13 @@ impl Optimal {
         digest: MatrixDigest,
     ) -> Result<Self> {
         let filter = Self::solve(horizon, states, objective)?;
-        if !digest.names(filter.digest) {
+        if digest != filter.digest {
             return Err(Error::invalid(format!(
                 "the optimal filter of this version has the digest {}, not {digest}; use the version that made the plan",
                 filter.digest
             )));
         }
-        Ok(Self { digest, ..filter })
+        Ok(filter)
     }
 
     /// Of the frozen filter, by BLAKE3; part of the name: a plan is bound to the filter itself.

@@ -302,7 +302,7 @@ pub(crate) fn build_for(
         )));
     }
     match digest {
-        Some(digest) if !digest.names(built.digest) => Err(Error::invalid(format!(
+        Some(digest) if digest != built.digest => Err(Error::invalid(format!(
             "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: leave \
              the digest away to take that",
             MechanismName::EpochBands(bands, runs, sharpness, Some(digest))

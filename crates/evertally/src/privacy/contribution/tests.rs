@@ -206,7 +206,7 @@ fn what_nobody_can_have_is_refused() {
         for (step, kept, in_step) in [(0, 1, 1), (1, 0, 0), (1, total + 1, 1), (1, total, per_step.min(total) + 1)] {
             assert!(bound.restore(step, kept, in_step).is_err(), "{step} {kept} {in_step}");
         }
-        assert!(total == 1 || bound.restore(3, total - 1, 0).is_err());
+        assert!((1..=total).all(|kept| bound.restore(3, kept, 0).is_err()));
     }
     let bound = ContributionBound::new(Unit::person(4).per_group(2).in_groups(2).of_total(9)).unwrap();
     let kept = bound.restore(3, 3, 1).unwrap();
@@ -216,12 +216,14 @@ fn what_nobody_can_have_is_refused() {
         (10, &[(0, 1), (7, 2)][..]),
         (1, &[(7, 2), (0, 1)]),
         (1, &[(0, 3)]),
+        (1, &[(0, 1), (0, 2)]),
         (1, &[(0, 1), (7, 1)]),
         (1, &[(0, 0), (1, 1), (7, 2)]),
         (1, &[(0, 1), (1, 1), (7, 1)]),
     ] {
         assert!(restored(spent, groups).is_err(), "{spent} {groups:?}");
     }
+    assert!(bound.restore_details(bound.restore(3, 4, 1).unwrap(), 1, vec![(0, 1), (7, 3)]).is_err());
     let simple = ContributionBound::new(Unit::person(4)).unwrap();
     assert!(simple.restore_details(kept, 1, vec![]).is_err() && simple.restore_details(kept, 0, vec![(0, 3)]).is_err());
 }
@@ -249,4 +251,23 @@ fn named_periods_begin_where_the_calendar_says() {
     assert_eq!([keep(1, 1), keep(3, 1), keep(3, 1)], [true, true, false]);
     assert_eq!([keep(4, 4), keep(7, 4), keep(8, 4), keep(10, 4)], [true, true, false, false]);
     assert_eq!([keep(11, 11), keep(12, 11), keep(15, 11)], [true, true, false]);
+}
+
+/// What can be thinned part by part, and what needs details; bounds that bind nothing change neither.
+#[test]
+fn bounds_say_what_they_need() {
+    let base = Unit::person(5);
+    for (unit, hereditary, details, alike) in [
+        (base.per_step(3), true, false, 3),
+        (base.per_step(9).apart(1), true, false, 5),
+        (base.in_groups(5).per_group(5), true, false, 5),
+        (base.per_group(2), false, true, 2),
+        (base.in_groups(1), false, true, 5),
+        (base.of_total(9), false, true, 5),
+        (base.apart(2), false, false, 5),
+    ] {
+        let bound = ContributionBound::new(unit).unwrap();
+        let found = (bound.is_hereditary(), bound.needs_details(), bound.most_alike());
+        assert_eq!(found, (hereditary, details, alike), "{unit:?}");
+    }
 }

@@ -12,8 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// No earlier version asked for so many times the noise that is needed.
-const MOST_OLDER: f64 = 4.0;
 /// The version this library writes.
 const VERSION: u32 = 1;
 
@@ -132,9 +130,6 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
             most_vectors: crate::mechanism::LIGHT, // the mechanism is named
         }
         .plan()?;
-        // What earlier versions could not know to be enough is more than enough.
-        let is_older = file.sigma > plan.sigma() && file.sigma < MOST_OLDER * plan.sigma();
-        let plan = if is_older { plan.with_noise(file.sigma) } else { plan };
         if plan.sigma().to_bits() != file.sigma.to_bits() {
             return Err(Error::invalid(format!(
                 "the vector plan's sigma ({}) is not what its budget needs ({}); the file was changed by hand or by another version",

@@ -91,7 +91,7 @@ def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
             "ranges": [_ends_of(name) for name in noises],
             "states": [wanted[name] for name in noises],
         },
-        **{name: described[name] for name in _PLAIN if name in described},
+        **{name: described[name] for name in _PLAIN},
     }
     own = {name.removeprefix("module."): value for name, value in found.items() if name.startswith("module.")}
     if isinstance(run, PrivateRun):

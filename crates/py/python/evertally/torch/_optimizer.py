@@ -313,16 +313,16 @@ class DPFTRL(torch.optim.Optimizer):
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
                 raise ValueError("the state is that of a model with other parameters: build the model as it was")
-            self.released.check_state(state.get("clipping"))
+            self.released.check_state(state["clipping"])
             noise = self.noise.restored(state["noise"])
-        self.ranks.same((noise.step, state.get("clipping")), "the step of the state, or its threshold,")
+        self.ranks.same((noise.step, state["clipping"]), "the step of the state, or its threshold,")
         with self.ranks.together():
             self.optimizer.load_state_dict(state["optimizer"])
         self.noise = noise
-        self.released.restore(state.get("clipping"))
+        self.released.restore(state["clipping"])
         if self._attendance is not None:
-            self._attendance.restore(state.get("attendance", []))
-        self._restored = Restored(noise.step, state.get("parameters"))
+            self._attendance.restore(state["attendance"])
+        self._restored = Restored(noise.step, state["parameters"])
 
     def _refuse_exact(self, *_: Any) -> None:
         """Before a step of the wrapped optimizer."""

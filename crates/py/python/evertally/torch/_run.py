@@ -165,7 +165,7 @@ class PrivateRun:
         noises = self.tables.restored(state["tables"], state["optimizer"]["noise"]["step"]) if self.tables else []
         self.optimizer.load_state_dict(state["optimizer"])
         if self.tables:
-            self.tables.load(self.module, state["module"], noises, state.get("caught_up", False))
+            self.tables.load(self.module, state["module"], noises, state["caught_up"])
         else:
             self.module.load_state_dict(state["module"])
 

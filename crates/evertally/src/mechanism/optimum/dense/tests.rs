@@ -281,15 +281,13 @@ fn the_matrices_are_frozen() {
     {
         let [by_max, by_mean] = both(horizon);
         let (max, mean) = (format!("{max:08x}"), format!("{mean:08x}"));
-        let short = [&by_max, &by_mean].map(|found| found.digest().shortened().to_string());
-        assert_eq!(short, [max.clone(), mean], "{horizon}");
+        let begins = [&by_max, &by_mean].map(|found| found.digest().to_string()[..8].to_owned());
+        assert_eq!(begins, [max.clone(), mean], "{horizon}");
         assert!(by_max.name().to_string().starts_with(&format!("dense(objective=max,digest={max}")));
         assert_eq!(by_max.name().to_string().len(), "dense(objective=max,digest=)".len() + 32);
         assert_eq!(Dense::with_digest(horizon, Objective::Max, by_max.digest()).unwrap().name(), by_max.name());
-        // The name of an earlier version stays, and with it the plan and its noise.
-        let named = Dense::with_digest(horizon, Objective::Max, max.parse().unwrap()).unwrap();
-        assert_eq!(named.name().to_string(), format!("dense(objective=max,digest={max})"));
-        assert!(Dense::with_digest(horizon, Objective::Max, "00000001".parse().unwrap()).is_err());
+        let unknown = format!("{:032x}", 1).parse().unwrap();
+        assert!(Dense::with_digest(horizon, Objective::Max, unknown).is_err());
         let other = by_mean.digest();
         assert!(horizon == 1 || Dense::with_digest(horizon, Objective::Max, other).is_err());
     }
