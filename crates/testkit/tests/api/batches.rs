@@ -5,8 +5,10 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::Duration;
 
 const CSV: &str = "time,group\n2026-01-01T00:10:00Z,a\n2026-01-01T00:20:00Z,b/c\n";
 
@@ -178,6 +180,59 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(server.events("open"), 0);
     let empty = post(&[csv, ("idempotency-key", "none")], b"time,group\n");
     assert_eq!((empty.status, empty.json()["rows"].as_u64()), (200, Some(0)), "{}", empty.text);
+}
+
+/// Bodies that are on their way take a part of the memory for all: another one is asked to wait, and taken once they are gone.
+#[test]
+fn all_batches_share_memory() {
+    let limits = "[limits]\ndecoding-bytes = 1000000\nall-decoding-bytes = 1\n";
+    let server = Server::with(limits, crate::server::STREAMS);
+    let token = server.token("write:open");
+    let whole = zstd::encode_all(CSV.as_bytes(), 3).unwrap();
+    let begin = |id: usize| {
+        let mut socket = TcpStream::connect(server.private.address()).unwrap();
+        let head = format!(
+            "POST /v1/streams/open/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: text/csv\r\n\
+             content-encoding: zstd\r\nidempotency-key: slow {id}\r\ncontent-length: {}\r\n\r\n",
+            whole.len()
+        );
+        socket.write_all(head.replace("slow ", "slow-").as_bytes()).unwrap();
+        socket.write_all(&whole[..whole.len() - 1]).unwrap();
+        socket
+    };
+    let send = || {
+        let headers = [("content-type", "text/csv"), ("content-encoding", "zstd"), ("idempotency-key", "fast")];
+        server.private.post("/v1/streams/open/events", &token, &headers, &whole).unwrap()
+    };
+    // 64 MiB at least, of which each takes the 8 of a window and 2 for its reader: six fit, in whatever order they come.
+    let mut waiting: Vec<TcpStream> = (0..8).map(begin).collect();
+    let mut answer = [0; 12];
+    let mut refused = 0;
+    while refused < 2 {
+        waiting.retain_mut(|socket| {
+            socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let is_answered = socket.read_exact(&mut answer).is_ok();
+            assert!(!is_answered || &answer == b"HTTP/1.1 503", "{}", String::from_utf8_lossy(&answer));
+            refused += u32::from(is_answered);
+            !is_answered
+        });
+    }
+    assert_eq!(waiting.len(), 6);
+    assert_eq!(send().status, 503);
+    // One of them ends, and is whole.
+    let mut first = waiting.remove(0);
+    first.set_read_timeout(None).unwrap();
+    first.write_all(&whole[whole.len() - 1..]).unwrap();
+    first.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    assert_eq!(send().status, 200);
+    // So do the others, and leave nothing behind.
+    for mut socket in waiting {
+        socket.set_read_timeout(None).unwrap();
+        socket.write_all(&whole[whole.len() - 1..]).unwrap();
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
 }
 
 #[test]
