@@ -8,18 +8,34 @@
 //! prints the released running sum after each of the values. Further values of the same stream follow in later runs: the
 //! state file has the stream, and the ledger of the key knows that it was begun. With the state deleted the program is
 //! refused, because other values under the same noise would show the exact difference.
+//!
+//! **An older state is not refused**: the ledger knows the streams of Rust programs, and not their steps. Never put back a
+//! copy of the state from before a release; a program that cannot rule that out keeps the number of published steps where
+//! the state is not, and compares it.
 
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho};
 use evertally::stream::RunningSum;
-use evertally_publish::disk::RealDisk;
+use evertally_publish::disk::{Access, RealDisk, replace};
 use evertally_publish::ledger::{Absent, OpenKey};
 use std::error::Error;
+use std::io::ErrorKind;
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [key, name, state, values @ ..] = &arguments[..] else {
         return Err("usage: running_sum KEY NAME STATE VALUE...".into());
@@ -32,18 +48,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let key = open.guarded();
     let mut sums = match std::fs::read(state) {
         Ok(saved) => RunningSum::restore(plan, &key, name.parse()?, &saved)?,
-        Err(_) => RunningSum::new(plan, &key, name.parse()?)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => RunningSum::new(plan, &key, name.parse()?)?,
+        Err(error) => return Err(error.into()),
     };
     let mut released = Vec::new();
     for value in values {
         sums.add_sum(value)?;
         released.push(sums.tick()?);
     }
-    // The state first, and durably: a value that was printed must never be released again for other data.
-    let new = format!("{state}.new");
-    std::fs::write(&new, sums.save())?;
-    std::fs::File::open(&new)?.sync_all()?;
-    std::fs::rename(&new, state)?;
+    // The state first, and durably: a step that was printed must never be released again with other data. It holds exact
+    // sums, so that only the user may read it.
+    replace(&RealDisk, Path::new(state), &Access::Private, &mut &sums.save()[..])?;
     for release in released {
         println!("{}\t{}", release.step(), release.value());
     }

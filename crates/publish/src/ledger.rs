@@ -16,6 +16,7 @@ mod parts;
 mod public;
 mod store;
 
+pub(crate) use contents::version_of;
 pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub(crate) use digest::hex;

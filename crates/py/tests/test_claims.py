@@ -11,7 +11,10 @@ from decimal import Decimal, getcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+
+import evertally as et
 
 getcontext().prec = 50
 # Printed doubles are rounded to the safe side: a few units in the last place, and what a search over orders leaves.
@@ -128,6 +131,65 @@ def test_one_stream_has_spent_what_its_report_says(program: str, tmp_path: Path,
 
     assert failure(epsilon) <= 1e-6 * (1 + 1e-9) and failure(epsilon - 0.01) > 1e-6
     assert Decimal(epsilon) <= of_zcdp(Decimal(rho), Decimal("1e-6"))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sketch_promises_what_its_noise_gives(program: str, tmp_path: Path, seed: int) -> None:
+    """An event adds 1 or -1 to a cell of every row, and so to every node of the binary tree above its step."""
+    draw = random.Random(seed)
+    rows, steps, rho = draw.choice([1, 3, 5, 7]), draw.randint(1, 40), f"{draw.randint(1, 200) / 100}"
+    (tmp_path / "events.csv").write_text("time,item\n2024-01-01,a\n")
+    (tmp_path / "items.csv").write_text("item\na\n")
+    run(program, tmp_path, "key", "new", "k")
+    run(program, tmp_path, "sketch", "events.csv", "--key", "k", "--every", "1d", "--start", "2024-01-01", "--steps", steps,
+        "--rho", rho, "--key-columns", "item", "--queries", "items.csv", "--rows", rows, "--width", 32, "--mechanism", "binary",
+        "--all", "--out", "s.csv", "--no-plot", "-q")  # fmt: skip
+    report = json.loads((tmp_path / "s.report.json").read_text())
+    numerator, denominator = map(Decimal, report["noise"]["parameter"].split("/"))
+    variance = numerator / denominator / Decimal(report["noise"]["noise_divisor"]) ** 2
+    levels = steps.bit_length()  # above the first step, which is in the most nodes
+    spent = rows * levels / (2 * variance)
+    promise = report["guarantee"]
+    assert spent <= Decimal(promise["rho"]) <= Decimal(rho) and spent >= Decimal(rho) * (1 - ABOVE), (rows, steps, rho)
+    shift = math.sqrt(2 * float(spent))
+    for stated in promise["epsilon_at_delta"]:
+        delta, epsilon = stated["delta"], stated["epsilon"]
+        assert Decimal(epsilon) <= of_zcdp(Decimal(promise["rho"]), Decimal(delta)) * (1 + ABOVE)
+        gaussian = math.erfc((epsilon / shift - shift / 2) / math.sqrt(2)) / 2
+        assert gaussian - math.exp(epsilon) * math.erfc((epsilon / shift + shift / 2) / math.sqrt(2)) / 2 <= delta * 1.001
+
+
+def patterns(horizon: int, participations: int, separation: int) -> list[tuple[int, ...]]:
+    """All choices of steps in which an example may be."""
+    return [
+        chosen
+        for count in range(1, participations + 1)
+        for chosen in itertools.combinations(range(horizon), count)
+        if all(second - first >= separation for first, second in itertools.pairwise(chosen))
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["input", "binary", "smooth", "sqrt", "normalized-blt(buffers=2)", "banded(bands=3)"])
+@pytest.mark.parametrize("participations, separation", [(1, 1), (2, 3), (3, 2), (4, 1)])
+def test_a_vector_plan_promises_what_its_noise_gives(mechanism: str, participations: int, separation: int) -> None:
+    """By brute force over the steps of an example and the directions of its gradients, from the noise itself."""
+    steps, norm = 8, 1.5
+    plan = et.plan_vector(steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation)
+    noise = plan.noise_matrix()
+    precision = np.linalg.inv(noise @ noise.T)
+    largest = max(
+        norm**2 * np.array(signs) @ precision[np.ix_(chosen, chosen)] @ np.array(signs)
+        for chosen in patterns(steps, participations, separation)
+        for signs in itertools.product([1, -1], repeat=len(chosen))
+    )
+    own = plan.guarantee
+    assert largest / 2 <= own.rho * (1 + 1e-9) and own.rho <= 0.4, (largest / 2, own.rho)
+    assert math.sqrt(largest) <= own.mu * (1 + 1e-9)
+    assert largest / 2 > 0.4 * (0.999 if participations == 1 else 0.5), largest / 2
+    shift, delta = own.mu, 1e-6
+    epsilon = own.epsilon_at(delta)
+    gaussian = math.erfc((epsilon / shift - shift / 2) / math.sqrt(2)) / 2
+    assert gaussian - math.exp(epsilon) * math.erfc((epsilon / shift + shift / 2) / math.sqrt(2)) / 2 <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -142,6 +142,7 @@ def rust_program(key: Path, which: str) -> object:
     command = [str(example), str(key), NAME, str(key.parent / f"{which} {os.urandom(4).hex()}"), *map(str, DATA[which])]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode:
+        assert done.returncode == 2 and done.stderr.startswith("error: "), done.stderr
         raise et.StateError(done.stderr)
     return done.stdout
 

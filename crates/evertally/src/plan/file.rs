@@ -27,7 +27,7 @@ struct PlanFile {
     values: Values,
     budget: Budget,
     noise: DiscreteLaw,
-    /// Left out where it is 1, so that plans of earlier versions keep their digest.
+    /// Left out where it is 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     sums_per_event: u64,
     /// Left out where there is none, likewise.
@@ -102,10 +102,6 @@ impl TryFrom<PlanFile> for Plan {
                 file.version
             )));
         }
-        let kind = match file.noise {
-            DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
-            DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
-        };
         let mix = match file.workloads.as_slice() {
             [] => None,
             several => Some(Mix::new(&several.iter().map(|own| (own.workload, own.weight)).collect::<Vec<_>>())?),
@@ -125,7 +121,7 @@ impl TryFrom<PlanFile> for Plan {
             mix,
             grid: file.grid,
             mechanism: Some(file.mechanism),
-            noise: Some(kind),
+            noise: Some(file.noise.into()),
             objective: file.objective,
             search: Search::default(),
             meaning: file.meaning,
@@ -138,6 +134,15 @@ impl TryFrom<PlanFile> for Plan {
             )));
         }
         Ok(plan)
+    }
+}
+
+impl From<DiscreteLaw> for NoiseKind {
+    fn from(law: DiscreteLaw) -> Self {
+        match law {
+            DiscreteLaw::Laplace(_) => Self::Laplace,
+            DiscreteLaw::Gaussian(_) => Self::Gaussian,
+        }
     }
 }
 

@@ -120,7 +120,7 @@ pub enum Unit {
     Person(PersonBounds),
 }
 
-/// A unit in files. Units that earlier versions could say are written as they wrote them: plans keep their digests.
+/// A unit in files.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum WrittenUnit {

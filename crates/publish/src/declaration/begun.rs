@@ -10,6 +10,7 @@ use crate::error::{Result, usage};
 use crate::ledger::Ledger;
 use crate::measures::BegunPart;
 use evertally::mechanism::MechanismName;
+use evertally::noise::DiscreteLaw;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -35,18 +36,22 @@ impl Settings {
         #[derive(Deserialize)]
         struct Plan {
             mechanism: MechanismName,
+            noise: DiscreteLaw,
             #[serde(default)]
             meaning: BTreeMap<String, String>,
             #[serde(default)]
             part: Vec<BegunPart>,
         }
         let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
-        let Plan { mechanism, meaning: began, part } = toml::from_str(text)
+        let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
         self.measures.began = part;
-        // Another version or machine may rank mechanisms otherwise: a stream keeps the one that it began with.
+        // Another version or machine may rank mechanisms otherwise: a stream keeps what it began with.
         if self.request.mechanism().is_none() {
             self.request = self.request.with_mechanism(mechanism);
+        }
+        if self.request.noise().is_none() {
+            self.request = self.request.with_noise(noise.into());
         }
         let mut meaning = self.request.meaning().clone();
         let mut take = |name: &str| match began.get(name) {

@@ -27,7 +27,7 @@ pub(super) struct Number<'t> {
     power: i64,
     has_point: bool,
     has_plus: bool,
-    /// As spreadsheets write numbers that are formatted as scientific: `1.23E+05`, whatever the digits of the number.
+    /// As spreadsheets (and `%.2e`) write numbers in scientific format: `1.23E+05`, whatever the digits of the number.
     is_scientific: bool,
 }
 
@@ -78,7 +78,7 @@ impl<'t> Number<'t> {
             power,
             has_point,
             has_plus,
-            is_scientific: has_plus && text.contains('E') && whole.len() == 1 && fraction.len() == SCIENTIFIC,
+            is_scientific: has_plus && whole.len() == 1 && fraction.len() == SCIENTIFIC,
         })
     }
 

@@ -221,12 +221,11 @@ impl Contents {
 
     /// From the bytes of a store that messages call `shown`, without a look at the code: for what is public.
     pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
-        let contents = serde_json::from_slice::<Self>(bytes)
-            .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))?;
-        if contents.version != VERSION {
+        if version_of(bytes).is_some_and(|version| version != VERSION) {
             return Err(foreign(shown));
         }
-        Ok(contents)
+        serde_json::from_slice::<Self>(bytes)
+            .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))
     }
 
     /// From the bytes of a store, for the key that wrote them.
@@ -299,6 +298,15 @@ impl Contents {
     }
 }
 
+/// The version that a JSON object says it has, whatever else is in it: what another version wrote is not damaged.
+pub(crate) fn version_of(bytes: &[u8]) -> Option<u32> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    serde_json::from_slice::<Versioned>(bytes).ok().map(|of| of.version)
+}
+
 impl Entry {
     /// The last step up to which the stream was published, here or under the ledger that it was left to; 0 before the first.
     pub(super) fn last_step(&self) -> u64 {
@@ -315,6 +323,7 @@ pub(super) fn code_key(key: &SecretKey) -> Zeroizing<[u8; 32]> {
 
 fn foreign(shown: &str) -> crate::error::Error {
     usage(format!(
-        "the ledger {shown} belongs to another key or another version of this program; it must stay with its key"
+        "the ledger {shown} belongs to another key or another version of this program: use the key and the version that it was \
+         written with"
     ))
 }

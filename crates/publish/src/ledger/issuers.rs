@@ -75,6 +75,8 @@ pub(super) struct Noise {
     purpose: String,
     from: u64,
     to: u64,
+    /// Drawn for this claim: copies of a ledger under which the same noise was claimed twice have gone different ways.
+    claim: String,
 }
 
 /// The service that a key belongs to: none but that one issues its noise.
@@ -202,7 +204,8 @@ impl Ledger {
                 let mut contents = self.contents.clone();
                 let issued = contents.issued.entry(claim.name.to_string());
                 let fresh = || Issued { by: Issuer::RustProgram, noise: BTreeSet::new() };
-                issued.or_insert_with(fresh).noise.insert(noise);
+                let drawn = SecretKey::generate()?.id().to_string(); // 128 random bits from the operating system
+                issued.or_insert_with(fresh).noise.insert(Noise { claim: drawn, ..noise });
                 self.commit(contents)
             }
         }
@@ -217,7 +220,7 @@ impl Noise {
             purpose => format!("{purpose:?}").to_lowercase(),
         };
         let plan = blake3::Hash::from_bytes(*claim.plan_digest).to_hex().to_string();
-        Self { plan, purpose, from: claim.part.start, to: claim.part.end }
+        Self { plan, purpose, from: claim.part.start, to: claim.part.end, claim: String::new() }
     }
 
     fn meets(&self, other: &Self) -> bool {

@@ -34,7 +34,7 @@ pub struct PublishedStream {
     pub protects: Protects,
     /// The last step that was published.
     pub steps: u64,
-    /// Its runs, with their dates; those of earlier versions of the ledger are not known.
+    /// Its runs, with their dates; none of a stream that was left to another ledger.
     pub runs: Vec<Run>,
     plan_text: String,
 }

@@ -279,9 +279,10 @@ fn a_ledger_that_was_written_by_hand_is_refused() {
     assert!(
         refused("\"counter\": 1,\n  \"streams\"", "\"counter\": 2,\n  \"streams\"").contains("other than this program")
     );
-    for other in [0, 2] {
+    for other in ["0", "2", "2, \"new\": [1]"] {
         assert!(refused("\"version\": 1", &format!("\"version\": {other}")).contains("another version"), "{other}");
     }
+    assert!(refused("\"version\": 1", "\"version\": 1, \"new\": [1]").contains("is damaged"));
 }
 
 /// What a run leaves is there for the next, whole; and two copies of a ledger have runs in common up to their fork.

@@ -52,15 +52,6 @@ pub struct BegunPart {
     pub(super) budget: Budget,
 }
 
-impl BegunPart {
-    pub(super) fn noise_kind(&self) -> NoiseKind {
-        match self.noise {
-            DiscreteLaw::Laplace(_) => NoiseKind::Laplace,
-            DiscreteLaw::Gaussian(_) => NoiseKind::Gaussian,
-        }
-    }
-}
-
 /// Measures and the plans of all their parts.
 #[derive(Clone, Debug)]
 pub struct Bundle {
@@ -349,7 +340,7 @@ impl<'a> Planner<'a> {
         }
         let planned = |(part, begun): (&Part, &BegunPart)| {
             let request = self.request(part)?.with_budget(begun.budget).with_mechanism(begun.mechanism);
-            let plan = request.with_noise(begun.noise_kind()).plan()?;
+            let plan = request.with_noise(begun.noise.into()).plan()?;
             Ok(PlannedPart { part: part.clone(), plan, share: begun.share })
         };
         parts.iter().zip(began).map(planned).collect::<Result<_>>().map(Some)

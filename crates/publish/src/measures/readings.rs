@@ -46,7 +46,7 @@ fn as_begun(request: &PlanRequest, began: &[BegunPart]) -> Result<Option<Vec<Pla
     }
     let under = |request: PlanRequest, begun: &BegunPart| {
         let request = request.with_budget(begun.budget).with_mechanism(begun.mechanism);
-        request.with_noise(begun.noise_kind()).plan()
+        request.with_noise(begun.noise.into()).plan()
     };
     let plans: Vec<Plan> = if began.iter().any(|begun| begun.share.is_none()) {
         under(request.clone(), &began[0])?.readings()

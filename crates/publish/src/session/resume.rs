@@ -88,12 +88,13 @@ impl Session<RunningSums> {
     /// If the state is damaged, older than what was published, or of another stream.
     pub fn resume(leg: Leg, key: &SecretKey, ledger: &Ledger, state: &[u8]) -> Result<Self> {
         let damaged = || usage("the state of the stream is damaged; build it again from the raw data");
+        let (version, _) = postcard::take_from_bytes::<u32>(state).map_err(|_| damaged())?;
+        if version != VERSION {
+            return Err(usage("the state of the stream is of another version of this program"));
+        }
         let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
         let stream = &leg.stream;
         let discovers = stream.plan.threshold().is_some();
-        if saved.version != VERSION {
-            return Err(usage("the state of the stream is of another version of this program"));
-        }
         if !rest.is_empty() || !(discovers || saved.names.is_empty()) {
             return Err(damaged());
         }

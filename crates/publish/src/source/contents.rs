@@ -2,7 +2,7 @@
 
 use super::{Approval, Claim};
 use crate::error::{Result, usage};
-use crate::ledger::Protects;
+use crate::ledger::{Protects, version_of};
 use evertally::privacy::composition::{Amount, Expense, Filter};
 use evertally::privacy::{Budget, Neighbours};
 use jiff::Timestamp;
@@ -145,11 +145,11 @@ impl Contents {
     }
 
     pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
-        let contents: Self = serde_json::from_slice(bytes)
-            .map_err(|e| usage(format!("the budget {shown} is damaged ({e}); restore it from a copy")))?;
-        if contents.version != VERSION {
+        if version_of(bytes).is_some_and(|version| version != VERSION) {
             return Err(usage(format!("the budget {shown} is of another version of this program")));
         }
+        let contents: Self = serde_json::from_slice(bytes)
+            .map_err(|e| usage(format!("the budget {shown} is damaged ({e}); restore it from a copy")))?;
         contents.filter().map_err(|error| usage(format!("the budget {shown} was changed by hand: {error}")))?;
         Ok(contents)
     }

@@ -1,6 +1,7 @@
 //! Taking batches in: durable before they are acknowledged, each whole or not at all.
 
 use super::core::Core;
+use super::decoding::Share;
 use super::info::{Counts, State, StreamInfo};
 use super::live::{LAST_BATCH, waits};
 use super::prepare::{Chunk, MOST_NAMED, Prepared, late_rows};
@@ -33,6 +34,8 @@ struct Accepted {
     batch: u64,
     chunks: BTreeMap<u64, Chunk>,
     late: u64,
+    /// Of the memory for all batches.
+    _memory: Share,
 }
 
 impl Core {
@@ -84,7 +87,7 @@ impl Core {
         now: i64,
         next: &mut BTreeMap<u32, u64>,
     ) -> Result<(Receipt, Option<Accepted>), Refusal> {
-        let Prepared { id, digest, rows, chunks, memory: _memory } = prepared;
+        let Prepared { id, digest, rows, chunks, memory } = prepared;
         let (number, live) = (info.number, self.live.get(&info.number).ok_or(Refusal::NoStream)?);
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         let before = table.get((number, id.as_str())).map_err(stored)?.map(|bytes| bytes.value().to_vec());
@@ -119,12 +122,15 @@ impl Core {
             table.insert((number, batch), to_bytes(&texts)?.as_slice()).map_err(stored)?;
         }
         next.insert(number, batch);
-        Ok((Receipt { batch: id, rows, digest, repeated: false }, Some(Accepted { number, batch, chunks, late })))
+        Ok((
+            Receipt { batch: id, rows, digest, repeated: false },
+            Some(Accepted { number, batch, chunks, late, _memory: memory }),
+        ))
     }
 
     /// Counts what was written: events of the open step at once, the others when theirs is open.
     fn count(&mut self, accepted: Accepted) {
-        let Accepted { number, batch, chunks, late } = accepted;
+        let Accepted { number, batch, chunks, late, _memory } = accepted;
         let live = self.live.get_mut(&number).expect("it was admitted");
         live.batches = batch;
         let counts = &live.info.counts;

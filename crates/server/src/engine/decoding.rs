@@ -28,10 +28,12 @@ impl Default for Decoding {
 }
 
 impl Decoding {
-    /// Some memory and bytes of cells for each of some batches at once, and memory for all batches together: as much as
-    /// two of them may take, at least.
+    /// Some memory and bytes of cells for each of some batches at once, and memory for all batches together. Of that is
+    /// set aside what binary formats take while they are decoded; what is left for rows has room for two batches, at least.
     pub fn new(memory: u64, cells: u64, at_once: usize, together: u64) -> Self {
-        let pool = Arc::new(AtomicU64::new(together.max(memory.saturating_mul(2)).max(64 * PIECE)));
+        let decoded = memory.saturating_mul(at_once.max(1) as u64);
+        let two = memory.saturating_add(16 * PIECE).saturating_mul(2);
+        let pool = Arc::new(AtomicU64::new(together.saturating_sub(decoded).max(two).max(64 * PIECE)));
         Self { memory, cells, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
     }
 
@@ -78,14 +80,14 @@ impl Share {
     /// # Errors
     /// [`Refusal::Busy`] if the pool has none left.
     pub fn use_more(&mut self, bytes: u64) -> Result<(), Refusal> {
-        self.used = self.used.saturating_add(bytes);
-        if self.used <= self.taken {
-            return Ok(());
+        let used = self.used.saturating_add(bytes);
+        if used > self.taken {
+            let more = (used - self.taken).checked_next_multiple_of(PIECE).ok_or(Refusal::Busy)?;
+            let take = |free: u64| free.checked_sub(more);
+            self.pool.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_err(|_| Refusal::Busy)?;
+            self.taken += more;
         }
-        let more = (self.used - self.taken).checked_next_multiple_of(PIECE).ok_or(Refusal::Busy)?;
-        let take = |free: u64| free.checked_sub(more);
-        self.pool.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).map_err(|_| Refusal::Busy)?;
-        self.taken += more;
+        self.used = used;
         Ok(())
     }
 

@@ -76,7 +76,7 @@ pub(super) fn prepare(
     let mut placer = info.placer();
     let with_person = info.stream.plan.request().unit() != Unit::Event;
     let keeps_texts = info.stream.late == Late::SideFile;
-    let mut memory = decoding.share(READER_BYTES)?;
+    let Ok(mut memory) = decoding.share(READER_BYTES) else { return Err(drained(bytes)) };
     let mut busy = false;
     let read = guarded(|| {
         each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
@@ -90,14 +90,18 @@ pub(super) fn prepare(
             match placer.place(event) {
                 Ok(None) => {}
                 Ok(Some(placed)) => {
+                    let steps = reading.chunks.len();
                     if let Some(chunk) = reading.chunk(placed.step(), event) {
                         let before = chunk.bytes.len();
                         placed.write(with_person, &mut chunk.bytes);
                         let mut bytes = (chunk.bytes.len() - before) as u64;
                         if keeps_texts {
-                            chunk.texts.push(LateEvent::of(event));
-                            bytes += bytes_of(event);
+                            let late = LateEvent::of(event);
+                            bytes +=
+                                TEXT_BYTES + late.texts.iter().map(|text| text.len() as u64 + TEXT_BYTES).sum::<u64>();
+                            chunk.texts.push(late);
                         }
+                        bytes += STEP_BYTES * (reading.chunks.len() - steps) as u64;
                         use_memory(&mut memory, bytes, decoding, &mut busy)?;
                     }
                 }
@@ -108,7 +112,8 @@ pub(super) fn prepare(
     });
     info.give_back(placer, &groups);
     if busy {
-        return Err(Refusal::Busy);
+        drop((memory, reading));
+        return Err(drained(bytes));
     }
     if let Err(error) = read {
         reading.add(error)?;
@@ -122,6 +127,20 @@ pub(super) fn prepare(
 
 /// What a reader of rows takes for its blocks of text, about.
 pub(super) const READER_BYTES: u64 = 2 << 20;
+/// The memory for reading text: no record is longer than 1 MiB.
+const TEXT_MEMORY: u64 = 16 << 20;
+/// What a step takes in memory beside its rows, about.
+pub(super) const STEP_BYTES: u64 = 256;
+/// What a text takes in memory beside its bytes, about.
+const TEXT_BYTES: u64 = 40;
+
+/// Reads a body to its end, for which there is no memory: many clients hear an answer only once they have sent everything.
+pub(super) fn drained(bytes: Digested) -> Refusal {
+    match bytes.finish() {
+        Ok(_) => Refusal::Busy,
+        Err(error) => Refusal::Other(Error::from(error)),
+    }
+}
 
 /// Counts bytes that are kept of a row against what the batch and all batches may take: a few bytes that are compressed
 /// can stand for any number of rows. Sets `busy` where other batches have taken the memory.
@@ -224,7 +243,7 @@ pub(super) fn each_event(
         format: of_text,
         missing: info.missing.clone(),
         threads: Some(NonZero::<usize>::MIN),
-        memory: decoding.memory,
+        memory: if of_text.is_some() { decoding.memory.min(TEXT_MEMORY) } else { decoding.memory },
         ..ReadOptions::default()
     };
     if let Some(format) = of_text {

@@ -10,7 +10,9 @@ use super::core::Core;
 use super::decoding::{Decoding, Share};
 use super::info::{Counts, State, StreamInfo};
 use super::live::LAST_BATCH;
-use super::prepare::{BatchFormat, Digested, MOST_NAMED, MOST_ROWS, READER_BYTES, each_event, guarded, use_memory};
+use super::prepare::{
+    BatchFormat, Digested, MOST_NAMED, MOST_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded, use_memory,
+};
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
@@ -97,9 +99,10 @@ pub(super) fn prepare(
     let (groups, mut placer) = (info.groups(), info.placer());
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);
     let mut sums: BTreeMap<u64, HashMap<GroupLabel, i64>> = BTreeMap::new();
-    let (mut memory, mut busy) = (decoding.share(READER_BYTES)?, false);
+    let Ok(mut memory) = decoding.share(READER_BYTES) else { return Err(drained(bytes)) };
+    let mut busy = false;
     let read = guarded(|| {
-        each_event(info, &columns, (format, bytes), decoding, &mut |row| {
+        each_event(info, &columns, (format, bytes.clone()), decoding, &mut |row| {
             rows += 1;
             if rows > MOST_ROWS {
                 return Err(usage(format!("at most {MOST_ROWS} rows are sent at once; send fewer steps")));
@@ -107,6 +110,9 @@ pub(super) fn prepare(
             let error = match placer.place_sum(row, steps.clone()) {
                 Ok(None) => return Ok(()),
                 Ok(Some(placed)) => {
+                    if !sums.contains_key(&placed.step()) {
+                        use_memory(&mut memory, STEP_BYTES, decoding, &mut busy)?;
+                    }
                     let of_step = sums.entry(placed.step()).or_default();
                     let (label, value) = placed.into_sum();
                     if !of_step.contains_key(&label) {
@@ -131,7 +137,8 @@ pub(super) fn prepare(
     });
     info.give_back(placer, &groups);
     if busy {
-        return Err(Refusal::Busy);
+        drop((memory, sums));
+        return Err(drained(bytes));
     }
     if let Err(error) = read {
         return Err(Refusal::of(error));

@@ -138,7 +138,15 @@ impl Incoming {
                 Box::new(Limited::new(decoded(Box::new(inner), None), expected.decoded, exceeded))
             }
             Coding::Zstd => {
-                let window = decoding.share(1 << WINDOW_LOG)?;
+                let mut raw = raw;
+                let window = match decoding.share(1 << WINDOW_LOG) {
+                    Ok(window) => window,
+                    Err(busy) => {
+                        // Many clients hear an answer only once they have sent everything.
+                        io::copy(&mut raw, &mut io::sink()).map_err(|e| Problem::of(&Error::from(e)))?;
+                        return Err(busy.into());
+                    }
+                };
                 let inner = zstd::Decoder::new(raw).and_then(|mut inner| {
                     inner.window_log_max(WINDOW_LOG)?;
                     Ok(inner)

@@ -127,6 +127,27 @@ fn what_a_program_has_claimed_is_on_disk_before_it_is_issued() {
     assert_eq!(public.issued().collect::<Vec<_>>(), [("visits", Issuer::RustProgram)]);
 }
 
+/// The same noise that was claimed under two copies of a ledger may have met different data: the copies are a fork.
+#[test]
+fn copies_under_which_the_same_noise_was_claimed_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["k", "copy"].map(|name| folder.path().join(name));
+    new_key(&paths[0]).unwrap();
+    RunningSum::new(plan(), &open(&paths[0]).unwrap().guarded(), name("before")).unwrap();
+    std::fs::copy(&paths[0], &paths[1]).unwrap();
+    std::fs::copy(ledger_path(&paths[0]), ledger_path(&paths[1])).unwrap();
+    let compared = || {
+        let [one, other] = paths.each_ref().map(|path| PublicLedger::read(path).unwrap());
+        one.compare_copies(&other).unwrap()
+    };
+    assert_eq!(compared(), Some(std::cmp::Ordering::Equal));
+    let claim = |path: &Path| drop(RunningSum::new(plan(), &open(path).unwrap().guarded(), name("visits")).unwrap());
+    claim(&paths[0]);
+    assert_eq!(compared(), Some(std::cmp::Ordering::Greater));
+    claim(&paths[1]);
+    assert_eq!(compared(), None);
+}
+
 #[test]
 fn a_release_draws_no_noise_of_other_streams() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
@@ -174,7 +195,7 @@ fn a_key_of_a_service_is_for_that_service_alone() {
 /// Parts of one stream's noise that have a number in common.
 #[test]
 fn parts_meet_where_they_overlap() {
-    let noise = |from, to| Noise { plan: "p".into(), purpose: "cells".into(), from, to };
+    let noise = |from, to| Noise { plan: "p".into(), purpose: "cells".into(), from, to, claim: String::new() };
     let meet = |one: (u64, u64), other: (u64, u64)| noise(one.0, one.1).meets(&noise(other.0, other.1));
     assert!(meet((0, 5), (4, 9)) && meet((4, 9), (0, 5)) && meet((0, 9), (3, 4)) && meet((3, 4), (0, 9)));
     assert!(!meet((0, 5), (5, 9)) && !meet((5, 9), (0, 5)));
