@@ -6,15 +6,14 @@ use crate::declaration::Parameter::{
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
 use crate::identity::Identities;
-use crate::ledger::Joined;
 use crate::problem::{Piece, Problem, Sentence, sentence};
-use crate::report::GroupFacts;
 use crate::scales::{Scales, scaled};
 use crate::tuples::{encode, push_encoded};
 use crate::words::quoted;
 use evertally::number::Grid;
 use evertally::stream::Groups;
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 /// Scales by the names of groups.
 type ScaleOf = HashMap<Vec<String>, Grid>;
@@ -414,6 +413,37 @@ fn declared_twice(first: &[String], second: &[String]) -> Problem {
     }
     let problem = format!("group {second} is declared twice: {first} is another spelling of it");
     Problem::new(problem).remedy("name one of them; where they are different texts, put a letter in front, as in v1.10")
+}
+
+/// The declared groups.
+#[derive(Debug, Serialize)]
+pub struct GroupFacts {
+    /// The columns that name the group.
+    pub columns: Vec<String>,
+    /// How many groups are declared, without the rest.
+    pub declared: usize,
+    /// The name under which all undeclared groups are released, if they are.
+    pub rest: Option<String>,
+    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Scales>,
+}
+
+/// Groups that joined a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Joined {
+    /// The last step that was closed without them.
+    pub after: u64,
+    /// The number of the run with which they joined.
+    pub run: u64,
+    /// Their names, one text for each group column.
+    pub groups: Vec<Vec<String>>,
+    /// By how much their bounds are multiplied, where not all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<Grid>,
+    /// Whether the last of them is the rest: all groups that are not declared.
+    pub rest: bool,
 }
 
 #[cfg(test)]

@@ -16,19 +16,19 @@ mod parts;
 mod public;
 mod store;
 
-pub(crate) use contents::version_of;
-pub use contents::{Carried, Follows, Joined, Pending, Run, SeenFile, TableMark};
+pub use crate::follows::{Carried, Follows};
+pub use crate::groups::Joined;
+pub use crate::protects::Protects;
+pub use contents::{Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
-pub(crate) use digest::hex;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
 pub use issuers::{Issuer, give_to_service, recorded};
-pub use public::{Protects, PublicLedger, PublishedStream, Spent, spent};
+pub use public::{PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 
 use crate::disk::RealDisk;
 use crate::error::{Context, Error, Result, failure, usage};
 use crate::problem::sentence;
-use crate::report::LedgerFacts;
 use crate::source::{Approval, Claim, SourceBudget};
 use crate::stream::Stream;
 use contents::{Contents, Entry, Guard, KeptState, code_key};
@@ -37,7 +37,7 @@ use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::path::Path;
@@ -480,6 +480,15 @@ impl Ledger {
         self.contents = contents;
         Ok(())
     }
+}
+
+/// Where a release is recorded. Neither follows the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LedgerFacts {
+    /// Which ledger: copies of one have the same, and no others do.
+    pub identity: String,
+    /// Which of its runs, from 1.
+    pub run: u64,
 }
 
 impl Spending {

@@ -9,11 +9,13 @@ pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::bounds::{fall_behind, natural_period};
+use crate::groups::GroupFacts;
+use crate::ledger::LedgerFacts;
+use crate::policy::Band;
 use crate::problem::Wording;
 use crate::rows::{half_width, own_band, seven_digits, std_error_behind};
-use crate::scales::Scales;
-use crate::stream::{Band, Stream};
-use crate::views::View;
+use crate::stream::Stream;
+use crate::view::View;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::plan::Plan;
@@ -79,15 +81,6 @@ pub struct Report {
     /// Where the release is recorded, so that it can be held against a ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerFacts>,
-}
-
-/// Where a release is recorded. Neither follows the data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LedgerFacts {
-    /// Which ledger: copies of one have the same, and no others do.
-    pub identity: String,
-    /// Which of its runs, from 1.
-    pub run: u64,
 }
 
 /// Streams before this one, whose last released values its own go on from.
@@ -205,20 +198,6 @@ impl SelectionFacts {
             shown_almost: number(threshold.shown_almost()),
         })
     }
-}
-
-/// The declared groups.
-#[derive(Debug, Serialize)]
-pub struct GroupFacts {
-    /// The columns that name the group.
-    pub columns: Vec<String>,
-    /// How many groups are declared, without the rest.
-    pub declared: usize,
-    /// The name under which all undeclared groups are released, if they are.
-    pub rest: Option<String>,
-    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub scales: Option<Scales>,
 }
 
 /// The table of a sketch, and what is asked of it.

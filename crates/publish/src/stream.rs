@@ -3,19 +3,19 @@
 use crate::declaration::Parameter;
 use crate::error::{Result, failure, usage};
 use crate::event::Columns;
+use crate::follows::Follows;
 use crate::identity::Identities;
-use crate::ledger::Follows;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
+pub use crate::policy::{Band, Late, OutOfBounds, Refusable};
 use crate::problem::sentence;
 use crate::scales::Scales;
 use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
-use crate::views::View;
+use crate::view::View;
 use evertally::mechanism::Workload;
 use evertally::noise::StreamName;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
 use evertally::privacy::{Unit, Values};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,50 +74,6 @@ pub struct Stream {
     pub measures: Option<Arc<Bundle>>,
     /// What its rows go on from, where it began where another ended.
     pub follows: Option<Follows>,
-}
-
-/// How often intervals hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Band {
-    /// Each with the confidence; of many, some miss.
-    #[default]
-    Pointwise,
-    /// All steps of the horizon at once, for each group.
-    Simultaneous,
-}
-
-/// What to do with an event that does not fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Refusable {
-    /// Stop with an error that names the event.
-    Refuse,
-    /// Leave the event out.
-    Skip,
-}
-
-/// What to do with an event of a step that an earlier run has closed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Late {
-    /// Stop with an error that names the event.
-    #[default]
-    Refuse,
-    /// Count it in the first step that is open.
-    NextStep,
-    /// Put it into a file for itself.
-    SideFile,
-}
-
-/// What to do with a value outside its bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutOfBounds {
-    /// Take the nearer bound.
-    Clamp,
-    /// Stop with an error that names the event.
-    Refuse,
 }
 
 impl Stream {

@@ -18,49 +18,10 @@
 //! so step by step, for any interval; `non-decreasing` looks at all steps so far, and needs a band that holds at all of
 //! them at once.
 
-use crate::rows::{Amount, ReleaseRow, ViewRow};
+use crate::row::{Amount, ReleaseRow, ViewRow};
+pub use crate::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-
-/// A map of released values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum View {
-    /// The nearest whole number.
-    WholeNumber,
-    /// No value below 0.
-    NonNegative,
-    /// No value below those before.
-    NonDecreasing,
-}
-
-impl View {
-    /// All of them, in the order in which they are applied.
-    pub const ALL: [Self; 3] = [Self::WholeNumber, Self::NonNegative, Self::NonDecreasing];
-
-    /// Its word in flags and files.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::WholeNumber => "whole-number",
-            Self::NonNegative => "non-negative",
-            Self::NonDecreasing => "non-decreasing",
-        }
-    }
-
-    /// What it does to values, for a report.
-    pub(crate) fn in_words(self) -> &'static str {
-        match self {
-            Self::WholeNumber => "rounded to the nearest whole number",
-            Self::NonNegative => {
-                "0 in the place of what is less (too large on average near 0, by 0.4 standard errors at most)"
-            }
-            Self::NonDecreasing => {
-                "the value before where the released one is less (too large on average where little happens, by as much \
-                 as the largest noise so far)"
-            }
-        }
-    }
-}
 
 /// What is shown of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

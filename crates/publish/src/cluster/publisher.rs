@@ -16,7 +16,8 @@
 use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
 use crate::error::{Error, Result, usage};
-use crate::ledger::{Ledger, StreamDigest, hex};
+use crate::hex::hex;
+use crate::ledger::{Ledger, StreamDigest};
 use crate::rows::ReleaseRow;
 use crate::session::{GroupLabel, RunningSums, Tally};
 use evertally::noise::{Purpose, SecretKey, StreamName};

@@ -8,10 +8,11 @@ use super::sums::{Row, Sums, overflow, refused_too};
 use crate::error::{Result, usage};
 use crate::event::{Event, Field, Role};
 use crate::measures::Counted;
+use crate::policy::Refusable;
 use crate::problem::Wording;
 use crate::session::{GroupLabels, Placer, no_value};
 use crate::steps::Instant;
-use crate::stream::{Refusable, Stream};
+use crate::stream::Stream;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,10 +2,10 @@
 
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
+use crate::policy::{Band, Late, OutOfBounds, Refusable};
 use crate::reading::Workloads;
 use crate::steps::{Every, Period, TimeFormat, Zone};
-use crate::stream::{Band, Late, OutOfBounds, Refusable};
-use crate::views::View;
+use crate::view::View;
 use crate::words::quoted;
 use evertally::mechanism::MechanismName;
 use evertally::number::Grid;

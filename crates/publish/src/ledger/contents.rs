@@ -2,8 +2,10 @@
 
 use super::issuers::{Issued, ServiceGuard};
 use crate::error::{Result, usage};
+use crate::follows::Follows;
+use crate::groups::Joined;
+use crate::version::version_of;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
-use evertally::number::Grid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,49 +113,6 @@ pub struct SeenFile {
     pub again: bool,
 }
 
-/// Groups that joined a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Joined {
-    /// The last step that was closed without them.
-    pub after: u64,
-    /// The number of the run with which they joined.
-    pub run: u64,
-    /// Their names, one text for each group column.
-    pub groups: Vec<Vec<String>>,
-    /// By how much their bounds are multiplied, where not all are 1.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub scales: Vec<Grid>,
-    /// Whether the last of them is the rest: all groups that are not declared.
-    pub rest: bool,
-}
-
-/// What a stream goes on from that began where the horizon of another ended: all of it was released.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Follows {
-    /// The stream before it.
-    pub stream: String,
-    /// When the first of them began, in words.
-    pub since: String,
-    /// How many steps were before it.
-    pub steps: u64,
-    /// The last releases before it.
-    pub carried: Vec<Carried>,
-}
-
-/// The last release of a group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Carried {
-    /// Its name, one text for each group column.
-    pub group: Vec<String>,
-    /// The value in units of the release, in decimal.
-    pub exact: String,
-    /// How many streams it adds up, each with noise of its own.
-    pub streams: u32,
-}
-
 /// Names of the parts of a store that hold a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -193,13 +152,6 @@ pub struct Pending {
     pub behind: Option<u64>,
     /// Whether only the user may read the output.
     pub private: bool,
-}
-
-impl Carried {
-    /// The value in units of the release.
-    pub fn exact(&self) -> Option<i128> {
-        self.exact.parse().ok()
-    }
 }
 
 impl Contents {
@@ -296,15 +248,6 @@ impl Contents {
         }
         blake3::Hash::from_bytes(head).to_hex()[..32].to_owned()
     }
-}
-
-/// The version that a JSON object says it has, whatever else is in it: what another version wrote is not damaged.
-pub(crate) fn version_of(bytes: &[u8]) -> Option<u32> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        version: u32,
-    }
-    serde_json::from_slice::<Versioned>(bytes).ok().map(|of| of.version)
 }
 
 impl Entry {

@@ -7,6 +7,7 @@ use super::contents::Entry;
 use super::issuers::recorded;
 use crate::declaration::Parameter;
 use crate::error::{Result, usage};
+use crate::hex::hex;
 use crate::problem::{Piece, sentence};
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use std::collections::BTreeMap;
@@ -243,7 +244,3 @@ impl Past {
 
 /// What another stream needs.
 pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");
-
-pub(crate) fn hex(digest: [u8; 32]) -> String {
-    blake3::Hash::from_bytes(digest).to_hex().to_string()
-}

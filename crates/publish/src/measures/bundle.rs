@@ -11,7 +11,7 @@
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
 use super::ranks::RankTree;
-use crate::ledger::hex;
+use crate::hex::hex;
 use evertally::mechanism::{MechanismName, Workload};
 use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;

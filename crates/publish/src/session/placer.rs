@@ -3,9 +3,10 @@
 use crate::declaration::Parameter::{self, Missing, Outside};
 use crate::error::{InputError, Result};
 use crate::event::{Event, Role};
+use crate::policy::{OutOfBounds, Refusable};
 use crate::problem::{Sentence, sentence};
 use crate::steps::{Instant, TimeParser};
-use crate::stream::{OutOfBounds, Refusable, Stream};
+use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;

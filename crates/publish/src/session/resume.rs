@@ -10,8 +10,10 @@
 use super::{GroupLabel, Placed, Placer, RunningSums, Session};
 use crate::error::{Result, failure, usage};
 use crate::event::Event;
+use crate::follows::{Carried, Follows};
 use crate::groups::GroupTable;
-use crate::ledger::{Carried, Follows, Joined, Ledger, Left, Output, SeenFile, TableMark};
+use crate::groups::Joined;
+use crate::ledger::{Ledger, Left, Output, SeenFile, TableMark};
 use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;

@@ -2,7 +2,8 @@
 
 use super::{Approval, Claim};
 use crate::error::{Result, usage};
-use crate::ledger::{Protects, version_of};
+use crate::protects::Protects;
+use crate::version::version_of;
 use evertally::privacy::composition::{Amount, Expense, Filter};
 use evertally::privacy::{Budget, Neighbours};
 use jiff::Timestamp;

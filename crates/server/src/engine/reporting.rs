@@ -3,7 +3,8 @@
 use evertally::noise::SecretKey;
 use evertally_publish::groups::GroupTable;
 use evertally_publish::ledger::Ledger;
-use evertally_publish::report::{ErrorFacts, LedgerFacts, Released, Report};
+use evertally_publish::ledger::LedgerFacts;
+use evertally_publish::report::{ErrorFacts, Released, Report};
 use evertally_publish::stream::Stream;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
