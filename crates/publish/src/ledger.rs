@@ -19,6 +19,7 @@ mod store;
 pub use crate::follows::{Carried, Follows};
 pub use crate::groups::Joined;
 pub use crate::protects::Protects;
+pub(crate) use contents::drawn_identity;
 pub use contents::{Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};

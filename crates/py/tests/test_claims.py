@@ -40,6 +40,15 @@ def of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
     return max(Decimal(0), epsilon(1 + low.exp()))
 
 
+def failure(shift: float, epsilon: float) -> float:
+    """δ of Gaussian noise at this ε (Balle and Wang 2018, Theorem 8)."""
+
+    def above(x: float) -> float:
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    return above(epsilon / shift - shift / 2) - math.exp(epsilon) * above(epsilon / shift + shift / 2)
+
+
 def run(program: str, folder: Path, *arguments: object) -> str:
     done = subprocess.run([program, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -121,15 +130,8 @@ def test_one_stream_has_spent_what_its_report_says(program: str, tmp_path: Path,
     release(program, tmp_path, "one", {"rho": rho})
     (spent,) = json.loads(run(program, tmp_path, "key", "spent", "k", "--delta", "1e-6", "--json"))["totals"]
     shift, epsilon = math.sqrt(2 * float(rho)), spent["epsilon"]
-
-    def below(x: float) -> float:
-        return math.erfc(-x / math.sqrt(2)) / 2
-
-    # Balle and Wang 2018, Theorem 8: δ of Gaussian noise at this ε, and a little below it.
-    def failure(at: float) -> float:
-        return below(shift / 2 - at / shift) - math.exp(at) * below(-shift / 2 - at / shift)
-
-    assert failure(epsilon) <= 1e-6 * (1 + 1e-9) and failure(epsilon - 0.01) > 1e-6
+    # At this ε, and a little below it.
+    assert failure(shift, epsilon) <= 1e-6 * (1 + 1e-9) and failure(shift, epsilon - 0.01) > 1e-6
     assert Decimal(epsilon) <= of_zcdp(Decimal(rho), Decimal("1e-6"))
 
 
@@ -156,8 +158,7 @@ def test_a_sketch_promises_what_its_noise_gives(program: str, tmp_path: Path, se
     for stated in promise["epsilon_at_delta"]:
         delta, epsilon = stated["delta"], stated["epsilon"]
         assert Decimal(epsilon) <= of_zcdp(Decimal(promise["rho"]), Decimal(delta)) * (1 + ABOVE)
-        gaussian = math.erfc((epsilon / shift - shift / 2) / math.sqrt(2)) / 2
-        assert gaussian - math.exp(epsilon) * math.erfc((epsilon / shift + shift / 2) / math.sqrt(2)) / 2 <= delta * 1.001
+        assert failure(shift, epsilon) <= delta * 1.001
 
 
 def patterns(horizon: int, participations: int, separation: int) -> list[tuple[int, ...]]:
@@ -187,10 +188,8 @@ def test_a_vector_plan_promises_what_its_noise_gives(mechanism: str, participati
     assert largest / 2 <= own.rho * (1 + 1e-9) and own.rho <= 0.4, (largest / 2, own.rho)
     assert math.sqrt(largest) <= own.mu * (1 + 1e-9)
     assert largest / 2 > 0.4 * (0.999 if participations == 1 else 0.5), largest / 2
-    shift, delta = own.mu, 1e-6
-    epsilon = own.epsilon_at(delta)
-    gaussian = math.erfc((epsilon / shift - shift / 2) / math.sqrt(2)) / 2
-    assert gaussian - math.exp(epsilon) * math.erfc((epsilon / shift + shift / 2) / math.sqrt(2)) / 2 <= delta * (1 + 1e-9)
+    delta = 1e-6
+    assert failure(own.mu, own.epsilon_at(delta)) <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -17,10 +17,10 @@ use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
 use crate::error::{Error, Result, usage};
 use crate::hex::hex;
-use crate::ledger::{Ledger, StreamDigest};
+use crate::ledger::{Ledger, StreamDigest, drawn_identity};
 use crate::rows::ReleaseRow;
 use crate::session::{GroupLabel, RunningSums, Tally};
-use evertally::noise::{Purpose, SecretKey, StreamName};
+use evertally::noise::{Purpose, StreamName};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -75,8 +75,7 @@ impl Publisher {
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
         let folder: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
-        // The fingerprint of a key that nobody keeps: 16 bytes that no other place has.
-        let fresh = SecretKey::generate()?.id().to_string();
+        let fresh = drawn_identity()?;
         let identity = once.create("identity", fresh.as_bytes())?;
         let identity = identity.map_or(fresh, |there| String::from_utf8_lossy(&there).into_owned());
         let (known, chain) = ledger.leave_to(&work.key, &work.stream, &identity, &once.shown())?;

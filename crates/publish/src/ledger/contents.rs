@@ -204,8 +204,7 @@ impl Contents {
     /// Draws the identity of a ledger that has none.
     pub(super) fn identify(&mut self) -> Result<()> {
         if self.identity.is_empty() {
-            // The id of a key that nobody ever has: 128 random bits from the operating system.
-            self.identity = SecretKey::generate()?.id().to_string();
+            self.identity = drawn_identity()?;
         }
         Ok(())
     }
@@ -248,6 +247,11 @@ impl Contents {
         }
         blake3::Hash::from_bytes(head).to_hex()[..32].to_owned()
     }
+}
+
+/// 128 random bits from the operating system, as text: the id of a key that nobody ever has.
+pub(crate) fn drawn_identity() -> Result<String> {
+    Ok(SecretKey::generate()?.id().to_string())
 }
 
 impl Entry {

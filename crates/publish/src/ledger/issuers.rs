@@ -5,7 +5,7 @@
 //! keeps each of them from doing that to itself is theirs: the ledger's digests, the log of steps beside the ledger, the
 //! service's store.
 
-use super::contents::Contents;
+use super::contents::{Contents, drawn_identity};
 use super::digest::NAME;
 use super::{FileStore, Ledger, Store, code_key};
 use crate::disk::RealDisk;
@@ -204,8 +204,7 @@ impl Ledger {
                 let mut contents = self.contents.clone();
                 let issued = contents.issued.entry(claim.name.to_string());
                 let fresh = || Issued { by: Issuer::RustProgram, noise: BTreeSet::new() };
-                let drawn = SecretKey::generate()?.id().to_string(); // 128 random bits from the operating system
-                issued.or_insert_with(fresh).noise.insert(Noise { claim: drawn, ..noise });
+                issued.or_insert_with(fresh).noise.insert(Noise { claim: drawn_identity()?, ..noise });
                 self.commit(contents)
             }
         }

@@ -21,7 +21,7 @@ use evertally_publish::event::Columns;
 use evertally_publish::session::{GroupLabel, Placed};
 use evertally_publish::steps::Instant;
 use redb::WriteTransaction;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -110,15 +110,21 @@ pub(super) fn prepare(
             let error = match placer.place_sum(row, steps.clone()) {
                 Ok(None) => return Ok(()),
                 Ok(Some(placed)) => {
-                    if !sums.contains_key(&placed.step()) {
-                        use_memory(&mut memory, STEP_BYTES, decoding, &mut busy)?;
-                    }
-                    let of_step = sums.entry(placed.step()).or_default();
+                    let of_step = match sums.entry(placed.step()) {
+                        btree_map::Entry::Occupied(known) => known.into_mut(),
+                        btree_map::Entry::Vacant(new) => {
+                            use_memory(&mut memory, STEP_BYTES, decoding, &mut busy)?;
+                            new.insert(HashMap::new())
+                        }
+                    };
                     let (label, value) = placed.into_sum();
-                    if !of_step.contains_key(&label) {
-                        use_memory(&mut memory, bytes_of(&label), decoding, &mut busy)?;
-                    }
-                    let sum = of_step.entry(label).or_default();
+                    let sum = match of_step.entry(label) {
+                        hash_map::Entry::Occupied(known) => known.into_mut(),
+                        hash_map::Entry::Vacant(new) => {
+                            use_memory(&mut memory, bytes_of(new.key()), decoding, &mut busy)?;
+                            new.insert(0)
+                        }
+                    };
                     let Some(total) = sum.checked_add(value) else {
                         return Err(usage("the sum of a step leaves 64 bits; open the stream with a coarser grid"));
                     };
