@@ -28,6 +28,7 @@ use evertally_publish::problem::{Piece, sentence};
 use evertally_publish::report::{ErrorFacts, SelectionFacts};
 use evertally_publish::session::{RunningSums, Session};
 use evertally_publish::stream::Stream;
+use evertally_publish::records::Records;
 use evertally_tables::output::{Publication, TableWriter};
 use facts::{Forecast, print_json};
 use setup::{Declared, Setup};

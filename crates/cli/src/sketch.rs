@@ -34,6 +34,7 @@ use evertally_publish::error::refuse_if;
 use evertally_publish::ledger::OpenKey;
 use evertally_publish::session::{ItemCounts, KeyCounts, Session, Tally};
 use evertally_publish::words::short;
+use evertally_publish::records::Records;
 use evertally_tables::output::Publication;
 use heavy::Finds;
 use serde_json::json;

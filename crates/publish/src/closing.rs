@@ -2,7 +2,7 @@
 //! suggest. Where the data seem to end must not decide, for then the number of rows would follow the data.
 
 use crate::declaration::Closing;
-use crate::declaration::Parameter::{All, Through};
+use crate::parameter::Parameter::{All, Through};
 use crate::problem::{Piece, Problem, sentence};
 use crate::steps::{Instant, StepCalendar};
 

@@ -41,7 +41,7 @@ pub use shard::Shard;
 pub use sums::{Row, Rows};
 pub use window::ShardLeft;
 
-use crate::declaration::Parameter::{Measure, Publish, Workload};
+use crate::parameter::Parameter::{Measure, Publish, Workload};
 use crate::error::{Result, usage};
 use crate::groups::GroupTable;
 use crate::hex::hex;

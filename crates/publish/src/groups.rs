@@ -1,6 +1,6 @@
 //! The declared groups of a release, and which of them an event belongs to.
 
-use crate::declaration::Parameter::{
+use crate::parameter::Parameter::{
     GroupBy, Groups as GroupNames, GroupsFile, Rest, RestScale, Scales as ScalesOf, UnknownGroup,
 };
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ type ScaleOf = HashMap<Vec<String>, Grid>;
 const FEW: usize = 8;
 
 /// Declared groups: tuples of texts, one text a column, and perhaps a rest.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct GroupTable {
     columns: Vec<String>,
     tuples: Vec<Vec<String>>,

@@ -17,16 +17,15 @@
 //! loses the promise.
 
 mod number;
-mod time;
 
-use crate::event::Field;
+use crate::civil::Time;
+use crate::field::Field;
 use crate::problem::Sentence;
 use crate::words::quoted;
 use number::Number;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-pub(crate) use time::Time;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// Significant bits of a double.

@@ -30,6 +30,7 @@ pub use store::{MemoryStore, Store};
 use crate::disk::RealDisk;
 use crate::error::{Context, Error, Result, failure, usage};
 use crate::problem::sentence;
+use crate::records::Records;
 use crate::source::{Approval, Claim, SourceBudget};
 use crate::stream::Stream;
 use contents::{Contents, Entry, Guard, KeptState, code_key};
@@ -216,29 +217,9 @@ impl Ledger {
         self.contents.runs()
     }
 
-    /// The last step up to which a stream was published; 0 before the first.
-    pub fn last_published(&self, name: &StreamName) -> u64 {
-        self.contents.streams.get(name.as_str()).map_or(0, Entry::last_step)
-    }
-
-    /// The plan under which a stream began, as text; `None` before its first run.
-    pub fn plan_text(&self, name: &StreamName) -> Option<&str> {
-        self.contents.streams.get(name.as_str()).map(|entry| entry.plan_text.as_str())
-    }
-
     /// The runs of a stream, in order.
     pub fn runs_of(&self, name: &StreamName) -> &[Run] {
         self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.runs)
-    }
-
-    /// The groups that joined a stream when it had begun.
-    pub fn joined(&self, name: &StreamName) -> &[Joined] {
-        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
-    }
-
-    /// What a stream goes on from that began where another ended.
-    pub fn follows(&self, name: &StreamName) -> Option<&Follows> {
-        self.contents.streams.get(name.as_str())?.follows.as_ref()
     }
 
     /// Whether a stream is continued from a state.
@@ -565,6 +546,24 @@ fn differences(before: &str, now: &str) -> String {
     };
     let (old, new) = (only(before, now), only(now, before));
     format!("it had {}; this run has {}", old.join(", "), new.join(", "))
+}
+
+impl Records for Ledger {
+    fn plan_text(&self, name: &StreamName) -> Option<&str> {
+        self.contents.streams.get(name.as_str()).map(|entry| entry.plan_text.as_str())
+    }
+
+    fn joined(&self, name: &StreamName) -> &[Joined] {
+        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
+    }
+
+    fn follows(&self, name: &StreamName) -> Option<&Follows> {
+        self.contents.streams.get(name.as_str())?.follows.as_ref()
+    }
+
+    fn last_published(&self, name: &StreamName) -> u64 {
+        self.contents.streams.get(name.as_str()).map_or(0, Entry::last_step)
+    }
 }
 
 #[cfg(test)]

@@ -29,12 +29,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+mod civil;
 pub mod closing;
 pub mod cluster;
 pub mod declaration;
 pub mod disk;
 pub mod error;
 pub mod event;
+pub mod field;
 pub mod follows;
 pub mod groups;
 mod hex;
@@ -44,17 +46,21 @@ mod leb128;
 pub mod ledger;
 pub mod lock;
 pub mod measures;
+pub mod parameter;
 pub mod policy;
 pub mod problem;
 pub mod protected;
 pub mod protects;
+pub mod publication;
 pub mod reading;
+pub mod records;
 pub mod report;
 pub mod row;
 pub mod rows;
 pub mod scales;
-pub mod searched;
+pub mod planner;
 pub mod session;
+pub mod settings;
 pub mod source;
 pub mod steps;
 pub mod stream;

@@ -4,14 +4,14 @@
 //! says `--outside skip`, Python `outside="skip"`, a TOML file `outside = "skip"`. [`Wording`] puts the words in.
 //!
 //! ```
-//! use evertally_publish::declaration::Parameter;
+//! use evertally_publish::parameter::Parameter;
 //! use evertally_publish::problem::{Problem, Wording, sentence};
 //! let problem = Problem::of(Parameter::MaxEvents, sentence![Parameter::MaxEvents, " needs ", Parameter::Person]);
 //! assert_eq!(problem.worded(Wording::Flags), "--max-events needs --person");
 //! assert_eq!(problem.worded(Wording::Keywords), "max_events needs person");
 //! ```
 
-use crate::declaration::{Kind, Parameter};
+use crate::parameter::Parameter;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
@@ -134,6 +134,23 @@ impl fmt::Display for Sentence {
     }
 }
 
+impl Parameter {
+    /// What it is, in one paragraph, with units and ranges, in the words of a front, and without its default.
+    pub fn about(self, wording: Wording) -> String {
+        let mut text = String::new();
+        for (place, part) in self.help().split('`').enumerate() {
+            // Every other part stands between backquotes.
+            let named = (place % 2 == 1).then(|| Self::named(part)).flatten().and_then(|named| wording.name(named));
+            match named {
+                Some(name) => text.push_str(&name),
+                None if place % 2 == 1 => text.extend(["`", part, "`"]),
+                None => text.push_str(part),
+            }
+        }
+        text
+    }
+}
+
 /// How a front writes parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wording {
@@ -162,9 +179,7 @@ impl Wording {
     /// A parameter with a value.
     pub fn setting(self, parameter: Parameter, value: &str) -> String {
         let name = self.name_or_plain(parameter);
-        let quoted =
-            matches!(parameter.kind(), Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism);
-        match (self, quoted) {
+        match (self, parameter.is_quoted()) {
             (Self::Flags, _) => format!("{name} {value}"),
             (Self::Keywords, true) => format!("{name}=\"{value}\""),
             (Self::Keywords, false) => format!("{name}={value}"),

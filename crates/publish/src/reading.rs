@@ -1,6 +1,6 @@
 //! What is published at every step, as it is declared: widths in steps or in time.
 
-use crate::measures::{Measure, Wanted};
+
 use crate::problem::{Problem, sentence};
 use crate::steps::{Every, Unit};
 use crate::words::quoted;
@@ -46,7 +46,7 @@ impl Reading {
             Self::Window(time) => (time, Workload::Window),
             Self::Decay(time) => (time, Workload::Decay),
         };
-        let parameter = crate::declaration::Parameter::Workload;
+        let parameter = crate::parameter::Parameter::Workload;
         let refuse = |why: String, remedy: &'static str| {
             Err(Problem::of(parameter, sentence![parameter, format!(" {self}: {why}")]).remedy(remedy))
         };
@@ -194,19 +194,10 @@ impl Read {
             return Ok(request.with_workload(one));
         }
         let weighed: Vec<_> = self.0.iter().map(|(own, workload)| (*workload, own.weight)).collect();
-        let parameter = crate::declaration::Parameter::Workload;
+        let parameter = crate::parameter::Parameter::Workload;
         let mix = Mix::new(&weighed);
         let mix = mix.map_err(|error| Problem::of(parameter, sentence![parameter, format!(": {error}")]))?;
         Ok(request.with_mix(mix))
-    }
-
-    /// What is shown, where there are several.
-    pub(crate) fn wanted(&self) -> Vec<Wanted> {
-        let wanted = |(own, workload): &(Weighed, Workload)| Wanted {
-            measure: Measure::Workload(own.reading, *workload),
-            weight: own.weight,
-        };
-        if self.0.len() > 1 { self.0.iter().map(wanted).collect() } else { Vec::new() }
     }
 }
 

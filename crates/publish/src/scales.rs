@@ -5,7 +5,7 @@
 //! plan, with one sensitivity in steps, serves all groups, and in units of the data the noise of each is in proportion to
 //! its bounds. All is exact: a scale is a decimal number, and so is its product with the grid.
 
-use crate::declaration::Parameter::{Grid as GridOf, Scales as ScalesOf};
+use crate::parameter::Parameter::{Grid as GridOf, Scales as ScalesOf};
 use crate::problem::{Problem, sentence};
 use evertally::number::Grid;
 use serde::Serialize;

@@ -37,7 +37,7 @@ pub use resume::{LateEvent, Leaving, Leg};
 pub(crate) use sums::tuple_of;
 pub use sums::{ClosedStep, GroupLabel, GroupLabels, GroupNumbers, RunningSums};
 
-use crate::declaration::Parameter::{Late as LatePolicy, SortBuffer};
+use crate::parameter::Parameter::{Late as LatePolicy, SortBuffer};
 use crate::error::{Error, Result, usage};
 use crate::event::{Event, Role};
 use crate::groups::GroupTable;

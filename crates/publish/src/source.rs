@@ -11,7 +11,7 @@ mod contents;
 
 pub use contents::{Costs, State, Total};
 
-use crate::declaration::Parameter;
+use crate::parameter::Parameter;
 use crate::disk::{Access, Disk, RealDisk, replace};
 use crate::error::{Context, Result, usage};
 use crate::lock::{NameLock, Patience, check_one_name, resolve};

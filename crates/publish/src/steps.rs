@@ -12,20 +12,18 @@
 //! ```
 
 mod calendar;
-pub(crate) mod civil;
 mod every;
 mod instant;
 mod parser;
 mod period;
-mod publication;
 mod zone;
 
 pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
 pub use every::{Every, EveryError, Unit};
 pub use instant::Instant;
-pub use parser::{TimeError, TimeFormat, TimeParser, TimePattern};
+pub use crate::civil::TimeError;
+pub use parser::{TimeFormat, TimeParser, TimePattern};
 pub use period::{Period, PeriodError, Periods};
-pub use publication::{Publication, Slots, row_every};
 pub use zone::{Zone, ZoneError};
 
 #[cfg(test)]

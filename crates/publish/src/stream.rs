@@ -1,79 +1,100 @@
 //! What is known of a stream before any event is read.
 
-use crate::declaration::Parameter;
 use crate::error::{Result, failure, usage};
-use crate::event::Columns;
 use crate::follows::Follows;
-use crate::identity::Identities;
+use crate::hex::hex;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 pub use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::parameter::Parameter;
 use crate::problem::sentence;
+use crate::publication::Slots;
 use crate::scales::Scales;
-use crate::steps::{Every, Period, Periods, Publication, Slots, StepCalendar, TimeFormat};
-use crate::view::View;
+use crate::settings::Settings;
+use crate::steps::{Every, Period, StepCalendar};
 use evertally::mechanism::Workload;
-use evertally::noise::StreamName;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
-use evertally::privacy::{Unit, Values};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// Most rows whose errors are computed one by one.
 const MOST_LOOKED_AT: u64 = 1 << 16;
 
-/// A stream of events that is to be released, decided and checked.
+/// A stream of events that is to be released, decided and checked: its [settings](Settings), as which it can be used,
+/// and its plan.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Its name under the key: one name serves one data set.
-    pub name: StreamName,
-    /// Headline of picture and report.
-    pub title: String,
-    /// The columns of the events that matter.
-    pub columns: Columns,
-    /// How cells become persons, groups and items.
-    pub ids: Identities,
-    /// How the time column writes times.
-    pub time_format: TimeFormat,
-    /// The steps of the horizon.
-    pub calendar: StepCalendar,
-    /// Which of them are published, where not all are.
-    pub published: Option<Arc<Publication>>,
-    /// What is kept of a person, in steps; the unit of the plan is in the slots of what is published.
-    pub kept: Unit,
-    /// The periods in each of which the bounds on a person start anew; one where none are declared.
-    pub periods: Periods,
-    /// The last step to publish.
-    pub last_step: u64,
+    /// What was declared. `settings.request` is what the plan was asked for; what it answers is `plan.request()`.
+    pub settings: Arc<Settings>,
     /// The plan.
     pub plan: Plan,
-    /// What one event contributes, as it was declared: the plan of a sketch covers either sign.
-    pub values: Values,
-    /// What to do with a value outside its bounds.
-    pub out_of_bounds: OutOfBounds,
-    /// What to do with an event whose person, value or label is missing.
-    pub missing: Refusable,
-    /// What to do with an event outside the horizon.
-    pub outside: Refusable,
-    /// What to do with an event of an undeclared group, where there is no rest.
-    pub unknown_group: Refusable,
-    /// What to do with an event of a step that an earlier run has closed.
-    pub late: Late,
-    /// How many events are held back to put them in order of time.
-    pub sort_buffer: usize,
-    /// Confidence of the intervals.
-    pub confidence: f64,
-    /// Whether they hold each by itself, or at all steps at once.
-    pub band: Band,
-    /// What is shown beside the released values, in the order in which it is applied.
-    pub views: Vec<View>,
-    /// By how much the bounds of its groups are multiplied.
+    /// The factors by which the bounds of its groups are multiplied.
     pub scales: Scales,
-    /// The measures that are released, and the plans of their parts; `None` for running sums alone. Then `plan` is for
-    /// the whole budget, and nothing is released under it.
+    /// The released measures, and the plans of their parts; `None` for running sums alone. If there are measures, `plan`
+    /// is for the whole budget, and nothing is released under it.
     pub measures: Option<Arc<Bundle>>,
-    /// What its rows go on from, where it began where another ended.
+    /// What its rows continue, if it began where another ended.
     pub follows: Option<Follows>,
+}
+
+impl Deref for Stream {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// Copies the settings if another stream shares them.
+impl DerefMut for Stream {
+    fn deref_mut(&mut self) -> &mut Settings {
+        Arc::make_mut(&mut self.settings)
+    }
+}
+
+impl Settings {
+    /// The stream that another process has planned, from the plan alone.
+    ///
+    /// # Errors
+    /// As [`planned`](Self::planned), and if something else comes out here, by this digest.
+    pub fn arrived(self, plan: Plan, digest: &str) -> Result<Stream> {
+        let stream = match self.request.mix() {
+            Some(_) => self.planned_together()?,
+            None => self.planned(plan)?,
+        };
+        if hex(stream.plan_digest()) != digest {
+            return Err(usage("another version of evertally has planned this: install the same one wherever it runs"));
+        }
+        Ok(stream)
+    }
+
+    /// The stream under a plan for its request.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
+        let measures = match self.measures.wanted.as_slice() {
+            [] => None,
+            wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
+        };
+        self.with_plans(plan, measures)
+    }
+
+    /// The stream of several workloads, which are planned together.
+    ///
+    /// # Errors
+    /// If no plan serves the request, or the confidence is out of range.
+    pub fn planned_together(self) -> evertally::Result<Stream> {
+        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        self.with_plans(plan, Some(Arc::new(bundle)))
+    }
+
+    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
+        let scales = self.labels.scales(plan.request().grid());
+        Ok(Stream { settings: Arc::new(self), plan, scales, measures, follows: None })
+    }
 }
 
 impl Stream {
@@ -177,8 +198,17 @@ impl Stream {
     }
 
     /// The same through the end of its horizon, as whoever closes its steps one by one sees it.
+    #[must_use]
     pub fn through_horizon(self) -> Self {
-        Self { last_step: self.calendar.steps(), ..self }
+        let steps = self.calendar.steps();
+        self.through(steps)
+    }
+
+    /// The same, published through another step.
+    #[must_use]
+    pub fn through(mut self, last_step: u64) -> Self {
+        self.last_step = last_step;
+        self
     }
 
     /// The same in few words, where lines have names of their own, and with the beginning of what is counted, where that

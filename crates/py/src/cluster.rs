@@ -127,7 +127,7 @@ impl ClusterWork {
                          give another name (its budget then adds to what is already spent)",
                     ));
                 }
-                let (stream, groups) = settings.plan(&mut |_| ())?;
+                let (stream, groups) = evertally_publish::planner::plan(settings, &mut |_| ())?;
                 let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
                 if !live {

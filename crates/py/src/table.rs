@@ -136,7 +136,7 @@ fn released(
     key.with_ledger(budget_file, cancelled, |ledger| {
         // Under the plan with which the stream began, where it has.
         let (settings, _) = settings.begun(ledger)?;
-        let (stream, groups) = settings.plan(&mut |_| ())?;
+        let (stream, groups) = evertally_publish::planner::plan(settings, &mut |_| ())?;
         stream.check_ends()?;
         let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
@@ -145,7 +145,7 @@ fn released(
 
 /// The plan of a declaration.
 fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
-    Ok(declared.resolve()?.plan(&mut |_| ())?.0.plan)
+    Ok(evertally_publish::planner::plan(declared.resolve()?, &mut |_| ())?.0.plan)
 }
 
 /// The keyword arguments as a declaration.

@@ -19,6 +19,7 @@ use evertally_publish::identity::{Identities, Normalisation};
 use evertally_publish::keyfile;
 use evertally_publish::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::steps::{TimeFormat, TimeParser, Zone};
+use evertally_publish::records::Records;
 use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions};
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};

@@ -7,6 +7,7 @@ use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use evertally_publish::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
 use evertally_publish::ledger::{Absent, Ledger, Left, OpenKey, Output, StreamDigest, ledger_path, new_key};
+use evertally_publish::records::Records;
 use evertally_testkit::crash::{Image, Point, TracedDisk};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};

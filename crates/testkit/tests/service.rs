@@ -397,7 +397,7 @@ impl History {
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
         settings.sort_buffer = 1 << 20;
-        let (stream, groups) = settings.plan(&mut |_| ()).unwrap();
+        let (stream, groups) = evertally_publish::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
         let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
         let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();

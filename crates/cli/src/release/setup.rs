@@ -18,6 +18,7 @@ use evertally_publish::session::{Leg, Session};
 use evertally_publish::steps::{Instant, StepCalendar};
 use evertally_publish::stream::Stream;
 use evertally_publish::words::quoted;
+use evertally_publish::records::Records;
 use evertally_tables::output::TableSpec;
 
 /// What was declared, checked as far as it goes without a ledger.
@@ -168,7 +169,7 @@ impl Declared {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
+        let (stream, _) = evertally_publish::planner::plan(settings, &mut |progress| bar.show(progress))?;
         let most = if stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();

@@ -1,6 +1,6 @@
 //! What bounds over a whole history do to late counts: known, and to be said, before anything is published.
 
-use crate::declaration::Parameter::Per;
+use crate::parameter::Parameter::Per;
 use crate::problem::{Sentence, sentence};
 use crate::steps::{Periods, StepCalendar};
 use evertally::plan::PlanRequest;

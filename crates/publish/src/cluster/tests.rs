@@ -93,7 +93,7 @@ fn declarations() -> Vec<serde_json::Value> {
 
 fn planned(declared: &serde_json::Value) -> (Stream, Option<GroupTable>) {
     let declared = Declaration::of_names(declared.as_object().unwrap().clone(), Wording::Keywords).unwrap();
-    declared.resolve().unwrap().of_whole_rows().unwrap().plan(&mut |_| ()).unwrap()
+    crate::planner::plan(declared.resolve().unwrap().of_whole_rows().unwrap(), &mut |_| ()).unwrap()
 }
 
 fn key() -> Arc<SecretKey> {
@@ -297,7 +297,8 @@ fn what_the_engine_has_counted_is_placed() {
     let mut reader = work.reader_of_counts(Wording::Keywords).unwrap();
     for ((minute, group), count) in counted {
         let event = Happened { minute, group, person: 0, value: count };
-        let counted = Stream { columns: columns.clone(), ..work.stream().clone() };
+        let mut counted = work.stream().clone();
+        counted.columns = columns.clone();
         show(&counted, &event, |event| reader.read_count(event));
     }
     let Taken::Sums(rows) = reader.take() else { panic!("counts have no shards") };

@@ -5,9 +5,9 @@
 //! when groups join: neither lets a person move more than before. Everything else in a plan stays, or is another
 //! stream.
 
-use super::resolve::{Labels, Settings};
 use crate::error::{Result, usage};
-use crate::ledger::Ledger;
+use crate::records::Records;
+use crate::settings::{Labels, Settings};
 use crate::measures::BegunPart;
 use evertally::mechanism::MechanismName;
 use evertally::noise::DiscreteLaw;
@@ -32,7 +32,7 @@ impl Settings {
     ///
     /// # Errors
     /// If groups that are released already are missing or stand elsewhere.
-    pub fn begun(mut self, ledger: &Ledger) -> Result<(Self, Option<Present>)> {
+    pub fn begun(mut self, records: &dyn Records) -> Result<(Self, Option<Present>)> {
         #[derive(Deserialize)]
         struct Plan {
             mechanism: MechanismName,
@@ -42,7 +42,7 @@ impl Settings {
             #[serde(default)]
             part: Vec<BegunPart>,
         }
-        let Some(text) = ledger.plan_text(&self.name) else { return Ok((self, None)) };
+        let Some(text) = records.plan_text(&self.name) else { return Ok((self, None)) };
         let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
             .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
         self.measures.began = part;
@@ -62,7 +62,7 @@ impl Settings {
         let mut present = None;
         if let (Labels::Groups(table), Some(groups)) = (&self.labels, began.get("groups")) {
             take("rest");
-            let begun = table.clone().as_begun(groups, began.contains_key("rest"), ledger.joined(&self.name))?;
+            let begun = table.clone().as_begun(groups, began.contains_key("rest"), records.joined(&self.name))?;
             let grid = self.request.grid();
             let request =
                 Labels::Groups(begun.table.first(begun.first)).shape(self.request.with_meanings(meaning), grid);

@@ -7,34 +7,29 @@ mod unit;
 
 use super::Parameter::{
     self, Band as BandOf, Bounds, Confidence, DiscoverGroups, Grid, GroupBy, Groups, GroupsFile, KeyBits, KeyColumns,
-    Per, Publish, Rest, Rows, Through, Unbounded, UnknownGroup, View as ViewOf, Width,
+    Per, Publish, Rest, Rows, Unbounded, UnknownGroup, View as ViewOf, Width,
 };
 use super::table::Declaration;
 use super::value;
-use crate::error::usage;
 use crate::event::Columns;
 use crate::groups::GroupTable;
-use crate::hex::hex;
 use crate::identity::Identities;
-use crate::measures::{BegunPart, Bundle, Wanted};
-use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::measures::Wanted;
+use crate::policy::{Band, OutOfBounds, Refusable};
 use crate::problem::{Piece, Problem, sentence};
 use crate::reading::{Read, Reading};
-use crate::scales::Scales;
-use crate::searched::{Watch, with_searched};
-use crate::steps::{Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
-use crate::stream::Stream;
+use crate::settings::{Closing, InSlots, Items, Labels, Measures, Settings};
+use crate::publication::Slots;
+use crate::steps::{Period, Periods, StepCalendar};
 use crate::view::View;
 use crate::words::{quoted, short};
 use evertally::mechanism::{MAX_HORIZON, Workload};
 use evertally::noise::StreamName;
 use evertally::number::{self, Rounding, parse_rounded, parse_scaled};
-use evertally::plan::{NoiseKind, Objective, Plan, PlanRequest, Search};
-use evertally::privacy::selection::Selection;
+use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 pub(super) use needs::NEEDS;
 pub use needs::groups_need_columns;
@@ -44,239 +39,6 @@ type Result<T> = std::result::Result<T, Problem>;
 
 /// Rows and cells of a sketch where none are declared.
 const SKETCH: (u32, u64) = (5, 1 << 16);
-
-/// A checked declaration: all that is known of a stream before its plan.
-#[derive(Clone)]
-pub struct Settings {
-    /// Its name under the key.
-    pub name: StreamName,
-    /// Headline of picture and report.
-    pub title: String,
-    /// The columns of the events that matter.
-    pub columns: Columns,
-    /// How cells become persons, groups and items.
-    pub ids: Identities,
-    /// How the time column writes times.
-    pub time_format: TimeFormat,
-    /// Texts that stand for a missing cell.
-    pub missing_text: Vec<String>,
-    /// The steps of the horizon.
-    pub calendar: StepCalendar,
-    /// Which of them are published, where not all are.
-    pub published: Option<Arc<Publication>>,
-    /// What is kept of a person, in steps; the unit of the plan is in slots.
-    pub kept: Unit,
-    /// The periods in each of which the bounds on a person start anew.
-    pub periods: Periods,
-    /// The last step to publish.
-    pub last_step: u64,
-    /// What one event contributes.
-    pub values: Values,
-    /// What to do with a value outside its bounds.
-    pub out_of_bounds: OutOfBounds,
-    /// What to do with an event that lacks a cell.
-    pub missing: Refusable,
-    /// What to do with an event outside the horizon.
-    pub outside: Refusable,
-    /// What to do with an event of an undeclared group, where there is no rest.
-    pub unknown_group: Refusable,
-    /// What to do with an event of a step that an earlier run has closed.
-    pub late: Late,
-    /// Whether the last step to publish was declared, or is that of the horizon for want of a word.
-    pub closing: Closing,
-    /// How many events are held back to put them in order of time.
-    pub sort_buffer: usize,
-    /// Confidence of the intervals.
-    pub confidence: f64,
-    /// Whether they hold each by itself, or at all steps at once.
-    pub band: Band,
-    /// What is shown beside the released values, in order.
-    pub views: Vec<View>,
-    /// What events are told apart by.
-    pub labels: Labels,
-    /// What the plan is asked for.
-    pub request: PlanRequest,
-    /// Which measures are released.
-    pub measures: Measures,
-}
-
-/// The measures of a stream, and what it began with, where it has begun.
-#[derive(Clone, Debug, Default)]
-pub struct Measures {
-    /// None for running sums alone.
-    pub wanted: Vec<Wanted>,
-    pub(super) began: Vec<BegunPart>,
-}
-
-/// Who says which step is the last to be published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
-    /// A declared time.
-    Through,
-    /// All of the horizon was asked for.
-    All,
-    /// Nobody: the clock.
-    Clock,
-}
-
-/// What a plan is asked for: in steps, or where only some are published in the [slots](Slots) of which those are made.
-#[derive(Clone, Debug, PartialEq)]
-pub struct InSlots {
-    /// How many there are; 2^62 where there is no end.
-    pub horizon: u64,
-    /// The unit, with bounds on them.
-    pub unit: Unit,
-    /// What is read, in them.
-    pub read: Read,
-    /// Of every so many the last gives what is published.
-    pub per_row: u64,
-}
-
-/// What events are told apart by.
-#[derive(Clone)]
-pub enum Labels {
-    /// Nothing: one running sum.
-    None,
-    /// Declared groups, a running sum each.
-    Groups(GroupTable),
-    /// Groups that nobody declared, a running sum each.
-    Discovered {
-        /// The columns that name them.
-        columns: Vec<String>,
-        /// Which of them are shown.
-        selection: Selection,
-    },
-    /// Items of a sketch.
-    Items(Items),
-}
-
-/// Items of a sketch: very many, of which few are asked for.
-#[derive(Clone, Debug)]
-pub struct Items {
-    /// The columns that together name an item.
-    pub columns: Vec<String>,
-    /// What they are counted in: a count sketch, or a tree of counts.
-    pub shape: Shape,
-}
-
-impl Settings {
-    /// The stream under the best plan for its request, and its declared groups. `watch` is told where that takes
-    /// minutes.
-    ///
-    /// # Errors
-    /// If no plan serves the request, or the confidence is out of range.
-    pub fn plan(self, watch: &mut Watch<'_>) -> crate::error::Result<(Stream, Option<GroupTable>)> {
-        let plan = match self.request.mix() {
-            // All of its workloads are planned together.
-            Some(_) => None,
-            None => Some(with_searched(self.request.clone(), watch)?.plan()?),
-        };
-        let groups = self.groups();
-        let stream = match plan {
-            Some(plan) => self.planned(plan)?,
-            None => self.planned_together()?,
-        };
-        Ok((stream, groups))
-    }
-
-    /// The stream that another process has planned, from the plan alone.
-    ///
-    /// # Errors
-    /// As [`planned`](Self::planned), and if something else comes out here, by this digest.
-    pub fn arrived(self, plan: Plan, digest: &str) -> crate::error::Result<Stream> {
-        let stream = match self.request.mix() {
-            Some(_) => self.planned_together()?,
-            None => self.planned(plan)?,
-        };
-        if hex(stream.plan_digest()) != digest {
-            return Err(usage("another version of evertally has planned this: install the same one wherever it runs"));
-        }
-        Ok(stream)
-    }
-
-    /// Its declared groups.
-    pub fn groups(&self) -> Option<GroupTable> {
-        match &self.labels {
-            Labels::Groups(table) => Some(table.clone()),
-            Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
-        }
-    }
-
-    /// The stream under a plan for its request.
-    ///
-    /// # Errors
-    /// If the confidence is out of range.
-    pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
-        let measures = match self.measures.wanted.as_slice() {
-            [] => None,
-            wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
-        };
-        self.with_plans(plan, measures)
-    }
-
-    /// The stream of several workloads.
-    fn planned_together(self) -> evertally::Result<Stream> {
-        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
-        self.with_plans(plan, Some(Arc::new(bundle)))
-    }
-
-    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
-        plan.intervals(self.confidence)?;
-        let grid = plan.request().grid();
-        Ok(Stream {
-            name: self.name,
-            title: self.title,
-            columns: self.columns,
-            ids: self.ids,
-            time_format: self.time_format,
-            calendar: self.calendar,
-            published: self.published,
-            kept: self.kept,
-            periods: self.periods,
-            last_step: self.last_step,
-            plan,
-            values: self.values,
-            out_of_bounds: self.out_of_bounds,
-            missing: self.missing,
-            outside: self.outside,
-            unknown_group: self.unknown_group,
-            late: self.late,
-            sort_buffer: self.sort_buffer,
-            confidence: self.confidence,
-            band: self.band,
-            views: self.views,
-            scales: self.labels.scales(grid),
-            measures,
-            follows: None,
-        })
-    }
-
-    /// The same, through the last step that is published: no step behind it is closed. All steps of a row can then come
-    /// again with the next run.
-    ///
-    /// # Errors
-    /// If no row ends by then.
-    pub fn of_whole_rows(self) -> Result<Self> {
-        let Some(published) = &self.published else { return Ok(self) };
-        let rows = published.rows_through(self.last_step);
-        if rows == 0 {
-            let end = self.calendar.format(published.rows().end_of(1));
-            let why = format!("no publication has ended by then: the first is that of {end}");
-            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name it with ", Through]));
-        }
-        Ok(Self { last_step: published.last_step_of(rows), ..self })
-    }
-
-    /// A parser of times in other files than the events: written as theirs.
-    pub fn file_times(&self) -> TimeParser {
-        TimeParser::new(self.time_format.clone(), self.calendar.zone().clone())
-    }
-
-    /// A parser of declared times.
-    pub fn times(&self) -> TimeParser {
-        TimeParser::new(TimeFormat::Auto, self.calendar.zone().clone())
-    }
-}
 
 impl Declaration {
     /// Checks everything, and gives what it means.
@@ -335,7 +97,7 @@ impl Declaration {
         let request =
             request.with_meanings(self.meaning(&calendar, published.as_ref().map(|published| published.slots())));
         let request = labels.shape(request, grid);
-        let measures = self.measures(&labels, read.wanted(), &calendar, published.as_deref())?;
+        let measures = self.measures(&labels, Wanted::each_of(&read), &calendar, published.as_deref())?;
         let of_months = published.as_ref().is_some_and(|published| matches!(published.slots(), Slots::Months(_)));
         if of_months && (!measures.wanted.is_empty() || self.discovers()) {
             let other = if self.discovers() { DiscoverGroups } else { Parameter::Measure };
@@ -663,65 +425,6 @@ impl Declaration {
         put("out-of-bounds", (self.out_of_bounds == Some(OutOfBounds::Refuse)).then(|| "refuse".to_owned()));
         meaning
     }
-}
-
-impl Labels {
-    /// The scales of the groups, for a grid of scale 1.
-    fn scales(&self, grid: number::Grid) -> Scales {
-        match self {
-            Self::Groups(table) => Scales::of(table.scales(), grid),
-            Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
-        }
-    }
-
-    /// What they change in a request, which says what makes one stream another.
-    pub(super) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
-        let (horizon, is_unbounded) = (request.horizon(), request.is_unbounded());
-        let is_heavy = |groups| if is_unbounded { groups > HEAVY_WITHOUT_END } else { is_heavy(horizon, groups) };
-        let light = |groups| Search::default().with_light_steps(is_heavy(groups));
-        match self {
-            Self::None => request.with_search(light(1)),
-            Self::Groups(table) => {
-                let request = request
-                    .with_search(light(table.tuples().len()))
-                    .with_meaning("group-by", table.columns().join(","))
-                    .with_meaning("groups", table.meaning());
-                match table.rest_name() {
-                    Some(rest) => request.with_meaning("rest", rest),
-                    None => request,
-                }
-            }
-            Self::Discovered { columns, selection } => {
-                // A JSON text, which no list of declared groups has.
-                let columns = serde_json::to_string(&columns).expect("texts are JSON");
-                request.with_selection(*selection).with_meaning("group-by", columns)
-            }
-            Self::Items(items) => {
-                // What names an item, and where values are clamped: the plan itself only says how far they can be from
-                // 0.
-                let columns = serde_json::to_string(&items.columns).expect("texts are JSON");
-                let request = request.with_meaning("key-columns", columns);
-                match request.values() {
-                    Values::Count => request,
-                    Values::Sum { lower, upper } => {
-                        let bounds = format!("{},{}", grid.format(lower.into()), grid.format(upper.into()));
-                        request.with_meaning("bounds", bounds)
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// So many groups without an end are served by mechanisms whose pauses and memory grow with time: some hundred kilobytes
-/// each, and in the course of a quarter of a million steps a second each.
-const HEAVY_WITHOUT_END: usize = 100;
-
-/// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×
-/// groups) or a gigabyte (steps × groups).
-fn is_heavy(steps: u64, groups: usize) -> bool {
-    let (steps, groups) = (steps as f64, groups as f64);
-    steps * steps * groups > 4e10 || steps * groups > 3e7
 }
 
 /// A value that must be there.

@@ -4,10 +4,10 @@
 //! begin: from the end of the last step on, as many steps, the same unit, and a budget of its own, which adds to what
 //! was spent for people whose events are in both. Its rows go on from the last that were released.
 
-use super::resolve::Settings;
 use super::table::Declaration;
 use crate::error::{Result, usage};
-use crate::ledger::Ledger;
+use crate::records::Records;
+use crate::settings::Settings;
 use crate::steps::{Horizon, StepCalendar};
 use evertally::noise::StreamName;
 
@@ -26,7 +26,7 @@ impl Declaration {
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve), and if the name of a further stream is taken by something else.
-    pub fn stretches(&self, ledger: &Ledger, extend: bool) -> Result<Stretches> {
+    pub fn stretches(&self, records: &dyn Records, extend: bool) -> Result<Stretches> {
         // Without an end there is no further stream, and nothing is the last step.
         let all = (self.unbounded != Some(true)).then_some(true);
         let first = Self { through: None, all, ..self.clone() }.resolve()?;
@@ -44,12 +44,12 @@ impl Declaration {
             let next: StreamName = format!("{} #{}", first.name, stretches.names.len() + 1).parse().map_err(|_| {
                 usage(format!("the name of stream `{}` is too long for another to follow it", first.name))
             })?;
-            let follows = ledger.follows(&next).is_some_and(|follows| follows.stream == last.as_str());
-            let opens = extend && ledger.last_published(&last) == steps;
+            let follows = records.follows(&next).is_some_and(|follows| follows.stream == last.as_str());
+            let opens = extend && records.last_published(&last) == steps;
             if !follows && !opens {
                 return Ok(stretches);
             }
-            if !follows && ledger.plan_text(&next).is_some() {
+            if !follows && records.plan_text(&next).is_some() {
                 return Err(usage(format!("the next stream would be `{next}`, and there is another of this name")));
             }
             stretches.push(next, &first)?;

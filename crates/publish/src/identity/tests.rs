@@ -110,7 +110,7 @@ proptest! {
 
     #[test]
     fn days_are_dates(day in -719_468i64..2_932_897) {
-        let (year, month, of_month) = crate::steps::civil::date_of(day);
+        let (year, month, of_month) = crate::civil::date_of(day);
         let first = jiff::civil::date(1970, 1, 1);
         let date = first.checked_add(jiff::Span::new().days(day)).unwrap();
         prop_assert_eq!((year, month, of_month), (date.year().into(), date.month().into(), date.day().into()));

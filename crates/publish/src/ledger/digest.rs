@@ -5,7 +5,7 @@
 
 use super::contents::Entry;
 use super::issuers::recorded;
-use crate::declaration::Parameter;
+use crate::parameter::Parameter;
 use crate::error::{Result, usage};
 use crate::hex::hex;
 use crate::problem::{Piece, sentence};

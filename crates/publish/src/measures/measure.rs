@@ -1,6 +1,6 @@
 //! Which measures there are, and how they are written.
 
-use crate::reading::{Reading, with_weight};
+use crate::reading::{Read, Reading, with_weight};
 use crate::steps::Every;
 use crate::words::quoted;
 use evertally::mechanism::Workload;
@@ -43,6 +43,21 @@ pub struct Wanted {
     /// How much its variance weighs beside those of the others, each in units of what it would be with the whole budget;
     /// 1 where nothing is said.
     pub weight: f64,
+}
+
+impl Wanted {
+    /// The workloads as measures, if there are several; none for a single workload, which needs no measures.
+    pub(crate) fn each_of(read: &Read) -> Vec<Self> {
+        let Read(workloads) = read;
+        if workloads.len() <= 1 {
+            return Vec::new();
+        }
+        let wanted = workloads.iter().map(|(own, workload)| Self {
+            measure: Measure::Workload(own.reading, *workload),
+            weight: own.weight,
+        });
+        wanted.collect()
+    }
 }
 
 impl Measure {

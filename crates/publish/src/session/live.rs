@@ -7,7 +7,7 @@
 
 use super::sums::GroupNumbers;
 use super::{ClosedStep, GroupLabel, Placed, Placer, RunningSums, Session, Tally};
-use crate::declaration::Parameter::{Measure, Publish, Workload};
+use crate::parameter::Parameter::{Measure, Publish, Workload};
 use crate::error::{Error, Result, failure, usage};
 use crate::groups::GroupTable;
 use crate::ledger::Ledger;
@@ -186,14 +186,15 @@ impl Session<RunningSums> {
 }
 
 /// The stream as a live session sees it: through the end of its horizon, and in the order in which it is given events.
-fn as_live(stream: Stream) -> Result<Stream> {
+fn as_live(mut stream: Stream) -> Result<Stream> {
     if stream.measures.is_some() && !stream.publishes_all() {
         let several = stream.measures.as_ref().is_some_and(|bundle| bundle.is_of_workloads());
         let said = if several { Workload } else { Measure };
         let why = ": the parts of a publication that has not ended are not kept; publish every step";
         return Err(usage(sentence![said, " and ", Publish, " do not go together in a service", why]));
     }
-    Ok(Stream { last_step: stream.calendar.steps(), sort_buffer: 0, ..stream })
+    stream.sort_buffer = 0;
+    Ok(stream.through_horizon())
 }
 
 fn damaged() -> Error {

@@ -1,6 +1,6 @@
 //! Reading what matters of an event: in any thread, for it depends on nothing but the event.
 
-use crate::declaration::Parameter::{self, Missing, Outside};
+use crate::parameter::Parameter::{self, Missing, Outside};
 use crate::error::{InputError, Result};
 use crate::event::{Event, Role};
 use crate::policy::{OutOfBounds, Refusable};

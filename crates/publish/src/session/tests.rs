@@ -5,7 +5,9 @@ use crate::error::Place;
 use crate::event::{Cells, Columns, Field, Layout, Position};
 use crate::groups::GroupTable;
 use crate::ledger::MemoryStore;
+use crate::records::Records;
 use crate::policy::{Late, OutOfBounds, Refusable};
+use crate::settings::{Closing, Labels, Settings};
 use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
@@ -54,7 +56,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
     let plan =
         PlanRequest::count(STEPS, budget).with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
-    Stream {
+    let settings = Settings {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
@@ -65,21 +67,23 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         kept: unit,
         periods,
         last_step: STEPS,
-        plan,
         values,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
         unknown_group: Refusable::Refuse,
+        missing_text: Vec::new(),
+        closing: Closing::Through,
+        labels: Labels::None,
+        request: plan.request().clone(),
+        measures: Default::default(),
         late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
-        scales: Default::default(),
-        measures: None,
-        follows: None,
-    }
+    };
+    settings.planned(plan).unwrap()
 }
 
 pub(super) fn groups() -> GroupTable {

@@ -6,9 +6,9 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
 
-use super::civil::MICROS_PER_SECOND;
+use crate::civil::MICROS_PER_SECOND;
 use super::{Every, Instant, Unit, Zone};
-use crate::declaration::Parameter;
+use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
 /// Most steps a horizon may have.
@@ -125,7 +125,7 @@ impl StepCalendar {
     }
 
     /// Microseconds of every step, where all have the same.
-    pub(super) fn width(&self) -> Option<i64> {
+    pub(crate) fn width(&self) -> Option<i64> {
         self.width
     }
 

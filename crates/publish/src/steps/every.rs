@@ -70,7 +70,7 @@ impl Every {
     }
 
     /// Seconds, where every step has the same number wherever the clock is never set.
-    pub(super) fn seconds(self) -> Option<i64> {
+    pub(crate) fn seconds(self) -> Option<i64> {
         let unit = match self.unit {
             Unit::Second => 1,
             Unit::Minute => 60,

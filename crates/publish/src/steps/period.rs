@@ -9,7 +9,7 @@ use jiff::civil::Date;
 
 use super::calendar::Ruler;
 use super::{Every, EveryError, Instant, StepCalendar, Unit};
-use crate::declaration::Parameter;
+use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
 /// How long a period is: so many steps, or a stretch of the calendar: `day`, `1w`, `month`, `30`, …
@@ -188,7 +188,7 @@ impl Periods {
         };
         if let (Some(width), false) = (calendar.width(), every.is_calendar()) {
             let seconds = every.seconds().expect("elapsed time");
-            let period = seconds.saturating_mul(super::civil::MICROS_PER_SECOND); // longer than any horizon
+            let period = seconds.saturating_mul(crate::civil::MICROS_PER_SECOND); // longer than any horizon
             let steps = (period / width) as u64; // fits: both are positive
             if period % width != 0 {
                 return Err(cut(calendar, period_of(every), calendar.start_of(1), calendar.end_of(1)));

@@ -1,4 +1,3 @@
 mod calendar;
 mod parsing;
 mod period;
-mod publication;

@@ -59,7 +59,7 @@ impl FromStr for Zone {
         if ["utc", "z", "etc/utc"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
             return Ok(Zone::utc());
         }
-        if let Some(seconds) = super::civil::parse_offset(text.as_bytes()) {
+        if let Some(seconds) = crate::civil::parse_offset(text.as_bytes()) {
             let offset = Offset::from_seconds(seconds).map_err(|_| ZoneError { text: shorten(text) })?;
             return Ok(Zone { name: text.to_owned(), zone: TimeZone::fixed(offset) });
         }

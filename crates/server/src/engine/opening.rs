@@ -16,6 +16,7 @@ use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
 use evertally_publish::source::{Approval, Claim, SourceBudget};
 use evertally_publish::stream::Stream;
+use evertally_publish::records::Records;
 use evertally_tables::output::TableSpec;
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl Resolved {
             return Err(usage("a service releases running counts and sums; items of a sketch are released by runs"));
         }
         let missing = settings.missing_text.clone();
-        let (mut stream, groups) = settings.plan(&mut |_| ())?;
+        let (mut stream, groups) = evertally_publish::planner::plan(settings, &mut |_| ())?;
         stream.follows = follows;
         Ok(Self { stream, groups, missing })
     }

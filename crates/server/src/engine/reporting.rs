@@ -67,8 +67,7 @@ impl Reporting {
     }
 
     fn make(&self, publications: u64, groups: Option<&GroupTable>) -> Report {
-        let mut stream = (*self.stream).clone();
-        stream.last_step = stream.last_step_of(publications);
+        let stream = (*self.stream).clone().through(self.stream.last_step_of(publications));
         let released = match (groups, stream.plan.threshold()) {
             (Some(groups), _) => Released::Groups(groups.facts()),
             (None, Some(_)) => Released::Discovered,

@@ -4,7 +4,8 @@ use super::Rows;
 use evertally::plan::Plan;
 use evertally_publish::error::{Result, usage};
 use evertally_publish::event::{Columns, Event};
-use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
+use evertally_publish::publication::row_every;
+use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use evertally_publish::words::quoted;
 use std::collections::BTreeMap;
 

@@ -164,7 +164,7 @@ impl Case {
     /// If the declaration is refused.
     pub fn plan(&self) -> Plan {
         let settings = self.stream.declaration.resolve().expect("a sound declaration");
-        settings.plan(&mut |_| ()).expect("a plan").0.plan
+        evertally_publish::planner::plan(settings, &mut |_| ()).expect("a plan").0.plan
     }
 }
 
@@ -508,7 +508,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     }
     if terms.wide.is_wide {
         let settings = declaration.resolve().map_err(|problem| problem.to_string())?;
-        settings.plan(&mut |_| ()).map_err(|error| error.to_string())?;
+        evertally_publish::planner::plan(settings, &mut |_| ()).map_err(|error| error.to_string())?;
     }
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
     Ok(Case {

@@ -132,7 +132,7 @@ fn one_run(
     ledger: &mut Ledger,
 ) -> Result<Outcome, Error> {
     let (settings, _) = declaration.resolve()?.begun(ledger)?;
-    let (stream, groups) = settings.plan(&mut |_| ())?;
+    let (stream, groups) = evertally_publish::planner::plan(settings, &mut |_| ())?;
     let mut session = match ledger.state(&stream.name)? {
         Some(state) if declared.continues => {
             let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };

@@ -56,7 +56,7 @@ pub fn spends(pipeline: &dyn Pipeline, case: &Case) -> Result<Spent, Fault> {
         in_one_run(pipeline, case, &a)?;
     }
     let settings = case.stream.declaration.resolve().expect("it was published");
-    let (stream, _) = settings.plan(&mut |_| ()).expect("it was published");
+    let (stream, _) = evertally_publish::planner::plan(settings, &mut |_| ()).expect("it was published");
     judged(case, &stream, &differences(case, &stream, &a, &b))
 }
 

@@ -89,7 +89,7 @@ fn last_step(declaration: &Declaration, through: Option<&str>) -> u64 {
     let through = through.map(str::to_owned);
     let all = through.is_none().then_some(true);
     let settings = Declaration { through, all, ..declaration.clone() }.resolve().unwrap();
-    settings.plan(&mut |_| ()).unwrap().0.last_step
+    evertally_publish::planner::plan(settings, &mut |_| ()).unwrap().0.last_step
 }
 
 fn content_type(format: FileFormat) -> &'static str {

@@ -79,7 +79,7 @@ impl Asked {
         );
         let settings =
             Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
-        settings.plan(&mut |_| ()).unwrap().0
+        evertally_publish::planner::plan(settings, &mut |_| ()).unwrap().0
     }
 
     /// The number of the period of every step.

@@ -64,7 +64,7 @@ impl Asked {
         );
         let settings =
             Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
-        let mut stream = settings.plan(&mut |_| ()).ok()?.0;
+        let mut stream = evertally_publish::planner::plan(settings, &mut |_| ()).ok()?.0;
         if self.before > 0 {
             let carried = Carried { group: vec![], exact: "0".to_owned(), streams: self.before };
             let steps = u64::from(self.before) * self.steps as u64;

@@ -8,10 +8,10 @@ use super::{Labels, Measures, Result};
 use crate::measures::{self, Wanted};
 use crate::problem::{Problem, sentence};
 use crate::reading::{Reading, Workloads};
-use crate::steps::{Publication, Slots, StepCalendar};
+use crate::publication::{Publication, Slots};
+use crate::steps::StepCalendar;
 use crate::stream::Band;
 use evertally::mechanism::Workload;
-use evertally::plan::PlanRequest;
 
 impl Declaration {
     /// The declared measures, which have what they need.
@@ -152,22 +152,4 @@ fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publicat
         _ => unreachable!("windows are read as windows"),
     };
     Ok(Wanted { measure: measures::Measure::Active(width), ..wanted.clone() })
-}
-
-impl Measures {
-    /// The name of the column that tells rows of a group apart, where there are several.
-    pub fn column(&self) -> Option<&'static str> {
-        let is_workload = |wanted: &Wanted| matches!(wanted.measure, measures::Measure::Workload(..));
-        self.wanted.first().map(|first| if is_workload(first) { measures::WORKLOAD } else { measures::MEASURE })
-    }
-
-    /// What they change in a request, which says what makes one stream another.
-    pub(super) fn shape(&self, request: PlanRequest) -> PlanRequest {
-        if self.wanted.is_empty() {
-            return request;
-        }
-        let wanted: Vec<String> = self.wanted.iter().map(Wanted::to_string).collect();
-        let of = if request.mix().is_some() { "workloads" } else { "measures" };
-        request.with_meaning(of, wanted.join(" "))
-    }
 }

@@ -5,7 +5,8 @@ use super::super::table::Declaration;
 use super::{Closing, Result, needed, not_both};
 use crate::problem::{Piece, Problem, sentence};
 use crate::reading::{Read, Reading};
-use crate::steps::{Horizon, Instant, Publication, Slots, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
+use crate::publication::{Publication, Slots, row_every};
+use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use crate::words::quoted;
 use std::sync::Arc;
 

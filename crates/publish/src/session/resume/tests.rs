@@ -1,5 +1,6 @@
 //! Runs that go on against one run over everything.
 
+use crate::records::Records;
 use super::*;
 use crate::ledger::MemoryStore;
 use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};

@@ -7,6 +7,9 @@
 
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Context, Error, Result, usage};
+use crate::groups::GroupTable;
+use crate::settings::Settings;
+use crate::stream::Stream;
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};
 use std::io::Write;
@@ -26,6 +29,24 @@ pub type Watch<'a> = dyn FnMut(Progress) + 'a;
 
 /// The longest horizon of the search.
 pub const LONGEST: u64 = 512;
+
+/// The stream under the best plan for its request, and its declared groups. `watch` is told of searches that take
+/// minutes.
+///
+/// # Errors
+/// If no plan serves the request, or the confidence is out of range.
+pub fn plan(settings: Settings, watch: &mut Watch<'_>) -> Result<(Stream, Option<GroupTable>)> {
+    let groups = settings.groups();
+    let stream = match settings.request.mix() {
+        // All of its workloads are planned together.
+        Some(_) => settings.planned_together()?,
+        None => {
+            let plan = with_searched(settings.request.clone(), watch)?.plan()?;
+            settings.planned(plan)?
+        }
+    };
+    Ok((stream, groups))
+}
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 ///

@@ -1,7 +1,8 @@
 //! Slots against the steps that rows read, and units in slots against all ways to use a unit in steps.
 
 use crate::reading::Reading;
-use crate::steps::{Horizon, Instant, Period, Periods, Publication, Slots, StepCalendar, TimeFormat, TimeParser};
+use super::{Publication, Slots};
+use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, TimeParser};
 use evertally::mechanism::Workload;
 use evertally::privacy::{PersonBounds, Unit};
 use std::collections::BTreeSet;

@@ -11,10 +11,10 @@
 //! | windows of calendar months, with steps of a day or less | 31 days for every month, of which shorter ones leave the last empty: a window of a month is the last 31 of those, the days since this one of the month before |
 //! | anything else | the steps; of what the mechanism makes, only the rows are shown |
 
-use super::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, Unit as Width};
-use crate::declaration::Parameter;
+use crate::parameter::Parameter;
 use crate::problem::{Problem, sentence};
 use crate::reading::Reading;
+use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar, Unit as Width};
 use evertally::mechanism::Workload;
 use evertally::privacy::{PersonBounds, Unit};
 
@@ -136,7 +136,8 @@ impl Slots {
 /// Which steps of a calendar are published.
 ///
 /// ```
-/// use evertally_publish::steps::{Horizon, Instant, Publication, Slots, StepCalendar, Zone};
+/// use evertally_publish::publication::{Publication, Slots};
+/// use evertally_publish::steps::{Horizon, Instant, StepCalendar, Zone};
 /// let (start, week) = (Instant::from_micros(0), "1w".parse().unwrap());
 /// let days = StepCalendar::new(start, Horizon::Steps(28), "1d".parse().unwrap(), Zone::utc()).unwrap();
 /// let weekly = Publication::new(&days, week).unwrap().of_slots(Slots::Rows);
@@ -351,3 +352,6 @@ pub fn row_every(step: Every, period: Period) -> Option<Every> {
         Period::Steps(steps) => Every::new(u32::try_from(steps).ok()?.checked_mul(step.count())?, step.unit()),
     }
 }
+
+#[cfg(test)]
+mod tests;

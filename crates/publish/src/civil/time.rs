@@ -1,6 +1,6 @@
 //! Dates and times as identities: one text for each instant, without a zone.
 
-use crate::steps::civil::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
+use super::parse::{self, MICROS_PER_DAY, MICROS_PER_SECOND};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
@@ -26,7 +26,7 @@ impl Time {
     }
 
     /// A text in one of the shapes that `--time-format auto` reads: in UTC where it has an offset. `None` for others.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let named = [" UTC", " GMT", "[UTC]"].iter().find_map(|zone| text.strip_suffix(zone));
         let (text, zone) = named.map_or((text, None), |text| (text, Some(0)));
         // As databases and git write it: with a blank before the offset.
@@ -36,7 +36,7 @@ impl Time {
             }
             _ => Cow::Borrowed(text),
         };
-        let civil = civil::parse(&joined).ok().filter(|civil| civil.time.is_some() || zone.is_none())?;
+        let civil = parse::parse(&joined).ok().filter(|civil| civil.time.is_some() || zone.is_none())?;
         if zone.is_some() && civil.offset.is_some_and(|offset| offset != 0) {
             return None; // it contradicts itself
         }
@@ -46,17 +46,17 @@ impl Time {
 
     /// Whether its year has four digits, as those of texts have.
     pub(crate) fn is_written(self) -> bool {
-        (0..=9999).contains(&civil::date_of(self.day).0)
+        (0..=9999).contains(&parse::date_of(self.day).0)
     }
 
     /// Whether it is at midnight.
-    pub(super) fn is_midnight(self) -> bool {
+    pub(crate) fn is_midnight(self) -> bool {
         self.micros == 0
     }
 
     /// The date alone.
     pub(crate) fn put_date(self, f: &mut impl Write) -> fmt::Result {
-        let (year, month, day) = civil::date_of(self.day);
+        let (year, month, day) = parse::date_of(self.day);
         write!(f, "{year:04}-{month:02}-{day:02}")
     }
 

@@ -1,30 +1,39 @@
-//! Facts about parameters that do not stand in their row of the table.
+//! The one table of what can be declared (`parameter/rows.rs`): a row for each [`Parameter`].
+//!
+//! A row contains the struct that the parameter is a field of; its help, in one paragraph; its names as a [`Parameter`]
+//! and as a field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words.
+//! Help refers to other parameters by their names in backquotes; every front end replaces them with its own names. To
+//! add a parameter, add a row there and its effect to [`Declaration::resolve`](crate::declaration::Declaration::resolve).
+//!
+//! The rows are a macro, because two modules read them: this one, which knows names and texts and nothing else of the
+//! crate, and [`declaration`](crate::declaration), which also needs the types.
 
-use super::table::TABLE;
-use super::value::Kind;
-use crate::problem::Wording;
+mod rows;
+
+pub(crate) use rows::parameter_rows;
 use std::sync::LazyLock;
 
-pub use super::table::Parameter;
+use Use::{Release, Sketch, Table, TablePlan};
 
 /// A row of the table.
-pub(super) struct Row {
-    pub(super) parameter: Parameter,
+struct Row {
+    parameter: Parameter,
     /// As in Rust, with underscores.
-    pub(super) field: &'static str,
-    pub(super) part: Part,
-    pub(super) kind: Kind,
-    pub(super) placeholder: &'static str,
-    pub(super) heading: Heading,
-    pub(super) uses: &'static [Use],
-    pub(super) help: &'static str,
-    pub(super) default: &'static str,
-    pub(super) note: &'static str,
+    field: &'static str,
+    part: Part,
+    /// The Rust type, as written in the row.
+    type_name: &'static str,
+    placeholder: &'static str,
+    heading: Heading,
+    uses: &'static [Use],
+    help: &'static str,
+    default: &'static str,
+    note: &'static str,
 }
 
-/// Which struct a parameter is a field of.
+/// The struct that a parameter is a field of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+enum Part {
     Declaration,
     Files,
     Questions,
@@ -141,9 +150,11 @@ impl Parameter {
         self.row().part == Part::Declaration
     }
 
-    /// What kind of value it has.
-    pub fn kind(self) -> Kind {
-        self.row().kind
+    /// Whether its value stands between quotation marks in files and in Python.
+    pub(crate) fn is_quoted(self) -> bool {
+        let unquoted = ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
+        let written = self.row().type_name;
+        !unquoted.contains(&written) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
     }
 
     /// What stands for its value in help: `COLUMN`. Empty where its words do.
@@ -168,19 +179,9 @@ impl Parameter {
         self.row().uses
     }
 
-    /// What it is, in one paragraph, with units and ranges, in the words of a front, and without its default.
-    pub fn about(self, wording: Wording) -> String {
-        let mut text = String::new();
-        for (place, part) in self.row().help.trim().split('`').enumerate() {
-            // Every other part stands between backquotes.
-            let named = (place % 2 == 1).then(|| Self::named(part)).flatten().and_then(|named| wording.name(named));
-            match named {
-                Some(name) => text.push_str(&name),
-                None if place % 2 == 1 => text.extend(["`", part, "`"]),
-                None => text.push_str(part),
-            }
-        }
-        text
+    /// What it is, in one paragraph, with units and ranges, without its default; other parameters in backquotes.
+    pub(crate) fn help(self) -> &'static str {
+        self.row().help.trim()
     }
 
     /// Its value where none is given, as flags write it; `None` where that is no value, but something else to do.
@@ -213,3 +214,48 @@ impl Parameter {
         }
     }
 }
+
+macro_rules! table {
+    (@default $default:literal $note:literal) => { ($default, $note) };
+    (@default) => { ("", "") };
+    (@part declaration) => { Part::Declaration };
+    (@part files) => { Part::Files };
+    (@part questions) => { Part::Questions };
+    ($($part:ident {
+        $(#[doc = $help:literal])+
+        $name:ident $field:ident: $type:ty,
+        $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
+    })*) => {
+        /// What can be declared.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Parameter { $($(#[doc = $help])+ $name,)* }
+
+        static TABLE: &[Row] = &[$(Row {
+            parameter: Parameter::$name,
+            field: stringify!($field),
+            part: table!(@part $part),
+            type_name: stringify!($type),
+            placeholder: $placeholder,
+            heading: Heading::$heading,
+            uses: $uses,
+            help: concat!($($help),+),
+            default: table!(@default $($default $note)?).0,
+            note: table!(@default $($default $note)?).1,
+        },)*];
+    };
+}
+parameter_rows!(table);
+
+/// Anyone who publishes a stream.
+const ALL: &[Use] = &[Release, Sketch, Table, TablePlan];
+/// Anyone who reads events.
+const READERS: &[Use] = &[Release, Sketch, Table];
+/// The program.
+const PROGRAM: &[Use] = &[Release, Sketch];
+const RELEASES: &[Use] = &[Release, Table];
+const RELEASE: &[Use] = &[Release, Table, TablePlan];
+/// One plan is not what they have.
+const MEASURED: &[Use] = &[Release, Table];
+const RELEASE_FILES: &[Use] = &[Release];
+const SKETCH: &[Use] = &[Sketch];
+const LISTS: &[Use] = &[Release, Sketch];
