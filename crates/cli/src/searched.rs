@@ -3,8 +3,8 @@
 use anyhow::Result;
 use evertally::mechanism::DensePure;
 use evertally::plan::{Objective, PlanRequest};
-pub(crate) use evertally_publish::planner::LONGEST;
-use evertally_publish::planner::{self, Progress};
+pub(crate) use evertally_ledger::planner::LONGEST;
+use evertally_ledger::planner::{self, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Hands a request for `dense-pure` the factorization from the cache.

@@ -3,7 +3,7 @@
 //! Steps are closed by the clock, and what is closed stays closed. A clock that jumps a year ahead would close a year of
 //! steps before their events can come, so that a jump is believed only once it has lasted; and time never goes back.
 
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 

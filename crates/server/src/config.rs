@@ -1,7 +1,7 @@
 //! `serve.toml`: where the folder and the key are, who listens where, and which streams there are.
 
 use crate::store::Closing;
-use evertally_publish::error::{Result, usage};
+use evertally_declare::error::{Result, usage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,6 +1,6 @@
 //! The folder of a service, as files.
 
-use evertally_publish::error::{Context, Result};
+use evertally_declare::error::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// Makes a folder, if it is not there: for nobody else to look into.

@@ -6,9 +6,9 @@
 //! GET and PUT at an address. A folder that is behind its witness does not publish, and neither does one whose witness
 //! somebody else has written: a copy of the folder runs somewhere.
 
-use evertally_publish::disk::{Access, Disk, RealDisk, replace};
-use evertally_publish::error::{Context, Result, failure, usage};
-use evertally_publish::lock::NameLock;
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
+use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
@@ -185,7 +185,7 @@ impl HttpWitness {
         Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
     }
 
-    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_publish::error::Error {
+    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_declare::error::Error {
         failure(format!("the witness {} cannot be {what}: {why}", self.address))
     }
 }

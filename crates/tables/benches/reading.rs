@@ -18,13 +18,13 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray}
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
-use evertally_publish::event::Columns;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
+use evertally_declare::event::Columns;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::settings::{Closing, Labels, Settings};
+use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
+use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::settings::{Closing, Labels, Settings};
-use evertally_publish::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
 
@@ -149,7 +149,7 @@ fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
     let options = ReadOptions { threads: NonZero::new(threads), ..ReadOptions::default() };
     let mut counted = 0;
-    let mut due = |session: &mut Session<RunningSums>| -> evertally_publish::error::Result<()> {
+    let mut due = |session: &mut Session<RunningSums>| -> evertally_declare::error::Result<()> {
         while let Some(step) = session.next_step()? {
             counted += step.unsafe_exact_sums().iter().sum::<i64>();
         }

@@ -7,14 +7,14 @@
 
 use super::sums::GroupNumbers;
 use super::{ClosedStep, GroupLabel, Placed, Placer, RunningSums, Session, Tally};
-use crate::parameter::Parameter::{Measure, Publish, Workload};
-use crate::error::{Error, Result, failure, usage};
-use crate::groups::GroupTable;
-use crate::ledger::Ledger;
-use crate::problem::sentence;
-use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
+use evertally_declare::problem::sentence;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -210,11 +210,6 @@ impl Placed<GroupLabel> {
     /// Group and value.
     pub fn into_sum(self) -> (GroupLabel, i64) {
         (self.label, self.value)
-    }
-
-    /// The step of the event.
-    pub fn step(&self) -> u64 {
-        self.step
     }
 
     /// Appends all but the step: group, value, and where persons are protected the pseudonym. Some 3 bytes, or 19.

@@ -1,19 +1,19 @@
 //! Sessions against counting by hand, however events arrive and steps are taken.
 
 use super::*;
-use crate::error::Place;
-use crate::event::{Cells, Columns, Field, Layout, Position};
-use crate::groups::GroupTable;
-use crate::ledger::MemoryStore;
-use crate::records::Records;
-use crate::policy::{Late, OutOfBounds, Refusable};
-use crate::settings::{Closing, Labels, Settings};
-use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
+use evertally_declare::error::Place;
+use evertally_declare::event::{Cells, Columns, Field, Layout, Position};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::policy::{Late, OutOfBounds, Refusable};
+use evertally_declare::records::Records;
+use evertally_declare::settings::{Closing, Labels, Settings};
+use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
+use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
 
 pub(super) const STEPS: u64 = 12;
@@ -409,7 +409,7 @@ fn noise_is_in_proportion_to_scales() {
         .for_each_row(|group, row| {
             values[group % 2].push(row.value.number);
             errors[group % 2] = row.std_error;
-            Ok::<(), crate::error::Error>(())
+            Ok::<(), evertally_declare::error::Error>(())
         })
         .unwrap();
     assert!((errors[1] / errors[0] - 600.0).abs() < 1e-3);

@@ -1,7 +1,7 @@
 //! Why a batch, or what an operator asks for, is not done.
 
-use evertally_publish::error::{Error, Place};
-use evertally_publish::problem::Wording;
+use evertally_declare::error::{Error, Place};
+use evertally_declare::problem::Wording;
 use std::fmt;
 
 /// What is wrong with one row of a batch.

@@ -1,11 +1,11 @@
 //! What is promised of a stream: made when somebody asks, for a plan may take long to say how large its errors are.
 
 use evertally::noise::SecretKey;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
-use evertally_publish::ledger::LedgerFacts;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::Ledger;
+use evertally_ledger::ledger::LedgerFacts;
 use evertally_publish::report::{ErrorFacts, Released, Report};
-use evertally_publish::stream::Stream;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What is promised, in words and figures.

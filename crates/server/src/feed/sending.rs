@@ -1,7 +1,7 @@
 //! The service at the other end.
 
 use super::cutting::Format;
-use evertally_publish::error::{Context, Error, Result, usage};
+use evertally_declare::error::{Context, Error, Result, usage};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;

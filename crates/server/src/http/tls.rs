@@ -1,7 +1,7 @@
 //! TLS from files that may be renewed while the service runs: they are read again in a thread of their own, and handshakes
 //! take what was read last.
 
-use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_declare::error::{Context, Result, failure, usage};
 use rustls::ServerConfig;
 use rustls::crypto::ring::{default_provider, sign::any_supported_type};
 use rustls::pki_types::pem::PemObject;

@@ -1,7 +1,7 @@
 //! Sums of whole steps that were counted elsewhere: restored folders, what cannot be, and streams that have gone wrong.
 
 use crate::server::{Server, WITNESS, rows};
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use evertally_testkit::service::Answer;
 
 const COUNTED: &str = r#"

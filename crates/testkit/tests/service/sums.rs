@@ -165,9 +165,11 @@ impl Counting {
 
     /// What one process releases that has these sums.
     fn expected(&self) -> BTreeMap<u64, Vec<String>> {
-        let (stream, groups) =
-            evertally_publish::planner::plan(Declaration::from_json(DECLARATION).unwrap().resolve().unwrap(), &mut |_| ())
-                .unwrap();
+        let (stream, groups) = evertally_ledger::planner::plan(
+            Declaration::from_json(DECLARATION).unwrap().resolve().unwrap(),
+            &mut |_| (),
+        )
+        .unwrap();
         let mut session = Session::live(stream, groups, &key(), &Ledger::in_memory(&key())).unwrap();
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (step, sums) in (1..).zip(&self.truth) {
