@@ -20,7 +20,7 @@ pub fn schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A stream of events that evertally releases",
-        "description": "Everything is decided before seeing the data. Made from crates/publish/src/declaration/table.rs: \
+        "description": "Everything is decided before seeing the data. Made from crates/declare/src/parameter/rows.rs: \
                         do not edit.",
         "type": "object",
         "properties": properties,
