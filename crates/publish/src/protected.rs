@@ -50,9 +50,7 @@ pub fn check_output(path: &Path, used: &[PathBuf]) -> Result<()> {
         return Ok(());
     }
     match protection_of(path, used) {
-        Some(what) => {
-            Err(usage(format!("{}: {what}, and no output may replace it; give another name", path.display())))
-        }
+        Some(what) => Err(usage(format!("{}: {what}, and no output replaces it; give another name", path.display()))),
         None => Ok(()),
     }
 }

@@ -241,8 +241,8 @@ impl Store for FileStore {
         if found.is_none() && !self.begins {
             // A key is made together with its ledger, so there was one.
             return Err(usage(format!(
-                "the key {} has no ledger {} next to it, which records everything published with it; restore it. If it \
-                 is lost, make a new key: the old one could repeat its noise over other data",
+                "the key {} has no ledger {} next to it, which records everything published with it; restore the \
+                 ledger. If it is lost, make a new key: the old one could repeat its noise over other data",
                 self.place.key.display(),
                 self.place.ledger.display(),
             )));

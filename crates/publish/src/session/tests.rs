@@ -380,7 +380,7 @@ fn a_refusal_ends_the_session() {
 }
 
 #[test]
-#[should_panic(expected = "due and not taken")]
+#[should_panic(expected = "due but were not taken")]
 fn what_was_not_taken_is_not_recorded() {
     let (stream, key) = (stream(0), key());
     let mut ledger = Ledger::in_memory(&key);
