@@ -120,7 +120,7 @@ fn only_what_helps_is_tried() {
 #[test]
 fn bounds_that_run_out_are_pointed_out() {
     let bench = ready();
-    let says = "so that late counts fall behind";
+    let says = "so late counts fall behind";
     let plan =
         |more: &[&str]| bench.run(&[&["release", "--config", "visits.toml", "--plan-only"], more].concat()).stdout;
     let whole = plan(&[]);

@@ -95,7 +95,7 @@ fn routes_are_found() {
     assert_eq!((at, rows[at].2, rows[at - 1].2), (14, 1, 14));
     let report = bench.read("t.report.md");
     assert!(report.contains("those by from, to that occur and reach"), "{report}");
-    assert!(report.contains("apart from a probability of 1e-7"), "{report}");
+    assert!(report.contains("except with probability 1e-7"), "{report}");
     let facts: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
     assert_eq!(facts["selection"]["after_steps"], serde_json::json!([5, 10, 15, 20, 24]));
     assert_eq!(facts["guarantee"]["selection_delta"], serde_json::json!(1e-7));

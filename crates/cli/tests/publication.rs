@@ -382,7 +382,7 @@ fn several_periods_are_promised_no_more_than_holds() {
     assert!(floor.code == 2 && floor.stderr.contains("no floor holds"), "{}", floor.stderr);
     let none = discovered(&[]);
     assert_eq!(none.code, 0, "{}", none.stderr);
-    assert!(bench.read("d.report.md").contains("shows it with probability 1 at most"), "{}", bench.read("d.report.md"));
+    assert!(bench.read("d.report.md").contains("is shown with probability at most 1"), "{}", bench.read("d.report.md"));
     for several in [["--measure", "count"], ["--workload", "window(2w)"]] {
         let of = ["all.csv", "--out", "c.csv", "--publish", "1w", "--rho", "1", "--workload", "sum", "--continue"];
         let of = if several[0] == "--measure" { [&of[..7], &of[9..]].concat() } else { of.to_vec() };

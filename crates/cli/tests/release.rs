@@ -388,7 +388,7 @@ fn what_people_ask_is_answered() {
     bench.write("events.csv", EVENTS);
     let fine = bench.release(&["--mechanism", "consistent(k=3)"]);
     assert!(fine.stderr.contains("note: values have fractions"), "{}", fine.stderr);
-    assert!(bench.read("counts.report.md").contains("| released values | finer than the data"));
+    assert!(bench.read("counts.report.md").contains("| released values | on a finer grid than the data"));
     let person = ["--person", "who", "--max-events", "2", "--max-events-per-step", "3", "--stream", "other"];
     let bounds = bench.release(&person);
     assert!(bounds.stderr.contains("--max-events-per-step 3 is more than --max-events 2"), "{}", bounds.stderr);

@@ -285,7 +285,7 @@ fn intervals_cover_collisions() {
         "{}",
         run.stderr
     );
-    assert!(bench.read("answers.report.md").contains("standard error by collisions"));
+    assert!(bench.read("answers.report.md").contains("standard error from collisions"));
 }
 
 /// A list that is known can be released as groups, with less error: the run says so, and the command it names runs.
@@ -435,7 +435,7 @@ fn senseless_trees_are_refused() {
     assert!(bench.run(&columns).stderr.contains("one column"));
     bench.write("calls.csv", "time,number\n2024-01-01,007\n");
     let run = bench.run(&[&TREE[..], &["--epsilon", "1", "--key-bits", "8", "--threshold", "2"]].concat());
-    assert!(run.code == 2 && run.stderr.contains("no whole number below 2^8"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("not a whole number below 2^8"), "{}", run.stderr);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn bounds_are_kept_and_start_anew_with_the_calendar() {
     let rho = |periods: &str| row(periods).unwrap().split('|').nth(3).unwrap().trim().parse::<f64>().unwrap();
     assert_eq!(rho("1 calendar month"), 1e6);
     assert!((1e6..=4e6).contains(&rho("2 calendar months")) && row("7 calendar months").is_none(), "{report}");
-    assert!(report.contains("bounds start anew | in each calendar month"), "{report}");
+    assert!(report.contains("bounds restart | in each calendar month"), "{report}");
     let in_groups = by_hand(|kept, (day, group)| {
         let of_group = kept.iter().filter(|(_, other)| *other == group).count();
         of_group < 2

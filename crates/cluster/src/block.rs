@@ -1,14 +1,14 @@
-//! Events of many persons as bytes, on their way to their shard.
+//! Encodes events of many persons as bytes, on their way to a shard.
 //!
 //! ```text
-//! block  = 1 | number of names | (length | name)* | person*        names of groups that nobody declared
+//! block  = 1 | number of names | (length | name)* | person*        names of discovered groups
 //! person = 16 bytes | number of events | event*                     rising
 //! event  = microseconds since the one before (of the first: since the start of the stream) | group | value, zigzag
 //! ```
 //!
 //! sums   = + | number of names | (length | name)* | (step | group | sum, zigzag)*
 //!
-//! Numbers are LEB128. In the place of the first byte, `!` says that the rest is a text: why events were refused.
+//! Numbers are LEB128. If the first byte is `!`, the rest is a text: why events were refused.
 
 use super::labels::Labels;
 use super::order::Personal;
@@ -18,14 +18,14 @@ use evertally_publish::leb128::{push_number, take_number};
 const VERSION: u8 = 1;
 const SUMS: u8 = b'+';
 const REFUSED: u8 = b'!';
-/// A block that has so many bytes takes no further person.
+/// A block of at least this many bytes takes no further person.
 const FULL: usize = 1 << 16;
 
 /// Writes events of persons, in their order, as blocks.
 pub(super) struct BlockWriter<'l> {
     start: i64,
     labels: &'l Labels,
-    /// Numbers of names in this block, and the names.
+    /// For each name, its number in this block.
     own: hashbrown::HashMap<u32, u32>,
     names: Vec<u8>,
     persons: Vec<u8>,
@@ -33,13 +33,13 @@ pub(super) struct BlockWriter<'l> {
 }
 
 impl<'l> BlockWriter<'l> {
-    /// Of a stream that starts with this microsecond.
+    /// For a stream that starts at this microsecond.
     pub(super) fn new(start: i64, labels: &'l Labels) -> Self {
         let own = hashbrown::HashMap::new();
         Self { start, labels, own, names: Vec::new(), persons: Vec::new(), blocks: Vec::new() }
     }
 
-    /// Appends the events of one person, of whom all come after those before.
+    /// Appends all events of one person, who must come after the previous one.
     pub(super) fn push(&mut self, events: &[Personal]) {
         let Some(first) = events.first() else { return };
         self.persons.extend_from_slice(&first.person);
@@ -91,7 +91,7 @@ impl<'l> BlockWriter<'l> {
     }
 }
 
-/// Sums of steps and groups as a block.
+/// Encodes sums of steps and groups as a block.
 pub(super) fn push_sums(sums: &[(u64, u32, i64)], labels: &Labels) -> Vec<u8> {
     let mut writer = BlockWriter::new(0, labels);
     for (step, label, sum) in sums {
@@ -111,12 +111,12 @@ fn unzigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
-/// A block that says why events were refused.
+/// A block that carries the reason why events were refused.
 pub(super) fn refused(why: &str) -> Vec<u8> {
     [&[REFUSED], why.as_bytes()].concat()
 }
 
-/// What a block holds.
+/// The contents of a block.
 pub(super) enum Opened {
     /// Events of persons.
     Persons(Block),
@@ -130,7 +130,7 @@ pub(super) enum Opened {
 pub(super) struct Block {
     bytes: Vec<u8>,
     at: usize,
-    /// The numbers of its names in this process.
+    /// The numbers that this process uses for the block's names.
     names: Vec<u32>,
 }
 
@@ -190,12 +190,12 @@ impl Block {
     }
 }
 
-/// The number in this process of a label in a block.
+/// The number that this process uses for a label of the block.
 fn own(names: &[u32], label: u64) -> Result<u32> {
     let label = u32::try_from(label).map_err(|_| damaged())?;
     if names.is_empty() { Ok(label) } else { names.get(label as usize).copied().ok_or_else(damaged) }
 }
 
 fn damaged() -> Error {
-    usage("a block of events between processes is damaged")
+    usage("a block of events passed between processes is damaged")
 }

@@ -1,4 +1,4 @@
-//! Some of the groups with all of their sums: their releases.
+//! Releases some of the groups, from all of their sums.
 
 use super::digest::{Digest, Digesting};
 use super::{Row, Rows, Work};
@@ -8,8 +8,8 @@ use evertally_publish::rows::ReleaseRow;
 use evertally_publish::session::{GroupLabel, RunningSums, Tally};
 use std::collections::BTreeMap;
 
-/// Gathers the sums of the groups of a bucket: of declared ones those whose place leaves the bucket's number when it is
-/// divided by the number of buckets, of others whichever come.
+/// Gathers the sums of the groups of a bucket. A declared group belongs to the bucket whose number is its place modulo
+/// the number of buckets; discovered groups are accepted in any bucket.
 pub struct Bucket {
     work: Work,
     number: u32,
@@ -20,10 +20,10 @@ pub struct Bucket {
 }
 
 impl Work {
-    /// The bucket of this number, of so many.
+    /// The bucket with this number, out of `of` buckets.
     ///
     /// # Errors
-    /// If there are not so many.
+    /// If `number` is not below `of`.
     pub fn bucket(&self, number: u32, of: u32) -> Result<Bucket> {
         if number >= of {
             return Err(usage(format!("there is no bucket {number} of {of}")));
@@ -34,10 +34,10 @@ impl Work {
 }
 
 impl Bucket {
-    /// Takes in the sum of a group in a step; rows of one step and group add up before they come here.
+    /// Adds the sum of a group in a step. Rows of one step and group must be added up before.
     ///
     /// # Errors
-    /// If it is no sum, of a step that is not released, or of a group of another bucket.
+    /// If the row is not a sum, its step is not released, or its group belongs to another bucket.
     pub fn add(&mut self, step: u64, label: &[u8], sum: i64) -> Result<()> {
         let is_ours = match Row::says(label)? {
             Rows::Place(place) | Rows::Cell(place, _) => place % self.of == self.number,
@@ -55,19 +55,19 @@ impl Bucket {
         Ok(())
     }
 
-    /// The digest of all sums that came.
+    /// The digest of all sums added so far.
     pub fn digest(&self) -> Digest {
         self.digest
     }
 
-    /// The releases, unless the sums are others than those that were recorded.
+    /// The releases, if the sums are those that were recorded.
     ///
     /// # Errors
-    /// If they are.
+    /// If they differ.
     pub fn release(self, recorded: Digest) -> Result<BucketRows> {
         if self.digest != recorded {
             return Err(usage(
-                "the events are not those that were there when the release was recorded; releasing these too with the same \
+                "the events have changed since the release was recorded; releasing them too with the same \
                  noise would reveal the difference exactly. Read from files that do not change, and release again",
             ));
         }
@@ -86,21 +86,21 @@ impl Bucket {
     }
 }
 
-/// The releases of a bucket, step after step.
+/// The releases of a bucket, step by step.
 pub struct BucketRows {
     work: Work,
     of: u32,
     sums: BTreeMap<u64, Vec<(Box<[u8]>, i64)>>,
-    /// `None` without groups.
+    /// `None` if the bucket has no groups.
     tally: Option<RunningSums>,
     digest: StreamDigest,
 }
 
 impl BucketRows {
-    /// Visits the rows of the next step; false once there are no more.
+    /// Visits the rows of the next step; returns false after the last.
     ///
     /// # Errors
-    /// If a running sum leaves 64 bits, and whatever `visit` returns.
+    /// If a running sum exceeds 64 bits, or `visit` fails.
     pub fn next_step(&mut self, mut visit: impl FnMut(&ReleaseRow<'_>) -> Result<()>) -> Result<bool> {
         let stream = &self.work.stream;
         let Some(tally) = &mut self.tally else { return Ok(false) };
@@ -116,7 +116,7 @@ impl BucketRows {
                     tally.add_to_cell((place / self.of) as usize, cell as usize, sum)?;
                     continue;
                 }
-                Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => return Err(usage("no sum came to a bucket")),
+                Rows::Refused(_) | Rows::Shard(_) | Rows::Kept(_) => return Err(usage("a bucket row is not a sum")),
             };
             tally.add_sum(&label, sum)?;
         }

@@ -1,8 +1,8 @@
-//! Digests of sums that may be added up in any order.
+//! Digests of sums that can be added up in any order.
 //!
-//! The digest of a set of rows is the sum of the keyed hashes of its rows, as eight numbers of 32 bits each: parts that
-//! different processes have add up. Who does not know the key can neither find two sets with one digest nor learn
-//! anything from digests but whether they are equal; two sets have one by chance with probability 2⁻²⁵⁶.
+//! The digest of a set of rows is the sum of the keyed hashes of its rows, as eight numbers of 32 bits each; digests of
+//! parts from different processes add up. Without the key, nobody can find two sets with the same digest, or learn
+//! anything from digests but whether they are equal. Two sets have the same digest by chance with probability 2⁻²⁵⁶.
 
 use super::{Row, Rows, Work};
 use evertally::noise::Purpose;
@@ -19,13 +19,13 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// Adds another.
+    /// Adds another digest.
     pub fn add(&mut self, other: Self) {
         self.lanes.iter_mut().zip(other.lanes).for_each(|(lane, more)| *lane = lane.wrapping_add(more));
         self.count = self.count.wrapping_add(other.count);
     }
 
-    /// Of so many rows that are no sums.
+    /// The digest of this many rows that are not sums.
     pub fn of_count(count: i64) -> Self {
         Self { count, ..Self::default() }
     }
@@ -35,12 +35,12 @@ impl Digest {
         self.lanes
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn count(self) -> i64 {
         self.count
     }
 
-    /// Eight numbers, and how many rows there are, in 40 bytes, little endian.
+    /// The eight numbers and the number of rows, in 40 bytes, little endian.
     pub fn to_bytes(self) -> [u8; 40] {
         let mut bytes = [0; 40];
         let (lanes, count) = bytes.split_at_mut(32);
@@ -49,12 +49,12 @@ impl Digest {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) gave.
+    /// Reads the bytes of [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// If there are more or fewer.
+    /// If there are not exactly 40 bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let bytes: &[u8; 40] = bytes.try_into().map_err(|_| usage("a digest between processes is damaged"))?;
+        let bytes: &[u8; 40] = bytes.try_into().map_err(|_| usage("a digest passed between processes is damaged"))?;
         let (lanes, count) = bytes.split_at(32);
         let mut digest = Self { count: i64::from_le_bytes(count.try_into().expect("8 bytes")), ..Self::default() };
         digest.lanes.iter_mut().zip(lanes.as_chunks().0).for_each(|(lane, four)| *lane = u32::from_le_bytes(*four));
@@ -62,7 +62,7 @@ impl Digest {
     }
 }
 
-/// Digests of sums, by step and by bucket.
+/// Digests of sums by step and by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Digests {
     steps: BTreeMap<u64, Digest>,
@@ -90,7 +90,7 @@ impl Digests {
         self.buckets.iter().map(|(bucket, digest)| (*bucket, *digest))
     }
 
-    /// The digest of a bucket: that of nothing where it has no sums.
+    /// The digest of a bucket; that of the empty set if it has no sums.
     pub fn of_bucket(&self, bucket: u32) -> Digest {
         self.buckets.get(&bucket).copied().unwrap_or_default()
     }
@@ -99,23 +99,23 @@ impl Digests {
 /// Computes the digests of rows.
 pub struct Digesting {
     key: Zeroizing<[u8; 32]>,
-    /// The names of declared groups, by place: what has noise is a name, wherever it stands.
+    /// The names of declared groups, by place: noise depends on the name, wherever the group stands.
     names: Arc<[Vec<u8>]>,
     bytes: Vec<u8>,
 }
 
 impl Work {
-    /// What computes digests of sums.
+    /// Computes digests of sums.
     pub fn digesting(&self) -> Digesting {
         Digesting { key: self.mac_key(Purpose::Digests), names: Arc::clone(&self.names), bytes: Vec::new() }
     }
 }
 
 impl Digesting {
-    /// The digest of what is kept of a person's event.
+    /// The digest of a kept event of a person.
     pub(super) fn of_kept(&mut self, person: &[u8; 16], time: i64, group: &[u8], value: i64) -> Digest {
         self.bytes.clear();
-        // As no sum begins: steps are below 2^62.
+        // No sum begins like this: steps are below 2^62.
         self.bytes.extend_from_slice(&u64::MAX.to_le_bytes());
         self.bytes.extend_from_slice(person);
         self.bytes.extend_from_slice(&time.to_le_bytes());
@@ -124,7 +124,7 @@ impl Digesting {
         self.hashed()
     }
 
-    /// The digest of a row of a step, sum or not.
+    /// The digest of a row of a step, whether it is a sum or not.
     pub(super) fn of_row(&mut self, row: &Row) -> Digest {
         match Row::says(&row.label) {
             Ok(Rows::Kept(_)) => self.of(row.step, &row.label, row.sum & 0xffff_ffff),
@@ -132,7 +132,7 @@ impl Digesting {
         }
     }
 
-    /// The digest of one sum; that of a sum of 0 is none, for it may as well be left out.
+    /// The digest of one sum; a sum of 0 has the empty digest, because it may be omitted.
     pub fn of(&mut self, step: u64, label: &[u8], sum: i64) -> Digest {
         if sum == 0 {
             return Digest::default();
@@ -144,7 +144,7 @@ impl Digesting {
             Ok(Rows::Place(place)) => {
                 self.bytes.extend_from_slice(self.names.get(place as usize).map_or(label, Vec::as_slice));
             }
-            // As its label begins, so that it is no name.
+            // The first byte of the label, so that it is not mistaken for a name.
             Ok(Rows::Cell(place, cell)) => {
                 self.bytes.extend_from_slice(&[label[0]]);
                 self.bytes.extend_from_slice(&cell.to_be_bytes());

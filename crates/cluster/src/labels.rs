@@ -1,4 +1,4 @@
-//! Groups as numbers, within one process.
+//! Numbers for groups, within one process.
 
 use super::Work;
 use super::sums::Row;
@@ -6,10 +6,10 @@ use evertally_declare::error::{Result, usage};
 use evertally_publish::session::{GroupLabel, GroupNumbers};
 use hashbrown::HashMap;
 
-/// Numbers of groups: declared ones by their place, others as they come.
+/// Numbers of groups: declared ones by their place, discovered ones in the order in which they appear.
 #[derive(Default)]
 pub(super) struct Labels {
-    /// How many sums a declared group has, where several measures are released.
+    /// The number of sums per declared group, if several measures are released.
     cells: Option<u32>,
     numbers: HashMap<Box<[u8]>, u32>,
     names: Vec<Box<[u8]>>,
@@ -20,7 +20,7 @@ impl Labels {
         Self { cells: work.cells, ..Self::default() }
     }
 
-    /// The number of one of the sums of a declared group.
+    /// The number of one sum of a declared group.
     pub(super) fn of_cell(&self, group: u32, cell: usize) -> u32 {
         group * self.cells.unwrap_or(1) + cell as u32 // fits: all groups and cells together do
     }
@@ -33,7 +33,7 @@ impl Labels {
         }
     }
 
-    /// The number of a group that nobody declared.
+    /// The number of a discovered group.
     pub(super) fn of_name(&mut self, name: &[u8]) -> Result<u32> {
         if let Some(number) = self.numbers.get(name) {
             return Ok(*number);
@@ -44,12 +44,12 @@ impl Labels {
         Ok(number)
     }
 
-    /// The name of a group, where groups are not declared.
+    /// The name of a group, if groups are discovered.
     pub(super) fn name(&self, number: u32) -> Option<&[u8]> {
         self.names.get(number as usize).map(|name| &**name)
     }
 
-    /// The bytes of a group that are the same in every process.
+    /// Bytes of a group that are the same in every process.
     pub(super) fn push_bytes(&self, number: u32, bytes: &mut Vec<u8>) {
         match self.name(number) {
             Some(name) => bytes.extend_from_slice(name),
@@ -57,7 +57,7 @@ impl Labels {
         }
     }
 
-    /// What stands for a group where bounds on a person's groups are kept.
+    /// The number that stands for a group in bounds on a person's groups.
     pub(super) fn group_of(&self, number: u32, numbers: &GroupNumbers) -> u64 {
         self.name(number).map_or(number.into(), |name| numbers.of(name))
     }
@@ -71,12 +71,12 @@ impl Labels {
         }
     }
 
-    /// How many names there are.
+    /// The number of names.
     pub(super) fn count(&self) -> u32 {
-        self.names.len() as u32 // fits: checked when they came
+        self.names.len() as u32 // fits: checked when they were added
     }
 
-    /// Forgets all names.
+    /// Removes all names.
     pub(super) fn clear(&mut self) {
         self.numbers.clear();
         self.names.clear();

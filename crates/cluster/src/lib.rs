@@ -1,4 +1,4 @@
-//! One release made by many processes: what each of them does, so that together they publish what one would have.
+//! A release computed by many processes, byte-identical to a single-process run.
 //!
 //! ```text
 //! events ──Reader──▶ sums of steps and groups ───────────────────────────────┐
@@ -8,17 +8,16 @@
 //!                                            digests of steps ──▶ ledger
 //! ```
 //!
-//! An engine (Spark, or any other) moves rows between processes and adds up integers; it decides nothing. What is kept of
-//! a person is decided where all events of that person are, in a *shard*, in an order that depends on the events alone:
-//! by time, and of one instant by a keyed hash of what is counted. So no partitioning, no task that is tried again or
-//! done twice changes what is kept. Noise is drawn by name, group by group, so that a *bucket* of groups is released by
-//! itself.
+//! An engine (Spark, or any other) moves rows between processes and adds up integers; it decides nothing. The events to
+//! keep of a person are chosen in one *shard*, which holds all events of that person. Their order depends on the events
+//! alone: by time, and within one instant by a keyed hash of group and value. So partitioning, retried tasks and tasks
+//! that run twice never change the kept events. Noise is drawn by name, group by group, so each *bucket* of groups is
+//! released independently.
 //!
-//! The engine may compute sums again at any time, from input that may have changed. Hence nothing is released of a
-//! bucket before its sums have the [digest](Digests) that the ledger has recorded: the same noise never meets other
-//! sums.
+//! The engine may recompute sums at any time, from input that may have changed. So a bucket is released only if its
+//! sums have the [digest](Digests) that the ledger has recorded: the same noise never meets different sums.
 //!
-//! Single events may be counted by the engine itself; then a [`Reader`] places what it has counted.
+//! The engine may count single events itself; a [`Reader`] then assigns its counts to steps and groups.
 
 mod block;
 mod bucket;
@@ -56,14 +55,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// A release that many processes make together: what all of them know.
+/// A release that many processes compute together: the facts that all of them share.
 #[derive(Clone)]
 pub struct Work {
     stream: Arc<Stream>,
     groups: Option<Arc<GroupTable>>,
-    /// What the library calls them, by place.
+    /// The library's names of the groups, by place.
     names: Arc<[Vec<u8>]>,
-    /// How many running sums a group has, where several measures are released.
+    /// The number of running sums per group, if several measures are released.
     cells: Option<u32>,
     key: Arc<SecretKey>,
 }
@@ -72,14 +71,13 @@ impl Work {
     /// The work on a stream.
     ///
     /// # Errors
-    /// If it releases several measures or workloads and publishes some steps alone, or has more than 2^32 sums.
+    /// If it releases several measures or workloads and publishes only some steps, or has more than 2^32 sums.
     pub fn new(stream: Stream, groups: Option<GroupTable>, key: Arc<SecretKey>) -> Result<Self> {
         let mut cells = None;
         if let Some(bundle) = &stream.measures {
             let said = if bundle.is_of_workloads() { Workload } else { Measure };
             if !stream.publishes_all() {
-                let why =
-                    ": on a cluster several of them are published step by step; make steps as long as publications";
+                let why = ": a cluster publishes several of them at every step; make steps as long as publications";
                 return Err(usage(sentence![said, " and ", Publish, why]));
             }
             let count = groups.as_ref().map_or(1, |table| table.tuples().len());
@@ -96,39 +94,40 @@ impl Work {
         &self.stream
     }
 
-    /// Its declared groups.
+    /// The declared groups.
     pub fn groups(&self) -> Option<&GroupTable> {
         self.groups.as_deref()
     }
 
-    /// Whether persons are protected, so that their events have to meet in one place.
+    /// Whether persons are protected, so that all events of a person must meet in one place.
     pub fn has_persons(&self) -> bool {
         self.stream.plan.request().unit() != Unit::Event
     }
 
-    /// Refuses to close steps one by one where people are remembered from one to the next by one process alone.
+    /// Refuses to close steps one by one if a measure must remember people from step to step, which only a single
+    /// process does.
     fn check_closes(&self) -> Result<()> {
         match &self.stream.measures {
             None => Ok(()),
             Some(bundle) => {
                 let said = if bundle.is_of_workloads() { Workload } else { Measure };
-                Err(usage(sentence![said, ": a stream on a cluster has one; make a stream for each of them"]))
+                Err(usage(sentence![said, ": a stream on a cluster has only one; declare a separate stream for each"]))
             }
         }
     }
 
-    /// Whether groups are those that occur.
+    /// Whether groups are discovered from the data.
     pub fn discovers(&self) -> bool {
         self.stream.plan.threshold().is_some()
     }
 
-    /// What stands for key, name and plan together.
+    /// Text that identifies the key, name and plan together.
     pub fn identity(&self) -> String {
         format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
     }
 
-    /// What stands for whose events were kept, by step, in hexadecimal; nothing of steps in which nobody's were. It is kept with
-    /// the sums of a step, wherever those are taken: who counts again must count the same persons.
+    /// By step, a digest in hexadecimal of the kept events of persons; steps without kept events are absent. It is
+    /// stored with the sums of a step, so that a recount must count the same persons.
     pub fn evidence(&self, rows: &[Row]) -> Vec<(u64, String)> {
         let (mut digests, mut digesting) = (Digests::default(), self.digesting());
         let kept = rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Kept(_))));
@@ -137,10 +136,10 @@ impl Work {
         digests.steps().map(|(step, digest)| (step, text(digest))).collect()
     }
 
-    /// The names of the group of a [row](Row) and the grid of its sums; `None` of a row that is no sum.
+    /// The names of a [row](Row)'s group and the grid of its sums; `None` if the row is not a sum.
     ///
     /// # Errors
-    /// If the row is of no group of this work.
+    /// If the row's group does not belong to this work.
     pub fn group_of(&self, label: &[u8]) -> Result<Option<(Cow<'_, [String]>, Grid)>> {
         let grid = self.stream.plan.request().grid();
         let found = match (Row::says(label)?, self.groups()) {
@@ -154,10 +153,10 @@ impl Work {
             (Rows::Name(name), None) => Some((Cow::Owned(tuple_of(name)?), grid)),
             _ => None,
         };
-        found.map(Some).ok_or_else(|| usage("a row between processes is of another stream"))
+        found.map(Some).ok_or_else(|| usage("a row passed between processes belongs to another stream"))
     }
 
-    /// The key for the stream's noise: the driver records its steps before they are published.
+    /// The key for the stream's noise: the driver records the steps before they are published.
     fn noise_key(&self) -> GuardedKey {
         recorded(&self.key, &self.stream.name)
     }
@@ -166,7 +165,7 @@ impl Work {
         mac_key(&self.key, &self.stream.name, &self.stream.plan.digest(), purpose)
     }
 
-    /// Records the sums of all steps, as their [digests](Digests), before anything of them is released.
+    /// Records the sums of all steps, as [digests](Digests), before any of them is released.
     ///
     /// # Errors
     /// If the stream was released from other data or under another plan, or the ledger cannot be written.
@@ -175,7 +174,7 @@ impl Work {
         let mut digest = ledger.digest_of(&self.key, &self.stream, last)?.in_parts();
         for (step, of_step) in digests.steps() {
             if step == 0 || step > last {
-                return Err(usage(format!("there are sums of step {step}, and the release ends with step {last}")));
+                return Err(usage(format!("there are sums for step {step}, but the release ends with step {last}")));
             }
             digest.close_items(&[], step - 1)?;
             digest.close_items(&[(Box::from(&of_step.to_bytes()[..]), of_step.count())], step)?;

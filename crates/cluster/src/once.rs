@@ -1,38 +1,38 @@
-//! Places in which a name gets its bytes once.
+//! Stores in which each name is written only once.
 
 use evertally_declare::error::{Context, Error, Result, failure};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// A place that several drivers may write to, of which perhaps each takes the other for dead: a shared folder, or a store of
-/// objects.
+/// A write-once store that several drivers may write to, perhaps because each takes the other for dead: a shared folder
+/// or an object store.
 ///
-/// All rests on [`create`](Self::create): of all who create one name, one succeeds, at once and for ever, and the others
-/// see its bytes, whole.
+/// Everything relies on [`create`](Self::create): of all processes that create one name, one succeeds, atomically and
+/// permanently, and the others see its complete bytes.
 pub trait Once: Send {
-    /// Gives a name its bytes, durably, unless it has some; then those are returned, and stay.
+    /// Writes the bytes of a name durably, unless the name exists; then returns its bytes, which stay.
     ///
     /// # Errors
-    /// If the place cannot be written or read.
+    /// If the store cannot be written or read.
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>>;
 
-    /// The bytes of a name.
+    /// Reads the bytes of a name.
     ///
     /// # Errors
-    /// If the place cannot be read.
+    /// If the store cannot be read.
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>>;
 
-    /// Gives a name other bytes, all or nothing: for what may be made again.
+    /// Replaces the bytes of a name, all or nothing: for data that can be computed again.
     ///
     /// # Errors
-    /// If the place cannot be written.
+    /// If the store cannot be written.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
-    /// Forgets a name that [`replace`](Self::replace) wrote; that it stays is no error.
+    /// Removes a name that [`replace`](Self::replace) wrote; failing to remove it is not an error.
     fn forget(&self, name: &str);
 
-    /// How messages name the place.
+    /// The name of the store in messages.
     fn shown(&self) -> String;
 }
 
@@ -42,10 +42,10 @@ pub struct OnceFolder {
 }
 
 impl OnceFolder {
-    /// A folder, which is made if it is not there.
+    /// Opens a folder, and creates it if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn open(folder: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder).context(format_args!("cannot make the folder {}", folder.display()))?;
         Ok(Self { folder: folder.to_owned() })
@@ -55,7 +55,8 @@ impl OnceFolder {
         self.folder.join(name)
     }
 
-    /// The bytes in a file of their own, on disk. (`disk::replace` is for one writer, who holds a lock; here are several.)
+    /// Writes the bytes to a separate file on disk. (`disk::replace` is for one writer, who holds a lock; here there
+    /// may be several.)
     fn written(&self, name: &str, bytes: &[u8]) -> Result<tempfile::TempPath> {
         let path = self.path(name);
         let parent = path.parent().unwrap_or(&self.folder);
@@ -85,14 +86,14 @@ impl Once for OnceFolder {
             return Ok(Some(there));
         }
         let written = self.written(name, bytes).map_err(|error| self.unwritable(error))?;
-        // Whole when it appears, and never in the place of another: what no rename promises.
+        // The file is complete when it appears and never replaces another; a rename does not promise that.
         match std::fs::hard_link(&written, self.path(name)) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(self.unwritable(error)),
         }
         self.sync(name).map_err(|error| self.unwritable(error))?;
-        let there = self.read(name)?.ok_or_else(|| failure("what was just written is gone"))?;
+        let there = self.read(name)?.ok_or_else(|| failure("the file that was just written is gone"))?;
         Ok((there != bytes).then_some(there))
     }
 

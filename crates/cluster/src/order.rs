@@ -1,4 +1,4 @@
-//! The order of a person's events, and which of them can be left out before all are together.
+//! The order of a person's events, and which of them can be dropped before all are gathered.
 
 use super::Work;
 use super::labels::Labels;
@@ -24,14 +24,14 @@ pub(super) struct Personal {
 }
 
 impl Personal {
-    /// The step that it is of.
+    /// The step of the event.
     pub(super) fn step(&self, stream: &Stream) -> Option<u64> {
         stream.calendar.step_of(Instant::from_micros(self.time))
     }
 }
 
-/// Puts a person's events in order: by time, and of one instant by a keyed hash of group and value. Those that agree in
-/// all of it are alike, whichever of them is kept.
+/// Sorts a person's events: by time, and within one instant by a keyed hash of group and value. Events that agree in
+/// all of these are interchangeable, so it does not matter which of them is kept.
 pub(super) struct Order {
     key: Zeroizing<[u8; 32]>,
     bytes: Vec<u8>,
@@ -42,7 +42,7 @@ impl Order {
         Self { key: work.mac_key(Purpose::Order), bytes: Vec::new() }
     }
 
-    /// By time, and so that what is alike stands together.
+    /// By time, and so that equal events are adjacent.
     fn by_time(a: &Personal, b: &Personal) -> Ordering {
         (a.time, a.label, a.value).cmp(&(b.time, b.label, b.value))
     }
@@ -69,12 +69,13 @@ impl Order {
     }
 }
 
-/// Leaves out events of one person that no bound lets in, whatever other events there are elsewhere.
+/// Drops events of one person that no bound admits, whatever other events there are elsewhere.
 ///
-/// Where bounds are on events in all and in a step alone, an event that is refused among some events of its person is
-/// refused among all of them: in every step at least as many come before it. With other bounds the same holds of the
-/// events of one step and group behind the first of them that any bound lets in: what refuses one of those before it
-/// refuses it too, for it lasts to the end of the step, and if none was refused the bound is reached.
+/// If there are only bounds on events in total and per step, an event that is refused among some events of its person
+/// is refused among all of them: in every step at least as many come before it. With other bounds the same holds within
+/// one step and group, for the events after as many as any bound admits. The bound that refuses one of the earlier
+/// events refuses this one, too, because it lasts to the end of the step; and if none was refused, the bound is
+/// reached.
 pub(super) struct Thinning {
     bound: ContributionBound,
     is_hereditary: bool,
@@ -86,12 +87,12 @@ impl Thinning {
         Ok(Self { bound, is_hereditary: bound.is_hereditary() })
     }
 
-    /// Thins only among the events of one step and group.
+    /// Thins only within one step and group.
     pub(super) fn only_alike(&mut self) {
         self.is_hereditary = false;
     }
 
-    /// Thins the events of one person, which are in order.
+    /// Thins the events of one person, which must be in order.
     pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<Personal>) {
         if self.is_hereditary {
             let mut kept = Kept::default();

@@ -1,17 +1,17 @@
-//! The driver of a stream that never ends: what is closed is recorded once and for ever, then released.
+//! The driver of a stream that never ends: each closed step is recorded permanently, then released.
 //!
-//! In a [place](Once) with an atomic create-if-absent stand, below the name of the stream (in hexadecimal):
+//! Files in a [store](Once) with atomic create-if-absent, in a folder with the stream's name (in hexadecimal):
 //!
 //! | name | bytes |
 //! |---|---|
-//! | `stream` | text: the stream's name, the key's id, the plan, all under a code of the key; written once |
-//! | `steps/000000000012` | a keyed digest of all sums of all steps through 12, and of whose events they are; written once |
-//! | `state/000000000012` | the exact running sums after step 12, under a code of the key; may be replaced by the same |
-//! | `runs/ID` | of a query: its last batch with closed steps, from which and through which |
+//! | `stream` | text: the stream's name, the key's id, the plan; authenticated with the key; written once |
+//! | `steps/000000000012` | a keyed digest of all sums through step 12, and of the persons counted; written once |
+//! | `state/000000000012` | the exact running sums after step 12, authenticated; may be replaced by identical ones |
+//! | `runs/ID` | of a query: its last batch with closed steps, and its first and last step |
 //!
-//! A step is released only while the digest of its sums and of all before it is what stands there. So a replay after a
-//! failure gives the same bytes, and anything else (another checkpoint, other files, a second driver with other events, an
-//! early or late version of a window) is refused, whoever comes first.
+//! A step is released only if the digest of its sums and of all earlier ones equals the stored one. So a replay after a
+//! failure gives the same bytes. Anything else (another checkpoint, other files, a second driver with other events, an
+//! early or late version of a window) is refused, whichever comes first.
 
 use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
@@ -27,15 +27,15 @@ use zeroize::Zeroizing;
 
 const VERSION: u32 = 1;
 
-/// The driver's part of a stream.
+/// The driver's side of a stream.
 pub struct Publisher {
     work: Work,
     once: Box<dyn Once>,
     key: Zeroizing<[u8; 32]>,
     folder: String,
-    /// The last step that must be in the place, says the key's own ledger.
+    /// The last step that the store must hold, according to the key's own ledger.
     known: u64,
-    /// The sums and digests after the last step, where they are at hand.
+    /// The sums and digests after the last step, if in memory.
     head: Option<Head>,
 }
 
@@ -45,7 +45,7 @@ struct Head {
     sums: RunningSums,
 }
 
-/// What a query has closed last.
+/// The last batch that a query has closed.
 #[derive(Serialize, Deserialize)]
 struct Run {
     version: u32,
@@ -65,11 +65,11 @@ struct State {
 }
 
 impl Publisher {
-    /// The driver's part of some work, under a ledger in this place; that of the key leaves the stream to it.
+    /// The driver's side of some work, with a ledger in this store; the key's own ledger delegates the stream to it.
     ///
     /// # Errors
-    /// If the place holds a stream of this name under another key or plan, or cannot be written, or the key's own ledger
-    /// does not leave the stream to it.
+    /// If the store holds a stream of this name under another key or plan, or cannot be written, or the key's own
+    /// ledger does not delegate the stream to it.
     pub fn open(work: Work, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
         work.check_closes()?;
         let key = work.mac_key(Purpose::Digests);
@@ -98,7 +98,7 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// The digest of the steps through one, if it is there.
+    /// The digest of the steps through `step`, if it exists.
     fn chain_at(&self, step: u64) -> Result<Option<[u8; 32]>> {
         let there = self.once.read(&self.named(&format!("steps/{step:012}")))?;
         Ok(there.and_then(|there| there.try_into().ok()))
@@ -106,13 +106,14 @@ impl Publisher {
 
     fn lacks(&self, step: u64) -> Error {
         usage(format!(
-            "the ledger {} lacks step {step}, which was released: it is an older copy, or a part of it is gone. Restore it whole, or \
-             give another name, checkpoint and sink (its budget then adds to what is already spent)",
+            "the ledger {} lacks step {step}, which was released: it is an older copy, or a part is missing. \
+             Restore all of it, or give another name, checkpoint and sink (its budget then adds to what is already \
+             spent)",
             self.once.shown()
         ))
     }
 
-    /// The last step that this process has closed, and the digest of all through there: for the key's own ledger.
+    /// The last step that this process has closed, and the digest of all steps through it: for the key's own ledger.
     pub fn head(&self) -> Option<(u64, String)> {
         self.head.as_ref().map(|head| (head.step, hex(head.chain)))
     }
@@ -126,7 +127,7 @@ impl Publisher {
         format!("{}/{name}", self.folder)
     }
 
-    /// Bytes behind a code of the key.
+    /// Bytes preceded by an authentication code of the key.
     fn sealed(&self, bytes: &[u8]) -> Vec<u8> {
         [blake3::keyed_hash(&self.key, bytes).as_bytes().as_slice(), bytes].concat()
     }
@@ -144,13 +145,12 @@ impl Publisher {
         ))
     }
 
-    /// Closes steps for a batch of a query: those behind the last that it has closed, through this one, with the sums that
-    /// this batch has brought. Their rows come out, in order, and may be seen once this returns. A batch that is tried again
-    /// gives the same.
+    /// Closes steps for a batch of a query: those after the last closed one, through `through`, with the sums of this
+    /// batch. Visits their rows in order; they may be shown once this returns. A retried batch gives the same rows.
     ///
     /// # Errors
-    /// If the sums are others than those that were released before, a step before them is not in the ledger, or that cannot
-    /// be read or written. Nothing may be seen then.
+    /// If the sums differ from those that were released before, an earlier step is missing from the ledger, or the
+    /// ledger cannot be read or written. Nothing may be shown then.
     pub fn close(
         &mut self,
         query: &str,
@@ -184,7 +184,7 @@ impl Publisher {
             by_step.entry(row.step).or_default().push(row);
         }
         let mut head = self.head_at(from)?;
-        // First everything is recorded; what a later step refuses, no earlier one of the batch has shown.
+        // Everything is recorded first; if a later step is refused, no earlier one of the batch has been shown.
         let mut digesting = self.work.digesting();
         for step in from + 1..=through {
             let rows = by_step.remove(&step).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Publisher {
                 let label = match Row::says(&row.label)? {
                     Rows::Place(place) => GroupLabel::Place(place as usize),
                     Rows::Name(name) => head.sums.label_of(name),
-                    Rows::Cell(..) => return Err(usage("a sum came that is of no stream of steps")),
+                    Rows::Cell(..) => return Err(usage("a sum does not belong to a stream that closes step by step")),
                     Rows::Refused(why) => return Err(usage(why.to_owned())),
                     Rows::Shard(_) | Rows::Kept(_) => continue,
                 };
@@ -221,7 +221,7 @@ impl Publisher {
 
     fn too_early(&self, from: u64) -> Error {
         usage(format!(
-            "sums of steps came that are closed already (through {from}), or are not closed yet: nothing is released"
+            "the batch has sums of steps that are already closed (through {from}) or still open; nothing is released"
         ))
     }
 
@@ -231,16 +231,17 @@ impl Publisher {
         *link.finalize().as_bytes()
     }
 
-    /// Writes down what a step has added, once and for ever.
+    /// Records the digest of a step, permanently.
     fn record(&self, step: u64, chain: &[u8; 32]) -> Result<()> {
         if step <= self.known && self.chain_at(step)?.is_none() {
             return Err(self.lacks(step));
         }
         match self.once.create(&self.named(&format!("steps/{step:012}")), chain)? {
             Some(there) if there != chain => Err(usage(format!(
-                "step {step} of stream `{}` has already been released from different data, says the ledger {}; releasing it \
-                 again with the same noise would reveal the difference exactly. Restore the events and the checkpoint, or \
-                 give another name, checkpoint and sink (its budget then adds to what is already spent)",
+                "step {step} of stream `{}` has already been released from different data, according to the ledger {}; \
+                 releasing it again with the same noise would reveal the difference exactly. Restore the events and \
+                 the checkpoint, or give another name, checkpoint and sink (its budget then adds to what is already \
+                 spent)",
                 self.work.stream.name,
                 self.once.shown()
             ))),
@@ -268,8 +269,8 @@ impl Publisher {
         let name = self.named(&state_of(step));
         let Some(sealed) = self.once.read(&name)? else {
             return Err(usage(format!(
-                "the ledger {} does not have the sums after step {step}, with which this query goes on; begin it again from the \
-                 first event with a new checkpoint: it will repeat what was released",
+                "the ledger {} does not have the sums after step {step}, from which this query continues; begin \
+                 it again from the first event with a new checkpoint: it will repeat what was released",
                 self.once.shown()
             )));
         };

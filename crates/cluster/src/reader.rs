@@ -1,4 +1,4 @@
-//! From events to sums, or to blocks for shards of persons.
+//! Turns events into sums, or into blocks for shards of persons.
 
 use super::Work;
 use super::block::{self, BlockWriter};
@@ -16,32 +16,32 @@ use evertally_publish::session::{GroupLabels, Placer, no_value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// So many events are kept before they are handed on.
+/// The number of events that a reader keeps before its output must be taken.
 const MANY: usize = 1 << 20;
-/// So many bytes of names, as numbers of them.
+/// The number of names that a reader keeps before its output must be taken.
 const MANY_NAMES: u32 = 1 << 20;
 
-/// What a reader hands on.
+/// The output of a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// Sums, and what was refused.
+    /// Sums, and refused events.
     Sums(Vec<Row>),
     /// Blocks with the number of their shard.
     Blocks(Vec<ForShard>),
 }
 
-/// A block on its way.
+/// A block on its way to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForShard {
     /// The number of the shard.
     pub shard: u32,
-    /// The first step of its events, or an earlier one; 0 where events were refused.
+    /// The first step of its events, or an earlier one; 0 if events were refused.
     pub step: u64,
     /// The block.
     pub block: Vec<u8>,
 }
 
-/// Reads events in one process, whichever of them come to it.
+/// Reads the events that come to one process, in any selection.
 pub struct Reader {
     stream: Arc<Stream>,
     placer: Placer<GroupLabels>,
@@ -66,10 +66,11 @@ enum Into {
 }
 
 impl Work {
-    /// A reader of events; those of persons go to so many shards. `wording` is how refusals name parameters.
+    /// A reader of events; events of persons are divided among this many shards. `wording` says how refusals name
+    /// parameters.
     ///
     /// # Errors
-    /// If there is no shard, or no event is kept of a person.
+    /// If there is no shard, or the bounds keep no event of a person.
     pub fn reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
         let into = if self.has_persons() {
             if shards == 0 {
@@ -83,7 +84,7 @@ impl Work {
         Ok(self.reader_into(Arc::clone(&self.stream), into, wording))
     }
 
-    /// A reader of events whose steps end later: all of them go to shards, where they wait.
+    /// A reader of events whose steps end later: all events go to shards, where they wait.
     ///
     /// # Errors
     /// As [`reader`](Self::reader).
@@ -92,7 +93,7 @@ impl Work {
         if self.has_persons() {
             let mut reader = self.reader(shards, wording)?;
             if let Into::Shards { thinning, .. } = &mut reader.into {
-                // What comes late is left out, and must leave nothing else out before.
+                // Late events are dropped later; they must not displace other events now.
                 thinning.only_alike();
             }
             return Ok(reader);
@@ -103,11 +104,11 @@ impl Work {
         Ok(self.reader_into(Arc::clone(&self.stream), Into::Waiting(Sums::new(), shards), wording))
     }
 
-    /// A reader of what an engine has counted or added up: a row stands for many events of one time and group, and its
-    /// value is their sum.
+    /// A reader of counts or sums that an engine has computed: a row stands for many events of one time and group, and
+    /// its value is their sum.
     ///
     /// # Errors
-    /// Where persons are protected: events are counted when they have been bounded.
+    /// If persons are protected: their events must be bounded before they are counted.
     pub fn reader_of_counts(&self, wording: Wording) -> Result<Reader> {
         if self.has_persons() {
             return Err(usage("events of persons are read one by one"));
@@ -131,21 +132,21 @@ impl Work {
 }
 
 impl Reader {
-    /// Takes in an event.
+    /// Reads an event.
     pub fn read(&mut self, event: &Event<'_>) {
         let read = self.place(event, 1);
         self.note(read);
     }
 
-    /// Takes in a row of counts: its value is how many events there were, or what they add up to. Where they have no value,
-    /// it is missing; what leaves 64 bits is their least number.
+    /// Reads a row of counts. Its value is the number of events, or their sum; it is missing if the events have no
+    /// value, and the least 64-bit number if the sum exceeds 64 bits.
     pub fn read_count(&mut self, event: &Event<'_>) {
         let read = match event.value() {
             Field::Integer(i64::MIN) => Err(overflow()),
             Field::Integer(count) => self.place(event, count),
             Field::Missing if self.stream.missing == Refusable::Skip => Ok(()),
             Field::Missing => Err(no_value(event).into()),
-            _ => Err(event.bad_cell(Role::Value, "is no whole number").into()),
+            _ => Err(event.bad_cell(Role::Value, "is not a whole number").into()),
         };
         self.note(read);
     }
@@ -192,7 +193,7 @@ impl Reader {
         Some(self.latest).filter(|latest| *latest > i64::MIN)
     }
 
-    /// Whether so much waits that it should be [taken](Self::take).
+    /// Whether the output should be [taken](Self::take) now.
     pub fn is_full(&self) -> bool {
         self.labels.count() >= MANY_NAMES
             || match &self.into {
@@ -201,7 +202,7 @@ impl Reader {
             }
     }
 
-    /// What was read since this was last called, and what was refused.
+    /// Takes the output since the last call, and refused events.
     pub fn take(&mut self) -> Taken {
         let taken = match &mut self.into {
             Into::Sums(sums) => {
@@ -212,7 +213,7 @@ impl Reader {
             Into::Waiting(sums, shards) => {
                 let mut by_shard: BTreeMap<u32, Vec<(u64, u32, i64)>> = BTreeMap::new();
                 for (step, label, sum) in sums.take_numbers() {
-                    // Whatever spreads them: sums of one group may as well be of several shards.
+                    // Any distribution is right: sums of one group may go to several shards.
                     let shard = (step.wrapping_mul(31).wrapping_add(label.into()) % u64::from(*shards)) as u32;
                     by_shard.entry(shard).or_default().push((step, label, sum));
                 }
@@ -257,7 +258,7 @@ impl ForShard {
     }
 }
 
-/// Pseudonyms are uniform to everybody without the key.
+/// Pseudonyms are uniform to everyone without the key.
 fn shard_of(event: &Personal, shards: u32) -> u32 {
     let leading = u64::from_be_bytes(*event.person.first_chunk().expect("16 bytes"));
     ((u128::from(leading) * u128::from(shards)) >> 64) as u32 // fits: below `shards`

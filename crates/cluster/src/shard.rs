@@ -1,4 +1,4 @@
-//! Some of the persons with all of their events: what is kept of them.
+//! Bounds some of the persons, from all of their events.
 
 use super::Work;
 use super::block::{Block, Opened};
@@ -12,7 +12,8 @@ use evertally_publish::session::{GroupNumbers, bound_of_persons};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Bounds the persons of a shard, once all of its blocks are there. Memory: the blocks, and the events of one person.
+/// Bounds the persons of a shard, once all of its blocks have been added. Memory: the blocks, and the events of one
+/// person.
 pub struct Shard {
     work: Work,
     bound: ContributionBound,
@@ -25,10 +26,10 @@ pub struct Shard {
 }
 
 impl Work {
-    /// A shard without blocks. Several shards that come to one process may be one.
+    /// A shard without blocks. Several shards in one process may share one value.
     ///
     /// # Errors
-    /// If no event is kept of a person.
+    /// If the bounds keep no event of a person.
     pub fn shard(&self) -> Result<Shard> {
         Ok(Shard {
             bound: bound_of_persons(&self.stream)?,
@@ -44,7 +45,7 @@ impl Work {
 }
 
 impl Shard {
-    /// Takes in a block of a shard.
+    /// Adds a block of a shard.
     ///
     /// # Errors
     /// If it is damaged.
@@ -52,17 +53,17 @@ impl Shard {
         self.seen.insert(shard);
         match Block::open(block, &mut self.labels)? {
             Opened::Persons(block) => self.blocks.push(block),
-            Opened::Sums(_) => return Err(usage("sums came to a shard of persons")),
+            Opened::Sums(_) => return Err(usage("a shard of persons received sums")),
             Opened::Refused(why) => refused_too(&mut self.refused, why),
         }
         Ok(())
     }
 
-    /// Bounds everybody, and hands on the sums, some at a time; with them which shards they are of, so that whoever adds
-    /// them up sees each of them once.
+    /// Bounds every person and emits the sums, some at a time. The last rows name the shards, so that a process that
+    /// adds up the sums can check that each shard occurs once.
     ///
     /// # Errors
-    /// If a block is damaged, a sum leaves 64 bits, and whatever `emit` returns.
+    /// If a block is damaged, a sum exceeds 64 bits, or `emit` fails.
     pub fn finish<E: From<evertally_declare::error::Error>>(
         mut self,
         mut emit: impl FnMut(Vec<Row>) -> Result<(), E>,
@@ -94,7 +95,7 @@ impl Shard {
         emit(rows)
     }
 
-    /// Adds what is kept of one person.
+    /// Adds the kept events of one person.
     fn keep(&self, events: &[Personal], sums: &mut Sums) -> Result<()> {
         let stream = &self.work.stream;
         let (mut kept, mut details) = (Kept::default(), Details::default());

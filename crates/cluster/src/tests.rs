@@ -1,4 +1,4 @@
-//! Many processes against one: the same rows, whatever comes to whom, in whatever order.
+//! Many processes against one: the same rows, in whatever order and however the events are distributed.
 
 use super::*;
 use evertally::noise::TestSeed;
@@ -54,7 +54,7 @@ impl Dice {
     }
 }
 
-/// Declarations of all kinds: hourly steps, what else they say, and which columns events have.
+/// Declarations of all kinds: hourly steps, further parameters, and the columns of the events.
 fn declarations() -> Vec<serde_json::Value> {
     let groups = r#""group": ["group"], "groups": [["a"], ["b"], ["c"], ["d"], ["e"]]"#;
     let persons = r#""person": "person""#;
@@ -105,7 +105,7 @@ fn work(declared: &serde_json::Value) -> Work {
     Work::new(stream, groups, key()).unwrap()
 }
 
-/// Events of few minutes, so that many are of one instant, and a person with a third of them.
+/// Events within few minutes, so that many share one instant; one person has a third of them.
 fn events(dice: &mut Dice, count: usize) -> Vec<Happened> {
     let event = |_| Happened {
         minute: dice.below(STEPS as u64 * 6) as i64 * 10,
@@ -117,7 +117,7 @@ fn events(dice: &mut Dice, count: usize) -> Vec<Happened> {
 }
 
 fn show<R>(stream: &Stream, event: &Happened, show: impl FnOnce(&Event<'_>) -> R) -> R {
-    // Slots in the order of `HappenedCells`, whatever the stream reads.
+    // Slots are in the order of `HappenedCells`, whichever of them the stream reads.
     let columns = evertally_declare::event::Columns {
         time: "time".into(),
         labels: stream.columns.labels.clone(),
@@ -146,7 +146,7 @@ fn text(row: &ReleasedRow<'_>) -> String {
 
 use evertally_publish::rows::ReleaseRow as ReleasedRow;
 
-/// What one process publishes of events in the order of a cluster.
+/// The rows that one process publishes, of events in the order of a cluster.
 fn alone(work: &Work, events: &[Happened]) -> Vec<String> {
     let (stream, groups) = (work.stream().clone(), work.groups().cloned());
     let (key, digest) = (key(), stream.plan.digest());
@@ -190,7 +190,8 @@ fn alone(work: &Work, events: &[Happened]) -> Vec<String> {
     rows
 }
 
-/// The sums of events that come to processes at random, each of which works in its own order; what is no sum apart.
+/// The sums of events that reach processes at random, each working in its own order; rows that are not sums are
+/// separate.
 fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, Box<[u8]>), i64>, Vec<Row>) {
     let mut events = events.to_vec();
     dice.shuffle(&mut events);
@@ -206,7 +207,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     }
     readers.iter_mut().for_each(|reader| taken(reader, &mut rows, &mut blocks));
     dice.shuffle(&mut blocks);
-    // Shards meet in processes, each whole.
+    // Each shard goes to one process, which may have several.
     let mut processes: HashMap<u32, Shard> = HashMap::new();
     for ForShard { shard, block, .. } in blocks {
         let process = processes.entry(shard % 2).or_insert_with(|| work.shard().unwrap());
@@ -306,7 +307,7 @@ fn what_the_engine_has_counted_is_placed() {
     assert_eq!(sums, expected);
 }
 
-/// A stream that was recorded is released again from the same sums and longer, and from no others.
+/// A recorded stream can be released again from the same sums, and extended, but not from other sums.
 #[test]
 fn other_sums_are_refused() {
     let declared = &declarations()[3];
@@ -318,7 +319,7 @@ fn other_sums_are_refused() {
     let first = digests_of(&sums);
     work.record(&first, &mut ledger).unwrap();
     work.record(&first, &mut ledger).unwrap();
-    // One count moved to another group, another step, or gone; the totals may be the same.
+    // One count moved to another group or step, or removed; the totals may be the same.
     let (place, count) = sums.iter().next().map(|(place, count)| (place.clone(), *count)).unwrap();
     let mut changed = sums.clone();
     changed.insert(place.clone(), count + 1);
@@ -327,12 +328,12 @@ fn other_sums_are_refused() {
     let mut gone = sums.clone();
     gone.remove(&place);
     assert!(work.record(&digests_of(&gone), &mut ledger).is_err());
-    // What is released later must be what was recorded.
+    // Later releases must match the recorded sums.
     let mut bucket = work.bucket(bucket_of(&place.1, 3), 3).unwrap();
     bucket.add(place.0, &place.1, count + 1).unwrap();
     let refused = bucket.release(first.of_bucket(bucket_of(&place.1, 3))).err().unwrap().to_string();
-    assert!(refused.contains("not those that were there"), "{refused}");
-    // A release by one process cannot be compared with it, and says so.
+    assert!(refused.contains("the events have changed"), "{refused}");
+    // A release by one process cannot be compared with it, and the error says so.
     let mut session = Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).unwrap();
     session.close_through(STEPS as u64).unwrap();
     let refused = loop {
@@ -344,7 +345,7 @@ fn other_sums_are_refused() {
     assert!(refused.contains("on a cluster up to step 12"), "{refused}");
 }
 
-/// A shorter release first, then all: as with one process.
+/// A shorter release first, then all steps: as with one process.
 #[test]
 fn a_release_goes_on() {
     let mut declared = declarations()[1].clone();
@@ -364,8 +365,8 @@ fn a_release_goes_on() {
     assert!(whole.record(&digests(&whole, &sums, 5), &mut ledger).is_err());
 }
 
-/// Two data sets that differ in one person differ in the sums by what is kept of that person alone, and no more than
-/// their bounds: for every kind of bound, and however the events are spread.
+/// For two data sets that differ in one person, the sums differ by the kept events of that person alone, and by at most
+/// their bounds: for every kind of bound, and however the events are distributed.
 #[test]
 fn one_person_moves_sums_by_what_is_kept_of_them() {
     for declared in declarations().iter().filter(|declared| declared.get("person").is_some()) {
@@ -425,22 +426,22 @@ fn damaged_rows_are_refused() {
     finish(block.clone()).unwrap();
     assert!(finish(Vec::new()).is_err() && finish(vec![7]).is_err());
     for cut in 3..block.len() {
-        let _ = finish(block[..cut].to_vec()); // never a panic; a cut between two persons is whole
+        let _ = finish(block[..cut].to_vec()); // never a panic; a cut between two persons leaves a whole block
     }
     assert!((3..block.len()).filter(|cut| finish(block[..*cut].to_vec()).is_ok()).count() < 20);
     assert!(Row::says(b"").is_err() && Row::says(b"g12").is_err());
     let mut bucket = work.bucket(1, 2).unwrap();
     assert!(bucket.add(1, &Row::of_place(1, 0, 1).label, 1).is_err(), "of another bucket");
-    assert!(bucket.add(13, &Row::of_place(1, 1, 1).label, 1).is_err(), "behind the last step");
+    assert!(bucket.add(13, &Row::of_place(1, 1, 1).label, 1).is_err(), "after the last step");
     assert!(work.bucket(2, 2).is_err());
 }
 
-/// A stream that is closed step by step, from events that come in any batches: the rows of one process, also after a driver
-/// has died at any place, or a query begins again from the first event.
+/// A stream closed step by step, from events in arbitrary batches: it has the rows of one process, even after a driver
+/// dies at any point, or a query begins again from the first event.
 mod live {
     use super::*;
 
-    /// Shards between batches.
+    /// The shards, between batches.
     #[derive(Clone, Default)]
     struct Shards {
         persons: HashMap<u32, Vec<u8>>,
@@ -521,7 +522,7 @@ mod live {
             let mut ledger = Ledger::in_memory(&key());
             let mut shown = BTreeMap::new();
             for query in ["first", "again"] {
-                // Events come at their time or some steps before it, in batches.
+                // Events arrive in batches, on time or some steps early.
                 let mut shards = Shards::default();
                 let mut left = events.clone();
                 let mut publisher = publisher(&work, folder.path(), &mut ledger).unwrap();
@@ -536,7 +537,7 @@ mod live {
                     let rows = shards.close(&work, next);
                     close(&mut publisher, query, (batch, next), &rows, &mut shown).unwrap();
                     if dice.below(3) == 0 {
-                        // The driver dies, and tries the batch again from its checkpoint.
+                        // The driver dies, and retries the batch from its checkpoint.
                         publisher = super::live::publisher(&work, folder.path(), &mut ledger).unwrap();
                         shards = checkpoint;
                         let rows = shards.close(&work, next);
@@ -561,31 +562,31 @@ mod live {
         let mut shown = BTreeMap::new();
         let rows = shards.close(&work, 4);
         close(&mut publisher, "q", (0, 4), &rows, &mut shown).unwrap();
-        // The same batch with one count more, the first event again, or fewer steps with other sums.
+        // The same batch with one more count, with the first event again, or with fewer steps and different sums.
         let mut more = rows.clone();
         more[0].sum += 1;
         for (through, rows) in [(4, &more), (12, &more)] {
             let refused = close(&mut publisher, "q", (0, through), rows, &mut shown).unwrap_err().to_string();
             assert!(refused.contains("from different data"), "{refused}");
         }
-        // A query that begins again without some events: refused at the first step that differs.
+        // A query that begins again without some events is refused at the first step that differs.
         let refused = close(&mut publisher, "other", (0, 1), &[], &mut shown).unwrap_err().to_string();
         assert!(refused.contains("step 1 of stream `twin`"), "{refused}");
-        // Sums of steps that are closed already: a window that is fired twice.
+        // Sums of steps that are already closed: a window that fires twice.
         let late = [Row { step: 2, ..rows[0].clone() }];
         let refused = close(&mut publisher, "q", (1, 6), &late, &mut shown).unwrap_err().to_string();
-        assert!(refused.contains("closed already"), "{refused}");
+        assert!(refused.contains("already closed"), "{refused}");
         let early = [Row { step: 9, ..rows[0].clone() }];
         assert!(close(&mut publisher, "q", (1, 6), &early, &mut shown).is_err(), "a window that is not over");
         let next = shards.close(&work, 6);
         close(&mut publisher, "q", (1, 6), &next, &mut shown).unwrap();
         assert!(close(&mut publisher, "q", (0, 4), &rows, &mut shown).is_err(), "an older checkpoint");
-        // Another place knows of nothing; the key's ledger does.
+        // Another folder knows nothing of the stream, but the key's ledger does.
         let elsewhere = tempfile::tempdir().unwrap();
         let refused = super::live::publisher(&work, elsewhere.path(), &mut ledger).err().unwrap().to_string();
         assert!(refused.contains("is published by a cluster"), "{refused}");
         assert!(Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).is_err());
-        // A state that was changed, and one that is gone.
+        // A state that was changed, and one that is missing.
         let stream =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
         let state = stream.unwrap().join("state/000000000006");
@@ -605,7 +606,7 @@ mod live {
         assert!(refused(None).contains("begin it again"));
     }
 
-    /// What the key's own ledger knows of the other one: where it is, and how far it has come.
+    /// The key's own ledger knows where the other ledger is, and its last step.
     #[test]
     fn a_ledger_that_is_elsewhere_older_or_lacks_a_part_is_refused() {
         let (mut dice, work) = (Dice(5), work(&declarations()[3]));
@@ -637,7 +638,7 @@ mod live {
         assert!(refused(&place).contains("another has taken its place"), "a new one");
         std::fs::remove_dir_all(&place).unwrap();
         std::fs::rename(folder.path().join("new"), &place).unwrap();
-        // A step in between is gone: nothing is written in its place.
+        // A step in between is missing: nothing is written instead of it.
         let stream = std::fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
         std::fs::remove_file(stream.unwrap().join("steps/000000000002")).unwrap();
         let mut publisher = super::live::publisher(&work, &place, &mut ledger).unwrap();
@@ -649,7 +650,7 @@ mod live {
         assert!(refused.contains("lacks step 2"), "{refused}");
     }
 
-    /// Who counts again counts the same persons, or goes on nowhere: sums alone would not tell.
+    /// A recount must count the same persons, or it cannot continue anywhere; equal sums alone would not reveal this.
     #[test]
     fn the_same_sums_of_other_persons_are_refused() {
         let work = work(&declarations()[3]);
@@ -674,7 +675,7 @@ mod live {
         assert!(refused.contains("from different data"), "{refused}");
     }
 
-    /// Events behind the last closed step are left out, and leave nothing else out.
+    /// Events of closed steps are dropped, and displace no others.
     #[test]
     fn late_events_are_left_out() {
         let (mut dice, work) = (Dice(6), work(&declarations()[3]));
@@ -688,14 +689,14 @@ mod live {
     }
 }
 
-/// Noise goes by name, and so do digests: sums that stand elsewhere are other sums.
+/// Noise depends on the name, and so do digests: sums at other places are other sums.
 #[test]
 fn groups_in_another_order_have_other_digests() {
     let mut declared = declarations()[1].clone();
     let one = work(&declared);
     declared["groups"] = serde_json::json!([["a"], ["c"], ["b"], ["d"], ["e"]]);
     let other = work(&declared);
-    // One key for both, which the two plans would not have.
+    // One key for both plans, which would normally have different ones.
     let names = |work: &Work| work.groups().unwrap().library_names();
     assert_ne!(names(&one), names(&other));
     let mut digesting = one.digesting();

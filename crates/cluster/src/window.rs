@@ -1,4 +1,4 @@
-//! A shard of a stream whose events keep coming: they wait for the end of their step, and are bounded then.
+//! A shard of a stream whose events keep arriving: they wait for the end of their step, and are then bounded.
 
 use super::Work;
 use super::block::{Block, BlockWriter, Opened, push_sums};
@@ -12,22 +12,22 @@ use evertally_declare::steps::Instant;
 use evertally_publish::session::{GroupNumbers, Persons, bound_of_persons};
 use std::collections::BTreeMap;
 
-/// What a shard is after some of its steps were closed.
+/// The state of a shard after some of its steps were closed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ShardLeft {
-    /// What was kept of its persons in the period that goes on; `None` where single events are protected. **Not private.**
+    /// Contributions of its persons in the current period; `None` if single events are protected. **Not private.**
     pub persons: Option<Vec<u8>>,
-    /// Events of steps that are open.
+    /// Events of open steps.
     pub waiting: Vec<Vec<u8>>,
-    /// The first step that they are of; `None` where nothing waits.
+    /// The first step of these events; `None` if no events wait.
     pub next: Option<u64>,
-    /// The sums of the steps that were closed, and what stands for whose events they are: who counts again and keeps those of
-    /// others, with the same sums, is found.
+    /// The sums of the closed steps, and digests of the events in them: a recount that keeps other persons' events with
+    /// the same sums is detected.
     pub rows: Vec<Row>,
 }
 
 impl Work {
-    /// The last step that has ended by a time in microseconds since 1970; 0 before the end of the first.
+    /// The last step that has ended by a time, in microseconds since 1970; 0 before the end of the first.
     pub fn ended_by(&self, micros: i64) -> u64 {
         let calendar = &self.stream.calendar;
         let instant = Instant::from_micros(micros);
@@ -39,7 +39,7 @@ impl Work {
         ended.min(self.stream.last_step)
     }
 
-    /// When a step ends, in microseconds since 1970.
+    /// The end of a step, in microseconds since 1970.
     ///
     /// # Errors
     /// If there is no such step.
@@ -51,14 +51,14 @@ impl Work {
         Ok(calendar.end_of(step).micros())
     }
 
-    /// Closes the steps of a shard behind `from` through `through`: counts what is kept of the events that wait for them.
-    /// Events of steps through `from` have come late, and are left out.
+    /// Closes the steps of a shard after `from` through `through`: counts the kept events among those that wait for
+    /// these steps. Events of steps through `from` are late, and are dropped.
     ///
-    /// Persons are bounded step by step, within a step in the [order](super) of their events, so that it does not matter
-    /// which events came first or together.
+    /// Persons are bounded step by step, and within a step in the [order](super) of their events, so the result does
+    /// not depend on which events arrived first or together.
     ///
     /// # Errors
-    /// If what the shard remembers is damaged, or a sum leaves 64 bits.
+    /// If the shard's state is damaged, or a sum exceeds 64 bits.
     pub fn close_shard(
         &self,
         from: u64,
@@ -107,7 +107,7 @@ impl Work {
         Ok(ShardLeft { persons, waiting, next, rows })
     }
 
-    /// Adds what is kept of events, and gives what is remembered of their persons.
+    /// Adds the kept events, and returns the state of their persons.
     fn keep_due(
         &self,
         from: u64,
@@ -146,7 +146,7 @@ impl Work {
         Ok(table.save(stream.periods.of(through + 1).start))
     }
 
-    /// Events as blocks.
+    /// Encodes events as blocks.
     fn written(&self, events: &mut [Personal], labels: &Labels) -> Vec<Vec<u8>> {
         let mut writer = BlockWriter::new(self.stream.calendar.start().micros(), labels);
         events.sort_unstable_by_key(|event| (event.person, event.time, event.label, event.value));

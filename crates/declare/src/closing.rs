@@ -1,16 +1,16 @@
-//! Through which step a run publishes: what was asked for, or what has ended by the clock, and never what the data
-//! suggest. Where the data seem to end must not decide, for then the number of rows would follow the data.
+//! The last step that a run publishes: the declared one, or the last that has ended by the clock. The data must never
+//! decide it, because then the number of rows would depend on the data.
 
 use crate::declaration::Closing;
 use crate::parameter::Parameter::{All, Through};
 use crate::problem::{Piece, Problem, sentence};
 use crate::steps::{Instant, StepCalendar};
 
-/// The last step that a run publishes, of a stream that was published through `published` (0 before its first run), with
-/// `asked` as the last step that was declared. It is never before `published`: no run makes a table shorter.
+/// The last step that a run publishes. `published` is the last published step of the stream (0 before its first run),
+/// and `asked` is the last declared step. The result is never before `published`: no run makes a table shorter.
 ///
 /// # Errors
-/// Where nobody said how far to go, and the clock would finish a stream that has not begun, or no step has ended yet.
+/// If the last step was not declared, and the clock would finish a stream that has not begun, or no step has ended yet.
 ///
 /// ```
 /// use evertally_declare::closing::last_step;
@@ -38,20 +38,20 @@ pub fn last_step(
         if last == 0 {
             let end = calendar.format(calendar.end_of(1));
             return Err(Problem::new(format!("no step has ended yet: the first ends at {end}"))
-                .remedy(sentence!["run again then, or publish what is still to come with ", Through]));
+                .remedy(sentence!["run again then, or publish future steps with ", Through]));
         }
         if last == calendar.steps() {
             let (steps, end) = (calendar.steps(), calendar.format(calendar.end()));
             let problem =
                 format!("all {steps} steps have ended, the last at {end}, and publishing them finishes the stream");
-            let remedy = sentence!["say so with ", All, ", or how far to go with ", Piece::Example(Through)];
+            let remedy = sentence!["confirm with ", All, ", or set the last step with ", Piece::Example(Through)];
             return Err(Problem::new(problem).remedy(remedy));
         }
     }
     Ok(last.max(published))
 }
 
-/// How many steps have ended by now.
+/// The number of steps that have ended by now.
 fn ended(calendar: &StepCalendar, now: Instant) -> u64 {
     match calendar.step_of(now) {
         Some(open) => open - 1,

@@ -1,18 +1,18 @@
-//! What a stream goes on from that begins where another ended.
+//! How a stream continues from an earlier stream that has ended.
 
 use serde::{Deserialize, Serialize};
 
-/// What a stream goes on from that began where the horizon of another ended: all of it was released.
+/// The starting point of a stream that began when the horizon of another ended, with all steps of the other released.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Follows {
-    /// The stream before it.
+    /// The previous stream.
     pub stream: String,
-    /// When the first of them began, in words.
+    /// When the first of the streams began, in words.
     pub since: String,
-    /// How many steps were before it.
+    /// The number of steps before this stream.
     pub steps: u64,
-    /// The last releases before it.
+    /// The last releases of the previous stream.
     pub carried: Vec<Carried>,
 }
 
@@ -20,11 +20,11 @@ pub struct Follows {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Carried {
-    /// Its name, one text for each group column.
+    /// The group's name, one text per group column.
     pub group: Vec<String>,
-    /// The value in units of the release, in decimal.
+    /// The value in units of the release, as decimal text.
     pub exact: String,
-    /// How many streams it adds up, each with noise of its own.
+    /// The number of streams that the value adds up, each with its own noise.
     pub streams: u32,
 }
 

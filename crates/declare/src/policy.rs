@@ -1,12 +1,12 @@
-//! What becomes of events that do not fit, and how often intervals hold.
+//! Policies for events that do not fit, and for the coverage of intervals.
 
 use serde::{Deserialize, Serialize};
 
-/// How often intervals hold.
+/// The coverage of intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Band {
-    /// Each with the confidence; of many, some miss.
+    /// Each interval holds with the confidence; of many, some miss.
     #[default]
     Pointwise,
     /// All steps of the horizon at once, for each group.
@@ -19,7 +19,7 @@ pub enum Band {
 pub enum Refusable {
     /// Stop with an error that names the event.
     Refuse,
-    /// Leave the event out.
+    /// Skip the event.
     Skip,
 }
 
@@ -30,9 +30,9 @@ pub enum Late {
     /// Stop with an error that names the event.
     #[default]
     Refuse,
-    /// Count it in the first step that is open.
+    /// Count it in the first open step.
     NextStep,
-    /// Put it into a file for itself.
+    /// Write it to a separate file.
     SideFile,
 }
 

@@ -10,15 +10,15 @@ pub enum View {
     WholeNumber,
     /// No value below 0.
     NonNegative,
-    /// No value below those before.
+    /// No value below the earlier ones.
     NonDecreasing,
 }
 
 impl View {
-    /// All of them, in the order in which they are applied.
+    /// All views, in the order in which they are applied.
     pub const ALL: [Self; 3] = [Self::WholeNumber, Self::NonNegative, Self::NonDecreasing];
 
-    /// Its word in flags and files.
+    /// The name of the view in flags and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::WholeNumber => "whole-number",
@@ -27,16 +27,16 @@ impl View {
         }
     }
 
-    /// What it does to values, for a report.
+    /// A description of the view, for a report.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::WholeNumber => "rounded to the nearest whole number",
             Self::NonNegative => {
-                "0 in the place of what is less (too large on average near 0, by 0.4 standard errors at most)"
+                "values below 0 become 0 (too large on average near 0, by at most 0.4 standard errors)"
             }
             Self::NonDecreasing => {
-                "the value before where the released one is less (too large on average where little happens, by as much \
-                 as the largest noise so far)"
+                "values below the previous one become the previous one (too large on average where counts grow slowly, \
+                 by as much as the largest noise so far)"
             }
         }
     }

@@ -5,13 +5,13 @@
 //! cargo run --example running_sum -- my.key visits visits.state 120 80 95
 //! ```
 //!
-//! prints the released running sum after each of the values. Further values of the same stream follow in later runs: the
-//! state file has the stream, and the ledger of the key knows that it was begun. With the state deleted the program is
-//! refused, because other values under the same noise would show the exact difference.
+//! prints the released running sum after each value. Later runs add further values to the same stream: the state file
+//! holds the stream, and the key's ledger records that it has begun. If the state file is deleted, the program is
+//! refused, because different values under the same noise would reveal the exact difference.
 //!
-//! **An older state is not refused**: the ledger knows the streams of Rust programs, and not their steps. Never put back a
-//! copy of the state from before a release; a program that cannot rule that out keeps the number of published steps where
-//! the state is not, and compares it.
+//! **An older state file is not refused**: the ledger records the streams of Rust programs, but not their steps. Never
+//! restore a copy of the state file from before a release. A program that cannot rule this out must store the number of
+//! published steps in another place and compare it.
 
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Rho};
@@ -56,8 +56,8 @@ fn run() -> Result<(), Box<dyn Error>> {
         sums.add_sum(value)?;
         released.push(sums.tick()?);
     }
-    // The state first, and durably: a step that was printed must never be released again with other data. It holds exact
-    // sums, so that only the user may read it.
+    // Save the state first, and durably: a step that was printed must never be released again with other data. The
+    // state holds exact sums, so only the user may read it.
     replace(&RealDisk, Path::new(state), &Access::Private, &mut &sums.save()[..])?;
     for release in released {
         println!("{}\t{}", release.step(), release.value());

@@ -1,9 +1,9 @@
-//! The few things that are done to files that must survive a crash.
+//! The few operations on files that must survive a crash.
 //!
-//! Ledgers, states and outputs go through a [`Disk`], so that tests can stop, tear and reorder at every one of these
-//! calls. [`RealDisk`] is the file system. Nothing is promised of a call by itself: what [`create`](Disk::create) and
-//! [`append`](Disk::append) wrote is on disk after [`sync`](Disk::sync), and what a name stands for after
-//! [`sync_folder`](Disk::sync_folder). [`replace`] and [`append_durably`] put them together.
+//! Ledgers, states and outputs go through a [`Disk`], so that tests can stop, tear and reorder at every call.
+//! [`RealDisk`] is the file system. A single call promises nothing: the bytes that [`create`](Disk::create) and
+//! [`append`](Disk::append) wrote are durable after [`sync`](Disk::sync), and names are durable after
+//! [`sync_folder`](Disk::sync_folder). [`replace`] and [`append_durably`] combine them.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 /// Who may read a new file.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// The user alone.
+    /// Only the user.
     Private,
-    /// As the user's mask says.
+    /// According to the user's umask.
     Usual,
-    /// As another file.
+    /// The same as for another file.
     As(Permissions),
 }
 
-/// A file system, as far as ledgers, states and outputs need it.
+/// The part of a file system that ledgers, states and outputs need.
 pub trait Disk: Send + Sync {
-    /// The whole content of a file; `None` where there is none.
+    /// The whole content of a file; `None` if it does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
     fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>>;
 
-    /// The content of a file behind its first `offset` bytes; `None` where there is none.
+    /// The content of a file after its first `offset` bytes; `None` if it does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -40,64 +40,64 @@ pub trait Disk: Send + Sync {
         Ok(self.read(path)?.map(from))
     }
 
-    /// The length of a file in bytes; `None` where there is none.
+    /// The length of a file in bytes; `None` if it does not exist.
     ///
     /// # Errors
-    /// If it cannot be asked for.
+    /// If it cannot be read.
     fn len(&self, path: &Path) -> io::Result<Option<u64>>;
 
-    /// The files in a folder, in no order; none where there is no such folder.
+    /// The files in a folder, in no particular order; empty if the folder does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
     fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>>;
 
-    /// Makes a folder, and those above it, where there is none; new ones are the user's alone.
+    /// Creates a folder and its parents if they do not exist; new folders are accessible to the user only.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     fn create_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Writes a new file.
     ///
     /// # Errors
-    /// If there is one, or it cannot be written; then there may be a part of it.
+    /// If the file exists, or cannot be written; a part of it may then remain.
     fn create(&self, path: &Path, access: &Access, contents: &mut dyn Read) -> io::Result<()>;
 
-    /// Writes behind the end of a file that is there.
+    /// Appends to an existing file.
     ///
     /// # Errors
-    /// If there is none, or it cannot be written; then there may be a part of it.
+    /// If the file does not exist, or cannot be written; a part may then remain.
     fn append(&self, path: &Path, contents: &mut dyn Read) -> io::Result<()>;
 
-    /// Cuts a file off after so many bytes.
+    /// Truncates a file to `len` bytes.
     ///
     /// # Errors
-    /// If there is none, or it cannot be written.
+    /// If the file does not exist, or cannot be written.
     fn truncate(&self, path: &Path, len: u64) -> io::Result<()>;
 
-    /// Brings what a file holds to disk.
+    /// Flushes the content of a file to disk.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If that fails.
     fn sync(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name in the same folder, in the place of a file that has it.
+    /// Renames a file within its folder, replacing any file of the new name.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If that fails.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// If there is none, or it cannot be removed.
+    /// If the file does not exist, or cannot be removed.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Brings the names in a folder to disk, where the system can.
+    /// Flushes the names in a folder to disk, if the system supports it.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If that fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 }
 
@@ -174,14 +174,14 @@ impl Disk for RealDisk {
     }
 }
 
-/// Replaces a file, durably and as a whole: the new bytes are on disk before they get the name, and the name before
-/// this returns.
+/// Replaces a file, durably and atomically: the new bytes are on disk before they get the name, and the name is on disk
+/// before this returns.
 ///
 /// # Errors
-/// If a step fails; before the name was given, the file is as it was.
+/// If a step fails; before the rename, the file is unchanged.
 pub fn replace(disk: &dyn Disk, path: &Path, access: &Access, contents: &mut dyn Read) -> io::Result<()> {
     let temporary = beside(path, "tmp");
-    // Of a run that was cut off; nobody else writes here, since whoever replaces holds the lock.
+    // Left by an interrupted run. Nobody else writes here, because the caller holds the lock.
     if disk.len(&temporary)?.is_some() {
         disk.remove(&temporary)?;
     }
@@ -190,27 +190,27 @@ pub fn replace(disk: &dyn Disk, path: &Path, access: &Access, contents: &mut dyn
         .and_then(|()| disk.sync(&temporary))
         .and_then(|()| disk.rename(&temporary, path));
     if let Err(error) = written {
-        let _ = disk.remove(&temporary); // the error that matters is already there
+        let _ = disk.remove(&temporary); // the error that matters is the first one
         return Err(error);
     }
     disk.sync_folder(folder_of(path))
 }
 
-/// Writes behind the first `len` bytes of a file, durably. Whatever stood behind them, of a run that was cut off, goes.
+/// Writes after the first `len` bytes of a file, durably. Later bytes, left by an interrupted run, are removed.
 ///
 /// # Errors
-/// If the file is shorter, or a step fails.
+/// If the file is shorter than `len`, or a step fails.
 pub fn append_durably(disk: &dyn Disk, path: &Path, len: u64, contents: &mut dyn Read) -> io::Result<()> {
     match disk.len(path)? {
         Some(is) if is > len => disk.truncate(path, len)?,
         Some(is) if is == len => {}
-        _ => return Err(io::Error::new(io::ErrorKind::NotFound, "it is shorter than it was")),
+        _ => return Err(io::Error::new(io::ErrorKind::NotFound, "the file is shorter than it was")),
     }
     disk.append(path, contents)?;
     disk.sync(path)
 }
 
-/// A hidden file beside another: `.NAME.ENDING`.
+/// The hidden file `.NAME.ENDING` next to a file.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -219,7 +219,7 @@ pub fn beside(path: &Path, ending: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The folder a file is in.
+/// The folder that contains a file.
 pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -241,7 +241,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         replace(&RealDisk, &path, &Access::Usual, &mut &b"one"[..]).unwrap();
-        // A run that was cut off leaves its temporary file; the next takes it away.
+        // An interrupted run leaves its temporary file; the next run removes it.
         std::fs::write(beside(&path, "tmp"), "torn").unwrap();
         replace(&RealDisk, &path, &Access::Private, &mut &b"three"[..]).unwrap();
         assert_eq!(RealDisk.list(folder.path()).unwrap(), [path.clone()]);

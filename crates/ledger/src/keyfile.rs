@@ -1,4 +1,4 @@
-//! Key files: one secret key, readable by its owner only.
+//! Key files: one secret key, readable only by its owner.
 //!
 //! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
 //! checksum.
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
 
-/// No key file is longer.
+/// The largest size of a key file, in bytes.
 const LONGEST: u64 = 4096;
 
 /// The text of a key file.
@@ -27,11 +27,11 @@ pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
     Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()))
 }
 
-/// Writes a key to a new file that only its owner may read. Whoever does this keeps the key's ledger elsewhere: without one
-/// beside it no run publishes with the key.
+/// Writes a key to a new file that only its owner may read. The caller keeps the key's ledger elsewhere: no run
+/// publishes with a key that has no ledger next to it.
 ///
 /// # Errors
-/// If there is such a file, or it cannot be written.
+/// If the file exists, or cannot be written.
 pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
     if path.exists() {
         return Err(exists_already(path));
@@ -42,15 +42,15 @@ pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
         .context(format_args!("cannot write the key {}", path.display()))
 }
 
-/// What is said where a key would be replaced.
+/// The error for an attempt to replace a key.
 pub(crate) fn exists_already(path: &Path) -> Error {
-    usage(format!("{} exists already; a key is never replaced", path.display()))
+    usage(format!("{} already exists; a key is never replaced", path.display()))
 }
 
 /// Reads a key file.
 pub fn read(path: &Path) -> Result<SecretKey> {
     let shown = path.display();
-    // What is not a file is not opened: a pipe without a writer would wait for ever.
+    // Only files are opened: a pipe without a writer would block forever.
     let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
         ErrorKind::NotFound => {
             usage(sentence![format!("there is no key file {shown}; make one with "), Piece::NewKey(shown.to_string())])
@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<SecretKey> {
     }
     if !meta.is_file() {
         return Err(usage(format!(
-            "the key file {shown} is not a plain file; a key is kept in one, with its ledger beside it"
+            "the key file {shown} is not a regular file; a key is kept in a regular file, with its ledger next to it"
         )));
     }
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
@@ -76,21 +76,21 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Error {
     let shown = path.display();
     match error.kind() {
         ErrorKind::PermissionDenied => usage(format!(
-            "you may not read the key file {shown}: only its owner may; run as that user, or make a key of your own"
+            "you may not read the key file {shown}: only its owner may; run as that user, or make your own key"
         )),
-        ErrorKind::NotADirectory => usage(format!("the key file {shown} cannot be: part of its path is a file")),
+        ErrorKind::NotADirectory => usage(format!("the key file {shown} cannot exist: part of its path is a file")),
         _ => usage(format!("the key file {shown} cannot be read: {error}")),
     }
 }
 
-/// A key that others can read protects nothing.
+/// A key that other users can read protects nothing.
 #[cfg(unix)]
 fn check_mode(file: &File, path: &Path) -> Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let shown = path.display();
     let meta = file.metadata()?;
     if meta.nlink() > 1 {
-        // Each name would have a ledger of its own beside it.
+        // Each name would have its own ledger next to it.
         return Err(usage(format!(
             "the key file {shown} has several names (hard links); keep one and remove the others"
         )));
@@ -107,7 +107,7 @@ fn check_mode(_: &File, _: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The key in the bytes of a key file.
+/// Parses the bytes of a key file.
 pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<SecretKey, String> {
     parse(std::str::from_utf8(bytes).map_err(|_| "it is not text")?)
 }
@@ -128,7 +128,7 @@ fn parse(text: &str) -> Result<SecretKey, String> {
     let key = SecretKey::from_bytes(*bytes).map_err(|e| e.to_string())?;
     let id = lines.next().unwrap_or_default().strip_prefix("id ").unwrap_or_default().trim();
     if id != key.id().to_string() {
-        return Err("its id does not fit the key; the file is damaged".into());
+        return Err("its id does not match the key; the file is damaged".into());
     }
     Ok(key)
 }
@@ -176,6 +176,6 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         assert!(said(&file.join("my.key")).contains("part of its path is a file"));
         #[cfg(unix)]
-        assert!(said(Path::new("/dev/null")).contains("not a plain file"));
+        assert!(said(Path::new("/dev/null")).contains("not a regular file"));
     }
 }

@@ -1,12 +1,12 @@
-//! What a key has already published, so that one key and stream name never serve two data sets.
+//! The record of everything a key has published, so that one key and stream name never serve two data sets.
 //!
-//! For every stream the ledger holds the plan's digest and, for every number of steps that was ever published, a keyed
-//! digest of the closed steps. The same data again gives the same digest and the same release; more steps of the same
-//! data extend it; anything else is refused, because the difference of two releases with equal noise is exact. A key is
-//! made together with its ledger, and a key without one is refused: it may have published anything.
+//! For each stream the ledger holds the plan's digest and, for each published number of steps, a keyed digest of the
+//! closed steps. The same data gives the same digest and the same release. More steps of the same data extend it.
+//! Everything else is refused, because the difference of two releases with equal noise is exact. A key is made together
+//! with its ledger; a key without one is refused, because it may have published anything.
 //!
-//! What is recorded, and what is refused, is decided here; where it is kept is a [`Store`]: beside the key's file
-//! ([`FileStore`]) or in memory ([`MemoryStore`]).
+//! This module decides which steps are recorded and which are refused. A [`Store`] keeps the bytes: next to the key
+//! file ([`FileStore`]) or in memory ([`MemoryStore`]).
 
 mod contents;
 mod digest;
@@ -54,69 +54,69 @@ pub struct Ledger {
     source: Option<Spending>,
 }
 
-/// The budget of the source that a ledger's streams are published from.
+/// The budget of the data source from which a ledger's streams are published.
 struct Spending {
     budget: SourceBudget,
     approval: Approval,
-    /// What the streams that were begun claim.
+    /// The claims of the streams that were begun.
     claims: Mutex<BTreeMap<String, Claim>>,
 }
 
-/// What a run that is continued later leaves behind, beside the digest of its steps.
+/// The records that a continued run leaves for the next run, in addition to the digest of its steps.
 #[derive(Default)]
 pub struct Left<'a> {
-    /// The files it has read.
+    /// The files that the run has read.
     pub files: Vec<SeenFile>,
-    /// Groups that joined with it.
+    /// Groups that joined with this run.
     pub joined: Option<Joined>,
-    /// What the stream goes on from, for the first run of one that follows another.
+    /// The stream that this one continues, for its first run.
     pub follows: Option<Follows>,
-    /// What it did with events that do not fit, where that was not to refuse them.
+    /// How the run treated events that do not fit, if it did not refuse them.
     pub policies: BTreeMap<String, String>,
     /// The state of its session.
     pub state: Vec<u8>,
-    /// What is to be written to outputs.
+    /// Bytes to write to outputs.
     pub outputs: Vec<Output<'a>>,
-    /// What the table is then.
+    /// The table after this run.
     pub table: Option<TableMark>,
 }
 
-/// What is to be written to an output once the run is recorded.
+/// Bytes to write to an output once the run is recorded.
 pub struct Output<'a> {
     /// The output; `-` is standard output.
     pub target: String,
-    /// Behind so many bytes of the output; as the whole of it where this is `None`.
+    /// Append after this many bytes of the output; if `None`, replace the whole output.
     pub behind: Option<u64>,
     /// Whether only the user may read the output.
     pub private: bool,
-    /// The bytes, which are read twice from their beginning.
+    /// The bytes; they are read twice from their beginning.
     pub contents: &'a mut dyn Rewind,
 }
 
-/// What can be read more than once.
+/// A source that can be read more than once.
 pub trait Rewind: Read + Seek {}
 
 impl<T: Read + Seek> Rewind for T {}
 
 impl Ledger {
-    /// The ledger of a new key, which has published nothing, in a store that holds none yet.
+    /// The ledger of a new key, which has published nothing, in an empty store.
     ///
     /// # Errors
-    /// If the store holds something, or cannot be read or written.
+    /// If the store is not empty, or cannot be read or written.
     pub fn create(store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         let mut ledger = Self::begin(store, key)?;
         ledger.commit(ledger.contents.clone())?;
         Ok(ledger)
     }
 
-    /// As [`create`](Self::create), but the store holds something only from the first record on.
+    /// Like [`create`](Self::create), but writes to the store only with the first record.
     ///
     /// # Errors
-    /// If the store holds something, or cannot be read.
+    /// If the store is not empty, or cannot be read.
     pub fn begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         if store.load()?.is_some() {
             return Err(usage(format!(
-                "there is a ledger {} already; it belongs to a key that was here",
+                "the ledger {} already exists; it belongs to a key that was here",
                 store.name()
             )));
         }
@@ -131,11 +131,11 @@ impl Ledger {
         Self { contents: Contents::new(key), code_key: code_key(key), store, source: None }
     }
 
-    /// Opens what a store holds for a key, or begins where it holds nothing: for a key of which it is known that it has
-    /// published nothing.
+    /// Opens the ledger in a store for a key, or begins one if the store is empty. Use it only for keys that are known
+    /// to have published nothing.
     ///
     /// # Errors
-    /// As [`open`](Self::open), but for a store that holds nothing.
+    /// Like [`open`](Self::open), except for an empty store.
     pub fn open_or_begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         match store.load()? {
             Some(_) => Self::open(store, key),
@@ -143,11 +143,11 @@ impl Ledger {
         }
     }
 
-    /// Opens what a store holds for a key.
+    /// Opens the ledger in a store for a key.
     ///
     /// # Errors
-    /// If it holds nothing, or the ledger of another key, or something else, was changed by another program, or the key
-    /// belongs to a service.
+    /// If the store is empty or holds something else, such as the ledger of another key; if another program changed the
+    /// ledger, or the key belongs to a service.
     pub fn open(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
         let (bytes, shown) = (store.load()?, store.name());
         let bytes = bytes.ok_or_else(|| {
@@ -158,22 +158,22 @@ impl Ledger {
         Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
     }
 
-    /// Writes a key to a new file, and this ledger beside it. An existing file is never replaced.
+    /// Writes a key to a new file, and this ledger next to it. An existing file is never replaced.
     ///
     /// # Errors
-    /// If there is such a file, or it cannot be written.
+    /// If the file exists, or cannot be written.
     pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
         let mut store = FileStore::create(Arc::new(RealDisk), path, key)?;
         store.load()?;
         store.commit(&self.contents.clone().sealed(&self.code_key)?)
     }
 
-    /// How many streams have been published with this key.
+    /// The number of streams published with this key.
     pub fn stream_count(&self) -> usize {
         self.contents.streams.len()
     }
 
-    /// Every published stream: its name, the budget of its plan, and for how many steps it was published.
+    /// Every published stream: its name, the budget of its plan, and its number of published steps.
     pub fn spent(&self) -> Result<Vec<(String, Budget, u64)>> {
         #[derive(Deserialize)]
         struct Plan {
@@ -187,32 +187,32 @@ impl Ledger {
         self.contents.streams.iter().map(of).collect()
     }
 
-    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do; empty in memory before the first
-    /// commit.
+    /// A random identity, drawn when the ledger was made: copies of a ledger share it, and no other ledgers do. Empty
+    /// in memory before the first commit.
     pub fn identity(&self) -> &str {
         &self.contents.identity
     }
 
-    /// How many runs were ever recorded.
+    /// The number of runs ever recorded.
     pub fn counter(&self) -> u64 {
         self.contents.counter
     }
 
-    /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
-    /// have these runs in common.
+    /// A public text that identifies the ledger's first `counter` runs: two ledgers with the same text share these
+    /// runs.
     pub fn head(&self, counter: u64) -> String {
         self.contents.head(counter)
     }
 
-    /// What a report says of the place where a stream through some step is recorded: by the run that published so many
-    /// steps first, or by the next.
+    /// The report's facts on where a stream's steps through `through` are recorded: the run that first published
+    /// exactly these steps, or else the next run.
     pub fn place_of(&self, name: &StreamName, through: u64) -> LedgerFacts {
         let before = self.runs_of(name).iter().find(|run| run.through == through);
         let run = before.map_or(self.counter() + 1, |run| run.counter);
         LedgerFacts { identity: self.identity().to_owned(), run }
     }
 
-    /// All runs in the order of their numbers, each with the name of its stream.
+    /// All runs in the order of their numbers, each with its stream's name.
     pub fn runs(&self) -> Vec<(&str, &Run)> {
         self.contents.runs()
     }
@@ -222,15 +222,15 @@ impl Ledger {
         self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.runs)
     }
 
-    /// Whether a stream is continued from a state.
+    /// Whether a stream continues from saved state.
     pub fn has_state(&self, name: &StreamName) -> bool {
         self.kept(name).is_some()
     }
 
-    /// The state of a stream's session; `None` where it has none, or where it is lost.
+    /// The saved state of a stream's session; `None` if it has none, or if it is lost.
     ///
     /// # Errors
-    /// If it cannot be read, or is not the one that was recorded.
+    /// If it cannot be read, or differs from the recorded one.
     pub fn state(&mut self, name: &StreamName) -> Result<Option<Vec<u8>>> {
         match self.kept(name).cloned() {
             Some(kept) => self.part(&kept.part),
@@ -238,35 +238,36 @@ impl Ledger {
         }
     }
 
-    /// What outputs of a stream may lack, since a run was cut off before it had written them.
+    /// Bytes that outputs of a stream may lack, because a run was interrupted before it had written them.
     pub fn pending(&self, name: &StreamName) -> &[Pending] {
         self.kept(name).map_or(&[], |kept| &kept.pending)
     }
 
-    /// The table to which a stream's rows were appended last.
+    /// The table to which the stream's rows were last appended.
     pub fn table(&self, name: &StreamName) -> Option<&TableMark> {
         self.kept(name)?.table.as_ref()
     }
 
-    /// The bytes of something pending; `None` once they were [delivered](Self::delivered).
+    /// The bytes of a pending part; `None` after they were [delivered](Self::delivered).
     ///
     /// # Errors
-    /// As [`state`](Self::state).
+    /// As for [`state`](Self::state).
     pub fn part(&mut self, part: &str) -> Result<Option<Vec<u8>>> {
         let bytes = self.store.part(part)?;
         match bytes {
             Some(bytes) if part_name(&mut bytes.as_slice())? != part => {
                 let shown = self.store.name();
                 Err(usage(format!(
-                    "part {part} of the ledger {shown} is not what was recorded; restore it from a copy, or make the state again from the raw data"
+                    "part {part} of the ledger {shown} differs from the recorded one; restore it from a copy, or \
+                     rebuild the state from the raw data"
                 )))
             }
             bytes => Ok(bytes),
         }
     }
 
-    /// All outputs of a stream are written: forgets what was kept for them, and parts that nothing needs. No more is
-    /// at stake than room, so that nothing is said where this fails.
+    /// All outputs of a stream are written: removes their pending parts, and parts that nothing needs. A failure costs
+    /// only disk space, so it is not reported.
     pub fn delivered(&mut self, name: &StreamName) {
         let needed = |(other, entry): (&String, &Entry)| {
             let kept = entry.state.clone();
@@ -278,25 +279,26 @@ impl Ledger {
         self.store.keep_parts(&needed);
     }
 
-    /// From here on, whatever is published is counted by the budget of a data source, or by none: what does not fit is
-    /// refused when its stream is begun, and what does is reserved there before it is recorded here.
+    /// From here on, the budget of a data source (or of none) counts everything published. A stream that does not fit
+    /// is refused when it is begun; one that fits is reserved there before it is recorded here.
     pub fn spend_from(&mut self, source: Option<(SourceBudget, Approval)>) {
         self.source = source.map(|(budget, approval)| Spending { budget, approval, claims: Mutex::default() });
     }
 
     /// Begins the digest of a stream's closed steps.
     ///
-    /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held
-    /// against what was published.
+    /// Fails if the name was used under another plan, or if this run ends at a `last_step` that cannot be compared with
+    /// the published steps.
     pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
         let text = toml::to_string(plan).map_err(failure)?;
         self.begun(key, name, (plan.digest(), text), last_step, |key_id| Claim::new(name.as_str(), key_id, plan))
     }
 
-    /// The same of a stream with all plans under which it is released: those of its measures, where it has some.
+    /// Like [`stream`](Self::stream), with all plans under which the stream is released: those of its measures, if it
+    /// has any.
     ///
     /// # Errors
-    /// As [`stream`](Self::stream).
+    /// As for [`stream`](Self::stream).
     pub fn digest_of(&self, key: &SecretKey, stream: &Stream, last_step: u64) -> Result<StreamDigest> {
         let plan = (stream.plan_digest(), stream.plan_text()?);
         self.begun(key, &stream.name, plan, last_step, |key_id| Claim::of(stream, key_id))
@@ -333,12 +335,12 @@ impl Ledger {
         Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
     }
 
-    /// Leaves a stream to another ledger, which records its steps: from here on it is published under that one alone. Gives
-    /// the last step that was [seen](Self::note_left) there, and the digest of the steps through it.
+    /// Delegates a stream to another ledger, which records its steps: from here on, only that ledger may publish it.
+    /// Returns the last step [seen](Self::note_left) there, and the digest of the steps through it.
     ///
     /// # Errors
-    /// If the stream has been released already, is left to another ledger, does not fit its budget, or the store cannot be
-    /// written.
+    /// If the stream has already been released, is delegated to another ledger, does not fit its budget, or the store
+    /// cannot be written.
     pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<(u64, String)> {
         let (through, chain) = (0, String::new());
         let guard = Guard { identity: identity.to_owned(), place: place.to_owned(), through, chain };
@@ -351,14 +353,14 @@ impl Ledger {
             Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
                 return Err(made_anew(&stream.name, there));
             }
-            // Another plan is refused by the other ledger, which has it.
+            // The other ledger knows its plan, and refuses a different one.
             Some(Entry { guard: Some(guard), plan: there, .. }) if *there == plan => {
                 return Ok((guard.through, guard.chain.clone()));
             }
             Some(_) => {
                 let released = format!(
-                    "stream `{}` has been released already, or under another plan; what a cluster publishes for ever is a \
-                     stream of its own: give another ",
+                    "stream `{}` has already been released, or under another plan; a stream that a cluster publishes \
+                     permanently must be separate: give another ",
                     stream.name
                 );
                 return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
@@ -370,19 +372,20 @@ impl Ledger {
         contents.streams.insert(stream.name.to_string(), Entry { guard: Some(guard), ..digest.entry() });
         self.commit(contents)?;
         if let (Some(source), Some(claim)) = (&self.source, claim) {
-            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+            let _ = source.budget.settle(&claim); // a reservation counts the same
         }
         Ok((0, String::new()))
     }
 
-    /// Notes how far the ledger that a stream was [left to](Self::leave_to) has come, so that an older copy of it is found.
+    /// Records the last step of the ledger that a stream was [delegated to](Self::leave_to), so that an older copy of
+    /// it is detected.
     ///
     /// # Errors
-    /// If the stream was not left to one, or the store cannot be written.
+    /// If the stream was not delegated, or the store cannot be written.
     pub fn note_left(&mut self, name: &StreamName, through: u64, chain: &str) -> Result<()> {
         let mut contents = self.contents.clone();
         let guard = contents.streams.get_mut(name.as_str()).and_then(|entry| entry.guard.as_mut());
-        let guard = guard.ok_or_else(|| failure(format!("stream `{name}` was not left to another ledger")))?;
+        let guard = guard.ok_or_else(|| failure(format!("stream `{name}` was not delegated to another ledger")))?;
         if guard.through >= through {
             return Ok(());
         }
@@ -390,29 +393,30 @@ impl Ledger {
         self.commit(contents)
     }
 
-    /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.
+    /// Records what is about to be published, as durably as the store allows. Call this before anyone can see a
+    /// release.
     ///
     /// # Errors
-    /// If the stream was published otherwise since its digest was begun, or the store cannot be written.
+    /// If the stream was published differently since its digest was begun, or the store cannot be written.
     pub fn record(&mut self, stream: &mut StreamDigest) -> Result<()> {
         self.record_run(stream, None)
     }
 
-    /// Records what is about to be published and what the next run needs, all of it or nothing.
+    /// Records what is about to be published and the data for the next run, all or nothing.
     ///
     /// # Errors
-    /// As [`record`](Self::record).
+    /// As for [`record`](Self::record).
     pub fn record_continued(&mut self, stream: &mut StreamDigest, left: Left<'_>) -> Result<()> {
         self.record_run(stream, Some(left))
     }
 
     fn record_run(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
         let Some(source) = &self.source else { return self.record_here(stream, left) };
-        // First the source, then the ledger: whoever is cut off in between has counted too much.
+        // First the source, then the ledger: an interruption in between counts too much, never too little.
         let claim = source.reserve(stream.name())?;
         self.record_here(stream, left)?;
         if let Some(source) = &self.source {
-            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+            let _ = source.budget.settle(&claim); // a reservation counts the same
         }
         Ok(())
     }
@@ -428,11 +432,14 @@ impl Ledger {
             return Ok(()); // nothing new
         }
         if entry.plan != stream.plan() || !stream.has_seen(&past) {
-            return Err(usage(format!("stream `{name}` has meanwhile been released otherwise; begin this run again")));
+            return Err(usage(format!(
+                "stream `{name}` has been released differently in the meantime; start this run again"
+            )));
         }
         if left.is_none() && entry.state.is_some() {
             return Err(usage(format!(
-                "stream `{name}` goes on from a state, and this run would leave none; let it go on as it began"
+                "stream `{name}` continues from saved state, which this run would not write; continue it the way it \
+                 was started"
             )));
         }
         let (mut files, mut policies) = (Vec::new(), BTreeMap::new());
@@ -464,17 +471,17 @@ impl Ledger {
     }
 }
 
-/// Where a release is recorded. Neither follows the data.
+/// Where a release is recorded. Neither value depends on the data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LedgerFacts {
-    /// Which ledger: copies of one have the same, and no others do.
+    /// The ledger's identity: copies of a ledger share it, and no other ledgers do.
     pub identity: String,
-    /// Which of its runs, from 1.
+    /// The number of the run in the ledger, from 1.
     pub run: u64,
 }
 
 impl Spending {
-    /// A stream that is begun: refused now, and not after hours, if it does not fit.
+    /// Checks a new stream: if it does not fit, it is refused now, not after hours.
     fn begin(&self, claim: Claim) -> Result<()> {
         self.budget.check(&claim)?;
         self.claims().insert(claim.stream.clone(), claim);
@@ -495,23 +502,23 @@ impl Spending {
 
 fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
     let elsewhere = format!(
-        "stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ",
+        "stream `{name}` is published by a cluster, whose ledger is {}: continue there, or give another ",
         guard.place
     );
     usage(sentence![elsewhere, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
 }
 
-/// There is a ledger where there was one, and it is not that one.
+/// The error for a ledger that was replaced by another one in the same place.
 fn made_anew(name: &StreamName, guard: &Guard) -> Error {
     let gone = format!(
-        "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken its place. \
-         Restore it whole, or give another ",
+        "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken \
+         its place. Restore all of it, or give another ",
         guard.place
     );
     usage(sentence![gone, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
 }
 
-/// Puts what a run leaves into parts of a store.
+/// Writes the records of a run into parts of a store.
 fn keep(
     store: &mut dyn Store,
     mut state: &[u8],
@@ -531,14 +538,14 @@ fn keep(
     Ok(KeptState { part, pending, table })
 }
 
-/// The name of a part: a digest of its content, so that a ledger that names it vouches for it.
+/// The name of a part: a digest of its content, so that a ledger that names it also authenticates it.
 fn part_name(contents: &mut (impl Read + ?Sized)) -> Result<String> {
     let mut hasher = blake3::Hasher::new_derive_key("evertally 1 part");
     std::io::copy(contents, &mut hasher)?;
     Ok(hasher.finalize().to_hex().to_string())
 }
 
-/// What two plans differ in, line by line of their text: `grid = "1"`, now `grid = "0.01"`; …
+/// The differences between two plans, line by line of their text: `grid = "1"`, now `grid = "0.01"`; …
 fn differences(before: &str, now: &str) -> String {
     let only = |a: &str, b: &str| -> Vec<String> {
         let entry = |line: &&str| !line.is_empty() && !line.starts_with('[') && !b.lines().any(|other| other == *line);

@@ -1,9 +1,9 @@
-//! Locks that files stand for.
+//! File locks.
 //!
-//! What must not have two writers is locked by a hidden file beside it (`.NAME.lock`), and not by itself: a file that
-//! is replaced, by this program or by `mv`, is another file under the same name, and a lock on the old one keeps nobody
-//! away from the new one. The lock file is made by whoever comes first and taken away on release, so that a run leaves
-//! nothing behind; whoever waited for it finds out that it is gone, and begins again.
+//! A file that must not have two writers is locked by a hidden file next to it (`.NAME.lock`) instead of by itself. A
+//! file that is replaced, by this program or by `mv`, is another file under the same name, and a lock on the old file
+//! does not protect the new one. The first run creates the lock file and removes it on release, so no files remain. A
+//! run that waited for the lock notices that the file is gone, and starts again.
 
 use crate::disk::{beside, folder_of};
 use evertally_declare::error::{Cancelled, Context, Result, usage};
@@ -13,19 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often a lock that another run holds is tried again.
+/// The interval between attempts to take a lock that another run holds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What to do while another run holds a lock.
+/// How to wait while another run holds a lock.
 pub(crate) struct Patience<'a> {
     cancelled: &'a AtomicBool,
-    /// Told once, of what is waited for.
+    /// Called once, with the path that is waited for.
     waiting: Option<&'a mut dyn FnMut(&Path)>,
     waits: bool,
 }
 
 impl<'a> Patience<'a> {
-    /// Waits until `cancelled`, and says so once.
+    /// Waits until `cancelled`, and calls `waiting` once.
     pub(crate) fn until(cancelled: &'a AtomicBool, waiting: &'a mut dyn FnMut(&Path)) -> Self {
         Self { cancelled, waiting: Some(waiting), waits: true }
     }
@@ -36,10 +36,13 @@ impl<'a> Patience<'a> {
         Self { cancelled: &NEVER, waiting: None, waits: false }
     }
 
-    /// One pause, for a lock that protects `what`.
+    /// Pauses once, for a lock that protects `what`.
     fn pause(&mut self, what: &Path) -> Result<()> {
         if !self.waits {
-            return Err(usage(format!("{} is in use by another run; try again when it has ended", what.display())));
+            return Err(usage(format!(
+                "{} is in use by another run; try again when that run has ended",
+                what.display()
+            )));
         }
         if let Some(waiting) = self.waiting.take() {
             waiting(what);
@@ -52,22 +55,22 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// The lock of whatever has a name; held while this value lives.
+/// A lock on a name; held while this value lives.
 pub struct NameLock {
     path: PathBuf,
     file: File,
 }
 
 impl NameLock {
-    /// Locks what has this name, or says that another process has.
+    /// Locks this name, or fails if another process has locked it.
     ///
     /// # Errors
-    /// A usage error if another process has; an IO error where the disk knows no locks.
+    /// A usage error if another process has locked it; an IO error if the disk does not support locks.
     pub fn now(protected: &Path) -> Result<Self> {
         Self::take(protected, protected, &mut Patience::none())
     }
 
-    /// Locks what has this name, as soon as no other process has.
+    /// Locks this name, waiting for other processes.
     ///
     /// # Errors
     /// If the lock cannot be made.
@@ -76,10 +79,10 @@ impl NameLock {
         Self::take(protected, protected, &mut Patience::until(&never, &mut |_| ()))
     }
 
-    /// Locks `.NAME.lock` beside the file that it protects; `what` is how messages name that.
+    /// Locks `.NAME.lock` next to the file that it protects; `what` is the name of that file in messages.
     ///
     /// # Errors
-    /// If the lock file cannot be made or locked, or patience ends.
+    /// If the lock file cannot be created or locked, or the wait is cancelled.
     pub(crate) fn take(protected: &Path, what: &Path, patience: &mut Patience<'_>) -> Result<Self> {
         let path = beside(protected, "lock");
         loop {
@@ -90,7 +93,7 @@ impl NameLock {
             let file = options.open(&path).map_err(|error| no_lock(&path, protected, &error))?;
             if try_lock(&file, &path)? {
                 let lock = Self { path: path.clone(), file };
-                // Whoever held it before takes the name away: then this is nobody's lock any more.
+                // The previous holder removes the name; this file is then no longer anybody's lock.
                 if lock.has_its_name() {
                     return Ok(lock);
                 }
@@ -100,7 +103,7 @@ impl NameLock {
         }
     }
 
-    /// Whether the lock's name still stands for it. Otherwise another run may hold another lock under this name.
+    /// Whether the lock file still has its name. Otherwise another run may hold another lock under this name.
     pub(crate) fn has_its_name(&self) -> bool {
         is_same_file(&self.file, &self.path)
     }
@@ -109,7 +112,7 @@ impl NameLock {
 impl Drop for NameLock {
     fn drop(&mut self) {
         if self.has_its_name() {
-            let _ = std::fs::remove_file(&self.path); // a lock file that stays is in nobody's way
+            let _ = std::fs::remove_file(&self.path); // a remaining lock file does no harm
         }
     }
 }
@@ -124,7 +127,7 @@ fn try_lock(file: &File, path: &Path) -> Result<bool> {
 
 fn no_lock(path: &Path, protected: &Path, error: &std::io::Error) -> evertally_declare::error::Error {
     usage(format!(
-        "cannot make {} ({error}), which keeps other runs away from {}; it must be possible to write there",
+        "cannot create {} ({error}), the lock that keeps other runs away from {}; make the folder writable",
         path.display(),
         protected.display()
     ))
@@ -141,10 +144,10 @@ fn is_same_file(file: &File, path: &Path) -> bool {
 
 #[cfg(not(unix))]
 fn is_same_file(_: &File, path: &Path) -> bool {
-    path.exists() // a file that is open keeps its name there
+    path.exists() // an open file keeps its name on these systems
 }
 
-/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
+/// Resolves all links of a path. The file need not exist, but its folder must.
 pub(crate) fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
     let shown = path.display();
     match std::fs::canonicalize(path) {
@@ -156,24 +159,25 @@ pub(crate) fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
     }
     if let Ok(target) = std::fs::read_link(path) {
         let target = target.display();
-        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
+        return Err(usage(format!("the {what} {shown} is a link to {target}, which does not exist; restore it")));
     }
     let Some(name) = path.file_name() else {
         return Err(usage(format!("{shown} is not the name of a {what}")));
     };
     let folder = folder_of(path);
-    let folder = std::fs::canonicalize(folder)
-        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
+    let folder = std::fs::canonicalize(folder).map_err(|_| {
+        usage(format!("there is no folder {} for the {what} {shown}; create it first", folder.display()))
+    })?;
     Ok(folder.join(name))
 }
 
-/// Refuses a file with several names: that of one would be replaced, and the others would not learn of it.
+/// Refuses a file with several names: replacing it under one name would leave the others with the old contents.
 #[cfg(unix)]
 pub(crate) fn check_one_name(path: &Path, what: &str) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
-            "the {what} {} has several names (hard links), of which all but one would miss what is published; keep one \
+            "the {what} {} has several names (hard links), and all but one would miss new releases; keep one \
              and remove the others",
             path.display()
         ))),
@@ -191,7 +195,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU32;
 
-    /// Many threads that take the lock again and again are never in it together, though each removes the lock file.
+    /// Many threads that take the lock repeatedly never hold it together, though each removes the lock file.
     #[test]
     fn one_at_a_time_though_the_file_comes_and_goes() {
         let folder = tempfile::tempdir().unwrap();
@@ -233,6 +237,6 @@ mod tests {
         let other = NameLock::take(&protected, &protected, &mut Patience::none()).unwrap();
         assert!(!lock.has_its_name() && other.has_its_name());
         drop(lock);
-        assert!(other.has_its_name(), "it took the other's lock away");
+        assert!(other.has_its_name(), "it removed the other's lock");
     }
 }

@@ -1,9 +1,9 @@
-//! Factorizations that are searched for minutes, kept on disk.
+//! A disk cache for factorizations whose search takes minutes.
 //!
-//! A file in the cache is checked when it is read (its sensitivity follows from its content, whatever wrote it), and a
-//! damaged one, or one that others may write, is searched again. The search is deterministic: a cache only saves time.
-//! A plan names the factorization by 128 bits of its content and noise is bound to the plan, so that two files never
-//! meet the same noise: a foreign one can spoil the error of a new stream, and nothing else.
+//! A cached file is checked when it is read: its sensitivity follows from its content, not from its writer. A damaged
+//! file, or one that others may write, is ignored and the search runs again. The search is deterministic, so the cache
+//! only saves time. A plan identifies the factorization by 128 bits of its content, and noise is bound to the plan, so
+//! two files never share noise: a foreign file can only worsen the error of a new stream.
 
 use crate::disk::{Disk, RealDisk};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
@@ -16,15 +16,15 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a search says of itself.
+/// A progress report of a search.
 pub enum Progress {
-    /// It has done this share of its work, 0 to 1.
+    /// The share of the work that is done, 0 to 1.
     Share(f64),
-    /// It is not kept for the next time.
+    /// The result could not be cached.
     NotKept(Error),
 }
 
-/// Told of the progress of searches; those that are found in the cache tell nothing.
+/// A callback for the progress of searches; factorizations found in the cache report nothing.
 pub type Watch<'a> = dyn FnMut(Progress) + 'a;
 
 /// The longest horizon of the search.
@@ -48,7 +48,7 @@ pub fn plan(settings: Settings, watch: &mut Watch<'_>) -> Result<(Stream, Option
     Ok((stream, groups))
 }
 
-/// Hands a request for `dense-pure` the factorization from the cache.
+/// Adds the cached factorization to a request for `dense-pure`.
 ///
 /// # Errors
 /// If the library refuses the search.
@@ -58,20 +58,20 @@ pub fn with_searched(request: PlanRequest, watch: &mut Watch<'_>) -> Result<Plan
     prepare(request, objective, watch)
 }
 
-/// The same request with the searched factorization among its mechanisms, where its horizon has one.
+/// Adds the searched factorization to the request's mechanisms, if there is one for its horizon.
 ///
 /// # Errors
 /// If the library refuses the search.
 pub fn prepare(request: PlanRequest, objective: Objective, watch: &mut Watch<'_>) -> Result<PlanRequest> {
     if !(1..=LONGEST).contains(&request.horizon()) {
-        return Ok(request); // the library says why
+        return Ok(request); // the library reports the reason
     }
     let found: Arc<dyn Mechanism> = Arc::new(dense_pure(request.horizon(), objective, watch)?);
     let search = request.search().clone().with_prepared(Prepared::new([found]));
     Ok(request.with_search(search))
 }
 
-/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
+/// The best factorization for pure ε (1 to 512 steps), from the cache, or from a search whose result is then cached.
 ///
 /// # Errors
 /// If the horizon is out of range.
@@ -89,7 +89,7 @@ pub fn dense_pure(horizon: u64, objective: Objective, watch: &mut Watch<'_>) -> 
     Ok(found)
 }
 
-/// `$EVERTALLY_CACHE`, else the user's cache folder; `None` where there is none.
+/// `$EVERTALLY_CACHE`, or else the user's cache folder; `None` if there is neither.
 fn folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("EVERTALLY_CACHE")
@@ -116,10 +116,10 @@ fn others_may_write(_: &Path) -> bool {
     false
 }
 
-/// All of it or nothing.
+/// Writes a file, all or nothing.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().expect("a file in a folder");
-    RealDisk.create_folder(folder).context(format_args!("cannot make {}", folder.display()))?;
+    RealDisk.create_folder(folder).context(format_args!("cannot create {}", folder.display()))?;
     if others_may_write(folder) {
         let shown = folder.display();
         return Err(usage(format!("others may write to {shown}, so it would not be read; run `chmod go-w {shown}`")));

@@ -1,9 +1,8 @@
-//! Which files no output may replace.
+//! Files that no output may replace.
 //!
-//! What a key has beside it is the only record of the noise that it has issued. A table in its place would let the same
-//! noise come out again with other data, so every command that writes asks [`check_output`] first. Files are protected by
-//! their names, whether or not they are there yet; by what is in them, whatever they are called; and by the folder that
-//! they are in.
+//! The files next to a key are the only record of the noise that it has issued. If a table replaced them, the same
+//! noise could be issued again over other data, so every command that writes calls [`check_output`] first. Files are
+//! protected by name, whether or not they exist yet; by content, under any name; and by folder.
 
 use evertally_declare::error::{Result, usage};
 use std::ffi::OsStr;
@@ -11,17 +10,17 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// What a key has beside it, by what is appended to the name of its file. Whoever keeps something new there adds its ending
-/// here, and nowhere else.
+/// The endings of the files next to a key, appended to the key's file name. New kinds of files next to keys must be
+/// added here, and only here.
 pub const BESIDE_KEY: [&str; 3] = [".ledger", ".uses", ".state"];
 
-/// Endings of hidden files beside what is protected: locks, and new contents before they have their name.
+/// Endings of hidden files next to protected ones: locks, and new contents before they are renamed.
 const HIDDEN: [&str; 3] = [".lock", ".tmp", ".new"];
 
 /// The database in the folder of a service.
 pub const STORE: &str = "store.redb";
 
-/// How protected files begin, whatever they are called.
+/// The first bytes of protected files, and what these files are.
 const BEGINNINGS: [(&[u8], &str); 5] = [
     (b"evertally key", "a key"),
     (b"evertally sealed key", "a sealed key"),
@@ -30,19 +29,19 @@ const BEGINNINGS: [(&[u8], &str); 5] = [
     (b"redb\x1a\x0a\xa9\x0d\x0a", "the database of a service"),
 ];
 
-/// What the fields of protected JSON files are.
+/// The fields of protected JSON files, and what these files are.
 const FIELDS: [(&[&str], &str); 3] = [
     (&["version", "key_id", "streams"], "the ledger of a key"),
     (&["version", "name", "unit", "total", "costs"], "the budget of a data source"),
     (&["version", "counter", "writer", "streams"], "the witness of a service"),
 ];
 
-/// JSON files above this size are not looked at: a ledger of a million streams is smaller.
+/// JSON files above this size are not parsed: a ledger of a million streams is smaller.
 const LONGEST_JSON: u64 = 1 << 30;
 
-/// Refuses a path that must not be written: what belongs to a key (its file, ledger, state and locks), the budget of a
-/// source, the folder and the witness of a service, and whatever the run reads or keeps (`used`: inputs, configuration, key
-/// and budget), under whatever name it is given.
+/// Refuses a path that must not be written: the files of a key (the key, ledger, state and locks), the budget of a
+/// source, the folder and the witness of a service, and all files that the run uses (`used`: inputs, configuration, key
+/// and budget), under any name.
 ///
 /// # Errors
 /// If it must not be written, with the reason.
@@ -56,8 +55,8 @@ pub fn check_output(path: &Path, used: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Refuses a name for a new key that would be taken for something beside a key. A sealed key may lie anywhere, also in the
-/// folder of a service.
+/// Refuses a name for a new key that would be mistaken for a file next to a key. A sealed key may be anywhere,
+/// including the folder of a service.
 ///
 /// # Errors
 /// If it is such a name.
@@ -68,13 +67,13 @@ pub fn check_key_name(path: &Path) -> Result<()> {
     }
 }
 
-/// What is protected under a path, as in "this is a key"; `None` for what may be written.
+/// Why a path is protected, such as "this is a key"; `None` if it may be written.
 pub fn protection_of(path: &Path, used: &[PathBuf]) -> Option<String> {
     let target = resolved(path);
     if let Some(used) = used.iter().find(|used| is_same(used, &target)) {
         return Some(format!("this is {}, which the run uses", used.display()));
     }
-    // Also under the name as it was given: a link there may be replaced by what it stands for.
+    // The name as given counts, too: a link could be replaced by its target.
     let names = [target.as_path(), path];
     if let Some(what) = names.into_iter().find_map(|path| by_name(path, used)) {
         return Some(what);
@@ -85,12 +84,13 @@ pub fn protection_of(path: &Path, used: &[PathBuf]) -> Option<String> {
     by_content(&target).map(|what| format!("this is {what}"))
 }
 
-/// By its name, or that of a folder on the way to it.
+/// Protected by its name, or by the name of a folder above it.
 fn by_name(path: &Path, used: &[PathBuf]) -> Option<String> {
     for (depth, path) in path.ancestors().enumerate() {
         let Some(name) = path.file_name().map(lower) else { continue };
         let ending = BESIDE_KEY.iter().find(|ending| name.len() > ending.len() && name.ends_with(**ending));
-        // Of folders only those with the parts of a key's state: a folder may be named after a state of another kind.
+        // Among folders, only those with the parts of a key's state: a folder may be named after a state of another
+        // kind.
         if ending.is_some_and(|ending| depth == 0 || is_beside_key(path, ending)) {
             return Some(format!("files that end in {} belong to a key", BESIDE_KEY.join(", ")));
         }
@@ -98,25 +98,25 @@ fn by_name(path: &Path, used: &[PathBuf]) -> Option<String> {
             continue;
         }
         if let Some(inner) = HIDDEN.iter().find_map(|ending| name.strip_suffix(ending)) {
-            // `.KEY.lock` and `.KEY.ledger.lock`, and the same without the dot.
+            // `.KEY.lock` and `.KEY.ledger.lock`, with and without the leading dot.
             let inner = inner.strip_prefix('.').unwrap_or(inner);
             let of_used = used.iter().filter_map(|used| used.file_name()).any(|used| lower(used) == inner);
             if of_used || BESIDE_KEY.iter().any(|ending| inner.ends_with(ending)) || protects_beside(path, inner) {
-                return Some("this is the lock of a protected file, or what is about to take its name".into());
+                return Some("this is the lock of a protected file, or its next version".into());
             }
         }
     }
     None
 }
 
-/// Whether there is the key to which a file or folder of such a name belongs, or its ledger.
+/// Whether the key to which such a file or folder belongs exists, or its ledger.
 fn is_beside_key(path: &Path, ending: &str) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
     let key = &name[..name.len() - ending.len()];
     [key.to_owned(), format!("{key}.ledger")].iter().any(|name| by_content(&path.with_file_name(name)).is_some())
 }
 
-/// Whether there is a protected file of some name in the folder of a path.
+/// Whether a protected file of this name is in the folder of a path.
 fn protects_beside(path: &Path, name: &str) -> bool {
     let folder = crate::disk::folder_of(path);
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
@@ -124,7 +124,7 @@ fn protects_beside(path: &Path, name: &str) -> bool {
     same.map(|entry| entry.path()).any(|path| by_content(&path).is_some())
 }
 
-/// By what is in the file, where there is one.
+/// Protected by its content, if it exists.
 fn by_content(path: &Path) -> Option<&'static str> {
     let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file())?;
     let mut file = File::open(path).ok()?;
@@ -158,7 +158,7 @@ impl<'de> serde::Deserialize<'de> for Fields {
             fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
                 let mut names = Vec::new();
                 while let Some((name, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
-                    // Those that are looked for come among the first.
+                    // The protected fields are among the first.
                     if names.len() < 1000 {
                         names.push(name);
                     }
@@ -170,13 +170,13 @@ impl<'de> serde::Deserialize<'de> for Fields {
     }
 }
 
-/// Where a path leads, with links and `..` resolved as far as there is anything.
+/// The target of a path, with links and `..` resolved as far as the path exists.
 fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let Ok(found) = std::fs::canonicalize(&path) {
         return found;
     }
-    // A link to what is not there stands for the name that it leads to.
+    // A dangling link stands for the name that it points to.
     if let Ok(target) = std::fs::read_link(&path) {
         let target = crate::disk::folder_of(&path).join(target);
         if target != path {
@@ -193,7 +193,7 @@ fn folder_resolved(path: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| without_dots(folder))
 }
 
-/// A path without `..`, for folders that are yet to be made.
+/// A path without `..`, for folders that do not exist yet.
 fn without_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -208,8 +208,7 @@ fn without_dots(path: &Path) -> PathBuf {
     plain
 }
 
-/// Whether two paths stand for one file: by links of either kind, and where only case differs, which many disks do not
-/// tell apart.
+/// Whether two paths are the same file: through links of either kind, or if only case differs, which many disks ignore.
 fn is_same(used: &Path, target: &Path) -> bool {
     if used.as_os_str().is_empty() || used.as_os_str() == "-" {
         return false;
@@ -219,7 +218,7 @@ fn is_same(used: &Path, target: &Path) -> bool {
         return true;
     }
     let is_other_case = || matches!((used.file_name(), target.file_name()), (Some(a), Some(b)) if lower(a) == lower(b));
-    // Where both are there they are two files.
+    // If both exist, they are two files.
     used.parent() == target.parent() && is_other_case() && !(used.exists() && target.exists())
 }
 

@@ -1,28 +1,29 @@
-//! Whom a plan protects: what is spent adds up for these, and not beyond.
+//! The units that a plan protects; budgets add up among streams that protect the same units.
 
 use evertally::privacy::{Neighbours, Unit};
 use evertally_declare::steps::Period;
 use std::collections::BTreeMap;
 
-/// Whom a plan protects, and against what. What is spent adds up for these, and not beyond.
+/// The units that a plan protects, and against what. Spent budgets add up only among plans for which this is equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Protects {
-    /// Events of a person, or one event.
+    /// Whether the events of a person are protected, or one event.
     pub persons: bool,
-    /// The period whose events of a person are protected together, in words that fit no other; `None` for all events.
+    /// The period within which a person's events are protected together, in words that identify it; `None` for all
+    /// events.
     pub period: Option<String>,
-    /// Whether they are replaced, or added and removed.
+    /// Whether neighbouring data replace them, or add and remove them.
     pub replaced: bool,
 }
 
 impl Protects {
-    /// Of a plan, with what its numbers mean.
+    /// For a plan, with the meaning of its numbers.
     pub fn of(unit: Unit, neighbours: Neighbours, meaning: &BTreeMap<String, String>) -> Self {
         let period = unit.bounds().and_then(|bounds| bounds.period).map(|steps| period_name(steps, meaning));
         Self { persons: unit != Unit::Event, period, replaced: neighbours == Neighbours::ReplaceOne }
     }
 
-    /// In a table.
+    /// A short form for tables.
     pub fn brief(&self) -> String {
         let period = self.period.as_ref().map_or(String::new(), |period| format!(" in {period}"));
         format!("{}{period}{}", self.unit(), if self.replaced { ", replaced" } else { "" })
@@ -34,8 +35,7 @@ impl Protects {
     }
 }
 
-/// A period in words: with the zone where that decides when it begins, and otherwise with the beginning that it counts
-/// from.
+/// A period in words: with the time zone if that decides when it begins, otherwise with the start from which it counts.
 fn period_name(steps: u64, meaning: &BTreeMap<String, String>) -> String {
     let of = |name: &str| meaning.get(name).map(String::as_str);
     let period: Period = of("per").and_then(|text| text.parse().ok()).unwrap_or(Period::Steps(steps));

@@ -1,11 +1,12 @@
-//! The budget of a data source: a total that every publication from it spends from, under whatever key.
+//! The budget of a data source: a total that all publications from it share, under any key.
 //!
-//! A file of its own says what the total is, whom it protects, and which streams have spent how much of it. A plan
-//! counts in full when its first step is published. What a stream costs is **reserved** durably before the key's ledger
-//! records it, and **spent** afterwards: a run that is cut off in between has counted too much, never too little, and the
-//! same stream and plan do not count twice.
+//! A separate file records the total, the units it protects, and the cost of each stream. A plan counts in full when
+//! its first step is published. The cost of a stream is **reserved** durably before the key's ledger records it, and
+//! **spent** afterwards: an interruption in between counts too much, never too little, and the same stream and plan do
+//! not count twice.
 //!
-//! Sums are exact ([`Filter`](evertally::privacy::composition::Filter)). Nothing in the file is secret, and no key is needed to read it.
+//! Sums are exact ([`Filter`](evertally::privacy::composition::Filter)). Nothing in the file is secret, and no key is
+//! needed to read it.
 
 mod contents;
 
@@ -27,31 +28,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// What a publication claims from a source.
+/// The cost that a publication claims from a source.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Its stream.
     pub stream: String,
-    /// The public id of its key; empty for one that is not known yet.
+    /// The public id of its key; empty if the key is not known yet.
     pub key_id: String,
     /// The digest of its plan, in hexadecimal.
     pub plan: String,
-    /// What the plan costs.
+    /// The privacy cost of the plan.
     pub cost: Expense,
-    /// Whom the plan protects.
+    /// The units that the plan protects.
     pub protects: Protects,
     /// The plan's budget in words.
     pub budget: String,
 }
 
 impl Claim {
-    /// Of a stream with all plans under which it is released.
+    /// The claim of a stream with all plans under which it is released.
     pub fn of(stream: &Stream, key_id: &str) -> Self {
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
         Self { plan, cost: stream.guarantee().expense(), ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
     }
 
-    /// Of a stream under a plan.
+    /// The claim of a stream under a plan.
     pub fn new(stream: &str, key_id: &str, plan: &Plan) -> Self {
         let request = plan.request();
         Self {
@@ -68,12 +69,12 @@ impl Claim {
     }
 }
 
-/// Who agreed, and why.
+/// An approval: by whom, and why.
 #[derive(Clone, Debug, Default)]
 pub struct Approval {
-    /// A name.
+    /// The name of the approver.
     pub approver: Option<String>,
-    /// Anything.
+    /// A free text.
     pub note: Option<String>,
 }
 
@@ -84,16 +85,18 @@ pub struct SourceBudget {
 }
 
 impl SourceBudget {
-    /// Makes a new file.
+    /// Creates a new file.
     ///
     /// # Errors
-    /// If there is one, or it cannot be written.
+    /// If the file exists, or cannot be written.
     pub fn create(disk: Arc<dyn Disk>, path: &Path, name: &str, total: Total, approval: Approval) -> Result<Self> {
         let path = resolve(path, "budget")?;
         let lock = NameLock::take(&path, &path, &mut Patience::none())?;
         if disk.len(&path)?.is_some() {
             let shown = path.display();
-            return Err(usage(format!("{shown} exists already; a budget is never replaced: it says what is spent")));
+            return Err(usage(format!(
+                "{shown} already exists; a budget is never replaced, because it records the spending"
+            )));
         }
         check_output(&path, &[])?;
         let budget = Self { disk, path };
@@ -101,59 +104,59 @@ impl SourceBudget {
         Ok(budget)
     }
 
-    /// The budget in a file that is there.
+    /// Opens the budget in an existing file.
     ///
     /// # Errors
-    /// If there is none, or it is none.
+    /// If the file does not exist, or is not a budget.
     pub fn open(disk: Arc<dyn Disk>, path: &Path) -> Result<Self> {
         let budget = Self { disk, path: resolve(path, "budget")? };
         budget.read()?;
         Ok(budget)
     }
 
-    /// The budget in a file of this machine.
+    /// Opens the budget in a file of this machine.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// As for [`open`](Self::open).
     pub fn of_file(path: &Path) -> Result<Self> {
         Self::open(Arc::new(RealDisk), path)
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What it says now.
+    /// The current state of the budget.
     ///
     /// # Errors
-    /// If it cannot be read, or was changed by hand so that it makes no sense.
+    /// If it cannot be read, or was changed by hand and is inconsistent.
     pub fn state(&self) -> Result<State> {
         self.read()?.state()
     }
 
-    /// What would be left after a claim; changes nothing.
+    /// The amount that would be left after a claim; changes nothing.
     ///
     /// # Errors
-    /// If the claim does not fit, with what is left and what to do.
+    /// If the claim does not fit; the error states what is left and what to do.
     pub fn check(&self, claim: &Claim) -> Result<Amount> {
         let mut contents = self.read()?;
         self.admit(&mut contents, claim, &Approval::default())?;
         Ok(contents.filter()?.left())
     }
 
-    /// Reserves what a publication costs, durably, unless that is counted already.
+    /// Reserves the cost of a publication durably, unless it is already counted.
     ///
     /// # Errors
-    /// As [`check`](Self::check), or if the file cannot be written.
+    /// As for [`check`](Self::check), or if the file cannot be written.
     pub fn reserve(&self, claim: &Claim, approval: &Approval) -> Result<()> {
         self.change(|contents| self.admit(contents, claim, approval))
     }
 
-    /// What was reserved is spent: it is recorded in the ledger of the key.
+    /// Marks a reservation as spent: it is recorded in the ledger of the key.
     ///
     /// # Errors
-    /// If the file cannot be written; then it stays reserved, which counts as much.
+    /// If the file cannot be written; the cost then stays reserved, which counts the same.
     pub fn settle(&self, claim: &Claim) -> Result<()> {
         self.change(|contents| {
             if let Some(cost) = contents.find(claim).filter(|cost| cost.spent.is_none()) {
@@ -164,7 +167,7 @@ impl SourceBudget {
         })
     }
 
-    /// Gives back what was reserved for a stream that no key has taken up.
+    /// Releases a reservation for a stream that no key has used.
     ///
     /// # Errors
     /// If there is no such reservation, or the file cannot be written.
@@ -174,14 +177,15 @@ impl SourceBudget {
             contents.costs.retain(|cost| cost.stream != stream || !cost.key_id.is_empty() || cost.spent.is_some());
             if contents.costs.len() == before {
                 return Err(usage(format!(
-                    "nothing is reserved for stream `{stream}` alone: what a key has taken up is counted for ever"
+                    "there is no unused reservation for stream `{stream}`: once a key has used a reservation, it \
+                     counts permanently"
                 )));
             }
             Ok(true)
         })
     }
 
-    /// Puts a claim into the contents if it fits; says whether anything changed.
+    /// Adds a claim to the contents if it fits; returns whether anything changed.
     fn admit(&self, contents: &mut Contents, claim: &Claim, approval: &Approval) -> Result<bool> {
         if let Some(cost) = contents.find(claim) {
             let taken_up = cost.key_id.is_empty() && !claim.key_id.is_empty();
@@ -194,7 +198,7 @@ impl SourceBudget {
         if contents.protects() != claim.protects {
             return Err(usage(format!(
                 "the budget {shown} of `{name}` is for one {}, and the plan of stream `{stream}` protects one {}; plan \
-                 for the same unit and neighbours, or make a budget for that unit too",
+                 for the same unit and neighbours, or make a separate budget for that unit",
                 contents.protects().brief(),
                 claim.protects.brief()
             )));
@@ -213,7 +217,7 @@ impl SourceBudget {
                     filter.cap()
                 ),
                 Parameter::Stream,
-                " that has begun"
+                " that has already begun"
             ];
             return Err(usage(remedies));
         }
@@ -221,7 +225,7 @@ impl SourceBudget {
         Ok(true)
     }
 
-    /// Reads, changes and replaces the file under its lock; nothing is written where nothing changes.
+    /// Reads, changes and replaces the file under its lock; writes nothing if nothing changes.
     fn change(&self, change: impl FnOnce(&mut Contents) -> Result<bool>) -> Result<()> {
         let (never, mut waiting) = (AtomicBool::new(false), |_: &Path| ());
         let lock = NameLock::take(&self.path, &self.path, &mut Patience::until(&never, &mut waiting))?;
@@ -242,7 +246,7 @@ impl SourceBudget {
     fn write(&self, contents: &Contents, lock: &NameLock) -> Result<()> {
         let shown = self.path.display();
         if !lock.has_its_name() {
-            return Err(usage(format!("the lock beside the budget {shown} was taken away; run again")));
+            return Err(usage(format!("the lock file of the budget {shown} was removed; run again")));
         }
         let access = match std::fs::metadata(&self.path) {
             Ok(meta) => Access::As(meta.permissions()),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The version that a JSON object says it has, whatever else is in it: what another version wrote is not damaged.
+/// The version field of a JSON object, whatever else it contains: a file of another version is not damaged.
 pub(crate) fn version_of(bytes: &[u8]) -> Option<u32> {
     #[derive(Deserialize)]
     struct Versioned {

@@ -1,24 +1,26 @@
-//! Choosing the bounds on persons from data, privately.
+//! Chooses contribution bounds from the data, privately.
 //!
-//! How many events of a person to keep is a choice between noise, which is known beforehand, and what is left out, which is
-//! a fact about the data. Here that fact is estimated, under a budget of its own: from the events of a declared stretch of
-//! time (the first period of a stream, or a file of earlier events), whose persons are counted by how many events they have.
+//! The number of events to keep per person trades noise, which is known beforehand, against dropped events, which are a
+//! fact about the data. This module estimates that fact under a separate budget. It uses the events of a declared
+//! stretch of time (the first period of a stream, or a file of earlier events) and counts persons by their number of
+//! events.
 //!
 //! ```text
-//! events ──Look──▶ of each person: how many events there are, and how many of them each bound a step leaves out
+//! events ──Look──▶ per person: the number of events, and how many of them each bound per step drops
 //!                        │
-//!                        ▼   a histogram of persons for each of these numbers, noise on every count
-//!                    Estimate ──▶ what bounds in all and in a step leave out ──Choice──▶ those of least total error
+//!                        ▼   one histogram of persons per number, noise on every count
+//!                    Estimate ──▶ events dropped by total and per-step bounds ──Choice──▶ bounds of least total error
 //! ```
 //!
-//! **What it promises.** A person is counted once in each histogram at most, whatever they do: none of their events is
-//! left out, and no bound is needed. With c histograms a person is one event that is added to c sums, and so it is planned, released and recorded in the ledger of the key: as a stream of one step. Whatever follows is computed from the
-//! released counts, and from what was declared.
+//! **Privacy.** A person is counted at most once in each histogram, whatever they do. So no event is dropped, and no
+//! bound is needed. With c histograms, a person is one event that is added to c sums. The look is planned, released and
+//! recorded in the key's ledger accordingly, as a stream of one step. Everything else is computed from the released
+//! counts and the declaration.
 //!
-//! **What it estimates.** With n events of a person, of which a bound a step leaves out l, a bound m in all leaves out
-//! `max(n - m, l)`, and at most `max(n - m, 0) + l`, which is what is added up over the persons. Whoever is within the
-//! bounds adds nothing, and neither does the noise of cells within them. Of longer stretches than was looked at, everybody
-//! is taken to go on at their rate; in a cell, persons are taken as spread evenly over its numbers.
+//! **Estimate.** Let a person have n events, of which a bound per step drops l. A total bound m then drops `max(n - m,
+//! l)`, which is at most `max(n - m, 0) + l`; that upper bound is added up over the persons. Persons within the bounds
+//! add nothing, and neither does the noise of cells within them. For stretches longer than the observed one, everyone
+//! is assumed to continue at the same rate. Within a cell, persons are assumed to be spread evenly over its numbers.
 
 mod choice;
 mod estimate;
@@ -38,27 +40,28 @@ use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally::stream::Groups;
 use evertally_declare::error::{Result, usage};
 
-/// The bounds that are tried: declared, and never made from the data.
+/// The candidate bounds: declared, never derived from the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidates {
-    /// Events a step, rising; the last, `None`, is no bound.
+    /// Events per step, in increasing order; the last is `None`, for no bound.
     per_step: Vec<Option<u64>>,
-    /// Greatest numbers of events of the histograms' cells, rising; behind the last is a cell for more.
+    /// The largest number of events of each histogram cell, in increasing order; one more cell follows for larger
+    /// numbers.
     edges: Vec<u64>,
 }
 
 impl Candidates {
-    /// Bounds up to `most` events, and these in a step beside none.
+    /// Total bounds up to `most` events, and these bounds per step in addition to no bound.
     ///
     /// # Errors
-    /// If one is 0 or there are more than 16 bounds a step.
+    /// If a bound is 0 or there are more than 16 bounds per step.
     pub fn new(most: u64, per_step: &[u64]) -> Result<Self> {
         if most == 0 || per_step.contains(&0) {
-            return Err(usage("the bounds that are tried must be at least 1: with 0 nothing is kept"));
+            return Err(usage("candidate bounds must be at least 1: a bound of 0 keeps nothing"));
         }
         if per_step.len() > 16 {
             return Err(usage(
-                "more than 16 bounds a step cost more than they tell: each is another count of everybody",
+                "at most 16 bounds per step: each one counts everyone again, which costs more noise than it is worth",
             ));
         }
         let mut per_step = per_step.to_vec();
@@ -68,7 +71,7 @@ impl Candidates {
         Ok(Self { per_step, edges: edges(most) })
     }
 
-    /// The bounds on the events in a step, the last of which is none.
+    /// The candidate bounds on the events per step; the last is `None`, for no bound.
     pub fn per_step(&self) -> &[Option<u64>] {
         &self.per_step
     }
@@ -83,24 +86,25 @@ impl Candidates {
         self.edges.len() + 1
     }
 
-    /// The cell of a person with so many events.
+    /// The cell of a person with this number of events.
     fn cell(&self, events: u64) -> usize {
         self.edges.partition_point(|edge| *edge < events)
     }
 
-    /// The groups of the stream of one step: a cell of a histogram each.
+    /// The groups of the stream of one step: one per histogram cell.
     fn groups(&self) -> Result<Groups> {
         let name = |per_step: &Option<u64>, cell: usize| {
             let step = per_step.map_or("any".to_owned(), |bound| bound.to_string());
             let upto = self.edges.get(cell).map_or("more".to_owned(), |edge| edge.to_string());
-            format!("{step} a step, up to {upto}") // of events that such a bound leaves out, or of all
+            format!("{step} a step, up to {upto}") // `step`: the bound whose dropped events are counted, or all events
         };
         let names = self.per_step.iter().flat_map(|bound| (0..self.cells()).map(move |cell| name(bound, cell)));
         Ok(Groups::new(names)?)
     }
 
-    /// What its plan is asked for: a person counts once in each histogram. Where a part of what a person does may change,
-    /// and not all of it come or go, they move from one cell to another.
+    /// The plan request of these candidates: a person counts once in each histogram. With `may_move`, a part of a
+    /// person's events may change, so the person moves from one cell to another; otherwise all of them come or go
+    /// together.
     pub fn request(&self, budget: Budget, may_move: bool) -> PlanRequest {
         let histograms = self.per_step.len() as u64;
         let neighbours = if may_move { Neighbours::ReplaceOne } else { Neighbours::AddRemove };
@@ -116,7 +120,7 @@ impl Candidates {
     }
 }
 
-/// 1, 2, 3, 4, 6, 8, 12, 16, … and the last, which is not below `most`.
+/// 1, 2, 3, 4, 6, 8, 12, 16, … up to the first that is at least `most`.
 fn edges(most: u64) -> Vec<u64> {
     let mut edges = vec![1, 2, 3];
     while *edges.last().expect("there are some") < most {

@@ -1,4 +1,4 @@
-//! Numbers in as few bytes as they need.
+//! A compact encoding of numbers.
 
 /// Appends a number as LEB128.
 pub fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
@@ -9,7 +9,7 @@ pub fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-/// Takes a LEB128 number from the front; `None` unless it is whole, fits and is as short as can be.
+/// Removes a LEB128 number from the front; `None` unless it is complete, fits 64 bits and has the shortest form.
 pub fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {

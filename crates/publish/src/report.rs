@@ -1,5 +1,5 @@
-//! The privacy report: what was promised, to whom, and what a reader may conclude. Here it is data; `report/wording.rs`
-//! has its sentences.
+//! The privacy report: what is promised, to whom, and what a reader may conclude. This module holds the data;
+//! `report/wording.rs` holds the sentences.
 
 mod measures;
 mod periods;
@@ -24,30 +24,30 @@ use evertally_declare::view::View;
 use evertally_ledger::ledger::LedgerFacts;
 use serde::Serialize;
 
-/// δ for which the report states ε.
+/// The δ at which the report states ε.
 const DELTAS: [f64; 4] = [1e-3, 1e-6, 1e-9, 1e-12];
 
-/// The facts of a release that may be published with it: all of them follow from the plan, or from what is released.
+/// The facts of a release that may be published with it: all of them follow from the plan, or from the released values.
 #[derive(Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// Version of this form.
+    /// Version of this format.
     pub version: u32,
-    /// Headline.
+    /// Title.
     pub title: String,
     /// The stream's name.
     pub stream: String,
-    /// What is counted or summed, in words.
+    /// The quantity that is counted or summed, in words.
     pub quantity: String,
     /// The steps.
     pub horizon: HorizonFacts,
     /// The declared groups, if there are any.
     pub groups: Option<GroupFacts>,
-    /// How groups that nobody declared are selected, if they are.
+    /// How discovered groups are selected, if groups are discovered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionFacts>,
-    /// The measures and what is summed for them, where there are several; then mechanism, noise and error are those of the
-    /// first part.
+    /// The measures and the sums computed for them, if there are several; mechanism, noise and error are then those of
+    /// the first part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measures: Option<MeasureFacts>,
     /// The sketch, if items are counted in one.
@@ -55,46 +55,48 @@ pub struct Report {
     pub sketch: Option<SketchFacts>,
     /// Who is protected.
     pub unit: UnitFacts,
-    /// The budget; of each stream, where released values go on from earlier ones.
+    /// The budget; per stream, if the released values continue from earlier streams.
     pub budget: Budget,
-    /// What the released values go on from, where they do: guarantee and errors are those of all these streams together.
+    /// The earlier streams that the released values continue, if any: guarantee and errors are then those of all these
+    /// streams together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follows: Option<FollowsFacts>,
     /// The mechanism.
     pub mechanism: MechanismName,
     /// Its noise.
     pub noise: NoiseFacts,
-    /// What that gives.
+    /// The guarantee that the noise gives.
     pub guarantee: GuaranteeFacts,
-    /// What it gives to whoever is active in several periods, where the unit is of one.
+    /// The guarantee for people who are active in several periods, if the unit is one period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub periods: Option<PeriodFacts>,
-    /// What it does to the released values.
+    /// The error that the noise adds to the released values.
     pub error: ErrorFacts,
-    /// What is shown beside the released values, in the order in which it is applied.
+    /// The views shown alongside the released values, in the order in which they are applied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub views: Vec<View>,
     /// Public id of the key.
     pub key_id: String,
     /// Digest of the plan, in hexadecimal.
     pub plan_digest: String,
-    /// Where the release is recorded, so that it can be held against a ledger.
+    /// The record of the release, so that it can be checked against a ledger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerFacts>,
 }
 
-/// Streams before this one, whose last released values its own go on from.
+/// Streams before this one, from whose last released values it continues.
 #[derive(Debug, Serialize)]
 pub struct FollowsFacts {
-    /// The one just before.
+    /// The previous stream.
     pub stream: String,
-    /// When the first began.
+    /// The start of the first stream.
     pub since: String,
-    /// How many steps were before.
+    /// The number of steps before this stream.
     pub steps: u64,
-    /// How many streams there are with this one.
+    /// The number of streams, including this one.
     pub streams: u32,
-    /// How many of them one unit can be in, which the guarantee is of: all, or two where it is of one period.
+    /// The number of streams that can contain data of one unit, for which the guarantee holds: all, or two if the unit
+    /// is one period.
     pub streams_of_a_unit: u32,
 }
 
@@ -107,70 +109,71 @@ pub struct HorizonFacts {
     pub end: Option<String>,
     /// Width of a step.
     pub every: String,
-    /// Width of what is published, where that is not every step.
+    /// The interval of publication, if not every step is published.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub publish: Option<String>,
-    /// Zone whose calendar the steps follow.
+    /// The time zone whose calendar the steps follow.
     pub time_zone: String,
-    /// How many steps the horizon has, of those that are published.
+    /// The number of published steps in the horizon.
     pub steps: Option<u64>,
-    /// How many of them are released.
+    /// The number of released steps.
     pub released_steps: u64,
 }
 
-/// What is released.
+/// The kind of release.
 #[derive(Debug)]
 pub enum Released {
     /// One running sum.
     Sum,
     /// A running sum for each declared group.
     Groups(GroupFacts),
-    /// A running sum for each group that is discovered.
+    /// A running sum for each discovered group.
     Discovered,
     /// Answers of a sketch.
     Sketch(SketchFacts),
 }
 
-/// How groups that nobody declared are selected: all of it known before any event is read.
+/// How discovered groups are selected: all of it is known before any event is read.
 #[derive(Clone, Debug, Serialize)]
 pub struct SelectionFacts {
     /// The columns that name the group.
     pub columns: Vec<String>,
-    /// The steps after which groups are selected, where they are released.
+    /// The released steps after which groups are selected.
     pub after_steps: Vec<u64>,
-    /// How many such steps the horizon has.
+    /// The number of selection steps in the horizon.
     pub times: u64,
-    /// The distance of two of them.
+    /// The distance between two selection steps.
     pub every: u64,
-    /// What selection adds to δ.
+    /// The δ that selection adds.
     pub delta: f64,
-    /// The proven bound of the probability that a unit's own group is shown: at most `delta`.
+    /// The proven bound on the probability that a unit's own group is shown: at most `delta`.
     pub failure: f64,
-    /// The same for a group of one person who does all they may in it in every period; `None` where the unit has none.
+    /// The same bound for a group of one person who contributes the maximum to it in every period; `None` if the unit
+    /// has no period.
     pub failure_over_periods: Option<f64>,
-    /// The proven bound of the probability that a group of fewer persons than the floor is shown, whatever they do in every
-    /// period: at most `delta`. `None` without a floor.
+    /// The proven bound on the probability that a group with fewer persons than the floor is shown, whatever they do in
+    /// every period: at most `delta`. `None` without a floor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_below_floor: Option<f64>,
-    /// Whether only some steps are published, so that no floor holds for several periods.
+    /// Whether only some steps are published, in which case no floor holds for several periods.
     #[serde(skip)]
     is_read_in_slots: bool,
-    /// Most groups in which one unit has events.
+    /// The largest number of groups in which one unit has events.
     pub new_groups: u64,
-    /// Most events of one unit in a group.
+    /// The largest number of events of one unit in a group.
     pub events_per_group: u64,
-    /// How many units a group must have, apart from the same probability; 1 where nothing more was asked.
+    /// The minimum number of units in a group, except with the same probability; 1 if no floor was set.
     pub floor: u64,
-    /// What a released value must reach, in units of the data.
+    /// The threshold for a released value, in units of the data.
     pub threshold: f64,
-    /// The sum with which a group is shown at any one selection time with probability ½.
+    /// The sum at which a group is shown with probability ½ at any one selection time.
     pub shown_half: f64,
-    /// The same with probability 0.95.
+    /// The same for probability 0.95.
     pub shown_almost: f64,
 }
 
 impl SelectionFacts {
-    /// What a stream's plan says; `None` where groups are not discovered.
+    /// The facts of a stream's plan; `None` if groups are not discovered.
     pub fn of(stream: &Stream) -> Option<Self> {
         let threshold = stream.plan.threshold()?;
         let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
@@ -184,7 +187,8 @@ impl SelectionFacts {
             every: times.distance(),
             delta: selection.delta().get(),
             failure: threshold.failure(),
-            // Periods do not end with publications, and what one does in several may be in one: then nothing is promised.
+            // Periods do not end with publications, so one publication may contain the events of several: then nothing
+            // is promised.
             failure_over_periods: threshold
                 .failure_over_periods()
                 .map(|own| if stream.is_read_in_slots() { 1.0 } else { own }),
@@ -200,10 +204,10 @@ impl SelectionFacts {
     }
 }
 
-/// The table of a sketch, and what is asked of it.
+/// The table of a sketch, and the queries that it answers.
 #[derive(Debug, Serialize)]
 pub struct SketchFacts {
-    /// Which sketch it is.
+    /// The kind of sketch.
     pub kind: String,
     /// Rows of the table; null for a tree.
     pub rows: Option<u32>,
@@ -211,23 +215,25 @@ pub struct SketchFacts {
     pub width: Option<u64>,
     /// The columns that name the item.
     pub key_columns: Vec<String>,
-    /// Where its hash functions come from; null where nothing is hashed.
+    /// The source of its hash functions; null if nothing is hashed.
     pub hashing: Option<&'static str>,
     /// Largest standard error of one cell.
     pub max_cell_std_error: f64,
-    /// What is asked, in words.
+    /// The queries, in words.
     pub answers: String,
-    /// Standard error that items in the same cells add to an answer at the last step, computed from released cells.
+    /// Standard error that other items in the same cells add to an answer at the last step, computed from released
+    /// cells.
     pub collision_std_error: f64,
-    /// Standard error of an answer at the last step, by noise and by collisions.
+    /// Standard error of an answer at the last step, from noise and collisions.
     pub answer_std_error: f64,
-    /// Half the width of the interval of an answer at the last step, of an item that was not chosen by its estimate.
+    /// Half the width of the interval for an answer at the last step, for an item that was not chosen by its estimate.
     pub answer_half_width: f64,
-    /// Largest standard error of a release of the same items as groups, without collisions; null where there is no list.
+    /// Largest standard error of a release of the same items as groups, without collisions; null without a list of
+    /// items.
     pub release_std_error: Option<f64>,
     /// Whether items were chosen by their estimates.
     pub chosen: bool,
-    /// Errors of answers, in the place of those of cells.
+    /// Errors of answers, instead of errors of cells.
     #[serde(skip)]
     pub error: ErrorFacts,
 }
@@ -237,25 +243,25 @@ pub struct SketchFacts {
 pub struct UnitFacts {
     /// The privacy unit in words.
     pub unit: String,
-    /// What becomes of a unit's events in neighbouring data.
+    /// How neighbouring data differ in a unit's events.
     pub neighbours: Neighbours,
-    /// Largest number of events of one unit that are kept.
+    /// Largest number of events of one unit that are kept, in total.
     pub max_events: u64,
-    /// Largest number of them in one step.
+    /// Largest number of kept events of one unit in one step.
     pub max_events_per_step: u64,
-    /// Largest number of them in one group, where that is bounded.
+    /// Largest number of kept events of one unit in one group, if bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_events_per_group: Option<u64>,
-    /// Largest number of groups, where that is bounded.
+    /// Largest number of groups of one unit, if bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_groups: Option<u64>,
-    /// How many steps with events of one unit are apart at least, where that is bounded.
+    /// Minimum distance between steps with events of one unit, if bounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_gap: Option<u64>,
-    /// The period in which all these bounds hold, where one is declared: they start anew in each.
+    /// The period in which all these bounds hold, if one is declared: they restart in each period.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub period: Option<String>,
-    /// What bounds over the whole history do to late counts, where they are used up before it ends.
+    /// The effect of whole-history bounds on late counts, if the bounds are used up before the history ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_counts: Option<String>,
     /// Bounds of one event's value; 1 and 1 for counts.
@@ -269,18 +275,18 @@ pub struct UnitFacts {
 /// The noise of the mechanism.
 #[derive(Debug, Serialize)]
 pub struct NoiseFacts {
-    /// Its law.
+    /// Its distribution.
     pub law: String,
-    /// Exact parameter in units of the noise grid: the scale of the Laplace law, the variance of the Gaussian.
+    /// Exact parameter in units of the noise grid: the scale of the Laplace law, or the variance of the Gaussian.
     pub parameter: String,
     /// The noise grid is the data's grid over this number.
     pub noise_divisor: u64,
-    /// Released values are multiples of 2 to the power of minus this, in steps of the data's grid: 0 where they are as
-    /// whole as the data.
+    /// Released values are multiples of 2 to the power of minus this, in steps of the data's grid; 0 if they are
+    /// multiples of the grid itself.
     pub fraction_bits: u32,
     /// Standard deviation of one noise variable, in units of the data.
     pub std: f64,
-    /// Whether the covariance of the releases was counted, and not column norms.
+    /// Whether the covariance of the releases was used for accounting, instead of column norms.
     pub exact_accounting: bool,
     /// Largest column norms of the factorization: how far one unit of change moves the protected sums. Under exact
     /// accounting `s2` is how far it moves the noise, and `s1` does not matter.
@@ -289,14 +295,14 @@ pub struct NoiseFacts {
     pub s2: f64,
 }
 
-/// What the noise gives.
+/// The guarantee that the noise gives.
 #[derive(Debug, Serialize)]
 pub struct GuaranteeFacts {
-    /// ε, where the promise is one in ε alone.
+    /// ε, if the guarantee is pure ε-differential privacy.
     pub pure_epsilon: Option<f64>,
-    /// ρ of zero-concentrated differential privacy; apart from a failure of `selection_delta`, where groups are selected.
+    /// ρ of zero-concentrated differential privacy; if groups are selected, except with probability `selection_delta`.
     pub rho: f64,
-    /// What the selection of groups adds to δ: already counted where ε is stated at some δ.
+    /// The δ that the selection of groups adds; it is included wherever ε is stated at some δ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection_delta: Option<f64>,
     /// ε at some δ.
@@ -312,7 +318,7 @@ pub struct EpsilonAtDelta {
     pub epsilon: f64,
 }
 
-/// What the noise does to the released values; of the group with the greatest scale, where they differ.
+/// The error that the noise adds to the released values; for the group with the greatest scale, if scales differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct ErrorFacts {
     /// Largest standard error of a step, in units of the data.
@@ -323,30 +329,30 @@ pub struct ErrorFacts {
     pub confidence: f64,
     /// Half the width of the interval at the last step.
     pub last_step_half_width: f64,
-    /// Where the intervals of all steps hold at once, as a band does.
+    /// The band, if the intervals of all steps hold at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<BandFacts>,
 }
 
-/// A band: intervals that hold at all steps of a group at once. It follows from the plan.
+/// A band: intervals that hold at all steps of a group at once. It depends only on the plan.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BandFacts {
-    /// Half its width in standard errors; missing where it differs from step to step.
+    /// Half its width in standard errors; missing if it differs from step to step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standard_errors: Option<f64>,
-    /// How many histories of noise were simulated; none where horizons are too long, and steps count as independent.
+    /// The number of simulated noise histories; 0 if the horizon is too long, and steps count as independent.
     pub simulated: u32,
-    /// Standard error of the simulation, of the probability that the band holds; the band allows for it.
+    /// Standard error of the simulated probability that the band holds; the band allows for it.
     pub simulation_error: f64,
 }
 
 impl Report {
-    /// What may be said of a stream that is released with this key.
+    /// The report of a stream that is released with this key.
     pub fn new(stream: &Stream, key: &SecretKey, released: Released) -> Self {
         Self::with_key_id(stream, key.id().to_string(), released)
     }
 
-    /// The same, where the key itself is not at hand.
+    /// Like [`new`](Self::new), for a caller that has only the key's id.
     pub fn with_key_id(stream: &Stream, key_id: String, released: Released) -> Self {
         let (plan, calendar) = (shown_plan(stream), &stream.calendar);
         let request = &stream.plan.request().clone().with_unit(stream.kept);
@@ -426,7 +432,7 @@ impl Report {
         }
     }
 
-    /// The same with the place where the release is about to be recorded, or was before.
+    /// Adds the place where the release is about to be recorded, or was recorded.
     #[must_use]
     pub fn recorded_in(self, ledger: LedgerFacts) -> Self {
         Self { ledger: Some(ledger), ..self }
@@ -434,7 +440,8 @@ impl Report {
 }
 
 impl ErrorFacts {
-    /// The errors of releases as they come from the mechanism; of values that go on from earlier streams, with theirs.
+    /// The errors of releases as the mechanism produces them; if values continue from earlier streams, including their
+    /// errors.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
@@ -460,14 +467,14 @@ impl BandFacts {
     }
 }
 
-/// How many of the streams that follow one another have data of one unit: any number of a person, and two at most of what
-/// a person does in a period that no horizon is shorter than.
+/// The number of consecutive streams that can contain data of one unit: all of them for a person, and at most two for a
+/// person in one period that is no longer than any horizon.
 fn streams_of_a_unit(stream: &Stream) -> u32 {
     let is_shorter = stream.periods.longest().is_some_and(|longest| longest <= stream.calendar.steps());
     if is_shorter { stream.streams().min(2) } else { stream.streams() }
 }
 
-/// Of all streams whose noise is in the released values and whose data one unit can be in.
+/// The guarantee over all streams whose noise is in the released values and that can contain data of one unit.
 fn guarantee(stream: &Stream) -> GuaranteeFacts {
     let (guarantee, streams) = (stream.guarantee(), streams_of_a_unit(stream));
     let mut all = Odometer::default();
@@ -486,7 +493,7 @@ fn guarantee(stream: &Stream) -> GuaranteeFacts {
     }
 }
 
-/// The plan of the released values; with measures, that of the first part.
+/// The plan of the released values; with several measures, the plan of the first part.
 fn shown_plan(stream: &Stream) -> &Plan {
     stream.measures.as_ref().map_or(&stream.plan, |bundle| &bundle.parts()[0].plan)
 }

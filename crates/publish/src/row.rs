@@ -11,14 +11,14 @@ pub struct Amount<'a> {
     pub number: f64,
 }
 
-/// One row of a release. Figures that are not finite are written as missing.
+/// One row of a release. Numbers that are not finite are written as missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseRow<'a> {
-    /// The step's time, as the step calendar writes it: its beginning.
+    /// The beginning of the step, as the step calendar writes it.
     pub time: &'a str,
-    /// Beginning and end of the step; the value is that at the end.
+    /// Beginning and end of the step; the value holds at the end.
     pub span: (Instant, Instant),
-    /// The group, one text for each group column.
+    /// The group, one text per group column.
     pub groups: &'a [&'a str],
     /// The step, counted from 1.
     pub step: u64,
@@ -30,17 +30,17 @@ pub struct ReleaseRow<'a> {
     pub lower: f64,
     /// Upper end of the interval.
     pub upper: f64,
-    /// What is shown beside it, where that was asked for.
+    /// The view of the value, if one was requested.
     pub view: Option<ViewRow<'a>>,
 }
 
-/// What is shown beside a released value; see [`views`](crate::views).
+/// The view of a released value; see [`views`](crate::views).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ViewRow<'a> {
     /// The value.
     pub value: Amount<'a>,
-    /// Lower end of its band.
+    /// Lower end of its interval.
     pub lower: f64,
-    /// Upper end of its band.
+    /// Upper end of its interval.
     pub upper: f64,
 }

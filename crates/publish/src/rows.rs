@@ -11,24 +11,24 @@ use evertally_declare::stream::Stream;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-/// A figure to seven significant digits: more of a standard error says nothing, and reads as if it did.
+/// Rounds a number to seven significant digits: more digits of a standard error would carry no information.
 pub fn seven_digits(figure: f64) -> f64 {
     if !figure.is_finite() {
         return figure;
     }
-    format!("{figure:.6e}").parse().expect("what was written as a number")
+    format!("{figure:.6e}").parse().expect("formatted as a number")
 }
 
-/// How often intervals must hold that are added up, so many of them, for their sum to hold as often as is declared: each
-/// may fail so much more rarely (Bonferroni).
+/// The confidence of each of `streams` intervals such that their sum holds with the declared confidence: each may fail
+/// correspondingly less often (Bonferroni).
 fn confidence_of_each(stream: &Stream, streams: u32) -> f64 {
     if streams == 1 { stream.confidence } else { 1.0 - (1.0 - stream.confidence) / f64::from(streams) }
 }
 
-/// Half the width of the interval at a step of values that add up so many streams, in multiples of the grid.
+/// Half the width of the interval at a step, for values that add up this many streams, in multiples of the grid.
 ///
 /// # Errors
-/// If the confidence is none.
+/// If the confidence is not valid.
 pub(crate) fn half_width(stream: &Stream, step: u64, streams: u32) -> Result<u128> {
     Ok(Errors::new(stream, streams)?.half_width(step))
 }
@@ -39,10 +39,10 @@ pub(crate) fn own_band(stream: &Stream) -> Band {
     stream.plan.band(confidence).expect("checked by the setup")
 }
 
-/// Intervals of values that add up so many streams, such that each holds as often as it must.
+/// Intervals of values that add up several streams, such that each holds with the declared confidence.
 struct Errors {
     intervals: Intervals,
-    /// How many streams were before, each with this half-width at its end.
+    /// The number of earlier streams, each with this half-width at its end.
     before: u32,
     end: u128,
 }
@@ -52,19 +52,19 @@ impl Errors {
         let (confidence, before) = (confidence_of_each(stream, streams), streams - 1);
         let end = match before {
             0 => 0,
-            // Of an earlier stream only the last step is in these values.
+            // Only the last step of an earlier stream is in these values.
             _ => stream.plan.intervals(confidence)?.half_width(stream.plan.horizon()),
         };
         Ok(Self { intervals: stream.intervals(confidence)?, before, end })
     }
 
-    /// Behind so many streams under the same plan.
+    /// The half-width at a step, including the earlier streams under the same plan.
     fn half_width(&mut self, step: u64) -> u128 {
         self.intervals.half_width(step).saturating_add(self.end.saturating_mul(self.before.into()))
     }
 }
 
-/// The standard error of a value that has an error of its own, behind so many streams under the same plan.
+/// The standard error of a value, given its own error and the number of earlier streams under the same plan.
 pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
     if before == 0 {
         return own;
@@ -72,31 +72,31 @@ pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
     (own.powi(2) + f64::from(before) * plan.std_error(plan.horizon()).powi(2)).sqrt()
 }
 
-/// The grid of every group; without groups that of the one sum.
+/// The grid of each group; without groups, the grid of the one sum.
 ///
 /// # Errors
-/// If one has too many digits.
+/// If a grid has too many digits.
 pub(crate) fn grids_of(stream: &Stream, groups: Option<&GroupTable>) -> Result<Vec<Grid>> {
     let grid = stream.plan.request().grid();
     Ok(groups.map_or(Ok(vec![grid]), |table| table.grids(grid))?)
 }
 
-/// Makes rows of releases, and keeps what they have in common.
+/// Makes rows from releases, and caches what they share.
 pub(crate) struct Rows {
-    /// Group texts of every row, in the order of the releases.
+    /// The group texts of each row, in the order of the releases.
     tuples: Vec<Vec<String>>,
-    /// What every group's rows go on from: a value, and how many streams it adds up.
+    /// The starting point of each group's rows: a value, and the number of streams that it adds up.
     carried: Vec<(i128, u32)>,
-    /// That of groups that are discovered.
+    /// The grid of discovered groups.
     grid: Grid,
-    /// The grid of every group, and by how much its errors are multiplied.
+    /// The grid of each group, and the factor for its errors.
     grids: Vec<(Grid, f64)>,
-    /// Errors of rows that go on from so many streams.
+    /// Errors of rows, by the number of streams that they continue.
     errors: BTreeMap<u32, Errors>,
     views: Views,
-    /// Errors of steps, where the same step is asked for again and again.
+    /// Errors by step, if the same step is requested repeatedly.
     known: Option<HashMap<u64, (f64, i128)>>,
-    /// How many steps were before.
+    /// The number of steps of earlier streams.
     steps_before: u64,
     time: String,
     value: String,
@@ -108,7 +108,8 @@ impl Rows {
         let carried = |tuple: &Vec<String>| -> Result<(i128, u32)> {
             let carried = stream.follows.iter().flat_map(|follows| &follows.carried).find(|of| of.group == *tuple);
             carried.map_or(Ok((0, 0)), |carried| {
-                let exact = carried.exact().ok_or_else(|| failure("the ledger carries over no number"))?;
+                let exact =
+                    carried.exact().ok_or_else(|| failure("the total carried over in the ledger is not a number"))?;
                 Ok((exact, carried.streams))
             })
         };
@@ -138,7 +139,7 @@ impl Rows {
         })
     }
 
-    /// Of groups that are still to be discovered: none yet.
+    /// For groups that are still to be discovered; empty at first.
     pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
         (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
@@ -149,51 +150,51 @@ impl Rows {
         Ok(rows)
     }
 
-    /// Makes other rows, which go on from what was shown.
+    /// Replaces the rows, and keeps the views shown so far.
     pub(crate) fn replace(&mut self, rows: Self) {
         let views = std::mem::take(&mut self.views);
         *self = Self { views, ..rows };
     }
 
-    /// What an earlier run has shown last of a group, to go on from.
+    /// Restores the last view of a group that an earlier run has shown.
     pub(crate) fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
         self.views.recall(group, shown);
     }
 
-    /// What is shown last of every group, where views look back.
+    /// The last shown view of each group, if views depend on earlier ones.
     pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
         self.views.shown()
     }
 
-    /// A group that was discovered, behind all others.
+    /// Adds a discovered group after all others.
     pub(crate) fn enter(&mut self, tuple: Vec<String>) {
         self.tuples.push(tuple);
         self.carried.push((0, 0));
         self.grids.push((self.grid, 1.0));
     }
 
-    /// The texts of every group; without groups a single one without texts.
+    /// The texts of each group; without groups, a single entry without texts.
     pub(crate) fn tuples(&self) -> &[Vec<String>] {
         &self.tuples
     }
 
-    /// Standard error and half-width at a step of rows that go on from so many streams under the same plan.
+    /// Standard error and half-width at a step, for rows that continue this many streams under the same plan.
     fn errors(&mut self, plan: &Plan, step: u64, streams: u32) -> Result<(f64, i128)> {
         if let Some(known) = self.known.as_ref().and_then(|known| known.get(&step)) {
             return Ok(*known);
         }
-        let intervals = self.errors.get_mut(&streams).expect("made for all there are");
+        let intervals = self.errors.get_mut(&streams).expect("made for every number of streams");
         let half_width = intervals.half_width(step);
         let std_error = std_error_behind(plan.std_error(step), plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         let errors = (std_error, half_width);
         if let Some(known) = &mut self.known {
-            known.insert(step, errors); // of streams that follow no other
+            known.insert(step, errors); // of streams that continue no other
         }
         Ok(errors)
     }
 
-    /// Visits the rows of one closed step: the place of the group, and the row. The releases are those of the groups from
+    /// Visits the rows of one closed step, with the place of each group. The releases are those of the groups from
     /// `first` on.
     pub(crate) fn of_step<E: From<Error>>(
         &mut self,

@@ -1,4 +1,4 @@
-//! A session: events are pushed in, steps are closed, rows are taken out.
+//! A session: pushes events, closes steps, returns rows.
 //!
 //! ```text
 //! event ──placer──▶ (step, label, value, person) ──push──▶ sort buffer ──▶ turn ──keep──▶ open step
@@ -6,16 +6,16 @@
 //!                          close_through(t) ──────────────▶ steps due ──┴─ next_step() ──▶ releases of one closed step
 //! ```
 //!
-//! A front pushes events as they come, one at a time, and whenever steps are due it takes them, one after the other,
-//! with [`Session::next_step`]. What comes in need not be at hand all at once, and of what goes out one step is in
-//! memory. Steps are due before the step of an event whose turn has come, since nothing earlier can follow it, and
-//! those that the front closes by [`Session::close_through`], as it does at the end of the input.
+//! A front end pushes events one at a time, as they arrive, and takes due steps one by one with [`Session::next_step`].
+//! The input need not be available all at once, and only one step of output is in memory. When an event's turn comes,
+//! all steps before its own become due, because nothing earlier can follow; [`Session::close_through`] also makes steps
+//! due, for example at the end of the input.
 //!
-//! What an event is, a [`Placer`] tells from the event alone: threads may each have one ([`Session::placer`]) and hand
-//! over what they have read with [`Session::push_placed`]. [`Session::push`] does both. All that depends on other
-//! events (order, bounds of persons, sums) is decided here, in the order of the input, by one thread.
+//! A [`Placer`] reads an event without regard to other events: each thread may have one ([`Session::placer`]) and pass
+//! its events to [`Session::push_placed`]. [`Session::push`] does both. Everything that depends on other events (order,
+//! bounds of persons, sums) is decided here, in the order of the input, by one thread.
 //!
-//! Nothing that was taken may be shown before [`Session::record`] has put it into the ledger: *commit, then publish*.
+//! No row may be shown before [`Session::record`] has recorded it in the ledger: *commit, then publish*.
 
 mod intake;
 mod items;
@@ -53,61 +53,61 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// What a session counts: running sums of groups, items in a sketch, or keys in a tree.
+/// The accumulator of a session: running sums of groups, items in a sketch, or keys in a tree.
 pub trait Tally {
-    /// What labels an event: its group or its item.
+    /// The label of an event: its group or its item.
     type Label: Send;
 
-    /// How events get their labels.
+    /// Assigns labels to events.
     type Labels: Labels<Label = Self::Label>;
 
-    /// What closed steps are shown as.
+    /// The results of closed steps.
     type Closed<'a>
     where
         Self: 'a;
 
-    /// How events get their labels, for one thread.
+    /// Assigns labels to events, for one thread.
     fn labels(&self) -> Self::Labels;
 
-    /// A number that stands for the group of a label, where persons have bounds on groups.
+    /// A number for the group of a label, for bounds on a person's groups.
     fn group_of(label: &Self::Label) -> u64;
 
     /// The last closed step, 0 before the first.
     fn step(&self) -> u64;
 
-    /// Adds what is kept of an event to the open step.
+    /// Adds the kept part of an event to the open step.
     fn add(&mut self, label: Self::Label, kept: KeptEvent) -> Result<()>;
 
-    /// Closes the open step, and perhaps empty ones behind it, at most through `through`; what they add goes into the
-    /// digest first, which refuses data other than those that were published before.
+    /// Closes the open step, and possibly empty ones after it, at most through `through`. Their sums go into the digest
+    /// first, which refuses data that differ from those published before.
     fn close<'a>(&'a mut self, stream: &'a Stream, through: u64, digest: &mut StreamDigest)
     -> Result<Self::Closed<'a>>;
 }
 
-/// What is kept of an event.
+/// The kept part of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeptEvent {
-    /// Its value, or the part of it that fits its person's bounds, in multiples of the grid.
+    /// Its value, or the part of it that fits the person's bounds, in multiples of the grid.
     pub value: i64,
-    /// Whose event it is; the same for all where single events are protected.
+    /// The person; the same for all events if single events are protected.
     pub person: Pseudonym,
-    /// The first step of the period that it belongs to.
+    /// The first step of the event's period.
     pub since: u64,
 }
 
-/// What became of the events of a [`Batch`].
+/// The outcome of pushing a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pushed {
-    /// All were taken in.
+    /// All events were accepted.
     All,
-    /// Those before the first that are left were taken in, and steps are due: take them, then go on.
+    /// The events before the remaining ones were accepted, and steps are due: take the steps, then continue.
     StepsDue,
-    /// The event with this mark belongs to a step that is due already, and was left out; those before it were taken in.
-    /// Show the event to [`Session::late`], then go on.
+    /// The event with this mark belongs to a step that is already due, and was skipped; those before it were accepted.
+    /// Pass the event to [`Session::late`], then continue.
     Late(u32),
 }
 
-/// Events whose persons are looked up at once.
+/// The number of events whose persons are looked up together.
 const LOOKED_AHEAD: usize = 32;
 
 /// One run over a stream: events in, closed steps out.
@@ -115,28 +115,28 @@ pub struct Session<T: Tally> {
     stream: Arc<Stream>,
     placer: Placer<T::Labels>,
     intake: Intake,
-    /// Events that wait for earlier ones: the sort buffer.
+    /// The sort buffer: events that wait for earlier ones.
     waiting: BinaryHeap<Reverse<Waiting<T::Label>>>,
-    /// Events whose turn has come, of steps that are not open yet because steps before them are not taken, by step.
+    /// Events whose turn has come, by step, for steps that cannot open yet because earlier steps have not been taken.
     ahead: BTreeMap<u64, Vec<Placed<T::Label>>>,
-    /// Events of steps behind the last, for a session that goes on later; by step, then as they came.
+    /// Events of steps after the last, for a session that is continued later; by step, then in order of arrival.
     later: Option<Vec<Placed<T::Label>>>,
-    /// Steps through here were closed before this run.
+    /// The last step closed before this run.
     closed: u64,
-    /// Events of those steps, as they came.
+    /// Events of those steps, in order of arrival.
     late: Vec<LateEvent>,
-    /// Steps through here are final: whatever comes is of a later one.
+    /// The last final step: all further events belong to later ones.
     due: u64,
     /// Events of later steps are for a later session.
     last_step: u64,
     tally: T,
     digest: StreamDigest,
-    /// Whether a step or a sum was refused. What was done until then cannot be undone, so nothing may follow.
+    /// Whether a step or a sum was refused. The work so far cannot be undone, so nothing may follow.
     is_over: bool,
 }
 
 impl Session<RunningSums> {
-    /// A session from the first step of a stream through the last that it publishes; without groups, of the one sum of
+    /// A session from the first step of a stream through the last that it publishes; without groups, for the one sum of
     /// all events.
     ///
     /// # Errors
@@ -149,18 +149,18 @@ impl Session<RunningSums> {
         Self::new(stream, sums, key, digest, last_step)
     }
 
-    /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
+    /// Restores the last view of a group that an earlier run has shown, for [views](crate::views) that depend on it.
     pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
         self.tally.recall_view(group, shown);
     }
 }
 
 impl<T: Tally> Session<T> {
-    /// A session from the first step of a stream through `last_step`, under the digest that the ledger of the key began
-    /// for it.
+    /// A session from the first step of a stream through `last_step`, with the digest that the key's ledger began for
+    /// it.
     ///
     /// # Errors
-    /// If the plan's unit keeps no event.
+    /// If the plan's unit keeps no events.
     pub fn new(stream: Stream, tally: T, key: &SecretKey, digest: StreamDigest, last_step: u64) -> Result<Self> {
         let (intake, stream) = (Intake::new(&stream)?, Arc::new(stream));
         let placer = Placer::new(Arc::clone(&stream), tally.labels(), key);
@@ -181,7 +181,7 @@ impl<T: Tally> Session<T> {
         })
     }
 
-    /// A reader of events for another thread; what it places goes into [`push_placed`](Self::push_placed).
+    /// A reader of events for another thread; pass its events to [`push_placed`](Self::push_placed).
     pub fn placer(&self) -> Placer<T::Labels> {
         self.placer.clone()
     }
@@ -201,15 +201,15 @@ impl<T: Tally> Session<T> {
         self.tally.step()
     }
 
-    /// Takes in one event. Steps before its own may become due; see [`next_step`](Self::next_step).
+    /// Pushes one event. Steps before its own may become due; see [`next_step`](Self::next_step).
     ///
-    /// Events of a person are kept in the order in which they are pushed, as long as there is room for them; with a
-    /// sort buffer in order of their steps, and in that of arrival within one. `O(1)` without a sort buffer of n
-    /// events, `O(log n)` with it.
+    /// The events of a person are kept in the order in which they are pushed, up to the person's bounds. With a sort
+    /// buffer, the order is that of their steps, and of arrival within a step. `O(1)` without a sort buffer, `O(log n)`
+    /// with one of n events.
     ///
     /// # Errors
-    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events, or if it
-    /// belongs to a step that is due already. The error names the row, and the event leaves no trace. Also if a sum
+    /// If a cell cannot be read, if the event fits no step, group or bounds and the stream refuses such events, or if
+    /// it belongs to a step that is already due. The error names the row, and the event leaves no trace. Also if a sum
     /// overflows: that ends the session, and every later call fails.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         self.check_goes_on()?;
@@ -220,11 +220,10 @@ impl<T: Tally> Session<T> {
         self.arrive(placed)
     }
 
-    /// Takes in events that a [`Placer`] of this session has read, in the order of the input, as many as go without
-    /// steps being taken in between; those that are left stay in the batch. Until it says [`Pushed::All`], call it
-    /// again.
+    /// Pushes events that a [`Placer`] of this session has read, in the order of the input, until steps must be taken;
+    /// the remaining events stay in the batch. Call it again until it returns [`Pushed::All`].
     ///
-    /// One event after the other this does what [`push`](Self::push) does.
+    /// The result is the same as pushing the events one by one with [`push`](Self::push).
     ///
     /// # Errors
     /// If a sum overflows: that ends the session, and every later call fails.
@@ -245,11 +244,11 @@ impl<T: Tally> Session<T> {
         }
     }
 
-    /// What is to be done with an event of a step that is due already.
+    /// Handles an event of a step that is already due.
     ///
-    /// One of a step that was closed before this run is late, and treated as the stream declares: refused, counted in
-    /// the first step that this run closes, or [put aside](Self::take_late). Which step that is does not depend on
-    /// other events: where they have closed it already, the event is refused like any other that is out of order.
+    /// An event of a step that was closed before this run is late. It is treated as the stream declares: refused,
+    /// counted in the first step that this run closes, or [set aside](Self::take_late). That step does not depend on
+    /// other events: if they have already closed it, the event is refused like any other that is out of order.
     ///
     /// # Errors
     /// If the event is refused: the error names the row, and the event leaves no trace.
@@ -277,16 +276,17 @@ impl<T: Tally> Session<T> {
         }
     }
 
-    /// Late events that were put aside since this was last called. They are **not private**.
+    /// Takes the late events that were set aside since the last call. They are **not private**.
     pub fn take_late(&mut self) -> Vec<LateEvent> {
         std::mem::take(&mut self.late)
     }
 
-    /// Takes in an event of a step that is not due.
+    /// Adds an event of a step that is not due.
     #[inline]
     fn arrive(&mut self, placed: Placed<T::Label>) -> Result<()> {
         let first = if self.stream.sort_buffer == 0 {
-            // Without a buffer the event's own step makes all before it due, so that the next one out of order is seen.
+            // Without a buffer, the event's own step makes all earlier ones due, so the next event out of order is
+            // detected.
             placed
         } else {
             self.waiting.push(Reverse(self.intake.arrive(placed)));
@@ -299,8 +299,8 @@ impl<T: Tally> Session<T> {
         self.or_over(turned)
     }
 
-    /// Says that no event of a step up to `step` will follow: all those steps are due. A step beyond the last of the
-    /// session is as good as the last.
+    /// Declares that no more events of steps up to `step` will follow: all those steps become due. A step beyond the
+    /// session's last one counts as the last.
     ///
     /// # Errors
     /// If a sum overflows, which ends the session, or the session is over.
@@ -316,19 +316,19 @@ impl<T: Tally> Session<T> {
         Ok(())
     }
 
-    /// Whether a step is due that has not been taken.
+    /// Whether a due step has not been taken yet.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.tally.step() < self.due
     }
 
-    /// Closes the next step that is due, and lends what it releases; `None` once all that are due are taken.
+    /// Closes the next due step, and returns its releases; `None` once all due steps are taken.
     ///
-    /// Take all of them before much more is pushed: what is pushed meanwhile waits in memory.
+    /// Take all due steps before pushing many more events: those events wait in memory.
     ///
     /// # Errors
-    /// If the events differ from those of an earlier release of the stream, or a sum overflows. Either ends the session: a
-    /// refused step is never handed out, however often it is asked for.
+    /// If the events differ from those of an earlier release of the stream, or a sum overflows. Either ends the
+    /// session: a refused step is never returned, even if it is requested again.
     pub fn next_step(&mut self) -> Result<Option<T::Closed<'_>>> {
         self.check_goes_on()?;
         let caught_up = self.catch_up();
@@ -347,29 +347,29 @@ impl<T: Tally> Session<T> {
         }
     }
 
-    /// Records durably what was taken. Call this before anyone can see it.
+    /// Records the taken steps durably. Call this before anyone can see them.
     ///
     /// # Errors
-    /// If the ledger cannot be written, a release that went further cannot be compared with this one, the stream has been
-    /// released otherwise since this session began, or the session is over.
+    /// If the ledger cannot be written, a longer release cannot be compared with this one, the stream has been released
+    /// differently since this session began, or the session is over.
     ///
     /// # Panics
-    /// If steps are due that were not taken.
+    /// If due steps have not been taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
         ledger.record(self.digest_of_all()?)
     }
 
-    /// The digest of the steps, for a ledger, once all that are due are taken.
+    /// The digest of the steps, for a ledger, once all due steps are taken.
     ///
     /// # Panics
-    /// If steps are due that were not taken.
+    /// If due steps have not been taken.
     fn digest_of_all(&mut self) -> Result<&mut StreamDigest> {
         self.check_goes_on()?;
-        assert!(!self.is_due(), "steps through {} are due and not taken", self.due);
+        assert!(!self.is_due(), "steps through {} are due but were not taken", self.due);
         Ok(&mut self.digest)
     }
 
-    /// Ends the session where something failed half way.
+    /// Ends the session if something failed half-way.
     fn or_over(&mut self, result: Result<()>) -> Result<()> {
         self.is_over |= result.is_err();
         result
@@ -377,13 +377,13 @@ impl<T: Tally> Session<T> {
 
     /// Whether the session is not over.
     fn check_goes_on(&self) -> Result<()> {
-        if self.is_over { Err(usage("this run was refused before; begin it again")) } else { Ok(()) }
+        if self.is_over { Err(usage("this run was refused earlier; start it again")) } else { Ok(()) }
     }
 
-    /// An event whose turn has come: steps before its own are due, and it is added as soon as its step is open.
+    /// Handles an event whose turn has come: steps before its own become due, and it is added once its step is open.
     fn turn(&mut self, placed: Placed<T::Label>) -> Result<()> {
         if placed.step > self.last_step {
-            // Published later: from the same data, or from what is kept of them.
+            // It is published later: from the same data, or from the kept events.
             if let Some(later) = &mut self.later {
                 later.push(placed);
             }
@@ -399,7 +399,7 @@ impl<T: Tally> Session<T> {
         }
     }
 
-    /// Adds what waited for the step that is open now.
+    /// Adds the events that waited for the step that is now open.
     #[inline]
     fn catch_up(&mut self) -> Result<()> {
         if self.ahead.is_empty() {
@@ -409,7 +409,7 @@ impl<T: Tally> Session<T> {
         open.into_iter().try_for_each(|placed| self.add(placed))
     }
 
-    /// Adds to the open step what is kept of an event.
+    /// Adds the kept part of an event to the open step.
     fn add(&mut self, placed: Placed<T::Label>) -> Result<()> {
         match self.intake.keep(&placed, T::group_of(&placed.label), &self.stream.periods) {
             Some(value) => {
@@ -423,23 +423,23 @@ impl<T: Tally> Session<T> {
     fn refused_as_late(&self, event: &Event<'_>) -> Error {
         let closed = self.stream.calendar.format(self.stream.calendar.end_of(self.closed));
         if self.closed == self.stream.calendar.steps() {
-            let remedy = sentence!["leave them out, or put them into a file with ", (LatePolicy, "side-file")];
-            let problem = "belongs to a step that an earlier run has closed, and no step is open any more";
+            let remedy = sentence!["leave out such events, or write them to a file with ", (LatePolicy, "side-file")];
+            let problem = "belongs to a step that an earlier run has closed, and no step is open any longer";
             return event.bad_cell(Role::Time, problem).remedy(remedy).into();
         }
         let remedy = sentence![
             "count such events in the first open step with ",
             (LatePolicy, "next-step"),
-            ", or put them into a file for themselves with ",
+            ", or write them to a separate file with ",
             (LatePolicy, "side-file")
         ];
-        let problem = format!("belongs to a step that an earlier run has closed, with all steps until {closed}");
+        let problem = format!("belongs to a step that an earlier run has closed, along with all steps until {closed}");
         event.bad_cell(Role::Time, problem).remedy(remedy).into()
     }
 
     fn out_of_order(&self, event: &Event<'_>) -> Error {
         let remedy = match self.stream.sort_buffer {
-            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " put events in order while reading"],
+            0 => sentence!["sort the file by time, or let ", (SortBuffer, "N"), " sort events while reading"],
             n => {
                 let of = format!(" of {n} events; raise it, or sort the file");
                 sentence!["it is further out of order than the ", SortBuffer, of]

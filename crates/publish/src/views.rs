@@ -1,29 +1,29 @@
-//! Views of a release: what is known of a running sum besides the noise, put to use after the fact.
+//! Views of a release: they use known facts about a running sum to improve its noisy values after the fact.
 //!
-//! The true running count is whole, not negative, and does not fall; released values are none of that. A view is a map
-//! `M` of what was released so far that restores it, beside the raw values, which are never replaced. It is a function of
-//! the released table alone, so it costs no privacy.
+//! The true running count is whole, not negative, and does not fall; released values have none of these properties. A
+//! view is a map `M` of the values released so far that restores them. It is shown next to the raw values, which are
+//! never replaced. It is a function of the released table alone, so it costs no privacy.
 //!
-//! * `whole-number`: the nearest whole number, halves up. Off by half a unit at most; no bias but that.
-//! * `non-negative`: 0 in the place of what is less. Too large on average where the true value is near 0, by at most
+//! * `whole-number`: the nearest whole number, halves up. Off by at most half a unit; no other bias.
+//! * `non-negative`: 0 instead of negative values. Too large on average where the true value is near 0, by at most
 //!   `σ/√(2π)` (0.4 standard errors) for Gaussian noise.
-//! * `non-decreasing`: the released value or what was shown before, whichever is more, which is the nearest value to the
-//!   released one that does not fall (isotonic, one step after the other: what is shown never changes). Too large on
-//!   average: by nothing much where the true value grows by standard errors from step to step, and by the mean of the
-//!   largest noise so far where it stands still.
+//! * `non-decreasing`: the larger of the released value and the previously shown one. This is the nearest value to the
+//!   released one that does not fall (isotonic, step by step: shown values never change). Too large on average:
+//!   negligibly where the true value grows by standard errors from step to step, and by the mean of the largest noise
+//!   so far where it stands still.
 //!
 //! **The band.** Each `M` is monotone (larger values never have a smaller view) and leaves the true running sum as it is.
-//! So where the true values `S` lie in a band, `L ≤ S ≤ U` at all steps so far, the same map of its ends holds them:
-//! `M(L) ≤ M(S) = S ≤ M(U)`, and the view `M(X)` of `L ≤ X ≤ U` lies between them, too. For the first two maps that is
-//! so step by step, for any interval; `non-decreasing` looks at all steps so far, and needs a band that holds at all of
-//! them at once.
+//! So if the true values `S` lie in a band, `L ≤ S ≤ U` at all steps so far, the same map of its ends contains them:
+//! `M(L) ≤ M(S) = S ≤ M(U)`, and the view `M(X)` of `L ≤ X ≤ U` lies between them, too. For the first two maps this
+//! holds step by step, for any interval; `non-decreasing` depends on all steps so far, and needs a band that holds at
+//! all of them at once.
 
 use crate::row::{Amount, ReleaseRow, ViewRow};
 pub use evertally_declare::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// What is shown of a step.
+/// The view of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Viewed {
     /// Exact decimal text of the value.
@@ -37,17 +37,17 @@ pub struct Viewed {
 }
 
 impl Viewed {
-    /// As part of a row.
+    /// The view as part of a row.
     pub fn row(&self) -> ViewRow<'_> {
         ViewRow { value: Amount { text: &self.text, number: self.number }, lower: self.lower, upper: self.upper }
     }
 }
 
-/// The views of a stream's rows, one after the other.
+/// The views of a stream's rows, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Views {
     wanted: Vec<View>,
-    /// What was shown last of every group, by its texts, where that is needed.
+    /// The last shown view of each group, by its texts, if views depend on it.
     shown: HashMap<Vec<String>, Viewed>,
 }
 
@@ -56,19 +56,19 @@ impl Views {
         Self { wanted: wanted.to_vec(), shown: HashMap::new() }
     }
 
-    /// What an earlier run has shown last of a group.
+    /// Restores the last view of a group that an earlier run has shown.
     pub(crate) fn recall(&mut self, group: Vec<String>, shown: Viewed) {
         self.shown.insert(group, shown);
     }
 
-    /// What was shown last of every group, in the order of their texts.
+    /// The last shown view of each group, in the order of their texts.
     pub(crate) fn shown(&self) -> Vec<(Vec<String>, Viewed)> {
         let mut shown: Vec<_> = self.shown.iter().map(|(group, shown)| (group.clone(), shown.clone())).collect();
         shown.sort_by(|a, b| a.0.cmp(&b.0));
         shown
     }
 
-    /// The view of the next row of its group; `None` where none is wanted.
+    /// The view of the next row of its group; `None` if no view is declared.
     pub(crate) fn of(&mut self, row: &ReleaseRow<'_>) -> Option<Viewed> {
         if self.wanted.is_empty() {
             return None;
@@ -92,7 +92,7 @@ impl Views {
     }
 }
 
-/// The nearest whole numbers, halves up. Values above 2^53 are whole as they are.
+/// The nearest whole numbers, halves up. Values above 2^53 are already whole.
 fn whole(view: &mut Viewed) {
     let round = |x: f64| if x.abs() < 9e15 { (x + 0.5).floor() + 0.0 } else { x };
     if round(view.number) != view.number || view.text.contains('.') {
@@ -161,7 +161,7 @@ mod tests {
         );
     }
 
-    /// Exhaustively: whatever lies between the ends of a band keeps doing so, the true sums included.
+    /// Exhaustively: values between the ends of a band stay between them, including the true sums.
     #[test]
     fn views_stay_inside_the_mapped_band() {
         let texts = ["-1", "0", "1.5", "3"];

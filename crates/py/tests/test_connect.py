@@ -74,7 +74,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         (first[:1], (1, 1), "step 1 of stream `counted` was taken with other sums"),
         (again[:0], (1, 3), "step 1 of"),
         (again[:0], (4, 4), "step 3 would be left out"),
-        (again, (3, 3), "is no step from 3 through 3"),
+        (again, (3, 3), "is not a step from 3 through 3"),
         ([{"step": 3, "gate": "z", "sum": 1}], (3, 3), "`z`"),
         ([{"step": 3, "gate": "a", "sum": 0.25}], (3, 3), "between two multiples of the grid (0.5)"),
         ([{"step": 3, "gate": "a", "sum": "7.4999"}], (3, 3), "between two multiples"),

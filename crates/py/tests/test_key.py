@@ -29,7 +29,7 @@ def test_files_are_private_and_never_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "my.key.ledger").exists()
     with pytest.raises(et.InvalidError, match="a second one"):
         key.save(tmp_path / "other.key")
-    with pytest.raises(et.InvalidError, match="exists already"):
+    with pytest.raises(et.InvalidError, match="already exists"):
         et.SecretKey.generate().save(path)
     path.chmod(0o644)
     with pytest.raises(et.InvalidError, match="chmod 600"):

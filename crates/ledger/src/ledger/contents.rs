@@ -1,4 +1,4 @@
-//! What a ledger holds, as text.
+//! The contents of a ledger, as text.
 
 use super::issuers::{Issued, ServiceGuard};
 use crate::version::version_of;
@@ -11,71 +11,71 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// The version that is written and read.
+/// The version that this program writes and reads.
 const VERSION: u32 = 1;
 
-/// All that a ledger holds.
+/// The whole contents of a ledger.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Contents {
     version: u32,
     pub(super) key_id: String,
-    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do.
+    /// Drawn when the ledger was made: copies of a ledger share it, and no other ledgers do.
     pub(super) identity: String,
-    /// How many runs were ever recorded.
+    /// The number of runs ever recorded.
     pub(super) counter: u64,
     pub(super) streams: BTreeMap<String, Entry>,
-    /// Names under which something other than a release issues noise.
+    /// Names under which noise is issued for purposes other than a release.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) issued: BTreeMap<String, Issued>,
-    /// What tells the log of steps beside this ledger from others.
+    /// Identifies the log of steps that belongs to this ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) step_log: Option<String>,
     /// The service that the key belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) service: Option<ServiceGuard>,
-    /// Code of everything before, under the key.
+    /// Authentication code of everything above, under the key.
     mac: String,
 }
 
-/// What is recorded of a stream.
+/// The record of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
     /// The plan's digest, in hexadecimal.
     pub(super) plan: String,
-    /// The plan itself, so that a later run can say what differs.
+    /// The plan itself, so that a later run can report differences.
     pub(super) plan_text: String,
-    /// The runs that published steps or took in events, in order.
+    /// The runs that published steps or read events, in order.
     pub(super) runs: Vec<Run>,
-    /// Groups that joined when the stream had begun: after which step, and their names.
+    /// Groups that joined after the stream had begun: after which step, and their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) joined: Vec<Joined>,
-    /// What it goes on from, for a stream that began where another ended.
+    /// The earlier stream that it continues, if it began where another ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) follows: Option<Follows>,
-    /// Where else its steps are recorded, for a stream that a cluster publishes.
+    /// The other ledger that records its steps, for a stream that a cluster publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) guard: Option<Guard>,
-    /// Where the session stands, for a stream that is continued.
+    /// The saved session, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<KeptState>,
 }
 
-/// Another ledger that has the steps of a stream.
+/// Another ledger, which holds the steps of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Guard {
-    /// What tells it from others.
+    /// Its identity.
     pub(super) identity: String,
-    /// Where it is.
+    /// Its location.
     pub(super) place: String,
-    /// The last step that was seen in it, and the digest of all steps through there: that ledger is never older.
+    /// The last step that was seen in it, and the digest of all steps through it: that ledger is never older.
     pub(super) through: u64,
     pub(super) chain: String,
 }
 
-/// One run, as it was recorded.
+/// One recorded run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
@@ -83,17 +83,17 @@ pub struct Run {
     pub counter: u64,
     /// When it was recorded.
     pub at: Timestamp,
-    /// The last step that was published by then.
+    /// The last step published so far.
     pub through: u64,
-    /// Keyed digest of the steps through there.
+    /// Keyed digest of the steps through `through`.
     pub digest: String,
-    /// Whether it is of digests that many processes have added up, and not of the sums themselves.
+    /// Whether the digest is computed from digests that many processes have added up, instead of the sums themselves.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_parts: bool,
-    /// What it did with events that do not fit, where that was not to refuse them.
+    /// How the run treated events that do not fit, if it did not refuse them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, String>,
-    /// The files that were read, for a stream that is continued.
+    /// The files that the run read, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<SeenFile>,
 }
@@ -108,7 +108,7 @@ pub struct SeenFile {
     pub bytes: u64,
     /// Keyed digest of its content.
     pub digest: String,
-    /// Whether the same content was read before, so that this file was passed over.
+    /// Whether the same content was read before, so that this file was skipped.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
 }
@@ -119,7 +119,7 @@ pub struct SeenFile {
 pub(super) struct KeptState {
     /// The state itself. A part's name is the digest of its content.
     pub(super) part: String,
-    /// What is to be written to outputs, where that was not done when the run was recorded.
+    /// Bytes for outputs that were not yet written when the run was recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) pending: Vec<Pending>,
     /// The table to which rows were appended.
@@ -127,7 +127,7 @@ pub(super) struct KeptState {
     pub(super) table: Option<TableMark>,
 }
 
-/// A table to which rows are appended, so that it is known again.
+/// A table to which rows are appended, recorded so that it can be recognised.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableMark {
@@ -147,7 +147,7 @@ pub struct Pending {
     pub part: String,
     /// The output; `-` is standard output.
     pub target: String,
-    /// Behind so many bytes of the output; as the whole of it where this is missing.
+    /// Append after this many bytes of the output; if missing, replace the whole output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
     /// Whether only the user may read the output.
@@ -155,7 +155,7 @@ pub struct Pending {
 }
 
 impl Contents {
-    /// Of a key that has published nothing.
+    /// The contents for a key that has published nothing.
     pub(super) fn new(key: &SecretKey) -> Self {
         let (version, key_id) = (VERSION, key.id().to_string());
         Self {
@@ -171,7 +171,7 @@ impl Contents {
         }
     }
 
-    /// From the bytes of a store that messages call `shown`, without a look at the code: for what is public.
+    /// Parses the bytes of a store that messages call `shown`, without checking the code: for public facts only.
     pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
         if version_of(bytes).is_some_and(|version| version != VERSION) {
             return Err(foreign(shown));
@@ -180,7 +180,7 @@ impl Contents {
             .map_err(|e| usage(format!("the ledger {shown} is damaged ({e}); restore it from a copy")))
     }
 
-    /// From the bytes of a store, for the key that wrote them.
+    /// Parses and authenticates the bytes of a store, for the key that wrote them.
     pub(super) fn open(bytes: &[u8], shown: &str, key: &SecretKey) -> Result<Self> {
         let contents = Self::read(bytes, shown)?;
         if contents.key_id != key.id().to_string() {
@@ -194,7 +194,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// JSON text, as a store holds it, with its code under a [`code_key`].
+    /// JSON text, as a store holds it, with its authentication code under a [`code_key`].
     pub(super) fn sealed(&mut self, code_key: &[u8; 32]) -> Result<Vec<u8>> {
         self.identify()?;
         self.mac = self.code(code_key)?;
@@ -215,13 +215,13 @@ impl Contents {
         Ok(bytes)
     }
 
-    /// The code of everything but the code itself.
+    /// The authentication code of everything but itself.
     fn code(&self, code_key: &[u8; 32]) -> Result<String> {
         let bare = Self { mac: String::new(), ..self.clone() };
         Ok(blake3::keyed_hash(code_key, &bare.text()?).to_hex().to_string())
     }
 
-    /// All runs in the order of their numbers, each with its stream.
+    /// All runs in the order of their numbers, each with its stream's name.
     pub(super) fn runs(&self) -> Vec<(&str, &Run)> {
         let mut runs: Vec<(&str, &Run)> = self
             .streams
@@ -232,8 +232,8 @@ impl Contents {
         runs
     }
 
-    /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
-    /// have these runs in common.
+    /// A public text that identifies the ledger's first `counter` runs: two ledgers with the same text share these
+    /// runs.
     pub(super) fn head(&self, counter: u64) -> String {
         let mut head = blake3::derive_key("evertally 1 ledger head", self.identity.as_bytes());
         for (name, run) in self.runs().into_iter().take_while(|(_, run)| run.counter <= counter) {
@@ -249,20 +249,20 @@ impl Contents {
     }
 }
 
-/// 128 random bits from the operating system, as text: the id of a key that nobody ever has.
+/// 128 random bits from the operating system, as text: the id of a key that nobody ever holds.
 pub fn drawn_identity() -> Result<String> {
     Ok(SecretKey::generate()?.id().to_string())
 }
 
 impl Entry {
-    /// The last step up to which the stream was published, here or under the ledger that it was left to; 0 before the first.
+    /// The last published step of the stream, here or in the ledger it was delegated to; 0 before the first.
     pub(super) fn last_step(&self) -> u64 {
         let left = self.guard.as_ref().map_or(0, |guard| guard.through);
         left.max(self.runs.last().map_or(0, |run| run.through))
     }
 }
 
-/// The key of the code of a whole ledger: that of no stream, since no plan has this digest.
+/// The key for the code of a whole ledger. It belongs to no stream, because no plan has this digest.
 pub(super) fn code_key(key: &SecretKey) -> Zeroizing<[u8; 32]> {
     let name: StreamName = "ledger".parse().expect("a name");
     mac_key(key, &name, &[0; 32], Purpose::Ledger)
@@ -270,7 +270,7 @@ pub(super) fn code_key(key: &SecretKey) -> Zeroizing<[u8; 32]> {
 
 fn foreign(shown: &str) -> evertally_declare::error::Error {
     usage(format!(
-        "the ledger {shown} belongs to another key or another version of this program: use the key and the version that it was \
-         written with"
+        "the ledger {shown} belongs to another key or another version of this program: use the key and the version \
+         that wrote it"
     ))
 }

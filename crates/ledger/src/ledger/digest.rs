@@ -1,7 +1,7 @@
 //! The digest of a stream's closed steps.
 //!
-//! d₀ is fixed, and dₜ is the keyed hash of dₜ₋₁ and of what step t adds: 32 bytes say all that a later run needs of the
-//! steps before it.
+//! d₀ is fixed, and dₜ is the keyed hash of dₜ₋₁ and of the sums that step t adds: 32 bytes hold everything that a
+//! later run needs from the steps before it.
 
 use super::contents::Entry;
 use super::issuers::recorded;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
 
-/// The digest of a stream's closed steps, growing with them.
+/// The digest of a stream's closed steps, extended step by step.
 pub struct StreamDigest {
     name: StreamName,
     /// Digest and text of the plan.
@@ -24,15 +24,15 @@ pub struct StreamDigest {
     steps: u64,
     chain: [u8; 32],
     past: Past,
-    /// Whether steps go in as digests that many processes have added up.
+    /// Whether steps are added as digests that many processes have added up.
     in_parts: bool,
 }
 
-/// What was published before: for numbers of steps, the digest of so many.
+/// The published history: for each published number of steps, the digest of these steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     chained: BTreeMap<u64, String>,
-    /// Whether the digests are of steps that went in as digests.
+    /// Whether steps were added as digests.
     in_parts: bool,
 }
 
@@ -42,13 +42,13 @@ impl StreamDigest {
         Self { name, plan, plan_text, key, steps: 0, chain, past, in_parts: false }
     }
 
-    /// Of steps that are held against nothing and recorded nowhere.
+    /// A digest of steps that is neither compared nor recorded.
     pub fn unrecorded() -> Self {
         let name = "unrecorded".parse().expect("a name");
         Self::new(name, String::new(), String::new(), Zeroizing::new([0; 32]), Past::default())
     }
 
-    /// Steps go in as digests that many processes have added up.
+    /// Steps are added as digests that many processes have added up.
     pub fn in_parts(mut self) -> Self {
         self.in_parts = true;
         self
@@ -73,34 +73,34 @@ impl StreamDigest {
         self.steps
     }
 
-    /// All that a later run needs of the steps so far.
+    /// All that a later run needs from the steps so far.
     pub fn chain(&self) -> [u8; 32] {
         self.chain
     }
 
-    /// Goes on where an earlier run stopped.
+    /// Continues where an earlier run stopped.
     ///
     /// # Errors
-    /// If that is not what was published up to that step.
+    /// If that run is not the last published one.
     pub fn resume(&mut self, steps: u64, chain: [u8; 32]) -> Result<()> {
         let resumed = self.past.chained.get(&steps).is_some_and(|published| *published == hex(chain));
         if !resumed || self.past.last() > steps {
             let (name, last) = (&self.name, self.past.last());
             return Err(usage(format!(
-                "the state of stream `{name}` is of step {steps}, and not of what was published last, through step {last}"
+                "the saved state of stream `{name}` is at step {steps}, but step {last} was the last one published"
             )));
         }
         (self.steps, self.chain) = (steps, chain);
         Ok(())
     }
 
-    /// Goes on behind steps that somebody else vouches for: a service, whose store holds what was closed.
+    /// Continues after steps that the caller vouches for: a service, whose store holds the closed steps.
     pub fn go_on_behind(&mut self, steps: u64, chain: [u8; 32]) {
         (self.steps, self.chain) = (steps, chain);
     }
 
-    /// Adds a closed step: the sum of its events in every group. Fails as soon as the data differ from what was
-    /// published, and then adds nothing.
+    /// Adds a closed step: the sum of its events in each group. Fails as soon as the data differ from the published
+    /// data, and then adds nothing.
     pub fn close_step(&mut self, sums: &[i64]) -> Result<()> {
         let mut link = self.link(b'g', sums.len());
         for sum in sums {
@@ -109,12 +109,12 @@ impl StreamDigest {
         self.advance(self.steps + 1, link)
     }
 
-    /// Adds, in the place of the sums of all groups, the items of the open step and what it adds to each, sorted by
-    /// item and without those it adds nothing to; then closes it and the empty steps after it through `step`. Fails as
-    /// soon as the data differ from what was published, and then adds nothing.
+    /// Adds the items of the open step with the sum that the step adds to each, instead of the sums of all groups.
+    /// Items are sorted, and those with nothing to add are omitted. Then closes that step and the empty steps after it
+    /// through `step`. Fails as soon as the data differ from the published data, and then adds nothing.
     ///
-    /// A step with items goes in as its number, their number, and for each its length, its bytes and its sum; one
-    /// without leaves no trace. No two histories have the same encoding.
+    /// A step with items is encoded as its number, the number of its items, and for each item its length, its bytes and
+    /// its sum; a step without items leaves no trace. No two histories have the same encoding.
     pub fn close_items(&mut self, items: &[(Box<[u8]>, i64)], step: u64) -> Result<()> {
         if items.is_empty() {
             return self.check_through(step, self.chain).map(|()| self.steps = step);
@@ -127,7 +127,7 @@ impl StreamDigest {
         self.advance(step, link)
     }
 
-    /// The hash of the next link: after it, what the step adds, of so many groups or items.
+    /// The hash of the next link; the caller adds the sums of the step, for this many groups or items.
     fn link(&self, kind: u8, count: usize) -> blake3::Hasher {
         let mut link = blake3::Hasher::new_keyed(&self.key);
         link.update(&[kind]).update(&self.chain).update(&(count as u64).to_le_bytes());
@@ -142,7 +142,7 @@ impl StreamDigest {
         Ok(())
     }
 
-    /// Holds the digests after all steps through `step` against what was published.
+    /// Compares the digests after all steps through `step` with the published ones.
     fn check_through(&self, step: u64, chain: [u8; 32]) -> Result<()> {
         self.check_form()?;
         if step <= self.steps {
@@ -162,7 +162,7 @@ impl StreamDigest {
         }
     }
 
-    /// Digests of the sums themselves and of what many processes have added up cannot be compared.
+    /// Digests of the sums themselves cannot be compared with digests that many processes have added up.
     fn check_form(&self) -> Result<()> {
         if self.past.last() == 0 || self.past.in_parts == self.in_parts {
             return Ok(());
@@ -172,8 +172,8 @@ impl StreamDigest {
             false => ("on a cluster", "by one process"),
         };
         let released = format!(
-            "stream `{}` was released {before} up to step {}, and what was recorded of it cannot be held against a release \
-             {now}: go on as it began, or give another ",
+            "stream `{}` was released {before} up to step {}, and its record cannot be compared with a release {now}: \
+             continue it the way it was started, or give another ",
             self.name,
             self.past.last()
         );
@@ -189,7 +189,7 @@ impl StreamDigest {
         &self.plan
     }
 
-    /// An entry for a stream that has none.
+    /// A new entry for this stream.
     pub(super) fn entry(&self) -> Entry {
         Entry {
             plan: self.plan.clone(),
@@ -202,7 +202,7 @@ impl StreamDigest {
         }
     }
 
-    /// Whether it was held against all of this when its steps were closed.
+    /// Whether the steps were compared with exactly this history when they were closed.
     pub(super) fn has_seen(&self, past: &Past) -> bool {
         self.past == *past
     }
@@ -223,12 +223,12 @@ impl Past {
         self.chained.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Whether just this was published.
+    /// Whether exactly these steps were published, with this digest.
     pub(super) fn agrees(&self, steps: u64, digest: &str) -> bool {
         self.chained.get(&steps).is_some_and(|published| published == digest)
     }
 
-    /// A shorter release can only be held against the past where the past has a digest of that length.
+    /// A shorter release can be compared only if the history has a digest of that length.
     pub(super) fn check_covers(&self, name: &StreamName, steps: u64) -> Result<()> {
         let last = self.last();
         if last <= steps || self.chained.contains_key(&steps) {
@@ -242,5 +242,5 @@ impl Past {
     }
 }
 
-/// What another stream needs.
+/// The parameter to change for another stream.
 pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");

@@ -1,8 +1,8 @@
-//! Ledgers beside key files.
+//! Ledgers next to key files.
 //!
-//! Whoever opens a ledger locks its place first (the file that the ledger's name leads to, through links), and only then
-//! looks at key and ledger. A key that a run makes is drawn in memory and written together with the first record, so that
-//! a run that publishes nothing has nothing to take away.
+//! To open a ledger, a run first locks its place (the file that the ledger's name leads to, through links), and only
+//! then reads the key and the ledger. A key that a run creates is drawn in memory and written together with the first
+//! record, so a run that publishes nothing has nothing to remove.
 
 use super::{Ledger, Store, issuers, parts};
 use crate::disk::{Access, Disk, RealDisk, beside, folder_of, replace};
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use zeroize::Zeroizing;
 
-/// Where the ledger of a key is.
+/// The path of a key's ledger.
 pub fn ledger_path(key_path: &Path) -> PathBuf {
     let mut path = key_path.as_os_str().to_owned();
     path.push(".ledger");
     path.into()
 }
 
-/// Makes a key file and its empty ledger.
+/// Creates a key file and its empty ledger.
 ///
 /// # Errors
-/// If there is a file, another run is about to make one, or it cannot be written.
+/// If the file exists, another run is about to create it, or it cannot be written.
 pub fn new_key(path: &Path) -> Result<SecretKey> {
     let key = SecretKey::generate()?;
     Ledger::create(FileStore::create(Arc::new(RealDisk), path, &key)?, &key)?;
     Ok(key)
 }
 
-/// What to do where there is no key file.
+/// The action if there is no key file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
     /// Refuse.
@@ -48,17 +48,17 @@ pub enum Absent {
 pub struct OpenKey {
     /// The key.
     pub key: SecretKey,
-    /// What was published with it.
+    /// The record of everything published with it.
     pub ledger: Ledger,
     /// Whether the key was drawn for this run, and is on disk only after its first record.
     pub is_new: bool,
 }
 
 impl OpenKey {
-    /// Opens a key file and its ledger, as [`FileStore::open`] does.
+    /// Opens a key file and its ledger, like [`FileStore::open`].
     ///
     /// # Errors
-    /// As [`FileStore::open`] and [`Ledger::open`].
+    /// As for [`FileStore::open`] and [`Ledger::open`].
     pub fn of_file(
         disk: Arc<dyn Disk>,
         key_path: &Path,
@@ -72,35 +72,35 @@ impl OpenKey {
         Ok(Self { key, ledger, is_new })
     }
 
-    /// The key for a program that embeds the library: what its objects issue is recorded in this ledger, durably and
-    /// before they issue any of it. Until the last clone is dropped other programs wait for the ledger.
+    /// The key for a program that embeds the library: the noise that its objects issue is recorded in this ledger,
+    /// durably and before they issue it. Other programs wait for the ledger until the last clone is dropped.
     ///
-    /// The ledger knows that an object was made, and not its steps: save the state of the object before each release is
-    /// published, and restore none but the last.
+    /// The ledger records that an object was created, but not its steps: save the state of the object before each
+    /// release is published, and only ever restore the last state.
     pub fn guarded(self) -> GuardedKey {
         issuers::guarded(self.key, self.ledger)
     }
 }
 
-/// A store beside a key's file, which is locked against other runs while this value lives.
+/// A store next to a key file, locked against other runs while this value lives.
 pub struct FileStore {
     disk: Arc<dyn Disk>,
     place: Place,
     /// The text of a key that is not on disk yet.
     new_key: Option<Zeroizing<String>>,
-    /// Whether there need not be a ledger yet.
+    /// Whether the ledger may not exist yet.
     begins: bool,
-    /// What the ledger's file held when this store read or wrote it last; nothing before the first time.
+    /// The hash of the ledger's file when this store last read or wrote it; the outer `None` before the first time.
     known: Option<Option<blake3::Hash>>,
     lock: NameLock,
 }
 
 impl FileStore {
-    /// Locks the ledger beside a key file, and reads the key. Where another run holds it, `waiting` is told so once, and
-    /// this waits for it until `cancelled`.
+    /// Locks the ledger next to a key file, and reads the key. If another run holds it, calls `waiting` once and waits
+    /// until the lock is free or the run is `cancelled`.
     ///
     /// # Errors
-    /// If there is no such file and none is to be made, it cannot be read or its ledger not be locked, and after
+    /// If the file does not exist and none is to be created, it cannot be read, its ledger cannot be locked, or after
     /// cancellation.
     pub fn open(
         disk: Arc<dyn Disk>,
@@ -112,7 +112,7 @@ impl FileStore {
         let mut patience = Patience::until(cancelled, waiting);
         let place = Place::of_key(key_path)?;
         if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
-            keyfile::read(key_path)?; // says what is missing, and leaves no lock file
+            keyfile::read(key_path)?; // reports what is missing, and leaves no lock file
         }
         let mut store = Self::lock(disk, key_path, place, &mut patience)?;
         if store.place.has_key() || absent == Absent::Refuse {
@@ -127,7 +127,7 @@ impl FileStore {
     /// The store of a new key, which is written with the first commit.
     ///
     /// # Errors
-    /// If there is a key file or a ledger, or another run is about to make one.
+    /// If there is a key file or a ledger, or another run is about to create one.
     pub fn create(disk: Arc<dyn Disk>, key_path: &Path, key: &SecretKey) -> Result<Self> {
         let mut store = Self::lock(disk, key_path, Place::of_key(key_path)?, &mut Patience::none())?;
         if store.place.has_key() {
@@ -137,8 +137,8 @@ impl FileStore {
         Ok(store)
     }
 
-    /// The store of a ledger whose key is kept elsewhere, in a key store for example; locked as [`open`](Self::open) does.
-    /// With [`Absent::Make`] the file need not be there, and is written with the first commit.
+    /// The store of a ledger whose key is kept elsewhere, such as in a key store; locked like [`open`](Self::open).
+    /// With [`Absent::Make`] the file need not exist, and is written with the first commit.
     ///
     /// # Errors
     /// If the ledger cannot be locked, and after cancellation.
@@ -152,7 +152,7 @@ impl FileStore {
         Self::lock_ledger(disk, path, absent, &mut Patience::until(cancelled, waiting))
     }
 
-    /// The same with other patience.
+    /// Like [`of_ledger`](Self::of_ledger), with explicit patience.
     pub(super) fn lock_ledger(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -163,7 +163,7 @@ impl FileStore {
             let ledger = resolve(path, "ledger")?;
             if absent == Absent::Refuse && disk.len(&ledger)?.is_none() {
                 return Err(usage(format!(
-                    "there is no ledger {}, which says what was published with the key; put it back",
+                    "there is no ledger {}, which records everything published with the key; restore it",
                     ledger.display()
                 )));
             }
@@ -177,11 +177,12 @@ impl FileStore {
         }
     }
 
-    /// Locks the place of a key's ledger, and mends what a run left that was cut off while it made the key.
+    /// Locks the place of a key's ledger, and completes or removes the files of a run that was interrupted while it
+    /// created the key.
     fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut Patience<'_>) -> Result<Self> {
         loop {
             let lock = NameLock::take(&place.ledger, &place.key, patience)?;
-            // While this run waited, links may have been turned elsewhere.
+            // While this run waited, links may have been changed.
             let now = Place::of_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
@@ -191,12 +192,12 @@ impl FileStore {
         }
     }
 
-    /// Takes a key along that is not on disk yet.
+    /// Adds a key that is not on disk yet.
     fn promise(&mut self, key: &SecretKey) -> Result<()> {
         check_output(&self.place.key, &[])?;
         if self.disk.len(&self.place.ledger)?.is_some() {
             return Err(usage(format!(
-                "{} exists already; it belongs to a key that was here: restore that key, or give another name",
+                "{} already exists; it belongs to a key that was here: restore that key, or give another name",
                 self.place.ledger.display()
             )));
         }
@@ -208,25 +209,25 @@ impl FileStore {
     fn read(&self) -> Result<Option<Vec<u8>>> {
         let shown = self.place.ledger.display();
         self.disk.read(&self.place.ledger).map_err(|e| match e.kind() {
-            ErrorKind::IsADirectory => usage(format!("the ledger {shown} is a directory; put the file back")),
+            ErrorKind::IsADirectory => usage(format!("the ledger {shown} is a directory; restore the file")),
             _ => usage(format!("the ledger {shown} cannot be read: {e}")),
         })
     }
 
-    /// Refuses where the file is not what this run knows, or where others may write it.
+    /// Refuses if the file is not the one that this run last read or wrote, or if others may write it.
     fn check_unchanged(&self) -> Result<()> {
         let shown = self.place.ledger.display();
         if !self.lock.has_its_name() {
             return Err(usage(format!(
-                "the lock beside the ledger {shown} was taken away while this run held it; run again"
+                "the lock file of the ledger {shown} was removed while this run held it; run again"
             )));
         }
         self.place.check_one_name()?;
         let now = self.read()?.as_deref().map(blake3::hash);
         if self.known.is_some_and(|known| known != now) {
             return Err(usage(format!(
-                "the ledger {shown} was changed by something else while this run held it (another program, a restored \
-                 copy?); run again"
+                "the ledger {shown} was changed while this run held it (by another program, or a restored \
+                 copy); run again"
             )));
         }
         Ok(())
@@ -240,8 +241,8 @@ impl Store for FileStore {
         if found.is_none() && !self.begins {
             // A key is made together with its ledger, so there was one.
             return Err(usage(format!(
-                "the key {} has no ledger {} beside it, which says what was published with it; put it back. If it is \
-                 lost, make a new key: the old one could repeat its noise over other data",
+                "the key {} has no ledger {} next to it, which records everything published with it; restore the \
+                 ledger. If it is lost, make a new key: the old one could repeat its noise over other data",
                 self.place.key.display(),
                 self.place.ledger.display(),
             )));
@@ -266,7 +267,7 @@ impl Store for FileStore {
         };
         let replaced = replace(&*self.disk, &self.place.ledger, &access, &mut &contents[..]);
         if replaced.is_err() && self.new_key.is_some() && self.disk.len(&self.place.ledger)?.is_none() {
-            let _ = self.disk.remove(&self.place.unfinished()); // the error that matters is already there
+            let _ = self.disk.remove(&self.place.unfinished()); // the error that matters is the first one
         }
         replaced?;
         self.known = Some(Some(blake3::hash(contents)));
@@ -295,7 +296,7 @@ impl Store for FileStore {
     }
 }
 
-/// Where a key and its ledger are, with all links resolved: one key, one ledger.
+/// The places of a key and its ledger, with all links resolved: one key, one ledger.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     key: PathBuf,
@@ -315,10 +316,10 @@ impl Place {
         self.key.symlink_metadata().is_ok()
     }
 
-    /// Where a new key waits for the first record to be written.
+    /// The file of a new key until the first record is written.
     ///
-    /// Two files cannot appear at once, so the key goes here, then the ledger gets its name, then the key does. A run
-    /// that was cut off in between is ended by the next ([`finish_new_key`](Self::finish_new_key)).
+    /// Two files cannot appear at once, so the key goes here, then the ledger gets its name, then the key does. If a
+    /// run is interrupted in between, the next one completes it ([`finish_new_key`](Self::finish_new_key)).
     fn unfinished(&self) -> PathBuf {
         beside(&self.key, "new")
     }
@@ -328,8 +329,8 @@ impl Place {
         Ok(disk.sync_folder(folder_of(&self.key))?)
     }
 
-    /// Ends what a run left that was cut off while it wrote a new key and its first record: the key gets its name if the
-    /// ledger has a record of it, and goes if not, for then nothing was recorded and nothing published.
+    /// Completes a run that was interrupted while it wrote a new key and its first record. The key gets its name if the
+    /// ledger has its record; otherwise it is removed, because nothing was recorded and so nothing was published.
     fn finish_new_key(&self, disk: &dyn Disk) -> Result<()> {
         #[derive(Deserialize)]
         struct Owner {

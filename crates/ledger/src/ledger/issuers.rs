@@ -1,9 +1,9 @@
-//! Who issues the noise of a stream name, where that is not a release that the ledger records step by step.
+//! Issuers of noise that is not a release recorded step by step in the ledger.
 //!
-//! One key has one record. A name belongs to whoever issued noise under it first: a release, an object of a program, or a
-//! service, which has a key to itself. Others are refused, since they could meet other data with the same noise. What
-//! keeps each of them from doing that to itself is theirs: the ledger's digests, the log of steps beside the ledger, the
-//! service's store.
+//! One key has one record. A stream name belongs to the first that issued noise under it: a release, an object of a
+//! program, or a service, which has its own key. Others are refused, because they could combine the same noise with
+//! other data. Each issuer protects itself from doing that: a release by the ledger's digests, Python objects by the
+//! log of steps next to the ledger, a service by its store.
 
 use super::contents::{Contents, drawn_identity};
 use super::digest::NAME;
@@ -19,9 +19,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What issues noise without a release that the ledger records.
+/// Something that issues noise without a release that the ledger records.
 ///
-/// A new one needs a row in the tests of `issuers`, and in the matrix of `test_doors.py`: both fail without it.
+/// A new issuer needs a row in the tests of `issuers`, and in the matrix of `test_doors.py`: both fail without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Issuer {
@@ -33,18 +33,18 @@ pub enum Issuer {
     CountSketch,
     /// `release_sums` and `release_steps` of Python.
     Sums,
-    /// Noise for training: `VectorNoise`, `RowNoise` and what is made of them.
+    /// Noise for training: `VectorNoise`, `RowNoise` and objects made from them.
     Training,
     /// A Rust program, by [`OpenKey::guarded`](super::OpenKey::guarded).
     RustProgram,
 }
 
 impl Issuer {
-    /// All of them.
+    /// All issuers.
     pub const ALL: [Self; 6] =
         [Self::Counter, Self::LazyVector, Self::CountSketch, Self::Sums, Self::Training, Self::RustProgram];
 
-    /// With an article, as messages name it.
+    /// The name in messages, with an article.
     pub fn in_words(self) -> &'static str {
         match self {
             Self::Counter => "a Counter in Python",
@@ -57,17 +57,17 @@ impl Issuer {
     }
 }
 
-/// A name that an [`Issuer`] has.
+/// The record of a name that belongs to an [`Issuer`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Issued {
     pub(super) by: Issuer,
-    /// Which noise, where the ledger alone keeps it from being issued again.
+    /// The noise that was claimed, if only the ledger keeps it from being issued again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     noise: BTreeSet<Noise>,
 }
 
-/// Some noise of a name: the digest of the plan in hexadecimal, the purpose, and the part that was claimed.
+/// A part of a name's noise: the digest of the plan in hexadecimal, the purpose, and the claimed range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Noise {
@@ -75,17 +75,17 @@ pub(super) struct Noise {
     purpose: String,
     from: u64,
     to: u64,
-    /// Drawn for this claim: copies of a ledger under which the same noise was claimed twice have gone different ways.
+    /// Drawn for this claim: if the same noise was claimed under two copies of a ledger, the copies have diverged.
     claim: String,
 }
 
-/// The service that a key belongs to: none but that one issues its noise.
+/// The service that a key belongs to: no other program issues its noise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ServiceGuard {
-    /// What tells its folder from others, wherever that is.
+    /// The identity of its folder, wherever that is.
     pub(super) identity: String,
-    /// Where the folder was when it took the key.
+    /// The location of the folder when the service took the key.
     pub(super) folder: String,
 }
 
@@ -95,12 +95,12 @@ impl Contents {
         self.service.as_ref().map_or(Ok(()), |guard| Err(belongs_to_service(shown, guard)))
     }
 
-    /// Refuses a name under which something else issues noise.
+    /// Refuses a name under which another issuer issues noise.
     pub(super) fn check_not_issued(&self, name: &StreamName) -> Result<()> {
         self.issued.get(name.as_str()).map_or(Ok(()), |issued| Err(issued_by(name, issued.by)))
     }
 
-    /// All noise that something other than a release has issued, as far as the ledger itself tells.
+    /// All noise that was issued outside of releases, as far as this ledger records it.
     pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&Noise>)> {
         let mut all = BTreeSet::new();
         for (name, issued) in &self.issued {
@@ -111,12 +111,12 @@ impl Contents {
         all
     }
 
-    /// Refuses to be the record of another log.
+    /// Refuses a log of steps that does not belong to this ledger.
     fn check_log(&self, log: Option<&str>, shown: &str) -> Result<()> {
         match (&self.step_log, log) {
             (Some(own), Some(log)) if own != log => Err(usage(format!(
-                "the ledger {shown} has another log of steps than the one named here: put back the log that belongs to it, \
-                 or name that one"
+                "the ledger {shown} belongs to another log of steps than the one named here: restore its own log, or \
+                 name that one"
             ))),
             _ => Ok(()),
         }
@@ -124,20 +124,20 @@ impl Contents {
 }
 
 impl Ledger {
-    /// What issues the noise of a name, where that is not a release recorded here.
+    /// The issuer of a name's noise, unless it is a release recorded here.
     pub fn issuer_of(&self, name: &StreamName) -> Option<Issuer> {
         Some(self.contents.issued.get(name.as_str())?.by)
     }
 
-    /// What tells the log of steps beside this ledger from others, once there is one.
+    /// The identity of this ledger's log of steps, if there is one.
     pub fn step_log(&self) -> Option<&str> {
         self.contents.step_log.as_deref()
     }
 
-    /// Records which log of steps is about to be made beside this ledger.
+    /// Records the log of steps that is about to be created next to this ledger.
     ///
     /// # Errors
-    /// If there is one already, or the store cannot be written.
+    /// If there is a log already, or the store cannot be written.
     pub fn begin_step_log(&mut self, log: &str) -> Result<()> {
         self.contents.check_log(Some(log), &self.store.name())?;
         let mut contents = self.contents.clone();
@@ -145,11 +145,11 @@ impl Ledger {
         self.commit(contents)
     }
 
-    /// Records durably that something other than a release issues the noise of a name, and in which log of steps it
-    /// notes what for. Call this before any of it is issued.
+    /// Records durably that an issuer other than a release issues the noise of a name, and the log of steps that it
+    /// uses. Call this before any of the noise is issued.
     ///
     /// # Errors
-    /// If the name belongs to something else, the ledger to another log, or the store cannot be written.
+    /// If the name belongs to another issuer, the ledger to another log, or the store cannot be written.
     pub fn register(&mut self, name: &StreamName, by: Issuer, log: Option<&str>) -> Result<()> {
         self.check_free_for(name, by)?;
         let shown = self.store.name();
@@ -163,10 +163,10 @@ impl Ledger {
         self.commit(contents)
     }
 
-    /// Refuses a name that belongs to something other than this issuer.
+    /// Refuses a name that does not belong to this issuer.
     ///
     /// # Errors
-    /// If it does.
+    /// If the name belongs to another issuer or a release.
     pub fn check_free_for(&self, name: &StreamName, by: Issuer) -> Result<()> {
         if self.contents.streams.contains_key(name.as_str()) {
             let released = format!(
@@ -190,13 +190,13 @@ impl Ledger {
         match (is_known, claim.is_resumed) {
             (true, true) => Ok(()),
             (true, false) => Err(usage(format!(
-                "the noise of stream `{}` under this plan was issued already: restore the last state of the object that has \
-                 issued it, or give another name (its budget then adds to what is already spent)",
+                "the noise of stream `{}` under this plan was already issued: restore the last state of the object \
+                 that issued it, or give another name (its budget then adds to what is already spent)",
                 claim.name
             ))),
             (false, true) => Err(usage(format!(
-                "the ledger {} knows nothing of the stream `{}` that this state belongs to: put back the ledger that it was \
-                 begun under",
+                "the ledger {} has no record of the stream `{}` that this state belongs to: restore the ledger that it \
+                 was begun under",
                 self.store.name(),
                 claim.name
             ))),
@@ -213,7 +213,7 @@ impl Ledger {
 
 impl Noise {
     fn of(claim: &NoiseClaim<'_>) -> Self {
-        // Names of groups and bits of a number are in it.
+        // Without the names of groups and the bits of a number, which the purpose contains.
         let purpose = match claim.purpose {
             Purpose::Group(_) => "groups".to_owned(),
             purpose => format!("{purpose:?}").to_lowercase(),
@@ -228,7 +228,7 @@ impl Noise {
     }
 }
 
-/// The ledger of a key as the record of a Rust program, which holds it open.
+/// A Rust program's record of noise: the ledger of its key, which it holds open.
 struct Program(Mutex<Ledger>);
 
 impl NoiseRecord for Program {
@@ -238,7 +238,7 @@ impl NoiseRecord for Program {
     }
 }
 
-/// The record of noise that one stream alone may issue, because its steps are recorded otherwise.
+/// A record of noise that admits one stream only, because the steps of that stream are recorded elsewhere.
 struct OfStream(StreamName);
 
 impl NoiseRecord for OfStream {
@@ -247,12 +247,13 @@ impl NoiseRecord for OfStream {
             return Ok(());
         }
         let (name, own) = (claim.name, &self.0);
-        let problem = format!("the steps of stream `{own}` are recorded, and not those of `{name}`");
+        let problem = format!("the steps of stream `{own}` are recorded, but not those of `{name}`");
         Err(NoiseError::new(ErrorKind::NoiseIssued, problem))
     }
 }
 
-/// The key for the noise of one stream, whose steps the caller has recorded before they are published, and not here.
+/// The key for the noise of one stream, whose steps the caller records before they are published; this function records
+/// nothing.
 pub fn recorded(key: &Arc<SecretKey>, name: &StreamName) -> GuardedKey {
     GuardedKey::new(Arc::clone(key), OfStream(name.clone()))
 }
@@ -261,8 +262,9 @@ pub(super) fn guarded(key: SecretKey, ledger: Ledger) -> GuardedKey {
     GuardedKey::new(key, Program(Mutex::new(ledger)))
 }
 
-/// Gives a key to the service with this identity in this folder, durably: from here on no other program issues its
-/// noise. `ledger` is the key's; without one it is made where `is_new` says that the key was just drawn.
+/// Assigns a key to the service with this identity in this folder, durably: from here on no other program issues its
+/// noise. `ledger` is the key's ledger; if it does not exist, it is created only if `is_new` says that the key was just
+/// drawn.
 ///
 /// # Errors
 /// If the key has issued noise, or belongs to another service, or its ledger is missing, in use or cannot be written.
@@ -281,8 +283,8 @@ pub fn give_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &
         None if contents.streams.is_empty() && contents.issued.is_empty() => {}
         None => {
             return Err(usage(format!(
-                "the ledger {shown} says that noise was issued with this key; a service would repeat it over other data: give \
-                 it a key that was never used"
+                "the ledger {shown} records noise issued with this key; a service would repeat it over other data: \
+                 give it a key that was never used"
             )));
         }
     }
@@ -293,16 +295,16 @@ pub fn give_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &
 
 fn belongs_to_service(shown: &str, guard: &ServiceGuard) -> Error {
     usage(format!(
-        "the key of the ledger {shown} belongs to the service in {}, which alone may issue its noise: publish there, or use \
-         another key (a budget for the data adds up both)",
+        "the key of the ledger {shown} belongs to the service in {}, and only that service may issue its noise: \
+         publish there, or use another key (a budget for the data adds up both)",
         guard.folder
     ))
 }
 
 fn issued_by(name: &StreamName, by: Issuer) -> Error {
     let issued = format!(
-        "noise of stream `{name}` was issued with this key by {}, and over other data it would show their exact difference: \
-         give another ",
+        "noise of stream `{name}` was issued with this key by {}; over other data it would reveal their exact \
+         difference: give another ",
         by.in_words()
     );
     usage(sentence![issued, NAME, " (its budget then adds to what is already spent)"])

@@ -1,16 +1,16 @@
-//! Parts of a ledger that are files in a folder of their own, readable by the user alone.
+//! Parts of a ledger as files in a separate folder, readable only by the user.
 
 use crate::disk::{Access, Disk, folder_of, replace};
 use evertally_declare::error::{Context, Result};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The folder of parts beside a ledger: `my.key.state` beside `my.key.ledger`.
+/// The folder of a ledger's parts: `my.key.state` next to `my.key.ledger`.
 pub(super) fn folder(ledger: &Path) -> PathBuf {
     ledger.with_extension("state")
 }
 
-/// Writes a part, durably, name and all.
+/// Writes a part and its name, durably.
 pub(super) fn put(disk: &dyn Disk, folder: &Path, name: &str, contents: &mut dyn Read) -> Result<()> {
     let path = folder.join(name);
     disk.create_folder(folder)
@@ -19,13 +19,13 @@ pub(super) fn put(disk: &dyn Disk, folder: &Path, name: &str, contents: &mut dyn
         .context(format_args!("cannot write {}", path.display()))
 }
 
-/// Reads a part; `None` where there is none.
+/// Reads a part; `None` if it does not exist.
 pub(super) fn get(disk: &dyn Disk, folder: &Path, name: &str) -> Result<Option<Vec<u8>>> {
     let path = folder.join(name);
     disk.read(&path).context(format_args!("cannot read {}", path.display()))
 }
 
-/// Removes all parts but some. What cannot be removed stays until the next time.
+/// Removes all parts but these. A part that cannot be removed stays until the next time.
 pub(super) fn keep(disk: &dyn Disk, folder: &Path, names: &[String]) {
     for path in disk.list(folder).unwrap_or_default() {
         let is_kept = path.file_name().is_some_and(|file| names.iter().any(|name| file == name.as_str()));

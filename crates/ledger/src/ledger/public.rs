@@ -1,4 +1,4 @@
-//! What a ledger tells without its key.
+//! The facts of a ledger that can be read without its key.
 
 use super::contents::{Contents, Entry};
 use super::{Issuer, Run, ledger_path};
@@ -15,10 +15,10 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// A ledger as anyone may read it who has the file: nothing in it is secret, and nothing is checked but its form.
+/// A ledger as anyone with the file can read it: nothing in it is secret, and only its form is checked.
 pub struct PublicLedger {
     contents: Contents,
-    /// Where the log of steps is, if there is one.
+    /// The path of the log of steps, which need not exist.
     log: PathBuf,
 }
 
@@ -28,26 +28,26 @@ pub struct PublishedStream {
     pub name: String,
     /// The budget of its plan.
     pub budget: Budget,
-    /// The δ with which its groups are selected, where nobody declared them.
+    /// The δ with which its groups are selected, if they are discovered.
     pub selection: Option<Delta>,
     /// Whom the plan protects.
     pub protects: Protects,
-    /// The last step that was published.
+    /// The last published step.
     pub steps: u64,
-    /// Its runs, with their dates; none of a stream that was left to another ledger.
+    /// Its runs, with their dates; empty for a stream that was delegated to another ledger.
     pub runs: Vec<Run>,
     plan_text: String,
 }
 
 impl PublishedStream {
-    /// What its plan costs.
+    /// The privacy cost of its plan.
     pub fn expense(&self) -> Expense {
         let own = Expense::from(self.budget);
         self.selection.map_or(own, |delta| own.with_selection(delta))
     }
 }
 
-/// The order of pairs whose members are ordered alike; `None` where they are not.
+/// The order of pairs whose members are ordered the same way; `None` if they are not.
 fn of_pairs(one: Ordering, other: Ordering) -> Option<Ordering> {
     match (one, other) {
         (Ordering::Equal, order) | (order, Ordering::Equal) => Some(order),
@@ -56,13 +56,13 @@ fn of_pairs(one: Ordering, other: Ordering) -> Option<Ordering> {
 }
 
 impl PublicLedger {
-    /// Reads a ledger: its own file, or that beside a key, which is not looked at.
+    /// Reads a ledger: its file, or the ledger next to a key, which is not read.
     ///
     /// # Errors
-    /// If there is none, or it is damaged.
+    /// If it does not exist, or is damaged.
     pub fn read(path: &Path) -> Result<Self> {
         let beside = ledger_path(path);
-        // A key that is named is not read, but for the byte that tells it from a ledger.
+        // A key is not read, except for one byte, which distinguishes it from a ledger.
         let path = if is_json(path) || !beside.exists() { path } else { &beside };
         let shown = path.display();
         let bytes = std::fs::read(path).map_err(|error| match error.kind() {
@@ -75,12 +75,12 @@ impl PublicLedger {
         Ok(Self { contents: Contents::read(&bytes, &shown.to_string())?, log: log.into() })
     }
 
-    /// Which of two copies of a ledger knows more, given that the runs of one are the first runs of the other: by their number,
-    /// by the names under which programs have issued noise, and by the logs of steps beside the ledgers. `None` where each
-    /// knows of noise that the other does not.
+    /// Which of two copies of a ledger contains more, given that the runs of one are the first runs of the other. It
+    /// compares the number of runs, the names under which programs have issued noise, and the logs of steps. `None` if
+    /// each copy records noise that the other does not.
     ///
-    /// A log only grows, but for one that is rewritten when it has thousands of records that are no longer needed; two
-    /// copies of which one was rewritten count as having gone different ways.
+    /// A log only grows, unless it is rewritten because thousands of its records are no longer needed; two copies of
+    /// which one was rewritten count as diverged.
     ///
     /// # Errors
     /// If a log cannot be read.
@@ -107,7 +107,8 @@ impl PublicLedger {
         }
     }
 
-    /// The names under which something other than a release issued noise, and what did. What that costs is not known here.
+    /// The names under which noise was issued outside of releases, with their issuers. Its privacy cost is not recorded
+    /// here.
     pub fn issued(&self) -> impl Iterator<Item = (&str, Issuer)> {
         self.contents.issued.iter().map(|(name, issued)| (name.as_str(), issued.by))
     }
@@ -127,7 +128,7 @@ impl PublicLedger {
         &self.contents.identity
     }
 
-    /// How many runs were ever recorded.
+    /// The number of runs ever recorded.
     pub fn counter(&self) -> u64 {
         self.contents.counter
     }
@@ -137,7 +138,7 @@ impl PublicLedger {
         self.contents.head(counter)
     }
 
-    /// All runs in the order of their numbers, each with the name of its stream.
+    /// All runs in the order of their numbers, each with its stream's name.
     pub fn runs(&self) -> Vec<(&str, &Run)> {
         self.contents.runs()
     }
@@ -173,29 +174,29 @@ impl PublicLedger {
     }
 }
 
-/// Whether a file begins as ledgers do.
+/// Whether a file begins like a ledger.
 fn is_json(path: &Path) -> bool {
     let mut first = [0];
     path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
 }
 
-/// What streams that protect the same have spent together.
+/// The total privacy cost of streams that protect the same units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spent {
-    /// Pure ε, where all of them have one.
+    /// Pure ε, if all of them have one.
     pub pure_epsilon: Option<f64>,
-    /// ρ of zCDP, where all of them have one.
+    /// ρ of zCDP, if all of them have one.
     pub rho: Option<f64>,
-    /// The δ of the selection of groups, summed up: pure ε there is none then, ρ holds apart from it, and the δ that was
-    /// asked for has it in it.
+    /// The δ of the selection of groups, summed up. If present, there is no pure ε, ρ holds except with this
+    /// probability, and the requested δ includes it.
     pub selection: Option<f64>,
-    /// ε at the δ that was asked for; infinite where nothing is known.
+    /// ε at the requested δ; infinite if none is known.
     pub epsilon: f64,
 }
 
-/// What streams have spent together, each in full as soon as its first step is published; rounded up.
+/// The total privacy cost of streams; each counts in full as soon as its first step is published. Rounded up.
 ///
-/// A single stream has spent what its report says.
+/// For a single stream it equals the guarantee in the stream's report.
 pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
     let mut odometer = Odometer::default();
     streams.iter().for_each(|stream| odometer.record(stream.expense()));
@@ -218,7 +219,7 @@ pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
 }
 
 impl PublishedStream {
-    /// The plan itself, unless that takes a search of minutes, or another version made it.
+    /// The plan itself, unless it needs a search of minutes, or another version wrote it.
     fn plan(&self) -> Option<Plan> {
         let searched = self.plan_text.lines().any(|line| line.starts_with("mechanism = \"dense-pure"));
         if searched { None } else { toml::from_str(&self.plan_text).ok() }

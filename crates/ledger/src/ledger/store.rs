@@ -1,59 +1,60 @@
-//! Where a ledger is kept.
+//! Storage for ledgers.
 
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A place that holds one ledger: a file, memory, a row of a database.
+/// Storage for one ledger: a file, memory, or a row of a database.
 ///
-/// What is kept are bytes that only the ledger understands. A store has three duties:
+/// The stored bytes mean something only to the ledger. A store has three duties:
 ///
 /// 1. **One writer**: while a store is open, no other opens the same place. Two ledgers of one key that do not know of
 ///    each other could publish the same noise over different data.
-/// 2. **All or nothing**: after a crash [`load`](Self::load) gives the bytes of the last [`commit`](Self::commit) that
-///    returned, or those of the one that was under way, and never a mixture.
-/// 3. **Durable**: what a commit has returned for survives a power failure.
+/// 2. **All or nothing**: after a crash [`load`](Self::load) returns the bytes of the last completed
+///    [`commit`](Self::commit), or of the one in progress, but never a mixture.
+/// 3. **Durable**: a commit that has returned survives a power failure.
 pub trait Store: Send + Sync {
-    /// The bytes committed last; `None` where none ever were. A store that is open already keeps others out from here on
-    /// at the latest.
+    /// The bytes committed last; `None` if there never were any. From this call on at the latest, an open store keeps
+    /// others out.
     ///
     /// # Errors
-    /// If the place cannot be read, or what was kept there is gone.
+    /// If the place cannot be read, or its contents are gone.
     fn load(&mut self) -> Result<Option<Vec<u8>>>;
 
-    /// Replaces what is kept.
+    /// Replaces the stored bytes.
     ///
     /// # Errors
-    /// If the place cannot be written, or no longer holds what this store read or wrote last; then what was kept before is
-    /// kept still.
+    /// If the place cannot be written, or no longer holds the bytes that this store last read or wrote; the previous
+    /// bytes are then kept.
     fn commit(&mut self, contents: &[u8]) -> Result<()>;
 
-    /// How messages name the place.
+    /// The name of the place in messages.
     fn name(&self) -> String;
 
-    /// A part: bytes beside the ledger that it names, such as the state of a stream; `None` where there is none.
+    /// Reads a part: bytes outside the ledger that the ledger refers to, such as the state of a stream; `None` if it
+    /// does not exist.
     ///
     /// # Errors
     /// If it cannot be read.
     fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>>;
 
-    /// Writes a part, as durably as a commit. Parts of one name have one content.
+    /// Writes a part, as durably as a commit. Parts with the same name have the same content.
     ///
     /// # Errors
     /// If it cannot be written.
     fn put_part(&mut self, name: &str, contents: &mut dyn Read) -> Result<()>;
 
-    /// Forgets all parts but these; a part that cannot be forgotten stays.
+    /// Removes all parts but these; a part that cannot be removed stays.
     fn keep_parts(&mut self, names: &[String]);
 }
 
-/// A store in memory, for a key that has no file, and for tests. Clones are other stores on the same place: the first
-/// that reads or writes has it open, and the others are refused until it is dropped.
+/// A store in memory, for a key that has no file, and for tests. Clones are separate stores of the same place: the
+/// first that reads or writes opens it, and the others are refused until that one is dropped.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     place: Arc<Mutex<Place>>,
-    /// Ours, once we have the place open.
+    /// This store's token, once it has opened the place.
     open: Option<Arc<()>>,
 }
 
@@ -61,25 +62,25 @@ pub struct MemoryStore {
 struct Place {
     ledger: Option<Vec<u8>>,
     parts: BTreeMap<String, Vec<u8>>,
-    /// Of the store that has the place open.
+    /// The token of the store that has opened the place.
     open: Weak<()>,
 }
 
 impl MemoryStore {
-    /// Another place that holds the same, as a backup does that was put back: whatever is published with both is
-    /// published twice.
+    /// A copy of the place with the same contents, like a restored backup: steps published with both are published
+    /// twice.
     pub fn copied(&self) -> Self {
         let place = lock(&self.place);
         let copy = Place { ledger: place.ledger.clone(), parts: place.parts.clone(), open: Weak::new() };
         Self { place: Arc::new(Mutex::new(copy)), open: None }
     }
 
-    /// The place, open for this store.
+    /// The place, opened by this store.
     fn place(&mut self) -> Result<MutexGuard<'_, Place>> {
         let mut place = lock(&self.place);
         if self.open.is_none() {
             if place.open.strong_count() > 0 {
-                return Err(usage("the ledger in memory is open already; use that one, or drop it first"));
+                return Err(usage("the ledger in memory is already open; use the open one, or drop it first"));
             }
             let open = Arc::new(());
             place.open = Arc::downgrade(&open);

@@ -1,10 +1,10 @@
-//! What a ledger accepts and refuses.
+//! The cases that a ledger accepts and refuses.
 
 use super::*;
 use crate::keyfile;
 use std::sync::atomic::AtomicBool;
 
-/// The ledger beside a key file.
+/// The ledger next to a key file.
 fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
     let waiting = &mut |_: &Path| ();
     let open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, &AtomicBool::new(false), waiting)?;
@@ -12,7 +12,7 @@ fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
     Ok(open.ledger)
 }
 
-/// A release of daily sums under one of many plans.
+/// A release of daily sums under one of several plans.
 fn run(key_path: &Path, name: &str, plan: u64, steps: &[i64]) -> Result<()> {
     let budget = evertally::privacy::Budget::Pure(evertally::privacy::Epsilon::new(1.0)?);
     let plan = evertally::plan::PlanRequest::count(100 + plan, budget).plan()?;
@@ -45,7 +45,7 @@ fn the_same_data_may_be_repeated_and_extended_and_nothing_else() {
     run(&key, "s", 1, &[1, 2, 3, 4, 5, 6]).unwrap();
 }
 
-/// Steps without items leave no trace, however they are closed; everything else does.
+/// Steps without items leave no trace, whatever call closes them; everything else does.
 #[test]
 fn items_are_told_apart_by_step_name_and_sum() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,14 +105,14 @@ fn damaged_and_foreign_ledgers_are_refused() {
     assert!(run(&b, "s", 1, &[1]).unwrap_err().to_string().contains("another key"));
     std::fs::write(folder.path().join("a.key.ledger"), "{").unwrap();
     assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("damaged"));
-    // A key that lost its ledger could repeat its noise, and a ledger that lost its key is not taken over.
+    // A key that lost its ledger could repeat its noise, and a ledger that lost its key is not reused.
     std::fs::remove_file(folder.path().join("a.key.ledger")).unwrap();
     assert!(run(&a, "s", 1, &[1]).unwrap_err().to_string().contains("no ledger"));
     std::fs::remove_file(&b).unwrap();
     assert!(new_key(&b).unwrap_err().to_string().contains("a key that was here"));
 }
 
-/// A key without a file remembers what it has published, and takes that along when it is saved.
+/// A key without a file remembers what it has published, and saves that record together with the key.
 #[test]
 fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
     let key = SecretKey::generate().unwrap();
@@ -134,7 +134,7 @@ fn a_ledger_in_memory_is_the_same_and_goes_to_the_file() {
     assert!(run(&path, "s", 1, &[2, 2, 3]).unwrap_err().to_string().contains("different data"));
 }
 
-/// A store that fails now and then.
+/// A store that fails sometimes.
 #[derive(Clone, Default)]
 struct Fragile {
     inner: MemoryStore,
@@ -170,14 +170,14 @@ impl Store for Fragile {
     }
 }
 
-/// What could not be committed is not recorded: not in the store, and not in the ledger that tried.
+/// A failed commit is recorded nowhere: not in the store, and not in the ledger that tried it.
 #[test]
 fn a_failed_commit_records_nothing() {
     let key = SecretKey::generate().unwrap();
     let store = Fragile::default();
     let ledger = Ledger::create(store.clone(), &key).unwrap();
     let twice = Ledger::open(store.clone(), &key).err().unwrap().to_string();
-    assert!(twice.contains("open already"), "{twice}");
+    assert!(twice.contains("already open"), "{twice}");
     drop(ledger);
     assert!(Ledger::create(store.clone(), &key).is_err(), "one key, one ledger");
     let mut ledger = Ledger::open(store.clone(), &key).unwrap();
@@ -198,13 +198,13 @@ fn a_failed_commit_records_nothing() {
     store.broken.store(false, std::sync::atomic::Ordering::Relaxed);
     ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 2);
-    // A run that began before another was recorded is held against it.
+    // A run that began before another was recorded is compared with it.
     let error = ledger.record(&mut other).unwrap_err().to_string();
-    assert!(error.contains("meanwhile been released otherwise"), "{error}");
-    // So is a longer one, whose own steps were never held against those.
+    assert!(error.contains("been released differently in the meantime"), "{error}");
+    // So is a longer one, whose own steps were never compared with that run.
     let error = ledger.record(&mut longer).unwrap_err().to_string();
-    assert!(error.contains("meanwhile been released otherwise"), "{error}");
-    // One that goes on from what it recorded itself is not in its own way.
+    assert!(error.contains("been released differently in the meantime"), "{error}");
+    // A run that continues from its own record does not conflict with itself.
     first.close_step(&[7]).unwrap();
     ledger.record(&mut first).unwrap();
     assert_eq!(ledger.last_published(&name), 3);
@@ -217,7 +217,7 @@ fn plan_of(horizon: u64) -> Plan {
     evertally::plan::PlanRequest::count(horizon, budget).plan().unwrap()
 }
 
-/// What ledgers hold of the steps is a format.
+/// The digests of steps in ledgers are a stable format.
 #[test]
 fn digests_of_steps_are_frozen() {
     let mut sums = StreamDigest::unrecorded();
@@ -231,7 +231,7 @@ fn digests_of_steps_are_frozen() {
     assert_eq!([&sums.digest()[..16], &items.digest()[..16]], ["1d09da917a07debe", "b7cb37681ecb4aab"]);
 }
 
-/// Other data are refused at the first step that differs, and a shorter release has nothing to be compared with.
+/// Other data are refused at the first step that differs, and a shorter release has nothing to compare with.
 #[test]
 fn what_was_published_is_compared_step_by_step() {
     let key = SecretKey::generate().unwrap();
@@ -285,7 +285,7 @@ fn a_ledger_that_was_written_by_hand_is_refused() {
     assert!(refused("\"version\": 1", "\"version\": 1, \"new\": [1]").contains("is damaged"));
 }
 
-/// What a run leaves is there for the next, whole; and two copies of a ledger have runs in common up to their fork.
+/// The state of a run is there for the next run, complete; and two copies of a ledger share their runs up to the fork.
 #[test]
 fn a_stream_goes_on_from_its_state_and_forks_show() {
     let key = SecretKey::generate().unwrap();
@@ -308,7 +308,7 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     again.delivered(&name);
     assert_eq!(again.part(&pending.part).unwrap(), None);
     assert_eq!(again.state(&name).unwrap().as_deref(), Some(&b"state"[..]));
-    // Goes on, and is held against what one run over everything gives.
+    // Continues, and is compared with one run over all the data.
     let mut next = again.stream(&key, &name, &plan, 3).unwrap();
     assert!(next.resume(1, chain).is_err() && next.resume(2, [0; 32]).is_err());
     next.resume(2, chain).unwrap();
@@ -318,11 +318,11 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     [[1], [2]].iter().try_for_each(|sums| whole.close_step(sums)).unwrap();
     assert!(whole.close_step(&[4]).is_err());
     whole.close_step(&[3]).expect("a refused step was not added");
-    // The older copy of the ledger goes another way.
+    // The older copy of the ledger diverges.
     let mut fork = ledger.stream(&key, &name, &plan, 3).unwrap();
     fork.resume(2, chain).unwrap();
     fork.close_step(&[4]).unwrap();
-    assert!(ledger.record(&mut fork).unwrap_err().to_string().contains("would leave none"));
+    assert!(ledger.record(&mut fork).unwrap_err().to_string().contains("would not write"));
     ledger.record_continued(&mut fork, Left::default()).unwrap();
     assert_eq!((ledger.identity(), ledger.counter()), (again.identity(), again.counter()));
     assert_ne!(ledger.identity(), Ledger::create(MemoryStore::default(), &key).unwrap().identity());
@@ -333,7 +333,7 @@ fn a_stream_goes_on_from_its_state_and_forks_show() {
     assert_ne!(ledger.head(2), again.head(2));
 }
 
-/// A part that is not what the ledger named is not used.
+/// A part that differs from the one the ledger names is not used.
 #[test]
 fn parts_are_vouched_for() {
     let key = SecretKey::generate().unwrap();
@@ -347,13 +347,13 @@ fn parts_are_vouched_for() {
     drop(ledger);
     store.put_part(&part, &mut &b"other"[..]).unwrap();
     let mut ledger = Ledger::open(store.copied(), &key).unwrap();
-    assert!(ledger.state(&name).unwrap_err().to_string().contains("not what was recorded"));
+    assert!(ledger.state(&name).unwrap_err().to_string().contains("differs from the recorded one"));
     store.keep_parts(&[]);
     let mut ledger = Ledger::open(store.copied(), &key).unwrap();
-    assert_eq!(ledger.state(&name).unwrap(), None, "lost, to be built again");
+    assert_eq!(ledger.state(&name).unwrap(), None, "lost, to be rebuilt");
 }
 
-/// Whoever lacks the key cannot write a ledger for it.
+/// Without the key, nobody can write a valid ledger for it.
 #[test]
 fn the_code_of_a_ledger_needs_its_key() {
     let [one, other] = [(); 2].map(|()| code_key(&SecretKey::generate().unwrap()));

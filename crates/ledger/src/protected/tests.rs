@@ -2,7 +2,7 @@ use super::*;
 use crate::ledger::new_key;
 use std::fs;
 
-/// A folder with one of everything that is protected, and their paths.
+/// A folder with one of each kind of protected file, and their paths.
 fn everything() -> (tempfile::TempDir, Vec<PathBuf>) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
@@ -28,7 +28,7 @@ fn everything() -> (tempfile::TempDir, Vec<PathBuf>) {
         fs::write(at(name), contents).unwrap();
     }
     let names = [
-        // What is there.
+        // Existing files.
         "my.key",
         "my.key.ledger",
         "my.key.uses",
@@ -41,7 +41,7 @@ fn everything() -> (tempfile::TempDir, Vec<PathBuf>) {
         "witness.json",
         "service/store.redb",
         "copy-of-store",
-        // What may come.
+        // Files that may be created later.
         "other.key.ledger",
         "other.key.uses",
         "other.key.state",
@@ -81,7 +81,7 @@ fn links_of_either_kind_hide_nothing() {
         let link = folder.path().join(format!("soft-{number}.csv"));
         std::os::unix::fs::symlink(path, &link).unwrap();
         assert!(check_output(&link, &[]).is_err(), "a link to {}", path.display());
-        // Of what has a name of its own only, a second name is none: then it is refused where the run uses it.
+        // A file that is protected by its name alone is not protected under a second name, unless the run uses it.
         if path.is_file() {
             let hard = folder.path().join(format!("hard-{number}.csv"));
             fs::hard_link(path, &hard).unwrap();

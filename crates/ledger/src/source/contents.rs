@@ -1,4 +1,4 @@
-//! What the file of a source's budget holds.
+//! The contents of the file of a source's budget.
 
 use super::{Approval, Claim};
 use crate::protects::Protects;
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 
 const VERSION: u32 = 1;
 
-/// The total of a source, and whom it protects.
+/// The total of a source, and the units that it protects.
 #[derive(Clone, Debug)]
 pub struct Total {
     /// The total: ε, ρ or (ε, δ).
     pub budget: Budget,
-    /// Whether ε and δ are added up, each by itself, and not by way of ρ.
+    /// Whether ε and δ are added up separately, instead of through ρ.
     pub is_basic: bool,
-    /// Whom it protects.
+    /// The units that it protects.
     pub protects: Protects,
 }
 
@@ -49,35 +49,35 @@ enum Unit {
     Event,
 }
 
-/// What a stream costs.
+/// The cost of a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
     /// The stream.
     pub stream: String,
-    /// The public id of its key; empty where it is reserved for whichever publishes first.
+    /// The public id of its key; empty if it is reserved for the first key that publishes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key_id: String,
     /// Digest of the plan.
     pub plan: String,
     /// The plan's budget in words.
     pub budget: String,
-    /// What it costs, in every currency in which that is known.
+    /// Its cost, in every currency in which it is known.
     pub cost: Expense,
     /// When it was reserved.
     pub reserved: Timestamp,
-    /// When the ledger of the key had it.
+    /// When the ledger of the key recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Timestamp>,
-    /// Who agreed.
+    /// The approver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approver: Option<String>,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What a budget says at some moment.
+/// The state of a budget at one time.
 #[derive(Clone, Debug)]
 pub struct State {
     /// Name of the source.
@@ -88,15 +88,15 @@ pub struct State {
     pub made: Timestamp,
     /// Who agreed to the total, and why.
     pub approval: Approval,
-    /// What streams cost, in the order in which they came.
+    /// The costs of streams, in the order in which they were added.
     pub costs: Vec<Costs>,
-    /// The total, in the currency that counts.
+    /// The total, in the deciding currency.
     pub cap: Amount,
-    /// What is spent, rounded up.
+    /// The spent amount, rounded up.
     pub spent: Amount,
-    /// What is reserved and not spent, rounded up.
+    /// The amount that is reserved but not spent, rounded up.
     pub reserved: Amount,
-    /// What is left, rounded down.
+    /// The remaining amount, rounded down.
     pub left: Amount,
 }
 
@@ -115,7 +115,7 @@ impl Costs {
         }
     }
 
-    /// Writes down who agreed, where somebody did and it is not known yet.
+    /// Records the approval, if one is given and not recorded yet.
     pub(super) fn approve(&mut self, approval: &Approval) -> bool {
         let mut changed = false;
         for (kept, given) in [(&mut self.approver, &approval.approver), (&mut self.note, &approval.note)] {
@@ -147,7 +147,7 @@ impl Contents {
 
     pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
         if version_of(bytes).is_some_and(|version| version != VERSION) {
-            return Err(usage(format!("the budget {shown} is of another version of this program")));
+            return Err(usage(format!("the budget {shown} was written by another version of this program")));
         }
         let contents: Self = serde_json::from_slice(bytes)
             .map_err(|e| usage(format!("the budget {shown} is damaged ({e}); restore it from a copy")))?;
@@ -166,7 +166,7 @@ impl Contents {
         Protects { persons, period: self.period.clone(), replaced }
     }
 
-    /// What is counted for the stream and plan of a claim: under its key, or reserved for any.
+    /// The cost counted for the stream and plan of a claim: under its key, or reserved for any key.
     pub(super) fn find(&mut self, claim: &Claim) -> Option<&mut Costs> {
         let fits = |cost: &Costs| cost.stream == claim.stream && cost.plan == claim.plan;
         let own = self.costs.iter().position(|cost| fits(cost) && cost.key_id == claim.key_id);
@@ -174,7 +174,7 @@ impl Contents {
         Some(&mut self.costs[place])
     }
 
-    /// Everything counted, reserved or spent.
+    /// Everything that counts, reserved or spent.
     pub(super) fn filter(&self) -> Result<Filter> {
         self.filter_of(|_| true)
     }
@@ -205,12 +205,12 @@ impl Contents {
 }
 
 impl State {
-    /// What a stream costs, in the currency that counts.
+    /// The cost of a stream, in the deciding currency.
     pub fn amount(&self, cost: &Costs) -> Amount {
         self.amount_of(std::iter::once(cost))
     }
 
-    /// What some of its streams cost together, reserved or spent, in the currency that counts; rounded up.
+    /// The total cost of some streams, reserved or spent, in the deciding currency; rounded up.
     pub fn amount_of<'c>(&self, costs: impl Iterator<Item = &'c Costs>) -> Amount {
         let mut filter = match (self.total.budget, self.total.is_basic) {
             (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),

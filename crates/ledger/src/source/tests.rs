@@ -55,7 +55,7 @@ fn streams_of_all_keys_spend_one_total_and_each_counts_once() {
     let state = source.state().unwrap();
     assert_eq!((state.costs.len(), state.spent.epsilon, state.left.main()), (2, Some(1.0), 0.0));
     assert_eq!(state.reserved.main(), 0.0);
-    // Nothing is left, but what has begun goes on.
+    // No budget is left, but streams that have begun continue.
     let mut digest = ledgers[0].stream(&keys[0], &"a".parse().unwrap(), &one, 2).unwrap();
     [[1], [2]].iter().try_for_each(|sums| digest.close_step(sums)).unwrap();
     ledgers[0].record(&mut digest).unwrap();
@@ -76,7 +76,7 @@ fn other_units_and_currencies_are_refused() {
     let gaussian = gaussian.with_noise(evertally::mechanism::NoiseKind::Gaussian);
     assert!(refused(gaussian.clone()).contains("only admits plans with a pure epsilon"));
     assert!(source.state().unwrap().costs.is_empty());
-    // By way of ρ everything has a cost.
+    // Through ρ every plan has a cost.
     let source = budget(&folder.path().join("r"), Budget::Zcdp(Rho::new(0.5).unwrap()));
     source.check(&Claim::new("s", "", &gaussian.plan().unwrap())).unwrap();
 }
@@ -104,10 +104,10 @@ fn a_reservation_is_taken_up_by_the_first_key_and_approvals_stay() {
         (state.costs[0].key_id.clone(), state.costs[0].approver.as_deref()),
         (key.id().to_string(), Some("Ann"))
     );
-    assert!(source.cancel("a").is_err(), "what is spent came back");
+    assert!(source.cancel("a").is_err(), "a spent cost was released");
 }
 
-/// Many at once: what is counted is what was granted, and it is never more than the total.
+/// Concurrent claims: the counted costs are the granted ones, and never more than the total.
 #[test]
 fn several_at_once_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn several_at_once_lose_nothing() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "a lock or temporary file stayed");
 }
 
-/// A run that is cut off after the reservation has counted too much, and the same run again counts no more.
+/// A run that is interrupted after the reservation has counted too much, and the same run again counts no more.
 #[test]
 fn what_is_reserved_and_not_recorded_counts_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,64 +1,64 @@
-//! The bound of least total error: what is left out, and noise.
+//! The bounds of least total error: dropped events and noise.
 
 use super::{Estimate, Figure, edges};
 use evertally::plan::Objective;
 use evertally_declare::error::Result;
 use std::collections::HashMap;
 
-/// Points of time at which the mean error is taken.
+/// Points in time over which the mean error is taken.
 const TIMES: u32 = 16;
-/// How far around the best bound others are shown: so many edges of the histogram to either side.
+/// How many neighbours of the best bound are shown on either side, in edges of the histogram.
 const AROUND: usize = 6;
 
-/// How the stream that is planned lies to the time that was looked at.
+/// How the planned stream relates to the observed stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
-    /// For how many looks the bounds hold: a period, or the whole horizon.
+    /// How long the bounds hold, as a multiple of the observed stretch: a period, or the whole horizon.
     pub looks: f64,
     /// How many such stretches the horizon has.
     pub count: f64,
-    /// Among how many groups the events are divided, evenly.
+    /// The number of groups, among which the events are divided evenly.
     pub groups: f64,
-    /// Whether the error at the end matters, or that over all steps.
+    /// Whether the error at the end matters, or the error over all steps.
     pub objective: Objective,
 }
 
-/// Bounds on a person, and what they cost.
+/// Bounds on a person, and their costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Events in all.
+    /// Events in total.
     pub max_events: u64,
-    /// Events in a step; `None` for no bound.
+    /// Events per step; `None` for no bound.
     pub max_events_per_step: Option<u64>,
-    /// The share of the events that is kept at least, 0 to 1.
+    /// The share of events that are kept, at least; 0 to 1.
     pub share: f64,
-    /// Its standard error, by the noise of the estimate.
+    /// Standard error of the share, from the noise of the estimate.
     pub share_std_error: f64,
-    /// What one group's running count lacks at most.
+    /// The most that one group's running count misses.
     pub missing: f64,
     /// The standard error of the planned release.
     pub noise: f64,
 }
 
 impl Choice {
-    /// Root of the sum of the squares of what is missing and of the noise.
+    /// Root of the sum of the squares of the missing count and the noise.
     pub fn total(&self) -> f64 {
         self.missing.hypot(self.noise)
     }
 }
 
-/// The best bounds, and those around them.
+/// The best bounds, and their neighbours.
 #[derive(Clone, Debug)]
 pub struct Choices {
     /// The best.
     pub best: Choice,
-    /// Other bounds in all beside the best bound a step, rising, with the best among them.
+    /// Other total bounds with the best bound per step, in increasing order, including the best.
     pub in_all: Vec<Choice>,
-    /// Other bounds a step beside the best bound in all, rising, with the best among them.
+    /// Other bounds per step with the best total bound, in increasing order, including the best.
     pub per_step: Vec<Choice>,
 }
 
-/// Tries bounds, each once.
+/// Tries each pair of bounds once.
 struct Tried<'a> {
     estimate: &'a Estimate,
     stretch: Stretch,
@@ -67,14 +67,14 @@ struct Tried<'a> {
 }
 
 impl Choices {
-    /// Looks for the bounds of least total error, where the standard error of the planned release under bounds in all and
-    /// in a step is `noise_of`: greater for greater bounds.
+    /// Searches for the bounds of least total error. `noise_of` returns the standard error of the planned release under
+    /// a total bound and a bound per step; it grows with the bounds.
     ///
-    /// Bounds are planned as long as they may be the best: what is missing falls with a bound and noise grows with it, so
-    /// that neither of two neighbours need be tried where one of both alone is more than the best total.
+    /// Only bounds that may be the best are planned. The missing count falls with a bound and the noise grows, so the
+    /// search stops where one of them alone exceeds the best total.
     ///
     /// # Errors
-    /// What `noise_of` returns.
+    /// Errors of `noise_of`.
     pub fn new(
         estimate: &Estimate,
         stretch: Stretch,
@@ -82,13 +82,13 @@ impl Choices {
     ) -> Result<Self> {
         let tried_per_step = estimate.candidates().per_step().len();
         let most = *estimate.candidates().edges().last().expect("there is one") as f64;
-        // Whoever has more than the last edge is taken to have one event more.
+        // A person beyond the last edge is assumed to have one event more than it.
         let bounds = edges(((most + 1.0) * stretch.looks.max(1.0)).ceil() as u64); // saturates
         let mut tried = Tried { estimate, stretch, noise_of, known: HashMap::new() };
         let mut best: Option<(usize, usize, f64)> = None;
         for step in 0..tried_per_step {
             for (place, bound) in bounds.iter().enumerate() {
-                // A bound a step that is no less than that in all is none.
+                // A bound per step that is at least the total bound has no effect.
                 let idle = estimate.candidates().per_step()[step].is_some_and(|per_step| per_step >= *bound);
                 let (missing, _) = tried.missing(*bound, step);
                 if idle || best.is_some_and(|best| missing >= best.2) {
@@ -112,7 +112,7 @@ impl Choices {
 }
 
 impl Tried<'_> {
-    /// What one group's running count lacks, and of what is left out in a stretch its share in all events.
+    /// The count that one group's running count misses, and the share of all events that is dropped in a stretch.
     fn missing(&self, bound: u64, step: usize) -> (f64, Figure) {
         let Stretch { looks, count, groups, objective } = self.stretch;
         let lacks_after = |share: f64| self.estimate.left_out(step, bound as f64, looks * share);

@@ -1,21 +1,22 @@
-//! What released histograms say of the events that bounds leave out.
+//! Estimates, from released histograms, the events that bounds drop.
 
 use super::Candidates;
 use evertally::plan::Plan;
 use evertally_declare::error::Result;
 
-/// How often a cell at the far end is wrongly taken for one with somebody in it, over all of them.
+/// The probability that some empty cell at the far end is taken for an occupied one, over all cells.
 const FALSE_ALARM: f64 = 0.05;
 
-/// Persons by the events that each bound a step leaves out, and by all of their events, with noise.
+/// Noisy counts of persons, by the number of events that each bound per step drops, and by their total number of
+/// events.
 #[derive(Clone, Debug)]
 pub struct Estimate {
     candidates: Candidates,
-    /// Of each histogram.
+    /// By histogram.
     counts: Vec<Vec<f64>>,
     /// Standard error of a count.
     std_error: f64,
-    /// What stands out of the noise.
+    /// The smallest count that stands out of the noise.
     least_seen: f64,
 }
 
@@ -24,18 +25,19 @@ pub struct Estimate {
 pub struct Figure {
     /// The estimate.
     pub value: f64,
-    /// Its standard error, by the noise.
+    /// Its standard error, from the noise.
     pub std_error: f64,
 }
 
 impl Estimate {
-    /// From released counts, one histogram behind the other.
+    /// From released counts, one histogram after the other.
     ///
-    /// Few have very many events, and many cells at the far end are empty; a single person's worth of noise there weighs as
-    /// much as thousands of others. So all cells behind the last that stands out of the noise are taken as empty.
+    /// Few persons have very many events; most cells at the far end are empty. The noise of a single person there
+    /// weighs as much as thousands of other persons. So all cells after the last one that stands out of the noise are
+    /// taken as empty.
     pub(super) fn new(candidates: Candidates, noisy: &[f64], plan: &Plan) -> Result<Self> {
         let cells = candidates.cells();
-        // One side of the interval of each.
+        // One-sided, for each cell.
         let confidence = 1.0 - 2.0 * FALSE_ALARM / noisy.len().max(2) as f64;
         let stands_out = plan.intervals(confidence)?.half_width(1) as f64;
         let cut = |histogram: &[f64]| {
@@ -46,33 +48,33 @@ impl Estimate {
         Ok(Self { candidates, counts, std_error: plan.std_error(1), least_seen: stands_out })
     }
 
-    /// The bounds that were tried.
+    /// The candidate bounds.
     pub fn candidates(&self) -> &Candidates {
         &self.candidates
     }
 
-    /// The released counts of persons: of each histogram, by cell.
+    /// The released counts of persons, by histogram and cell.
     pub fn counts(&self) -> &[Vec<f64>] {
         &self.counts
     }
 
-    /// Standard error of each.
+    /// Standard error of each count.
     pub fn count_std_error(&self) -> f64 {
         self.std_error
     }
 
-    /// How many persons there are.
+    /// The estimated number of persons.
     pub fn persons(&self) -> Figure {
         self.sum(self.counts.len() - 1, |_| 1.0)
     }
 
-    /// How many events there are.
+    /// The estimated number of events.
     pub fn events(&self) -> Figure {
         self.sum(self.counts.len() - 1, |events| events)
     }
 
-    /// How many events are left out at most of a stretch `looks` times as long as that which was looked at, under the bound
-    /// a step of this place and a bound in all. Everybody goes on at their rate.
+    /// The most events that are dropped in a stretch `looks` times as long as the observed one, under the bound per
+    /// step at this index and this total bound. Everyone is assumed to continue at the same rate.
     pub fn left_out(&self, per_step: usize, in_all: f64, looks: f64) -> Figure {
         let all = self.counts.len() - 1;
         let beyond = self.sum(all, |events| (looks * events - in_all).max(0.0));
@@ -81,18 +83,18 @@ impl Estimate {
         Figure { value, std_error: beyond.std_error.hypot(in_steps.std_error) }
     }
 
-    /// Cells with fewer persons look like empty ones.
+    /// Cells with fewer persons cannot be told apart from empty ones.
     pub fn least_seen(&self) -> f64 {
         self.least_seen
     }
 
-    /// The sum over all persons of a histogram of what somebody with such a number counts; every cell's mean over the numbers in it.
+    /// The sum of `of` over all persons of a histogram; each cell uses the mean over its numbers.
     fn sum(&self, histogram: usize, of: impl Fn(f64) -> f64) -> Figure {
         let edges = &self.candidates.edges;
         let (mut total, mut variance) = (0.0, 0.0);
         for (cell, count) in self.counts[histogram].iter().enumerate().filter(|(_, count)| **count != 0.0) {
             let first = if cell == 0 { 1 } else { edges[cell - 1] + 1 };
-            // Whoever has more than the last edge has at least as many.
+            // Persons beyond the last edge are counted at the smallest number of their cell.
             let last = edges.get(cell).copied().unwrap_or(first);
             let mean = mean_over(first, last, &of);
             total += count * mean;
@@ -102,7 +104,7 @@ impl Estimate {
     }
 }
 
-/// The mean over whole numbers; over 64 of them, evenly spread, where there are more.
+/// The mean over whole numbers; if there are more than 64, over 64 evenly spread ones.
 fn mean_over(first: u64, last: u64, of: impl Fn(f64) -> f64) -> f64 {
     let (numbers, looked) = (last - first + 1, (last - first + 1).min(64));
     let at = |place: u64| first as f64 + (place as f64 + 0.5) * numbers as f64 / looked as f64 - 0.5;

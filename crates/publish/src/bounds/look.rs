@@ -1,4 +1,4 @@
-//! What every person does, from events; and its histograms, released.
+//! Counts the events of each person, and releases histograms of the counts.
 
 use super::{Candidates, Estimate};
 use crate::session::{GroupLabels, Placer};
@@ -16,9 +16,9 @@ use evertally_ledger::ledger::{Ledger, StreamDigest};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Counts the events of every person in a stretch of time. It holds exact counts: keep it as safe as the data.
+/// Counts the events of each person in a stretch of time. It holds exact counts: protect it like the data.
 ///
-/// Memory: some 40 bytes a person, and 8 more for each bound a step that is tried.
+/// Memory: about 40 bytes per person, and 8 more per candidate bound per step.
 pub struct Look {
     candidates: Candidates,
     columns: Columns,
@@ -27,31 +27,31 @@ pub struct Look {
     plan: Plan,
     places: HashMap<Pseudonym, usize>,
     persons: Vec<Person>,
-    /// Of each person, how many events each bound a step leaves out, and how many there are.
+    /// For each person, the number of events that each bound per step drops; the last is the number of all events.
     numbers: Vec<u64>,
 }
 
-/// The step of a person's last event, and how many there were in it.
+/// The step of a person's last event, and the number of events in it so far.
 #[derive(Clone, Copy)]
 struct Person {
     step: u64,
     in_step: u64,
 }
 
-/// Histograms with noise, and what the ledger has to record before anyone sees them.
+/// Noisy histograms, and the record that the ledger must hold before anyone sees them.
 pub struct Looked {
-    /// What follows from them.
+    /// The estimates computed from them.
     pub estimate: Estimate,
     digest: StreamDigest,
 }
 
 impl Look {
-    /// Of the events in a stretch of time, as a stream with these settings would take them in: of declared groups, and
-    /// without those that lack a person where such events are skipped. Its counts are released under `name` by the plan
-    /// that the candidates [ask for](Candidates::request).
+    /// A look at the events in a stretch of time, filtered as a stream with these settings would filter them: events of
+    /// declared groups only, and without events that lack a person if those are skipped. The counts are released under
+    /// `name` by the plan that the candidates [ask for](Candidates::request).
     ///
     /// # Errors
-    /// If the settings name no person, or items of a sketch.
+    /// If the settings name no person, or name items of a sketch.
     pub fn new(
         settings: &Settings,
         stretch: StepCalendar,
@@ -60,17 +60,17 @@ impl Look {
         key: &SecretKey,
     ) -> Result<Self> {
         if settings.columns.person.is_none() {
-            return Err(usage("single events have no bounds to choose: name the column of the person"));
+            return Err(usage("there are no bounds to choose for single events: name the column of the person"));
         }
         let groups: Option<GroupTable> = match &settings.labels {
             Labels::None => None,
             Labels::Groups(table) => Some(table.clone()),
-            _ => return Err(usage("only releases of counts and sums have bounds to choose here")),
+            _ => return Err(usage("bounds can be chosen only for releases of counts and sums")),
         };
         let columns = Columns { value: None, ..settings.columns.clone() };
         let mut stream = settings.clone().planned(plan.clone())?;
         (stream.name, stream.calendar, stream.columns) = (name.clone(), stretch, columns.clone());
-        // What is looked at is a part of the time; what is outside is for others.
+        // Only a part of the time is observed; events outside of it are skipped.
         stream.outside = Refusable::Skip;
         let labels = GroupLabels::of_declared(groups);
         let placer = Placer::new(Arc::new(stream), labels, key);
@@ -78,21 +78,21 @@ impl Look {
         Ok(Self { candidates, columns, placer, name, plan, places, persons, numbers })
     }
 
-    /// The bounds that are tried.
+    /// The candidate bounds.
     pub fn candidates(&self) -> &Candidates {
         &self.candidates
     }
 
-    /// The columns that it reads.
+    /// The columns that are read.
     pub fn columns(&self) -> &Columns {
         &self.columns
     }
 
-    /// Counts an event. Events come in the order of their steps; where some person's do not, fewer of them seem to be
-    /// left out by a bound a step than would be.
+    /// Counts an event. Events must come in the order of their steps; if a person's events do not, the events dropped
+    /// by a bound per step are underestimated.
     ///
     /// # Errors
-    /// If a cell cannot be read or the event fits no group and such events are refused. The error names the row.
+    /// If a cell cannot be read, or if the event fits no group and such events are refused. The error names the row.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         let Some(placed) = self.placer.place(event)? else { return Ok(()) };
         let bounds = self.candidates.per_step.len();
@@ -113,7 +113,8 @@ impl Look {
         Ok(())
     }
 
-    /// Persons by these numbers where they are not 0, one histogram behind the other: **exact, and never to be published**.
+    /// Counts of persons by these numbers where they are not 0, one histogram after the other: **exact, never to be
+    /// published**.
     pub(super) fn histograms(&self) -> Vec<i64> {
         let (bounds, cells) = (self.candidates.per_step.len(), self.candidates.cells());
         let mut counts = vec![0; bounds * cells];
@@ -123,10 +124,10 @@ impl Look {
         counts
     }
 
-    /// Adds the noise. Record what it gives before anyone sees it.
+    /// Adds the noise. Record the result before anyone sees it.
     ///
     /// # Errors
-    /// If the name was used for other data or under another plan, or what it spends does not fit the ledger's source.
+    /// If the name was used for other data or under another plan, or the ledger's source has too little budget left.
     pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<Looked> {
         let mut digest = ledger.stream(key, &self.name, &self.plan, 1)?;
         let mut sums =
@@ -143,10 +144,10 @@ impl Look {
 }
 
 impl Looked {
-    /// Records it durably. Call this before anyone can see it.
+    /// Records the look durably. Call this before anyone can see it.
     ///
     /// # Errors
-    /// If the ledger cannot be written, or the name was used meanwhile.
+    /// If the ledger cannot be written, or another run has used the name in the meantime.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
         ledger.record(&mut self.digest)
     }

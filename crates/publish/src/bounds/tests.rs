@@ -1,4 +1,4 @@
-//! Estimates against counting by hand, and the look against its own promise.
+//! Estimates against counts by hand, and the look against its privacy promise.
 
 use super::*;
 use evertally::noise::{SecretKey, TestSeed};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 const STEPS: u64 = 6;
 const PERSONS: usize = 5;
 
-/// An event: its step, and whose it is.
+/// An event: its step and its person.
 type Row = (u64, usize);
 
 fn settings() -> Settings {
@@ -59,7 +59,7 @@ fn weak() -> Budget {
     Budget::Pure(Epsilon::new_even_if_weak(1e6).unwrap())
 }
 
-/// Of each person, how many events a bound a step leaves out; without one, how many there are.
+/// For each person, the number of events that a bound per step drops; without a bound, the number of all events.
 fn numbers_of_each(rows: &[Row], bound: Option<u64>) -> Vec<u64> {
     let mut pairs = BTreeMap::new();
     rows.iter().for_each(|row| *pairs.entry((row.1, row.0)).or_insert(0u64) += 1);
@@ -71,7 +71,7 @@ fn numbers_of_each(rows: &[Row], bound: Option<u64>) -> Vec<u64> {
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
-    // Steps beyond the last are outside of what is looked at.
+    // Steps after the last are outside of the stretch.
     proptest::collection::vec((1..=STEPS + 1, 0..PERSONS), 0..40).prop_map(|mut rows| {
         rows.sort_unstable();
         rows
@@ -93,7 +93,8 @@ fn edges_rise_by_at_most_a_half() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Every person stands once in each histogram, in the cell of what a bound a step leaves out of theirs, if it does.
+    /// Each person counts once in each histogram, in the cell of the number of their events that the bound per step
+    /// drops, if it drops any.
     #[test]
     fn histograms_count_persons(rows in rows()) {
         let inside: Vec<Row> = rows.iter().copied().filter(|row| row.0 <= STEPS).collect();
@@ -108,8 +109,8 @@ proptest! {
         }
     }
 
-    /// The promise: whatever one person does, one count of each histogram changes by 1 when they come or go, and two when
-    /// they do something else.
+    /// The promise: if one person comes or goes, one count of each histogram changes by 1; if they do something else,
+    /// two counts do.
     #[test]
     fn a_person_moves_no_more_than_is_planned(rows in rows(), others in rows(), person in 0..PERSONS) {
         let of = |rows: &[Row]| look(weak(), &[1, 2, 4], 1, rows).0.histograms();
@@ -126,7 +127,7 @@ proptest! {
         prop_assert!(moves(&of(&changed)).iter().all(|moved| *moved <= 2));
     }
 
-    /// Without noise the estimate is what bounds keep, where every cell has one number of events.
+    /// Without noise, and with one number of events per cell, the estimate is exact.
     #[test]
     fn without_noise_the_estimate_is_exact(rows in rows(), bound in 1..9u64) {
         let rows: Vec<Row> = rows.into_iter().filter(|row| row.0 <= STEPS).collect();
@@ -140,20 +141,20 @@ proptest! {
         let all = numbers_of_each(&rows, None);
         for (place, per_step) in bounds.into_iter().enumerate() {
             let lost = numbers_of_each(&rows, Some(per_step.unwrap_or(u64::MAX)));
-            // As long as the look, and twice as long, where everybody goes on.
+            // For the observed length, and for twice that length if everyone continues at the same rate.
             for looks in [1, 2] {
                 let of = |(all, lost): (&u64, &u64)| (looks * all).saturating_sub(bound) + looks * lost;
                 let most: u64 = all.iter().zip(&lost).map(of).sum();
                 prop_assert_eq!(estimate.left_out(place, bound as f64, looks as f64).value, most as f64);
             }
-            // What is left out in truth is no more, and at least half of it.
+            // The true number of dropped events is at most the estimate, and at least half of it.
             let truth: u64 = all.iter().zip(&lost).map(|(all, lost)| all.saturating_sub(bound).max(*lost)).sum();
             let most = estimate.left_out(place, bound as f64, 1.0).value;
             prop_assert!(truth as f64 <= most && most <= 2.0 * truth as f64);
         }
     }
 
-    /// The search finds what trying every pair finds.
+    /// The search finds the same best pair as trying every pair.
     #[test]
     fn the_best_bound_is_the_best_of_all(rows in rows(), cost in 0.01..3.0f64, power in 0.0..1.0f64, mean: bool) {
         let (look, key) = look(weak(), &[1, 2], 1, &rows);
@@ -185,7 +186,7 @@ proptest! {
     }
 }
 
-/// What a look costs: as much noise as one person in each of so many histograms needs.
+/// The noise of a look is that of one person in each of the histograms.
 #[test]
 fn noise_is_that_of_one_person_in_each_histogram() {
     let variance = |per_step: &[u64], budget, may_move| {
@@ -202,9 +203,9 @@ fn noise_is_that_of_one_person_in_each_histogram() {
     }
 }
 
-/// Over 400 keys the count of a cell is right on average, and as far off as it says, within bounds that hold with probability
-/// 1 - 10⁻⁶ each (the fourth moment of the Laplace law: the variance of a square is five times the square of the variance);
-/// and cells behind the last with somebody in it are taken for more than empty no more often than is declared.
+/// Over 400 keys, the count of a cell is right on average and its error is as large as stated, within bounds that hold
+/// with probability 1 - 10⁻⁶ each (the fourth moment of the Laplace law: the variance of a square is five times the
+/// square of the variance). Empty cells after the last occupied one are taken for occupied no more often than declared.
 #[test]
 fn errors_of_estimates_are_as_they_say() {
     let rows: Vec<Row> = (1..=STEPS).flat_map(|step| (0..100).map(move |person| (step, person))).collect();
@@ -214,7 +215,7 @@ fn errors_of_estimates_are_as_they_say() {
     for seed in 0..runs {
         let (look, key) = look(budget, &[], seed, &rows);
         let estimate = look.release(&key, &Ledger::in_memory(&key)).unwrap().estimate;
-        // Six events: the fifth cell.
+        // Six events fall into the fifth cell.
         let off = (estimate.counts()[0][4] - 100.0) / estimate.count_std_error();
         sum += off;
         squares += off * off;
@@ -226,7 +227,7 @@ fn errors_of_estimates_are_as_they_say() {
     assert!((alarms as f64) < 0.05 * runs + 4.9 * (0.05 * 0.95 * runs).sqrt(), "{alarms}");
 }
 
-/// The same look gives the same answer, and other data under its name are refused, as is a name that is taken.
+/// The same look gives the same answer. Other data or another plan under its name are refused.
 #[test]
 fn a_look_is_recorded() {
     let rows = [(1, 0), (1, 1), (2, 0)];

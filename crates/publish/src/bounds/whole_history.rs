@@ -1,13 +1,12 @@
-//! What bounds over a whole history do to late counts: known, and to be said, before anything is published.
+//! Warns, before anything is published, that bounds over the whole history make late counts too low.
 
 use evertally::plan::PlanRequest;
 use evertally_declare::parameter::Parameter::Per;
 use evertally_declare::problem::{Sentence, sentence};
 use evertally_declare::steps::{Periods, StepCalendar};
 
-/// What a reader has to know where the bounds on a person's events hold for the whole history, and are used up before the
-/// horizon ends by somebody with an event in every step that counts; `period` is what would help. Nobody's data are looked
-/// at.
+/// The warning for bounds that hold for the whole history and are used up before the horizon ends by a person with one
+/// counted event in every step. `period` is the remedy to suggest. No data are read.
 ///
 /// ```
 /// use evertally::plan::PlanRequest;
@@ -16,7 +15,7 @@ use evertally_declare::steps::{Periods, StepCalendar};
 /// use evertally_declare::problem::Wording;
 /// let days = PlanRequest::count(366, Budget::Zcdp(Rho::new(0.5)?)).with_unit(Unit::person(100));
 /// let text = fall_behind(&days, "month").unwrap().worded(Wording::Flags);
-/// assert!(text.contains("step 100 of 366") && text.ends_with("--per month lets the bound start anew in each period"));
+/// assert!(text.contains("step 100 of 366") && text.ends_with("--per month restarts the bound in each period"));
 /// assert!(fall_behind(&days.clone().with_unit(Unit::person(100).per_period(31)), "month").is_none());
 /// assert!(fall_behind(&days.with_unit(Unit::person(366)), "month").is_none());
 /// # Ok::<(), evertally::Error>(())
@@ -29,16 +28,16 @@ pub fn fall_behind(request: &PlanRequest, period: &str) -> Option<Sentence> {
     (last < steps).then(|| {
         sentence![
             format!(
-                "the bound of {events} events holds for the whole history: who has one in every step is counted through \
-                 step {last} {of} and no further, so that late counts fall behind, like a slowdown that never was; "
+                "the bound of {events} events holds for the whole history: a person with an event in every step is \
+                  counted only through step {last} {of}, so late counts fall behind, like a slowdown that never was; "
             ),
             (Per, period.to_owned()),
-            " lets the bound start anew in each period"
+            " restarts the bound in each period"
         ]
     })
 }
 
-/// A period of the calendar of which the horizon has several, of several steps each; or else a number of steps.
+/// A calendar period that fits into the horizon several times and spans several steps; otherwise a number of steps.
 pub fn natural_period(calendar: &StepCalendar) -> String {
     let fits = |name: &&str| {
         let periods = Periods::new(calendar, name.parse().expect("the name of a period"));

@@ -1,4 +1,4 @@
-//! What is said of several measures under one budget.
+//! The report's facts on several measures under one budget.
 
 use evertally::mechanism::MechanismName;
 use evertally_declare::measures::parts::Part;
@@ -6,29 +6,29 @@ use evertally_declare::stream::{Stream, reading_in_words};
 use evertally_declare::words::{at_most, short};
 use serde::Serialize;
 
-/// Several measures, and the parts that are summed for them.
+/// Several measures, and the parts whose sums they need.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeasureFacts {
     /// The measures as they were declared, with their weights.
     pub measures: Vec<String>,
     /// Whether they are workloads of one count or sum.
     pub is_of_workloads: bool,
-    /// What is summed, each under its own plan.
+    /// The parts, each under its own plan.
     pub parts: Vec<PartFacts>,
 }
 
-/// One part.
+/// One part of the sums.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartFacts {
     /// What is summed.
     pub part: String,
-    /// Its share of the budget; null for squares, which the share of the sum pays for.
+    /// Its share of the budget; null for squares, which share the budget of the sum.
     pub share: Option<f64>,
-    /// How many running sums it has in each group.
+    /// The number of running sums per group.
     pub cells: usize,
     /// The mechanism.
     pub mechanism: MechanismName,
-    /// The law of its noise.
+    /// The distribution of its noise.
     pub noise: String,
     /// Largest standard error of one of its sums, in units of the data.
     pub max_std_error: f64,
@@ -37,7 +37,7 @@ pub struct PartFacts {
 }
 
 impl MeasureFacts {
-    /// Of a stream's plans; `None` where running sums alone are released.
+    /// The facts of a stream's plans; `None` if only running sums are released.
     pub fn of(stream: &Stream) -> Option<Self> {
         let bundle = stream.measures.as_ref()?;
         let part = |planned: &evertally_declare::measures::PlannedPart| PartFacts {
@@ -56,13 +56,13 @@ impl MeasureFacts {
         })
     }
 
-    /// What each part is, in one line.
+    /// A description of each part, in one line.
     pub fn in_words(&self) -> impl Iterator<Item = String> {
         self.parts.iter().map(|part| {
             let share = match part.share {
                 Some(share) => format!("{} % of the budget", short(100.0 * share)),
                 None if self.is_of_workloads => "read from the same release".to_owned(),
-                None => "no budget beside that of the sum".to_owned(),
+                None => "no budget in addition to that of the sum".to_owned(),
             };
             let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, at_most(part.max_std_error));
             let each = if part.cells > 1 { format!(" on each of {} sums", part.cells) } else { String::new() };
@@ -82,7 +82,7 @@ fn name_of(part: &Part, stream: &Stream) -> String {
         Part::Squares => "squares of values".into(),
         Part::People => "people".into(),
         Part::Active(window) => format!("people who become active within {window} steps, and inactive"),
-        Part::Present(window) => format!("people active within {window} steps, anew in every step"),
+        Part::Present(window) => format!("people active within {window} steps, counted again in every step"),
         Part::Bins(_) => "events by bin".into(),
         Part::Ranks(_) => "events by rank".into(),
     }

@@ -1,4 +1,4 @@
-//! What is promised to a person who is active in several periods.
+//! The guarantee for a person who is active in several periods.
 
 use evertally::plan::Guarantee;
 use evertally::privacy::conversions::epsilon_of_zcdp;
@@ -7,45 +7,44 @@ use evertally_declare::stream::Stream;
 use evertally_declare::words::at_most;
 use serde::Serialize;
 
-/// In how many periods the person of a row is active: so many days, a week, a month and a year of days.
+/// The numbers of active periods in the rows: one day, a week, a month and a year of days.
 const ACTIVE: [u64; 4] = [1, 7, 30, 365];
-/// δ of a row.
+/// The δ of a row.
 const DELTA: f64 = 1e-6;
 
-/// What the unit of one period means for whoever is there for longer.
+/// The guarantee for people who are active for longer than the one period of the unit.
 #[derive(Debug, Serialize)]
 pub struct PeriodFacts {
     /// The period in words.
     pub period: String,
-    /// Steps of the longest.
+    /// Steps of the longest period.
     pub longest_steps: u64,
-    /// What is promised to a person by the number of periods in which they are active.
+    /// The guarantee for a person, by the number of periods in which they are active.
     pub active: Vec<ActiveFacts>,
 }
 
-/// What is promised to a person who is active in several periods.
+/// The guarantee for a person who is active in several periods.
 #[derive(Clone, Debug, Serialize)]
 pub struct ActiveFacts {
-    /// In how many.
+    /// The number of periods.
     pub periods: u64,
-    /// The same in words.
+    /// The number of periods, in words.
     pub in_words: String,
-    /// ε, where the promise is one in ε alone.
+    /// ε, if the guarantee is pure ε-differential privacy.
     pub pure_epsilon: Option<f64>,
-    /// ρ of zero-concentrated differential privacy; apart from a failure of `selection_delta`, where groups are selected.
+    /// ρ of zero-concentrated differential privacy; if groups are selected, except with probability `selection_delta`.
     pub rho: f64,
-    /// The probability with which a group is shown that this person alone has, where groups are selected: already counted
-    /// in `epsilon`.
+    /// The probability that a group with only this person is shown, if groups are selected; `epsilon` includes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selection_delta: Option<f64>,
-    /// δ for which `epsilon` holds.
+    /// The δ for which `epsilon` holds.
     pub delta: f64,
-    /// ε at this δ; `None` where it is beyond all numbers.
+    /// ε at this δ; `None` if it is infinite.
     pub epsilon: Option<f64>,
 }
 
 impl PeriodFacts {
-    /// Of a stream whose unit has periods, where one of them is promised this ε and ρ.
+    /// For a stream whose unit has periods, given the ε and ρ of one period.
     pub(super) fn of(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
         let (period, longest) = (stream.period()?, stream.periods.longest()?);
         let there_are = stream.periods.count(stream.calendar.steps());
@@ -55,15 +54,14 @@ impl PeriodFacts {
         }
         let active = |periods| {
             let joint = ActiveFacts::over(periods, period.several_in_words(periods), pure_epsilon, rho);
-            // A stream that follows others has their promises to keep too.
-            // Neither is what several plans make of it together; and where only some steps are published, periods end
-            // inside of what the plan counts.
+            // A stream that continues others also has their budgets to count; several plans together have no such
+            // guarantee; and if only some steps are published, periods end inside of the plan's steps.
             let is_one = stream.follows.is_none() && stream.measures.is_none() && !stream.is_read_in_slots();
             let alone = if is_one { stream.plan.over_periods(periods).ok() } else { None };
             match (stream.plan.threshold(), alone) {
                 (None, None) => Some(joint),
                 (None, Some(guarantee)) => Some(joint.or(&guarantee)),
-                // What several periods make of the δ of selection is known of the plan alone; where it is not, or is no
+                // Only the plan itself knows the δ of selection over several periods. Without it, or if it is not a
                 // probability below 1, nothing is promised.
                 (Some(_), None) => None,
                 (Some(_), Some(guarantee)) => {
@@ -79,16 +77,16 @@ impl PeriodFacts {
     }
 }
 
-/// A product, rounded up.
+/// The product, rounded up.
 fn product_up(x: f64, y: f64) -> f64 {
     let product = x * y;
     if x.mul_add(y, -product) > 0.0 { product.next_up() } else { product }
 }
 
 impl ActiveFacts {
-    /// Whoever is active in `j` periods has `j` units. The changes of all of them are one change of at most `j` times
-    /// the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9). That
-    /// holds for every mechanism; what the plan's own makes of several periods is mostly far less
+    /// A person who is active in `j` periods has `j` units. The changes of all of them are one change of at most `j`
+    /// times the norm: ε is `j` times as large (group privacy), ρ `j²` times (Bun and Steinke 2016, proposition 1.9).
+    /// That holds for every mechanism; the plan's own accounting of several periods is mostly far smaller
     /// ([`evertally::plan::Plan::over_periods`]).
     fn over(periods: u64, in_words: String, pure_epsilon: Option<f64>, rho: f64) -> Self {
         let times = periods as f64;
@@ -100,7 +98,7 @@ impl ActiveFacts {
         Self { periods, in_words, pure_epsilon, rho, selection_delta: None, delta: DELTA, epsilon }
     }
 
-    /// The same by what the plan's mechanism is known to hide of several periods, where that is more.
+    /// The same, or the plan mechanism's own guarantee for several periods if that is stronger.
     fn or(self, guarantee: &Guarantee) -> Self {
         let delta = Delta::new(DELTA).expect("a constant");
         let epsilon = guarantee.epsilon_at(delta);
@@ -113,7 +111,7 @@ impl ActiveFacts {
         }
     }
 
-    /// Its row of a Markdown table.
+    /// The row of a Markdown table.
     pub(super) fn row(&self) -> String {
         let pure = self.pure_epsilon.map_or("–".to_owned(), at_most);
         let epsilon = self.epsilon.map_or("–".to_owned(), at_most);

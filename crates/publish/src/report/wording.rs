@@ -1,4 +1,4 @@
-//! The privacy report for people: all that is said of it in words.
+//! The privacy report for people: all of its sentences.
 
 use super::{BandFacts, Report, SelectionFacts};
 use evertally::privacy::Neighbours;
@@ -25,7 +25,7 @@ impl Report {
         format!("{}{}{selection} for {unit} · {mechanism} · {law}", self.times(), self.budget)
     }
 
-    /// How often the budget was spent, where it was more than once.
+    /// The number of times that the budget was spent, if more than once.
     fn times(&self) -> String {
         self.follows.as_ref().map_or(String::new(), |follows| format!("{} × ", follows.streams_of_a_unit))
     }
@@ -40,7 +40,7 @@ impl Report {
         format!("The whole history shown is {strength} with respect to {}.", self.unit.unit)
     }
 
-    /// The promise of [`promise`](Self::promise) as ε and δ, which is 0 for pure ε; `None` where it is next to nothing.
+    /// The guarantee of [`promise`](Self::promise) as ε and δ, which is 0 for pure ε; `None` if it is next to nothing.
     pub fn strength(&self) -> Option<(f64, f64)> {
         let rows = &self.guarantee.epsilon_at_delta;
         match (self.budget, self.guarantee.pure_epsilon) {
@@ -50,12 +50,12 @@ impl Report {
                 Some((stated.get(), self.with_selection(delta)))
             }
             (_, Some(epsilon)) => Some((epsilon, 0.0)),
-            // At 10⁻⁶, or at the least δ above what selection takes.
+            // At 10⁻⁶, or at the smallest δ above that of selection.
             _ => rows.get(1).or(rows.first()).map(|at| (at.epsilon, at.delta)),
         }
     }
 
-    /// A δ of the noise with that of selection, rounded up.
+    /// The sum of a δ of the noise and that of selection, rounded up.
     fn with_selection(&self, delta: Delta) -> f64 {
         let selection = self.guarantee.selection_delta.and_then(|selection| Delta::new(selection).ok());
         selection.map_or(delta.get(), |selection| delta.plus(selection))
@@ -87,23 +87,24 @@ impl Report {
         if let Some(f) = &self.follows {
             let (steps, since, streams) = (f.steps, &f.since, f.streams);
             let all = if f.streams_of_a_unit == streams {
-                format!("guarantee and errors here are those of all {streams} streams together")
+                format!("guarantee and errors are stated for all {streams} streams together")
             } else {
                 let two = f.streams_of_a_unit;
                 format!(
-                    "errors here are those of all {streams} streams together, the guarantee that of the {two} in which a period can be"
+                    "errors are stated for all {streams} streams together, the guarantee for the {two} that one period \
+                     can touch"
                 )
             };
-            writeln!(out, "| goes on from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
+            writeln!(out, "| continues from | stream `{}`, {steps} steps since {since}; {all} |", plain(&f.stream))?;
         }
         let span = h
             .end
             .as_ref()
-            .map_or_else(|| format!("from {} on, without end", h.start), |end| format!("{} to {end}", h.start));
+            .map_or_else(|| format!("from {}, without end", h.start), |end| format!("{} to {end}", h.start));
         writeln!(out, "| horizon | {span}, every {} ({}) |", h.every, h.time_zone)?;
         if let Some(publish) = &h.publish {
-            let plan = "the plan, and its mechanism, are for those alone";
-            writeln!(out, "| published | every {publish}, the state at the end of it; {plan} |")?;
+            let plan = "the plan and its mechanism cover only these publications";
+            writeln!(out, "| published | every {publish}, with the state at its end; {plan} |")?;
         }
         if let Some(groups) = &self.groups {
             let rest =
@@ -112,7 +113,7 @@ impl Report {
         }
         if let Some(scales) = self.groups.as_ref().and_then(|groups| groups.scales) {
             let (least, greatest) = (short(scales.least), short(scales.greatest));
-            let what = "each group has one, by which bounds and grid of a value and all errors are multiplied";
+            let what = "each group has one, which multiplies the bounds and grid of its values and all errors";
             writeln!(out, "| scales | {what}: from {least} to {greatest} |")?;
         }
         if let Some(selection) = &self.selection {
@@ -121,7 +122,7 @@ impl Report {
         if let Some(sketch) = &self.sketch {
             writeln!(
                 out,
-                "| items | by {}, each possible one with a count of its own |",
+                "| items | by {}, with a separate count for every possible item |",
                 plain(&sketch.key_columns.join(", "))
             )?;
             let size = match (sketch.rows, sketch.width, sketch.hashing) {
@@ -133,7 +134,7 @@ impl Report {
         }
         writeln!(out, "| privacy unit | {} |", self.unit.unit)?;
         if let Some(period) = &self.unit.period {
-            writeln!(out, "| bounds start anew | in each {}, by the step in which an event counts |", each(period))?;
+            writeln!(out, "| bounds restart | in each {}, by the step in which an event counts |", each(period))?;
         }
         let neighbours = match self.unit.neighbours {
             Neighbours::AddRemove => "the unit's events added or removed",
@@ -162,21 +163,21 @@ impl Report {
                 writeln!(out, "| summed | {words} |")?;
             }
             let confidence = self.error.confidence * 100.0;
-            writeln!(out, "| intervals | {confidence} % confidence, each of its own row |")?;
+            writeln!(out, "| intervals | {confidence} % confidence for each row |")?;
             let digest = &self.plan_digest[..16];
             return writeln!(out, "| stream | {}, key {}, plans {digest} |\n", plain(&self.stream), self.key_id);
         }
         let (l2, by) = (at_most(self.noise.s2), "by at most");
         let moved = match self.noise.s1 {
             Some(s1) => format!("moves the protected sums {by} {} (L1) or {l2} (L2)", at_most(s1)),
-            None => format!("is hidden by noise that moves {by} {l2} (L2, by the covariance of the releases)"),
+            None => format!("shifts the noise {by} {l2} (L2, from the covariance of the releases)"),
         };
         writeln!(out, "| mechanism | {}: one unit of change {moved} |", self.mechanism.brief())?;
         let n = &self.noise;
         let each = if scaled { ", times the scale of its group" } else { "" };
         writeln!(out, "| noise | {} of standard deviation {} on every protected sum{each} |", n.law, short(n.std))?;
         if n.fraction_bits > 0 {
-            let why = "finer than the data, as the noise is; rounding them costs no privacy";
+            let why = "on a finer grid than the data, like the noise; rounding them costs no privacy";
             writeln!(out, "| released values | {why} |")?;
         }
         match &self.sketch {
@@ -189,7 +190,7 @@ impl Report {
             ),
             Some(sketch) => writeln!(
                 out,
-                "| standard error by noise | of an answer at most {}, of a cell at most {} |",
+                "| standard error from noise | at most {} for an answer, at most {} for a cell |",
                 at_most(self.error.max_std_error),
                 at_most(sketch.max_cell_std_error)
             ),
@@ -200,11 +201,11 @@ impl Report {
             if sketch.hashing.is_some() {
                 let (error, total) = (short(sketch.collision_std_error), short(sketch.answer_std_error));
                 let from = "at the last step, computed from the released cells";
-                writeln!(out, "| standard error by collisions | {error}, with the noise {total}, {from} |")?;
+                writeln!(out, "| standard error from collisions | {error}, including noise {total}, {from} |")?;
             }
             (half_width, of) = (at_most(sketch.answer_half_width), " of an answer");
             if let Some(error) = sketch.release_std_error {
-                let what = "of a release with the same list as groups, for the same budget and unit";
+                let what = "of a release of the same list as groups, for the same budget and unit";
                 writeln!(out, "| standard error in comparison | {what}: at most {} |", at_most(error))?;
             }
         }
@@ -218,14 +219,17 @@ impl Report {
         if !self.views.is_empty() {
             let maps: Vec<String> =
                 self.views.iter().map(|view| format!("`{}`: {}", view.word(), view.in_words())).collect();
-            writeln!(out, "| shown beside the released values | {} |", maps.join("; "))?;
+            writeln!(out, "| shown next to the released values | {} |", maps.join("; "))?;
         }
         writeln!(out, "| stream | {}, key {}, plan {} |\n", plain(&self.stream), self.key_id, &self.plan_digest[..16])
     }
 
     fn write_guarantee(&self, out: &mut String) -> std::fmt::Result {
         let g = &self.guarantee;
-        writeln!(out, "## Guarantee\n\nFor the whole history of releases together, whoever sees all of them:\n")?;
+        writeln!(
+            out,
+            "## Guarantee\n\nFor the whole history of releases together, against anyone who sees all of them:\n"
+        )?;
         if let Some(epsilon) = g.pure_epsilon {
             writeln!(out, "- ε-differential privacy with ε = {};", at_most(epsilon))?;
         }
@@ -233,8 +237,8 @@ impl Report {
             None => writeln!(out, "- ρ-zero-concentrated differential privacy with ρ = {};", at_most(g.rho))?,
             Some(delta) => writeln!(
                 out,
-                "- ρ-zero-concentrated differential privacy with ρ = {}, apart from a probability of {delta:e} with which \
-                 a group is shown that one unit alone has; that is in every δ below;",
+                "- ρ-zero-concentrated differential privacy with ρ = {}, except with probability {delta:e}: that of \
+                 showing a group that only one unit has; every δ below includes it;",
                 at_most(g.rho)
             )?,
         }
@@ -257,20 +261,20 @@ impl Report {
         self.write_periods(out)
     }
 
-    /// What the unit of a period means for whoever is there for longer.
+    /// The guarantee for people who are active for longer than the one period of the unit.
     fn write_periods(&self, out: &mut String) -> std::fmt::Result {
         let Some(periods) = &self.periods else { return Ok(()) };
         let Some(first) = periods.active.first() else {
             return writeln!(
                 out,
-                "That is promised for {}. For a person who is active in several nothing is promised: how often a group that \
-                 they alone have is shown is not known.\n",
+                "This guarantee holds for {}. For a person who is active in several, nothing is promised: there is no \
+                 known bound on the probability that a group with only that person is shown.\n",
                 periods.period
             );
         };
         writeln!(
             out,
-            "That is promised for {}. A person who is active in several is promised less, at most:\n\n\
+            "This guarantee holds for {}. For a person who is active in several it is weaker, at most:\n\n\
              | active in | ε | ρ | ε at δ = {:e} |\n|---|---|---|---|",
             periods.period, first.delta
         )?;
@@ -278,8 +282,8 @@ impl Report {
         if first.selection_delta.is_some() {
             writeln!(
                 out,
-                "\nEach ρ holds apart from the probability next to it, with which a group is shown that this person alone has; \
-                 that is in the ε."
+                "\nEach ρ holds except with the probability next to it: that of showing a group that only this person \
+                 has. The ε includes it."
             )?;
         }
         writeln!(out)
@@ -292,11 +296,12 @@ impl Report {
             (Some(_), _) => "ε is at most k times as large",
             (None, None) => "ρ is at most k² times as large",
             (None, Some(_)) => {
-                "ρ is at most k² times as large, and a group that they alone have may be shown unless k is below the floor"
+                "ρ is at most k² times as large, and a group that only they have may be shown unless k is below the \
+                 floor"
             }
         };
         let several = match self.periods.as_ref().filter(|periods| !periods.active.is_empty()) {
-            Some(_) => " (for what one person does in several periods the table above says less)",
+            Some(_) => " (for one person in several periods the table above gives smaller numbers)",
             None => "",
         };
         let single = unit.split(" (").next().unwrap_or(unit);
@@ -304,23 +309,23 @@ impl Report {
         let (interval, but) = match &self.sketch {
             None if self.measures.as_ref().is_some_and(|measures| measures.is_of_workloads) => (
                 format!(
-                    "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \
-                     steps and workloads some will miss. Those of one step have some noise in common."
+                    "Each single interval contains the true value of the kept data with {confidence} % confidence; \
+                     over many steps and workloads some will miss. Intervals of one step share some noise."
                 ),
                 "",
             ),
             None if self.measures.is_some() => (
                 format!(
-                    "Each single interval contains the true figure of the kept data with {confidence} % confidence; over many \
-                     steps and measures some will miss. Measures of one step have some noise in common.\n\
-                     - Where there may be no events at all, a mean, variance or quantile has no value: its cell is empty, and \
-                     its interval is all that the declared bounds leave."
+                    "Each single interval contains the true value of the kept data with {confidence} % confidence; \
+                     over many steps and measures some will miss. Measures of one step share some noise.\n\
+                      - If there may be no events at all, a mean, variance or quantile has no value: its cell is \
+                      empty, and its interval is the whole range that the declared bounds allow."
                 ),
                 "",
             ),
             None if self.error.band.is_some() => (
                 format!(
-                    "The intervals of all steps together, of one group, contain the true {value}s of the kept data \
+                    "The intervals of all steps of one group together contain the true {value}s of the kept data \
                      with {confidence} % confidence: a band. Over many groups some will miss."
                 ),
                 "",
@@ -336,30 +341,31 @@ impl Report {
                 format!(
                     "Each single interval contains the true count of the kept data with {confidence} % confidence{}; over \
                      many answers some will miss.{}\n\
-                     - Items that do not occur are answered like all others; no answer tells for sure that one occurs.",
-                    if sketch.hashing.is_some() { ", by noise and by other items in the same cells" } else { "" },
+                     - Items that do not occur are answered like all others; no answer proves that an item occurs.",
+                    if sketch.hashing.is_some() { ", covering noise and other items in the same cells" } else { "" },
                     if sketch.chosen {
-                        " The heaviest are chosen by their estimates, which are therefore too large on average; the \
-                          intervals take that into account: of those of a list so many hold on average."
+                        " The heaviest are chosen by their estimates, which are therefore too large on average. The \
+                         intervals allow for that: on average, this share of the intervals of a list hold."
                     } else {
                         ""
                     }
                 ),
-                "; only what collisions add to errors and intervals is computed, like the answers, from released cells",
+                "; only the part of collisions in errors and intervals is computed from released cells, like the \
+                 answers",
             ),
         };
         let shown = match &self.selection {
             None => "",
             Some(_) => {
-                "\n- That groups which are not shown are small or not there: only what reaches the threshold is shown. Of \
-                 those near it, the ones are shown whose noise was high."
+                "\n- That groups which are not shown are small or absent: a group is shown only if it reaches the \
+                 threshold. Of the groups near it, those with high noise are shown."
             }
         };
         writeln!(
             out,
             "## What you may conclude\n\n\
              - {interval}\n\
-             - Whatever is computed from the released table alone is covered by the same guarantee.\n\
+             - Anything computed from the released table alone is covered by the same guarantee.\n\
              - The numbers in this report follow from the plan and say nothing about the data{but}.\n\n\
              ## What you may not conclude\n\n\
              - That a released value is exact, or that it cannot be negative or decrease: it carries noise.\n\
@@ -370,17 +376,17 @@ impl Report {
         if !self.views.is_empty() {
             writeln!(
                 out,
-                "The columns `view_value`, `view_lower` and `view_upper` are made of the released ones, in this order: {}. \
-                 The same was done to the ends of the interval, which hold as often as before; the values are no longer \
-                 right on average.\n",
+                "The columns `view_value`, `view_lower` and `view_upper` are computed from the released ones, in this \
+                 order: {}. The same maps were applied to the ends of the interval, which holds as often as before; \
+                 the values are no longer right on average.\n",
                 self.views.iter().map(|view| view.word()).collect::<Vec<_>>().join(", ")
             )?;
         }
         if unit.contains("kept") {
             writeln!(
                 out,
-                "Only the first {} events of each unit are used, so values describe the kept data; how many were left \
-                 out is not published, because that would depend on the data.\n",
+                "Only the first {} events of each unit are used, so values describe the kept data; the number of \
+                 dropped events is not published, because that would depend on the data.\n",
                 self.unit.max_events
             )?;
         }
@@ -392,13 +398,13 @@ impl Report {
 }
 
 impl BandFacts {
-    /// What the band is.
+    /// A description of the band.
     fn in_words(&self) -> String {
         let holds = "the intervals of all steps of the horizon hold at once, for each group";
         match self.standard_errors {
             Some(errors) => format!(
-                "{holds}: {} standard errors on either side, from {} histories of the noise that were simulated from the \
-                 plan alone (so often it holds within {:.1} %, which is allowed for)",
+                "{holds}: {} standard errors on either side, from {} noise histories simulated from the plan alone \
+                 (accurate to {:.1} %, which the band allows for)",
                 short(errors),
                 self.simulated,
                 100.0 * self.simulation_error
@@ -409,7 +415,7 @@ impl BandFacts {
 }
 
 impl SelectionFacts {
-    /// How groups are selected, and what is shown: one fact after the other.
+    /// How groups are selected and shown, as separate facts.
     pub fn in_words(&self) -> Vec<String> {
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         let (times, every) = (self.times, self.every);
@@ -421,16 +427,17 @@ impl SelectionFacts {
         let (half, almost) = (self.shown_half, self.shown_almost);
         let mut facts = vec![
             format!(
-                "those by {} that occur and reach {} when they are looked at, {looks}",
+                "those by {} that occur and reach {} at a selection time: {looks}",
                 self.columns.join(", "),
                 self.threshold
             ),
             format!(
-                "with a sum of {half} a group is shown at any one of these times with probability ½, with {almost} with 0.95"
+                "a group with a sum of {half} is shown at any one of these times with probability ½, with a sum of \
+                 {almost} with probability 0.95"
             ),
             format!(
-                "a group that one unit alone has is shown with probability {:e} at most, over all times and its {} group{} \
-                 of {} event{} at most",
+                "a group that only one unit has is shown with probability at most {:e}, over all times and its {} \
+                 group{} of at most {} event{}",
                 self.delta,
                 self.new_groups,
                 plural(self.new_groups),
@@ -441,19 +448,19 @@ impl SelectionFacts {
         if let Some(failure) = self.failure_below_floor {
             let periods = if self.failure_over_periods.is_some() { ", over all periods together" } else { "" };
             facts.push(format!(
-                "one of fewer than {} persons with probability {} at most{periods}",
+                "a group of fewer than {} people is shown with probability at most {}{periods}",
                 self.floor,
                 at_most(failure)
             ));
         } else if let Some(failure) = self.failure_over_periods.filter(|failure| *failure > self.delta) {
             facts.push(format!(
-                "**that is for one period**: one who comes back in every period, does all that is kept of them in a group \
-                 that nobody else has, and is there in all steps, shows it with probability {} at most{}",
+                "**this is for one period**: a group with a single person, who returns in every period, contributes \
+                 the maximum to it and is present in all steps, is shown with probability at most {}{}",
                 if failure > 0.99 { "1".to_owned() } else { at_most(failure) },
                 if self.is_read_in_slots {
                     String::new()
                 } else {
-                    format!(" (a floor of 2 makes that {:e} too)", self.delta)
+                    format!(" (a floor of 2 lowers it to {:e})", self.delta)
                 }
             ));
         }
@@ -461,7 +468,7 @@ impl SelectionFacts {
     }
 }
 
-/// A period behind "each": `calendar month`.
+/// A period as it follows "each": `calendar month`.
 fn each(period: &str) -> &str {
     period.strip_prefix("one ").unwrap_or(period)
 }

@@ -1,4 +1,4 @@
-//! What depends on the order of events: their turn, and whether their person has room for them.
+//! The parts of a session that depend on the order of events: their turn, and the bounds of their persons.
 
 use super::persons::Persons;
 use super::placer::Placed;
@@ -42,21 +42,20 @@ impl<L> Ord for Waiting<L> {
     }
 }
 
-/// Numbers events as they arrive, and remembers of each person how many were kept. Memory grows with the number of
-/// persons of a period, not of events.
+/// Numbers events as they arrive, and counts the kept events of each person. Memory grows with the number of persons in
+/// a period, not with the number of events.
 pub(super) struct Intake {
-    /// `None` where single events are protected.
+    /// `None` if single events are protected.
     pub(super) persons: Option<Persons>,
-    /// The steps of the period that the last event was of.
+    /// The steps of the last event's period.
     period: Range<u64>,
     arrivals: u64,
 }
 
-/// What is kept of a person, where persons are protected.
 /// The bounds of the stream's persons.
 ///
 /// # Errors
-/// If no event is kept of a person.
+/// If the bounds keep no event of a person.
 pub fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
     Ok(ContributionBound::new(stream.kept)?.of_values(stream.values))
 }
@@ -74,45 +73,45 @@ impl Intake {
         Ok(Self { persons, period: stream.periods.of(1), arrivals: 0 })
     }
 
-    /// All that is remembered of persons, where persons are protected, for this next step.
+    /// The state of the persons, if persons are protected, for this next step.
     pub(super) fn save(&self, next: u64, periods: &Periods) -> Option<Vec<u8>> {
         self.persons.as_ref().map(|persons| persons.save(periods.of(next).start))
     }
 
-    /// Puts back what [`save`](Self::save) gave.
+    /// Restores the state from [`save`](Self::save).
     ///
     /// # Errors
-    /// If it is damaged, or of another unit.
+    /// If it is damaged, or belongs to another unit.
     pub(super) fn restore(&mut self, stream: &Stream, next: u64, saved: Option<&[u8]>) -> Result<()> {
         self.period = stream.periods.of(next);
         self.persons = match (bound(stream)?, saved) {
             (None, None) => None,
             (Some(bound), Some(saved)) => Some(Persons::restore(bound, self.period.start, saved)?),
-            _ => return Err(usage("the state of the stream protects another unit")),
+            _ => return Err(usage("the saved state of the stream protects another unit")),
         };
         Ok(())
     }
 
-    /// An event that waits for its turn behind all that have arrived.
+    /// Queues an event after all that have arrived.
     pub(super) fn arrive<L>(&mut self, placed: Placed<L>) -> Waiting<L> {
         self.arrivals += 1;
         Waiting { arrival: self.arrivals, placed }
     }
 
-    /// The first step of the period that the last event was of.
+    /// The first step of the last event's period.
     #[inline]
     pub(super) fn period_since(&self) -> u64 {
         self.period.start
     }
 
-    /// Looks ahead to the persons of some events; see [`Persons::look_ahead`].
+    /// Prefetches the persons of some events; see [`Persons::look_ahead`].
     pub(super) fn look_ahead<'p, L: 'p>(&self, events: impl Iterator<Item = &'p Placed<L>>) {
         if let Some(persons) = &self.persons {
             persons.look_ahead(events.map(|placed| placed.person));
         }
     }
 
-    /// What is kept of an event, its value or a part of it: its person's first ones are kept, in order of their steps.
+    /// The kept value of an event, or a part of it: the first events of a person are kept, in the order of their steps.
     #[inline]
     pub(super) fn keep<L>(&mut self, placed: &Placed<L>, group: u64, periods: &Periods) -> Option<i64> {
         let (step, value) = (placed.step, placed.value);

@@ -12,21 +12,20 @@ use evertally_declare::tuples::push_encoded;
 use evertally_ledger::ledger::StreamDigest;
 use std::collections::HashMap;
 
-/// The items of a stream in a count sketch, which is looked at after some of its steps.
+/// The items of a stream in a count sketch, which is queried after some of its steps.
 pub struct ItemCounts {
     sketch: CountSketch,
-    /// The steps after which it is looked at, rising.
+    /// The steps after which it is queried, in increasing order.
     stops: Vec<u64>,
-    /// What the open step adds to each item: what the ledger's digest binds the stream to.
+    /// The sums that the open step adds to each item: the ledger's digest binds the stream to them.
     open: HashMap<Box<[u8]>, i64>,
 }
 
 impl ItemCounts {
-    /// An empty sketch. Its steps are closed many at a time, except that none is passed of those after which it is to
-    /// be looked at.
+    /// An empty sketch. Many steps are closed at a time, but never past one after which the sketch is queried.
     ///
     /// # Errors
-    /// As [`CountSketch::new`].
+    /// As for [`CountSketch::new`].
     pub fn new(stream: &Stream, plan: SketchPlan, key: &GuardedKey, mut stops: Vec<u64>) -> Result<Self> {
         stops.sort_unstable();
         let sketch = CountSketch::new(plan, key, stream.name.clone())?;
@@ -34,7 +33,7 @@ impl ItemCounts {
     }
 }
 
-/// How events get their item.
+/// Assigns items to events.
 #[derive(Clone, Default)]
 pub struct ItemLabels {
     /// The item of the row, and the text of a cell.
@@ -52,8 +51,8 @@ impl Labels for ItemLabels {
     }
 }
 
-/// Appends the labels of an event, each behind its length; false for an event without one that is declared to be left
-/// out.
+/// Appends the labels of an event, each preceded by its length. Returns false if a label is missing and the stream
+/// skips such events.
 pub(super) fn push_labels(
     code: &mut Vec<u8>,
     text: &mut String,
@@ -77,14 +76,14 @@ pub(super) fn push_labels(
 impl Tally for ItemCounts {
     type Label = Box<[u8]>;
     type Labels = ItemLabels;
-    /// The sketch, to be asked about the step that was closed last.
+    /// The sketch, ready for queries about the last closed step.
     type Closed<'a> = &'a mut CountSketch;
 
     fn labels(&self) -> ItemLabels {
         ItemLabels::default()
     }
 
-    /// Items share cells, so that no bound on those of an item would bound a cell: declarations have none.
+    /// Items share cells, so a bound per item would not bound a cell: declarations have no such bound.
     fn group_of(_: &Box<[u8]>) -> u64 {
         0
     }
@@ -97,7 +96,7 @@ impl Tally for ItemCounts {
         self.sketch.add(&*item, value)?;
         let sum = self.open.entry(item).or_default();
         *sum = sum.checked_add(value).ok_or_else(|| {
-            evertally::Error::overflow("the sum of an item leaves the range of 64-bit multiples of the grid")
+            evertally::Error::overflow("the sum of an item exceeds the range of 64-bit multiples of the grid")
         })?;
         Ok(())
     }
@@ -112,7 +111,7 @@ impl Tally for ItemCounts {
     }
 }
 
-/// The last step that may be closed after `step` without passing one of the rising stops.
+/// The last step that may be closed after `step` without passing one of the stops, which are in increasing order.
 pub(super) fn next_stop(stops: &[u64], step: u64, through: u64) -> u64 {
     let stop = stops.get(stops.partition_point(|stop| *stop <= step));
     stop.map_or(through, |stop| through.min(*stop))

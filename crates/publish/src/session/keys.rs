@@ -1,4 +1,4 @@
-//! Counts of whole numbers, in a tree over all that there may be.
+//! Counts of whole numbers, in a tree over all possible keys.
 
 use super::items::next_stop;
 use super::placer::leave_out;
@@ -13,20 +13,20 @@ use evertally_declare::stream::Stream;
 use evertally_ledger::ledger::StreamDigest;
 use std::collections::BTreeMap;
 
-/// The keys of a stream in a tree of counts, which is looked at after some of its steps.
+/// The keys of a stream in a tree of counts, which is queried after some of its steps.
 pub struct KeyCounts {
     tree: DyadicCounts,
-    /// The steps after which it is looked at, rising.
+    /// The steps after which it is queried, in increasing order.
     stops: Vec<u64>,
-    /// What the open step adds to each key: what the ledger's digest binds the stream to.
+    /// The sums that the open step adds to each key: the ledger's digest binds the stream to them.
     open: BTreeMap<u64, i64>,
 }
 
 impl KeyCounts {
-    /// An empty tree, closed as [`ItemCounts`](super::ItemCounts) are.
+    /// An empty tree; its steps are closed like those of [`ItemCounts`](super::ItemCounts).
     ///
     /// # Errors
-    /// As [`DyadicCounts::new`].
+    /// As for [`DyadicCounts::new`].
     pub fn new(stream: &Stream, plan: SketchPlan, key: &GuardedKey, mut stops: Vec<u64>) -> Result<Self> {
         stops.sort_unstable();
         let tree = DyadicCounts::new(plan, key, stream.name.clone())?;
@@ -34,7 +34,7 @@ impl KeyCounts {
     }
 }
 
-/// How events get their key.
+/// Assigns keys to events.
 #[derive(Clone)]
 pub struct KeyLabels {
     tree: KeyTree,
@@ -52,11 +52,11 @@ impl Labels for KeyLabels {
             let problem = "the event has no key: this cell is missing";
             return Err(event.error(Role::Label(0), problem).remedy(leave_out()).into());
         };
-        // Digits alone, and no needless ones: another text would be another item elsewhere.
+        // Only digits, without leading zeros: another text would be another item elsewhere.
         let key = cell.parse::<u64>().ok().filter(|key| *key >> self.tree.bits() == 0 && key.to_string() == cell);
         let bits = self.tree.bits();
         key.map(Some).ok_or_else(|| {
-            event.bad_cell(Role::Label(0), sentence![format!("is no whole number below 2^{bits}")]).into()
+            event.bad_cell(Role::Label(0), sentence![format!("is not a whole number below 2^{bits}")]).into()
         })
     }
 }
@@ -64,14 +64,14 @@ impl Labels for KeyLabels {
 impl Tally for KeyCounts {
     type Label = u64;
     type Labels = KeyLabels;
-    /// The tree, to be asked about the step that was closed last.
+    /// The tree, ready for queries about the last closed step.
     type Closed<'a> = &'a mut DyadicCounts;
 
     fn labels(&self) -> KeyLabels {
         KeyLabels { tree: self.tree.tree(), text: String::new() }
     }
 
-    /// Keys share blocks, so that no bound on those of a key would bound a block: declarations have none.
+    /// Keys share blocks, so a bound per key would not bound a block: declarations have no such bound.
     fn group_of(_: &u64) -> u64 {
         0
     }
@@ -84,7 +84,7 @@ impl Tally for KeyCounts {
         self.tree.add(key, value)?;
         let sum = self.open.entry(key).or_default();
         *sum = sum.checked_add(value).ok_or_else(|| {
-            evertally::Error::overflow("the sum of a key leaves the range of 64-bit multiples of the grid")
+            evertally::Error::overflow("the sum of a key exceeds the range of 64-bit multiples of the grid")
         })?;
         Ok(())
     }
@@ -92,7 +92,7 @@ impl Tally for KeyCounts {
     fn close<'a>(&'a mut self, _: &'a Stream, through: u64, digest: &mut StreamDigest) -> Result<&'a mut DyadicCounts> {
         let through = next_stop(&self.stops, self.tree.step(), through);
         let keys = std::mem::take(&mut self.open).into_iter().filter(|(_, sum)| *sum != 0);
-        // Big endian: bytes sort as numbers.
+        // Big endian, so that bytes sort like numbers.
         let keys: Vec<(Box<[u8]>, i64)> = keys.map(|(key, sum)| (Box::from(key.to_be_bytes()), sum)).collect();
         digest.close_items(&keys, through)?;
         self.tree.tick_through(through)?;

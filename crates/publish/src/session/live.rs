@@ -1,9 +1,9 @@
-//! Sessions of a service: an event is taken in only while its step is open, and steps are closed one after the other
-//! when they are told to be.
+//! Sessions of a service: an event is accepted only while its step is open, and steps are closed one by one, on
+//! request.
 //!
-//! A service keeps events of later steps in its store until their step is open, so that nothing waits in memory here.
-//! What it must remember between two starts is the [state](Session::live_state), which may be taken in the middle of a
-//! step; and events that it has not counted yet are kept [as bytes](Placed::write) that name nobody.
+//! A service stores events of later steps until their step is open, so no events wait in memory here. The session's
+//! memory between two starts is its [state](Session::live_state), which can be saved in the middle of a step. Events
+//! that are not counted yet are stored [as bytes](Placed::write) that name nobody.
 
 use super::sums::GroupNumbers;
 use super::{ClosedStep, GroupLabel, Placed, Placer, RunningSums, Session, Tally};
@@ -23,26 +23,26 @@ const VERSION: u32 = 1;
 /// Bytes of a pseudonym.
 const NAME: usize = 16;
 
-/// What a live session remembers.
+/// The saved state of a live session.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     version: u32,
     step: u64,
     chain: [u8; 32],
-    /// How many groups are declared; 1 without groups, 0 where they are discovered.
+    /// The number of declared groups; 1 without groups, 0 if groups are discovered.
     groups: u64,
     sums: Vec<u8>,
-    /// What the open step adds to declared sums so far.
+    /// The open step's additions to declared sums so far.
     open: Vec<i64>,
     persons: Option<Vec<u8>>,
 }
 
 impl Session<RunningSums> {
-    /// A session from the first step of a stream on, which closes steps [when it is told](Self::close_open).
+    /// A session that starts at the first step of a stream and closes steps [on request](Self::close_open).
     ///
     /// # Errors
-    /// If the ledger has the stream's name under another plan, or several figures of each publication are asked for of
-    /// which only some steps are published: what they keep inside a publication has no form in which it can be put by.
+    /// If the ledger has the stream's name under another plan, or if several measures are released and only some steps
+    /// are published: the data that they keep inside a publication cannot be saved.
     pub fn live(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let stream = as_live(stream)?;
         let digest = ledger.digest_of(key, &stream, stream.last_step)?;
@@ -50,12 +50,12 @@ impl Session<RunningSums> {
         Self::new(stream, sums, key, digest, last_step)
     }
 
-    /// The session that [`live_state`](Self::live_state) put by, for the same stream, with the groups that it had or more.
+    /// Restores a session from [`live_state`](Self::live_state), for the same stream, with the same groups or more.
     ///
-    /// What the state says was closed is believed: whoever keeps it vouches for it.
+    /// The state is trusted to name the steps that were closed: the caller must protect it.
     ///
     /// # Errors
-    /// If the state is damaged, or of another stream.
+    /// If the state is damaged, or belongs to another stream.
     pub fn live_again(
         stream: Stream,
         groups: Option<GroupTable>,
@@ -65,7 +65,7 @@ impl Session<RunningSums> {
     ) -> Result<Self> {
         let saved: Saved = postcard::from_bytes(state).map_err(|_| damaged())?;
         if saved.version != VERSION {
-            return Err(usage("the state of the stream is of another version of this program"));
+            return Err(usage("the saved state of the stream was written by another version of this program"));
         }
         let stream = as_live(stream)?;
         let mut digest = ledger.digest_of(key, &stream, stream.last_step)?;
@@ -89,8 +89,8 @@ impl Session<RunningSums> {
         Ok(session)
     }
 
-    /// All that [`live_again`](Self::live_again) needs; `None` in the middle of a step of several figures, whose
-    /// memories of people are put by between two steps alone.
+    /// The state that [`live_again`](Self::live_again) needs; `None` in the middle of a step of several measures, whose
+    /// memory of people can be saved only between two steps.
     ///
     /// # Errors
     /// If the session is over.
@@ -109,12 +109,12 @@ impl Session<RunningSums> {
         postcard::to_allocvec(&saved).map(Some).map_err(failure)
     }
 
-    /// The step that is open; one behind the horizon once all are closed.
+    /// The open step; one after the horizon once all are closed.
     pub fn open_step(&self) -> u64 {
         self.step() + 1
     }
 
-    /// Takes in an event of the open step.
+    /// Adds an event of the open step.
     ///
     /// # Errors
     /// If a sum overflows: that ends the session, and every later call fails.
@@ -123,12 +123,12 @@ impl Session<RunningSums> {
     /// If the event is of another step.
     pub fn take(&mut self, placed: Placed<GroupLabel>) -> Result<()> {
         self.check_goes_on()?;
-        assert_eq!(placed.step, self.open_step(), "an event is taken in while its step is open");
+        assert_eq!(placed.step, self.open_step(), "an event is accepted only while its step is open");
         let taken = self.turn(placed);
         self.or_over(taken)
     }
 
-    /// Adds to the open step what its events, which were counted and bounded elsewhere, add to a group.
+    /// Adds to the open step a group's sum of events that were counted and bounded elsewhere.
     ///
     /// # Errors
     /// If a sum overflows: that ends the session, and every later call fails.
@@ -137,12 +137,12 @@ impl Session<RunningSums> {
     /// If the sum is of another step.
     pub fn take_sum(&mut self, sum: &Placed<GroupLabel>) -> Result<()> {
         self.check_goes_on()?;
-        assert_eq!(sum.step, self.open_step(), "a sum is taken in while its step is open");
+        assert_eq!(sum.step, self.open_step(), "a sum is accepted only while its step is open");
         let taken = self.tally.add_sum(&sum.label, sum.value);
         self.or_over(taken)
     }
 
-    /// Closes the open step, and lends what it releases.
+    /// Closes the open step, and returns its releases.
     ///
     /// # Errors
     /// If a sum overflows, or all steps are closed. The first ends the session.
@@ -160,18 +160,18 @@ impl Session<RunningSums> {
         self.digest.chain()
     }
 
-    /// Records with the key's ledger that the stream has begun, before anything of it is closed.
+    /// Records in the key's ledger that the stream has begun, before any step is closed.
     ///
     /// # Errors
-    /// If the ledger cannot be written, the budget of its source has no room, or the name has another plan.
+    /// If the ledger cannot be written, the budget of its source is too small, or the name has another plan.
     pub fn record_begun(&mut self, ledger: &mut Ledger) -> Result<()> {
         ledger.record(self.digest_of_all()?)
     }
 
-    /// Lets groups join behind the present ones, between two steps or before the first event of one.
+    /// Adds groups after the present ones, between two steps or before the first event of a step.
     ///
     /// # Errors
-    /// If the present ones are not the first of them.
+    /// If the present groups are not the first of the new ones.
     pub fn join(&mut self, key: &SecretKey, groups: Option<GroupTable>) -> Result<()> {
         let stream = Arc::clone(&self.stream);
         self.tally.join(key, &stream, groups)?;
@@ -179,30 +179,31 @@ impl Session<RunningSums> {
         Ok(())
     }
 
-    /// How groups that nobody declared are numbered, to [read](Placed::read) events of theirs.
+    /// The numbering of discovered groups, to [read](Placed::read) their events.
     pub fn numbers(&self) -> GroupNumbers {
         self.tally.numbers()
     }
 }
 
-/// The stream as a live session sees it: through the end of its horizon, and in the order in which it is given events.
+/// The stream as a live session uses it: through the end of its horizon, and with events in the order in which they are
+/// pushed.
 fn as_live(mut stream: Stream) -> Result<Stream> {
     if stream.measures.is_some() && !stream.publishes_all() {
         let several = stream.measures.as_ref().is_some_and(|bundle| bundle.is_of_workloads());
         let said = if several { Workload } else { Measure };
-        let why = ": the parts of a publication that has not ended are not kept; publish every step";
-        return Err(usage(sentence![said, " and ", Publish, " do not go together in a service", why]));
+        let why = ": parts of an unfinished publication are not saved; publish every step";
+        return Err(usage(sentence![said, " and ", Publish, " cannot be combined in a service", why]));
     }
     stream.sort_buffer = 0;
     Ok(stream.through_horizon())
 }
 
 fn damaged() -> Error {
-    usage("the state of the stream is damaged; restore the folder from a backup")
+    usage("the saved state of the stream is damaged; restore the folder from a backup")
 }
 
 impl Placed<GroupLabel> {
-    /// What a step adds to a group, as it was counted elsewhere.
+    /// A step's addition to a group, as counted elsewhere.
     pub fn of_sum(step: u64, label: GroupLabel, sum: i64) -> Self {
         Self { step, value: sum, person: Pseudonym::default(), label, mark: 0 }
     }
@@ -212,10 +213,10 @@ impl Placed<GroupLabel> {
         (self.label, self.value)
     }
 
-    /// Appends all but the step: group, value, and where persons are protected the pseudonym. Some 3 bytes, or 19.
+    /// Appends everything but the step: group, value, and the pseudonym if persons are protected. About 3 bytes, or 19.
     ///
-    /// A declared group goes in as its place, any other as the length of its name plus one and the name, both numbers as
-    /// LEB128; the value in zigzag.
+    /// A declared group is written as its place, any other as the length of its name and the name, both
+    /// numbers as LEB128; the value in zigzag.
     pub fn write(&self, with_person: bool, bytes: &mut Vec<u8>) {
         match &self.label {
             GroupLabel::Place(place) => push(bytes, *place as u64),
@@ -230,8 +231,8 @@ impl Placed<GroupLabel> {
         }
     }
 
-    /// Takes one event of a step off the front of what [`write`](Self::write) has written, for a stream whose groups are
-    /// declared, or discovered and numbered so. `None` for bytes that it has not written.
+    /// Reads one event of a step from the front of the bytes of [`write`](Self::write), for a stream whose groups are
+    /// declared, or discovered with this numbering. `None` for bytes that it has not written.
     pub fn read(step: u64, with_person: bool, discovered: Option<&GroupNumbers>, bytes: &mut &[u8]) -> Option<Self> {
         let number = pull(bytes)?;
         let label = match discovered {

@@ -1,4 +1,4 @@
-//! The sums behind several measures of one stream, each part under its own plan.
+//! The sums for several measures of one stream, each part under its own plan.
 
 use super::KeptEvent;
 use crate::row::{Amount, ReleaseRow};
@@ -27,7 +27,7 @@ pub(super) struct MeasuredSums {
     labels: Vec<String>,
     /// Whether the open step has an event.
     has_events: bool,
-    /// Whether people are remembered elsewhere, where events are counted.
+    /// Whether events are counted elsewhere, which then also remembers people.
     is_counted: bool,
 }
 
@@ -35,20 +35,20 @@ pub(super) struct MeasuredSums {
 struct PartSums {
     part: Part,
     sums: GroupedSums,
-    /// What the open step adds.
+    /// The open step's additions.
     open: Vec<i64>,
     releases: Vec<Release>,
     memory: Memory,
 }
 
-/// What a part remembers of people. **Not private.**
+/// A part's memory of people. **Not private.**
 enum Memory {
     None,
     Counted(Counted),
     Active(Activity),
 }
 
-/// A part as it is saved.
+/// The saved form of a part.
 #[derive(Serialize, Deserialize)]
 struct SavedPart {
     sums: Vec<u8>,
@@ -56,7 +56,7 @@ struct SavedPart {
     active: Option<Vec<(Member, u64)>>,
 }
 
-/// The names of all running sums of a part: those of its cells, group by group. No two are equal.
+/// The names of all running sums of a part, one per cell, group by group. No two are equal.
 fn names(part: &Part, groups: Option<&GroupTable>) -> Result<Groups> {
     let no_groups = [Vec::new()];
     let tuples = groups.map_or(&no_groups[..], GroupTable::tuples);
@@ -110,7 +110,7 @@ impl PartSums {
         SavedPart { sums: self.sums.save(), counted, active }
     }
 
-    /// An event of a group that is kept.
+    /// Adds a kept event of a group.
     fn add(&mut self, bundle: &Bundle, group: usize, kept: KeptEvent) -> Result<()> {
         let member = (kept.person.to_bytes(), group as u32); // fits: groups are declared in memory
         let step = self.sums.step() + 1;
@@ -129,7 +129,7 @@ impl PartSums {
                 true => add_at(group, 1),
                 false => Ok(()),
             },
-            // Who is present is counted at the end of the step.
+            // People who are present are counted at the end of the step.
             Memory::Active(activity) => match activity.is_up(member, step) && !matches!(part, Part::Present(_)) {
                 true => add_at(group, 1),
                 false => Ok(()),
@@ -137,10 +137,10 @@ impl PartSums {
         }
     }
 
-    /// Adds to a running sum of the open step what events that were counted elsewhere add to it.
+    /// Adds to a running sum of the open step the sum of events that were counted elsewhere.
     fn add_counted(&mut self, place: usize, sum: i64) -> Result<()> {
         match self.part {
-            // More become inactive than active.
+            // More people become inactive than active.
             Part::Active(_) if sum < 0 => (sum..0).try_for_each(|_| self.sums.take_back(place))?,
             _ => self.sums.add_sum(place, sum)?,
         }
@@ -148,7 +148,7 @@ impl PartSums {
         Ok(())
     }
 
-    /// Counts those who become inactive in the open step, at its end.
+    /// Counts the people who become inactive in the open step, at its end.
     fn end_step(&mut self) -> Result<()> {
         let Memory::Active(activity) = &mut self.memory else { return Ok(()) };
         let downs = activity.downs(self.sums.step() + 1);
@@ -169,7 +169,7 @@ impl PartSums {
 }
 
 fn damaged() -> Error {
-    usage("the state of the stream is damaged; build it again from the raw data")
+    usage("the saved state of the stream is damaged; rebuild it from the raw data")
 }
 
 impl MeasuredSums {
@@ -184,7 +184,7 @@ impl MeasuredSums {
         Self::of(stream, bundle, bundle.parts().iter().map(part).collect::<Result<_>>()?)
     }
 
-    /// What [`save`](Self::save) saved.
+    /// Restores the sums from [`save`](Self::save).
     pub(super) fn restore(
         stream: &Stream,
         bundle: &Arc<Bundle>,
@@ -216,13 +216,13 @@ impl MeasuredSums {
         })
     }
 
-    /// Sums and memories of all parts.
+    /// The sums and the memory of all parts.
     pub(super) fn save(&self) -> Vec<u8> {
         let parts: Vec<SavedPart> = self.parts.iter().map(PartSums::save).collect();
         postcard::to_allocvec(&parts).expect("a state is plain data")
     }
 
-    /// Lets groups join behind the present ones.
+    /// Adds groups after the present ones.
     pub(super) fn join(&mut self, key: &SecretKey, name: &StreamName, groups: &GroupTable) -> Result<()> {
         for part in &mut self.parts {
             let names = names(&part.part, Some(groups))?;
@@ -248,7 +248,7 @@ impl MeasuredSums {
         parts.iter_mut().try_for_each(|part| part.add(bundle, group, kept))
     }
 
-    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](Bundle::cells) of a group.
+    /// Adds to one [cell](Bundle::cells) of a group in the open step the sum of events that were counted elsewhere.
     pub(super) fn add_counted(&mut self, group: usize, mut cell: usize, sum: i64) -> Result<()> {
         self.is_counted = true;
         for part in &mut self.parts {
@@ -258,16 +258,16 @@ impl MeasuredSums {
             }
             cell -= cells;
         }
-        Err(usage("the sum is of a stream with other measures"))
+        Err(usage("the sum belongs to a stream with other measures"))
     }
 
-    /// Binds the digest to what the open step has added to all parts so far.
+    /// Binds the digest to the open step's additions to all parts so far.
     pub(super) fn bind(&self, digest: &mut StreamDigest) -> Result<()> {
         let open: Vec<i64> = self.parts.iter().flat_map(|part| &part.open).copied().collect();
         digest.close_step(&open)
     }
 
-    /// Closes the open step; what it adds to all parts goes into the digest first.
+    /// Closes the open step; its additions to all parts go into the digest first.
     pub(super) fn close(&mut self, digest: &mut StreamDigest) -> Result<u64> {
         if !self.is_counted {
             self.parts.iter_mut().try_for_each(PartSums::end_step)?;
@@ -284,8 +284,7 @@ impl MeasuredSums {
         Ok(step)
     }
 
-    /// Visits the rows of the step that was closed last: the place of the group and of the measure, counted through,
-    /// and the row.
+    /// Visits the rows of the last closed step, each with its place among all groups and measures.
     pub(super) fn for_each_row<E: From<Error>>(
         &mut self,
         stream: &Stream,
@@ -325,16 +324,16 @@ impl MeasuredSums {
     }
 }
 
-/// An end of an interval with as many decimals as its value: seven digits would be too few for large sums.
+/// An end of an interval, with as many decimals as its value: seven digits would be too few for large sums.
 fn end(row: &Estimate, end: f64) -> f64 {
     if row.exact.is_some() || !end.is_finite() {
         return end;
     }
     let decimals = decimals(row.std_error);
-    format!("{end:.decimals$}").parse().expect("what was written as a number")
+    format!("{end:.decimals$}").parse().expect("formatted as a number")
 }
 
-/// A count exactly, anything else to a thousandth of its standard error, and what has no value as nothing.
+/// Writes counts exactly and other values to a thousandth of their standard error; writes nothing for a missing value.
 fn write_value(row: &Estimate, text: &mut String) {
     let decimals = decimals(row.std_error);
     match row.exact {

@@ -1,34 +1,34 @@
-//! What was kept of every person: a table of 32 bytes a person in which none of them has a name.
+//! The contributions of each person: a table with 32 bytes per person and without names.
 
 use crate::leb128::{push_number, take_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
 
-/// Parts of the table; each grows by itself, so that growing never takes much more than what is there.
+/// Parts of the table; each grows separately, so that growing never needs much more memory than the table itself.
 const PARTS: usize = 64;
 /// The bits of a pseudonym that choose its part.
 const PART_BITS: u32 = PARTS.trailing_zeros();
-/// Of so many places of a part ([`Part::homes`]), …
+/// Out of this many places of a part ([`Part::homes`]), …
 const PLACES: usize = 5;
-/// … so many are taken at most. It then grows by the same ratio: 32 bytes · (5/4)² are 50 a person.
+/// … at most this many are taken. The part then grows by the same ratio: 32 bytes · (5/4)² are 50 per person.
 const TAKEN: usize = 4;
-/// The first byte of what [`Persons::save`] writes.
+/// The first byte that [`Persons::save`] writes.
 const VERSION: u8 = 1;
-/// Bytes of a saved person at least: the pseudonym and three numbers.
+/// Minimum size of a saved person in bytes: the pseudonym and three numbers.
 const LEAST_SAVED: usize = 16 + 3;
 
-/// The persons of a stream, by pseudonym, and what was kept of each in the period that goes on.
+/// The persons of a stream, by pseudonym, and the kept events of each in the current period.
 ///
-/// Memory: at most 51 bytes a person beyond the first thousands, growth included; where groups or totals are bounded,
-/// as much again, and 16 to 20 for each group of a person. Whoever has no event in the period has no place.
+/// Memory: at most 51 bytes per person beyond the first thousands, growth included; if groups or totals are bounded, as
+/// much again, and 16 to 20 bytes for each group of a person. Persons without events in the period take no place.
 ///
-/// The parts divide the pseudonyms by their first bits. A part is a table with open addressing in which all entries
-/// stand in the order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or
-/// behind it, without a gap between. Pseudonyms are uniform to everybody without the key, so that no input makes the
+/// The parts divide the pseudonyms by their first bits. A part is a table with open addressing. All entries are in the
+/// order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or after it,
+/// without a gap between. Pseudonyms are uniform to everyone without the key, so no input makes the table slow.
 /// table slow.
 pub struct Persons {
     bound: ContributionBound,
-    /// The first step of the period that goes on; all who are here have an event in it.
+    /// The first step of the current period; all persons in the table have an event in it.
     since: u64,
     parts: Vec<Part>,
 }
@@ -37,7 +37,7 @@ pub struct Persons {
 #[repr(align(32))] // half a cache line each, never parts of two
 struct Entry {
     name: Pseudonym,
-    /// Nothing kept: the place is free. The first event of a person is kept.
+    /// If empty, the place is free: the first event of a person is always kept.
     kept: Kept,
 }
 
@@ -51,22 +51,23 @@ impl Entry {
 }
 
 impl Persons {
-    /// Nobody yet, under these bounds.
+    /// An empty table under these bounds.
     pub fn new(bound: ContributionBound) -> Self {
         let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
         Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
 
-    /// How many persons there are.
+    /// The number of persons.
     pub(super) fn count(&self) -> usize {
         self.parts.iter().map(|part| part.taken).sum()
     }
 
-    /// What is kept of one more event of a person, as [`ContributionBound::keep`] says. The first event of a period
-    /// makes all be forgotten who were there before.
+    /// The kept value of one more event of a person, according to [`ContributionBound::keep`]. The first event of a
+    /// period removes all persons of earlier periods.
     ///
     /// # Panics
-    /// If the step is before one that was offered for the same person, or of an earlier period than one for anybody.
+    /// If the step is before one that was offered for the same person, or belongs to an earlier period than one offered
+    /// for anybody.
     #[inline]
     pub fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
         if offer.since != self.since {
@@ -79,7 +80,7 @@ impl Persons {
         }
     }
 
-    /// Steps never go back, so that everybody's last event is of an earlier period: all are forgotten at once.
+    /// Steps never go back, so everyone's last event is in an earlier period: all persons are removed at once.
     #[cold]
     fn begin_period(&mut self, since: u64) {
         assert!(since > self.since, "periods never go back: {since} after {}", self.since);
@@ -89,21 +90,20 @@ impl Persons {
         }
     }
 
-    /// Looks at the places of persons whose turn comes soon, all at once: memory brings them while others are waited
-    /// for. Changes nothing.
+    /// Reads the places of upcoming persons, all at once, so that their cache misses overlap. Changes nothing.
     pub(super) fn look_ahead(&self, names: impl Iterator<Item = Pseudonym>) {
         let seen = names.fold(0, |seen, name| seen ^ self.parts[part_of(name)].look(name));
         std::hint::black_box(seen);
     }
 
-    /// All that is remembered for a next step of the period since `since`, in a form that [`restore`](Self::restore)
-    /// reads: equal memories give equal bytes. Where that period begins only then, nobody is remembered.
+    /// The saved form of the persons for a next step in the period since `since`, which [`restore`](Self::restore)
+    /// reads: equal contents give equal bytes. If that period begins only then, no person is saved.
     ///
-    /// A version byte, the number of persons in 8 bytes (little endian), and of each, in the order of their pseudonyms,
-    /// the pseudonym's 16 bytes, and as LEB128 numbers the last step, the number of events kept, and that of those kept
-    /// in the last step. Some 21 bytes a person. Where groups or totals are bounded, there follow the sum of the sizes of
-    /// the values, the number of groups, and of each group the difference to the number of the one before and the events.
-    /// There is no check against damage: that is up to what it is part of.
+    /// A version byte; the number of persons in 8 bytes (little endian); and for each person, in the order of the
+    /// pseudonyms, the pseudonym's 16 bytes, and as LEB128 numbers the last step, the number of kept events, and the
+    /// number of events kept in the last step. About 21 bytes per person. If groups or totals are bounded, these
+    /// follow: the sum of the sizes of the values, the number of groups, and for each group the difference from the
+    /// previous group's number and its events. There is no check against damage: the enclosing file must have one.
     pub fn save(&self, since: u64) -> Vec<u8> {
         let count = if since > self.since { 0 } else { self.count() };
         let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
@@ -132,16 +132,16 @@ impl Persons {
         bytes
     }
 
-    /// What [`save`](Self::save) gave, under the same bounds, for the same period.
+    /// Restores the persons from [`save`](Self::save), under the same bounds, for the same period.
     ///
     /// # Errors
-    /// If `bytes` are anything that `save` does not give under these bounds.
+    /// If `bytes` are not a possible output of `save` under these bounds.
     pub fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
         let mut persons = Self { since, ..Self::new(bound) };
         let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
         if version != VERSION {
-            return Err(usage(format!("the saved counts of persons are of version {version}, not {VERSION}")));
+            return Err(usage(format!("the saved counts of persons have version {version}, not {VERSION}")));
         }
         let (count, mut rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let count = u64::from_le_bytes(*count);
@@ -181,7 +181,7 @@ impl Persons {
     }
 }
 
-/// The events in each group, by rising number of the group.
+/// The events in each group, by increasing number of the group.
 fn take_groups(rest: &mut &[u8]) -> Result<Vec<(u64, u32)>> {
     let mut number = || take_number(rest).ok_or_else(damaged);
     let (count, mut last) = (number()?, 0u64);
@@ -197,7 +197,7 @@ fn narrow(number: u64) -> Result<u32> {
 }
 
 fn damaged() -> evertally_declare::error::Error {
-    usage("the saved counts of persons are damaged; restore an undamaged copy, or make them again from the raw data")
+    usage("the saved counts of persons are damaged; restore an undamaged copy, or rebuild them from the raw data")
 }
 
 #[inline]
@@ -205,7 +205,7 @@ fn part_of(name: Pseudonym) -> usize {
     (name.leading() >> (u64::BITS - PART_BITS)) as usize
 }
 
-/// Homes of a part in which so many persons leave room for more.
+/// The number of homes in a part that leaves room for more than this many persons.
 fn room_for(persons: usize) -> usize {
     persons + persons / 2 + 8
 }
@@ -214,10 +214,10 @@ fn room_for(persons: usize) -> usize {
 #[derive(Default)]
 struct Part {
     entries: Vec<Entry>,
-    /// Of each entry, where they are needed; otherwise none.
+    /// The details of each entry if they are needed; otherwise empty.
     details: Vec<Details>,
     is_detailed: bool,
-    /// How many entries are some person's home; those behind are for who is pushed beyond the last.
+    /// The number of home entries; those after them are for persons pushed beyond the last.
     homes: usize,
     taken: usize,
 }
@@ -234,13 +234,13 @@ impl Part {
         self.entries.get(self.home(name)).map_or(0, |entry| entry.name.leading())
     }
 
-    /// Everybody, in the order of their pseudonyms.
+    /// All persons, in the order of their pseudonyms.
     fn persons(&self) -> impl Iterator<Item = (&Entry, Option<&Details>)> {
         let taken = self.entries.iter().enumerate().filter(|(_, entry)| !entry.is_free());
         taken.map(|(place, entry)| (entry, self.details.get(place)))
     }
 
-    /// What was kept of a person, who is entered if new.
+    /// The kept events of a person, who is added if new.
     #[inline]
     fn entry(&mut self, name: Pseudonym) -> (&mut Kept, Option<&mut Details>) {
         let mut place = self.home(name);
@@ -254,7 +254,7 @@ impl Part {
         (&mut self.entries[place].kept, self.details.get_mut(place))
     }
 
-    /// Enters a new person at a place, which pushes others on, or grows; gives the place.
+    /// Adds a new person at a place, which shifts others or grows the part; returns the place.
     #[cold]
     fn enter(&mut self, name: Pseudonym, place: usize) -> usize {
         let free = self.entries.iter().skip(place).position(Entry::is_free);
@@ -280,7 +280,7 @@ impl Part {
         self.rebuild(entries, details, self.homes + self.homes / TAKEN + 8);
     }
 
-    /// Puts persons, in the order of their pseudonyms, into a table of so many homes or more.
+    /// Puts persons, in the order of their pseudonyms, into a table of at least this many homes.
     fn rebuild(&mut self, entries: Vec<Entry>, mut details: Vec<Details>, homes: usize) {
         self.homes = homes;
         self.entries = vec![Entry::default(); homes + homes / 128 + 8];
@@ -289,7 +289,7 @@ impl Part {
         for (from, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_free()) {
             let place = self.home(entry.name).max(next);
             let Some(free) = self.entries.get_mut(place) else {
-                return self.rebuild(entries, details, homes + homes / TAKEN + 8); // crowded at the end, once in ages
+                return self.rebuild(entries, details, homes + homes / TAKEN + 8); // crowded at the end: very rare
             };
             *free = *entry;
             next = place + 1;

@@ -1,4 +1,4 @@
-//! Reading what matters of an event: in any thread, for it depends on nothing but the event.
+//! Reads events, on any thread, because the result depends on nothing but the event.
 
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
@@ -15,12 +15,12 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// How events get their labels: the part of a [`Tally`](super::Tally) that every thread has for itself.
+/// Assigns labels to events: the part of a [`Tally`](super::Tally) that each thread has to itself.
 pub trait Labels: Clone + Send {
-    /// What labels an event: its group or its item.
+    /// The label of an event: its group or its item.
     type Label: Send;
 
-    /// The group or item of an event; `None` for an event that is declared to be left out.
+    /// The group or item of an event; `None` for an event that the stream skips.
     fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<Self::Label>>;
 
     /// The grid on which values with a label are counted.
@@ -30,14 +30,14 @@ pub trait Labels: Clone + Send {
     }
 }
 
-/// An event with all that matters for the release.
+/// An event, reduced to what the release needs.
 pub struct Placed<L> {
     pub(super) step: u64,
     pub(super) value: i64,
-    /// Whose event it is; the same for all where single events are protected.
+    /// The person; the same for all events if single events are protected.
     pub(super) person: Pseudonym,
     pub(super) label: L,
-    /// How the caller finds the event again, if it has to.
+    /// The caller's mark for finding the event again.
     pub(super) mark: u32,
 }
 
@@ -63,34 +63,34 @@ impl<L> Placed<L> {
     }
 }
 
-/// Events that were placed, in the order of the input, each with a mark of the caller.
+/// Placed events in the order of the input, each with a mark of the caller.
 pub struct Batch<L> {
     pub(super) events: VecDeque<Placed<L>>,
 }
 
 impl<L> Batch<L> {
-    /// No events.
+    /// An empty batch.
     pub fn new() -> Self {
         Self { events: VecDeque::new() }
     }
 
-    /// Appends an event that a [`Placer`] has read. A session that cannot take it names the mark.
+    /// Appends an event that a [`Placer`] has read. A session that cannot accept it returns the mark.
     #[inline]
     pub fn push(&mut self, mark: u32, placed: Placed<L>) {
         self.events.push_back(Placed { mark, ..placed });
     }
 
-    /// How many events have not been taken yet.
+    /// The number of events that have not been taken yet.
     pub fn len(&self) -> usize {
         self.events.len()
     }
 
-    /// Whether all were taken.
+    /// Whether all events were taken.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    /// Throws away what was not taken, and keeps the room.
+    /// Drops the remaining events, and keeps the allocation.
     pub fn clear(&mut self) {
         self.events.clear();
     }
@@ -102,16 +102,16 @@ impl<L> Default for Batch<L> {
     }
 }
 
-/// Reads of events what matters for the release: step, label, value and person.
+/// Reads the parts of an event that the release needs: step, label, value and person.
 ///
-/// What it makes of an event depends on that event alone, so that clones of it in several threads are as good as one.
-/// What depends on earlier events (order, bounds of a person, sums) is decided by the [`Session`](super::Session).
+/// The result depends on that event alone, so clones may work in several threads. Everything that depends on earlier
+/// events (order, bounds of a person, sums) is decided by the [`Session`](super::Session).
 #[derive(Clone)]
 pub struct Placer<S> {
     stream: Arc<Stream>,
     times: TimeParser,
     labels: S,
-    /// `None` where single events are protected.
+    /// `None` if single events are protected.
     pseudonyms: Option<Pseudonyms>,
     text: String,
 }
@@ -127,17 +127,17 @@ impl<S: Labels> Placer<S> {
         Self { stream, times, labels, pseudonyms, text: String::new() }
     }
 
-    /// Reads what matters of an event; `None` for one that is declared to be left out.
+    /// Reads an event; `None` for one that the stream skips.
     ///
     /// # Errors
-    /// If a cell cannot be read or the event fits no step, group or bounds and the stream refuses such events. The
+    /// If a cell cannot be read, or if the event fits no step, group or bounds and the stream refuses such events. The
     /// error names the row.
     #[inline]
     pub fn place(&mut self, event: &Event<'_>) -> Result<Option<Placed<S::Label>>> {
         Ok(self.place_with_time(event)?.map(|(_, placed)| placed))
     }
 
-    /// The same with the time of the event.
+    /// Like [`place`](Self::place), with the time of the event.
     #[inline]
     pub fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
         let instant = self.times.parse_event(event)?;
@@ -164,14 +164,14 @@ impl<S: Labels> Placer<S> {
 }
 
 impl<S: Labels> Placer<S> {
-    /// Reads a row that says what a step adds to a group: no event, but the sum of those that were counted, and bounded,
-    /// elsewhere. The number of its step stands in the column of times; `None` for a group that is declared to be left out.
+    /// Reads a row that holds a step's sum for a group: the sum of events that were counted and bounded elsewhere. The
+    /// column of times holds the number of the step. `None` for a group that the stream skips.
     ///
     /// # Errors
-    /// If it has no step between these, no group, or no sum on the group's grid. The error names the row.
+    /// If its step is not in `steps`, or it has no group, or no sum on the group's grid. The error names the row.
     pub fn place_sum(&mut self, row: &Event<'_>, steps: RangeInclusive<u64>) -> Result<Option<Placed<S::Label>>> {
         let Some(step) = row.step_number().filter(|step| steps.contains(step)) else {
-            let problem = format!("is no step from {} through {}", steps.start(), steps.end());
+            let problem = format!("is not a step from {} through {}", steps.start(), steps.end());
             return Err(row.bad_cell(Role::Time, problem).into());
         };
         let Some(label) = self.labels.label_of(&self.stream, row)? else { return Ok(None) };
@@ -198,14 +198,14 @@ pub fn no_value(event: &Event<'_>) -> InputError {
     event.error(Role::Value, "the event has no value").remedy(leave_out())
 }
 
-/// What to do with events that lack a cell.
+/// The remedy for events that lack a cell.
 pub(super) fn leave_out() -> Sentence {
     sentence!["leave such events out with ", (Missing, "skip")]
 }
 
-/// What an event adds, in multiples of its group's grid; `None` for one that is declared to be left out.
+/// The value that an event adds, in multiples of its group's grid; `None` for an event that the stream skips.
 ///
-/// A value too large for 64 bits is as good as any beyond the bounds, where it is clamped.
+/// If values are clamped, one too large for 64 bits is treated like any value beyond the bounds.
 fn value(stream: &Stream, grid: Grid, event: &Event<'_>) -> Result<Option<i64>> {
     if stream.columns.value.is_none() {
         return Ok(Some(1));

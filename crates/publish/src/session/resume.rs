@@ -1,11 +1,12 @@
-//! Sessions that go on from one run to the next.
+//! Sessions that continue from one run to the next.
 //!
-//! What a session must remember is little: the exact running sums and the memory of the mechanism, how many events of
-//! each person were kept, the digest of the steps, and events of steps that are not closed yet. It is
-//! [saved](Session::record_continued) with the ledger, in one piece, and a later run [goes on](Session::resume) from
-//! there without the raw data of closed steps.
+//! A session remembers little: the exact running sums and the memory of the mechanism, the number of kept events of
+//! each person, the digest of the steps, and events of steps that are not closed yet. This state is
+//! [saved](Session::record_continued) with the ledger, in one piece, and a later run [resumes](Session::resume) from it
+//! without the raw data of closed steps.
 //!
-//! A run may have several [legs](Leg), one after the other: what earlier runs did, done again when their state is lost.
+//! A run may have several [legs](Leg), one after the other: the stretches of earlier runs, repeated if their state is
+//! lost.
 
 use super::{GroupLabel, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
@@ -22,7 +23,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 const VERSION: u32 = 1;
-const DAMAGED: &str = "what the ledger carries over from an earlier stream is no number";
+const DAMAGED: &str = "the total carried over in the ledger is not a number";
 
 /// A stretch of steps that are closed under the same policies and groups.
 #[derive(Clone)]
@@ -31,19 +32,19 @@ pub struct Leg {
     pub last_step: u64,
     /// The stream, with the policies of this leg.
     pub stream: Stream,
-    /// The groups that there are now: those that were there, and behind them those that join.
+    /// The current groups: the earlier ones, followed by those that join.
     pub groups: Option<GroupTable>,
 }
 
-/// An event of a step that was closed before it came: as it came, and **not private**.
+/// A late event, whose step was already closed, in its original form and **not private**.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateEvent {
-    /// Its texts: time, labels, then person and value where such columns are declared. Missing ones are empty.
+    /// Its texts: time, labels, then person and value if such columns are declared. Missing ones are empty.
     pub texts: Vec<String>,
 }
 
 impl LateEvent {
-    /// An event as it came.
+    /// The original form of an event.
     pub fn of(event: &Event<'_>) -> Self {
         let mut texts = vec![event.time().to_string()];
         texts.extend(event.labels().map(|label| label.to_string()));
@@ -53,46 +54,46 @@ impl LateEvent {
     }
 }
 
-/// What a session remembers between runs.
+/// The saved state of a session between runs.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     version: u32,
     step: u64,
     chain: [u8; 32],
-    /// How many groups are declared; 1 without groups, 0 where they are discovered.
+    /// The number of declared groups; 1 without groups, 0 if groups are discovered.
     groups: u64,
     sums: Vec<u8>,
     persons: Option<Vec<u8>>,
-    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group or number of its
-    /// name, value and person.
+    /// Events of steps that are not closed yet, in the order in which they will be counted: step, group or number of
+    /// its name, value and person.
     later: Vec<(u64, u64, i64, [u8; 16])>,
     /// The names of discovered groups that these events refer to.
     names: Vec<Box<[u8]>>,
 }
 
-/// What a run leaves besides the state of its session.
+/// The records of a run in addition to the state of its session.
 #[derive(Default)]
 pub struct Leaving<'a> {
-    /// The files it has read.
+    /// The files that the run has read.
     pub files: Vec<SeenFile>,
-    /// Groups that joined with it.
+    /// Groups that joined with this run.
     pub joined: Option<Joined>,
-    /// What is to be written to outputs.
+    /// Bytes to write to outputs.
     pub outputs: Vec<Output<'a>>,
-    /// What the table is then.
+    /// The table after this run.
     pub table: Option<TableMark>,
 }
 
 impl Session<RunningSums> {
-    /// Goes on from the state of an earlier run, up to the last step of a first leg.
+    /// Resumes from the state of an earlier run, up to the last step of a first leg.
     ///
     /// # Errors
-    /// If the state is damaged, older than what was published, or of another stream.
+    /// If the state is damaged, older than the published steps, or belongs to another stream.
     pub fn resume(leg: Leg, key: &SecretKey, ledger: &Ledger, state: &[u8]) -> Result<Self> {
-        let damaged = || usage("the state of the stream is damaged; build it again from the raw data");
+        let damaged = || usage("the saved state of the stream is damaged; rebuild it from the raw data");
         let (version, _) = postcard::take_from_bytes::<u32>(state).map_err(|_| damaged())?;
         if version != VERSION {
-            return Err(usage("the state of the stream is of another version of this program"));
+            return Err(usage("the saved state of the stream was written by another version of this program"));
         }
         let (saved, rest) = postcard::take_from_bytes::<Saved>(state).map_err(|_| damaged())?;
         let stream = &leg.stream;
@@ -128,23 +129,23 @@ impl Session<RunningSums> {
         Ok(session)
     }
 
-    /// What a stream goes on from that begins where this one, which has closed all its steps, ended.
+    /// The starting point for a stream that continues this one, after all of its steps are closed.
     ///
     /// # Errors
     /// If a step is still open.
     pub fn followed(&self) -> Result<Follows> {
         let (stream, steps) = (&self.stream, self.stream.calendar.steps());
         if stream.published.is_some() {
-            return Err(usage("a stream of which only some steps are published does not go on in another stream"));
+            return Err(usage("a stream that publishes only some steps cannot continue in another stream"));
         }
         if stream.measures.is_some() {
-            return Err(usage("measures do not go on in another stream; declare a longer horizon"));
+            return Err(usage("measures cannot continue in another stream; declare a longer horizon"));
         }
         let Some(releases) = self.tally.releases().filter(|_| self.step() == steps) else {
             return Err(usage(format!("stream `{}` is not at the end of its horizon", stream.name)));
         };
         if stream.plan.threshold().is_some() {
-            return Err(usage("groups that were discovered do not go on in another stream"));
+            return Err(usage("discovered groups cannot continue in another stream"));
         }
         let before = stream.follows.as_ref();
         let carried = |(group, release): (&Vec<String>, evertally::stream::Release)| {
@@ -159,20 +160,20 @@ impl Session<RunningSums> {
         Ok(Follows { stream: stream.name.to_string(), since: stream.start_in_words(), steps, carried })
     }
 
-    /// The same session, which keeps what a later run needs.
+    /// Makes the session keep the state that a later run needs.
     #[must_use]
     pub fn that_goes_on(mut self) -> Self {
         self.later.get_or_insert_default();
         self
     }
 
-    /// Begins the next leg, once all steps of the one before are taken.
+    /// Begins the next leg, once all steps of the previous one are taken.
     ///
     /// # Errors
-    /// If groups are missing that were there.
+    /// If earlier groups are missing.
     ///
     /// # Panics
-    /// If steps are due that were not taken.
+    /// If due steps have not been taken.
     pub fn begin(&mut self, leg: Leg, key: &SecretKey) -> Result<()> {
         self.digest_of_all()?;
         self.tally.join(key, &leg.stream, leg.groups)?;
@@ -193,22 +194,23 @@ impl Session<RunningSums> {
         Ok(())
     }
 
-    /// Puts events that still wait for their turn to those of later steps: their turn comes in a later run.
+    /// Moves events that still wait for their turn to those of later steps: their turn comes in a later run.
     fn put_by(&mut self) {
         let Some(later) = &mut self.later else { return };
         while let Some(Reverse(first)) = self.waiting.pop() {
             later.push(first.placed);
         }
-        later.sort_by_key(|placed| placed.step); // and otherwise as they came
+        later.sort_by_key(|placed| placed.step); // and otherwise in order of arrival
     }
 
-    /// Records durably what was taken, and what a later run needs. Call this before anyone can see it.
+    /// Records durably the taken steps, and the state that a later run needs. Call this before anyone can see the
+    /// steps.
     ///
     /// # Errors
-    /// As [`record`](Session::record).
+    /// As for [`record`](Session::record).
     ///
     /// # Panics
-    /// If steps are due that were not taken, or the session was not told that it [goes on](Self::that_goes_on).
+    /// If due steps have not been taken, or the session was not made [resumable](Self::that_goes_on).
     pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: Leaving<'_>) -> Result<()> {
         let (state, policies) = (self.save()?, self.stream.policies());
         let Leaving { files, joined, outputs, table } = leaving;
@@ -221,7 +223,7 @@ impl Session<RunningSums> {
         let (step, chain) = (self.step(), self.digest_of_all()?.chain());
         self.put_by();
         assert!(self.ahead.is_empty(), "all steps through {step} are taken");
-        let later = self.later.as_ref().expect("a session that goes on");
+        let later = self.later.as_ref().expect("a resumable session");
         let mut names: Vec<Box<[u8]>> = Vec::new();
         let mut number_of = |label: &'_ GroupLabel| match label {
             GroupLabel::Place(place) => *place as u64,

@@ -21,14 +21,14 @@ use zeroize::Zeroizing;
 pub struct RunningSums {
     groups: Option<GroupTable>,
     streams: Streams,
-    /// The sums of the open step, one a group, and those of the step before; none of discovered groups.
+    /// The sums of the open step, one per group, and those of the previous step; empty for discovered groups.
     open: Vec<i64>,
     closed: Vec<i64>,
     rows: Rows,
     numbers: GroupNumbers,
-    /// The last releases, where empty slots behind them are closed already.
+    /// The last releases, if empty slots after them are already closed.
     shown: Vec<Release>,
-    /// The last closed step. Those of the streams are slots, which may have several.
+    /// The last closed step. The streams count slots instead, of which a step may have several.
     step: u64,
 }
 
@@ -37,7 +37,7 @@ enum Streams {
     Total(Box<RunningSum>, Option<Release>),
     Groups(Box<GroupedSums>),
     Discovered(Box<DiscoveredSums>),
-    /// Several sums of each group, for measures of them.
+    /// Several sums per group, for measures.
     Measured(Box<MeasuredSums>),
 }
 
@@ -53,14 +53,14 @@ impl Streams {
     }
 }
 
-/// What a closed step releases: nothing where its row goes on.
+/// The releases of a closed step; empty if its row continues.
 pub struct ClosedStep<'a> {
     stream: &'a Stream,
     step: u64,
     releases: &'a [Release],
-    /// Where groups have just been found.
+    /// Present if groups have just been discovered.
     discovered: Option<&'a DiscoveredSums>,
-    /// Where several sums make measures.
+    /// Present if several sums make measures.
     measured: Option<&'a mut MeasuredSums>,
     sums: &'a [i64],
     rows: &'a mut Rows,
@@ -70,7 +70,7 @@ impl RunningSums {
     /// The sums of a stream before its first step; without groups, the one sum of all events.
     ///
     /// # Errors
-    /// If the confidence of the stream is none.
+    /// If the confidence of the stream is not valid.
     pub fn new(stream: &Stream, groups: Option<GroupTable>, key: &GuardedKey) -> Result<Self> {
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let streams = match (&groups, &stream.measures) {
@@ -86,10 +86,10 @@ impl RunningSums {
         Self::of(stream, groups, streams, key, 0)
     }
 
-    /// The sums that [`save`](Self::save) saved, after a step.
+    /// Restores the sums from [`save`](Self::save), after a step.
     ///
     /// # Errors
-    /// If they are damaged, or of another stream or other groups.
+    /// If they are damaged, or belong to another stream or other groups.
     pub fn restore(
         stream: &Stream,
         groups: Option<GroupTable>,
@@ -110,7 +110,7 @@ impl RunningSums {
             }
         };
         if streams.step() != stream.published.as_ref().map_or(step, |published| published.slots_through(step)) {
-            return Err(usage("the state of the stream is damaged; build it again from the raw data"));
+            return Err(usage("the saved state of the stream is damaged; rebuild it from the raw data"));
         }
         Self::of(stream, groups, streams, key, step)
     }
@@ -135,7 +135,7 @@ impl RunningSums {
         })
     }
 
-    /// The sums of the closed steps, and the memory of their noise.
+    /// The saved form of the closed steps' sums and their noise.
     pub fn save(&self) -> Vec<u8> {
         match &self.streams {
             Streams::Total(stream, _) => stream.save(),
@@ -145,7 +145,7 @@ impl RunningSums {
         }
     }
 
-    /// The last releases, one a group; `None` before the first step, and of measures.
+    /// The last releases, one per group; `None` before the first step, and for measures.
     pub(super) fn releases(&self) -> Option<Vec<Release>> {
         match &self.streams {
             Streams::Total(stream, _) => stream.release().map(|release| vec![release]),
@@ -155,20 +155,20 @@ impl RunningSums {
         }
     }
 
-    /// The texts of every group; without groups a single one without texts.
+    /// The texts of each group; without groups, a single entry without texts.
     pub(super) fn tuples(&self) -> &[Vec<String>] {
         self.rows.tuples()
     }
 
-    /// The label of a group that was discovered.
+    /// The label of a discovered group.
     pub fn label_of(&self, name: &[u8]) -> GroupLabel {
         self.numbers.label(name)
     }
 
-    /// Adds to the open step the sum of events of a group that were bounded elsewhere.
+    /// Adds to the open step a group's sum of events that were bounded elsewhere.
     ///
     /// # Errors
-    /// If no events have this sum, a running sum leaves 64 bits, or there is no such group.
+    /// If no events can have this sum, a running sum exceeds 64 bits, or the group does not exist.
     pub fn add_sum(&mut self, group: &GroupLabel, sum: i64) -> Result<()> {
         let place = match (&mut self.streams, group) {
             (Streams::Total(stream, _), GroupLabel::Place(0)) => {
@@ -180,41 +180,41 @@ impl RunningSums {
                 *place
             }
             (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
-            _ => return Err(usage("the sum is of a stream with other groups")),
+            _ => return Err(usage("the sum belongs to a stream with other groups")),
         };
         self.open[place] += sum; // fits: the stream has just checked the larger running sum
         Ok(())
     }
 
-    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](evertally_declare::measures::Bundle::cells)
-    /// of a declared group.
+    /// Adds to one [cell](crate::measures::Bundle::cells) of a declared group in the open step the sum of events that
+    /// were counted elsewhere.
     ///
     /// # Errors
-    /// As [`add_sum`](Self::add_sum).
+    /// As for [`add_sum`](Self::add_sum).
     pub fn add_to_cell(&mut self, group: usize, cell: usize, sum: i64) -> Result<()> {
         match &mut self.streams {
             Streams::Measured(parts) => parts.add_counted(group, cell, sum),
-            _ => Err(usage("the sum is of a stream with other groups")),
+            _ => Err(usage("the sum belongs to a stream with other groups")),
         }
     }
 
-    /// What is shown last of every group, for views that look back.
+    /// The last shown view of each group, if views depend on earlier ones.
     pub fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
         self.rows.shown_views()
     }
 
-    /// What an earlier run has shown last of a group, for [views](crate::views) that look back.
+    /// Restores the last view of a group that an earlier run has shown, for [views](crate::views) that depend on it.
     pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
         self.rows.recall_view(group, shown);
     }
 
-    /// How many sums are declared.
+    /// The number of declared sums.
     pub(super) fn group_count(&self) -> usize {
         self.open.len()
     }
 
-    /// What the open step adds to declared sums so far, for a state in the middle of a step; `None` where several figures
-    /// have an event in it.
+    /// The open step's additions to declared sums so far, for a state in the middle of a step; `None` if measures have
+    /// an event in it.
     pub(super) fn open(&self) -> Option<Vec<i64>> {
         match &self.streams {
             Streams::Measured(parts) => parts.is_between_steps().then(Vec::new),
@@ -222,7 +222,7 @@ impl RunningSums {
         }
     }
 
-    /// Puts back what [`open`](Self::open) gave; `None` where that is of other sums.
+    /// Restores the additions from [`open`](Self::open); `None` if they belong to other sums.
     #[must_use]
     pub(super) fn put_open(&mut self, open: Vec<i64>) -> Option<()> {
         if matches!(self.streams, Streams::Measured(_)) {
@@ -231,15 +231,15 @@ impl RunningSums {
         (open.len() == self.open.len()).then(|| self.open = open)
     }
 
-    /// How groups that nobody declared are numbered.
+    /// The numbering of discovered groups.
     pub(super) fn numbers(&self) -> GroupNumbers {
         self.numbers.clone()
     }
 
-    /// Lets groups join, between two steps: those behind the present ones.
+    /// Adds groups after the present ones, between two steps.
     ///
     /// # Errors
-    /// If the present ones are not the first of them.
+    /// If the present groups are not the first of the new ones.
     pub(super) fn join(&mut self, key: &SecretKey, stream: &Stream, groups: Option<GroupTable>) -> Result<()> {
         if let (Streams::Measured(parts), Some(table)) = (&mut self.streams, &groups) {
             if table.tuples().len() != self.open.len() {
@@ -261,20 +261,20 @@ impl RunningSums {
     }
 }
 
-/// How events find their group.
+/// Assigns groups to events.
 #[derive(Clone)]
 pub enum GroupLabels {
-    /// There are none.
+    /// No groups.
     None,
-    /// Declared ones.
+    /// Declared groups.
     Declared(Box<GroupTable>),
-    /// Whatever the event says.
+    /// Discovered groups, named by the events.
     Discovered {
         /// The name of the event's group, and the text of a cell.
         name: Vec<u8>,
         /// See `name`.
         text: String,
-        /// What numbers groups.
+        /// Assigns numbers to groups.
         numbers: GroupNumbers,
     },
 }
@@ -282,17 +282,16 @@ pub enum GroupLabels {
 /// The group of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupLabel {
-    /// A place among the declared ones.
+    /// A place among the declared groups.
     Place(usize),
-    /// The name that the library has for it, as a declared group of this name would have, and its
-    /// [number](GroupNumbers).
+    /// The library's name of the group, the same as for a declared group of this name, and its [number](GroupNumbers).
     Name(Box<[u8]>, u64),
 }
 
-/// Numbers of groups that nobody declared, for the bounds on a person's groups: a keyed hash of 64 bits of the name.
+/// Numbers of discovered groups, for the bounds on a person's groups: a keyed hash of 64 bits of the name.
 ///
-/// Two groups of one person have one number with probability 2⁻⁶⁴, and nobody without the key can look for such names.
-/// Without such bounds all have the number 0.
+/// Two groups of one person have the same number with probability 2⁻⁶⁴, and nobody without the key can search for such
+/// names. Without such bounds all groups have the number 0.
 #[derive(Clone)]
 pub struct GroupNumbers(Option<Zeroizing<[u8; 32]>>);
 
@@ -317,24 +316,24 @@ impl GroupNumbers {
     }
 }
 
-/// What stands in front of the name of a group that is not the rest.
+/// The first byte of a group's name, unless the group is the rest.
 const NAMED: u8 = 0;
 
-/// The texts of a group by the library's name.
+/// The texts of a group, from the library's name.
 pub fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
     let named = name.split_first().filter(|(mark, _)| **mark == NAMED);
     named
         .and_then(|(_, code)| decode(code))
-        .ok_or_else(|| usage("the state of the stream holds a group without a name"))
+        .ok_or_else(|| usage("the saved state of the stream holds a group without a name"))
 }
 
 impl GroupLabels {
-    /// How events find declared groups, or the one sum.
+    /// Assigns declared groups to events, or the one sum.
     pub fn of_declared(table: Option<GroupTable>) -> Self {
         table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
     }
 
-    /// How events find groups that nobody declared.
+    /// Assigns discovered groups to events.
     pub fn of_discovered(stream: &Stream, key: &SecretKey) -> Self {
         Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers::new(stream, key) }
     }
@@ -419,7 +418,7 @@ impl Tally for RunningSums {
     fn close<'a>(&'a mut self, stream: &'a Stream, _: u64, digest: &mut StreamDigest) -> Result<ClosedStep<'a>> {
         let step = self.step + 1;
         let slot = stream.slot_ending(step);
-        // Empty slots behind it, which are of declared sums alone.
+        // Empty slots after it; only declared sums have them.
         let through = stream.published.as_ref().map_or(step, |published| published.slots_through(step));
         match &self.streams {
             Streams::Total(..) | Streams::Groups(_) => {
@@ -429,7 +428,7 @@ impl Tally for RunningSums {
             }
             Streams::Discovered(keys) => bind_discovered(keys, step, digest)?,
             Streams::Measured(parts) if slot.is_none() => parts.bind(digest)?,
-            Streams::Measured(_) => {} // when it closes the slot
+            Streams::Measured(_) => {} // bound when the slot is closed
         }
         self.step = step;
         let rows = &mut self.rows;
@@ -471,8 +470,7 @@ impl Tally for RunningSums {
     }
 }
 
-/// Binds the digest to what the open slot has added to groups that nobody declared, to each by name, as items of a sketch
-/// are.
+/// Binds the digest to the open slot's additions to discovered groups, each by name, like items of a sketch.
 fn bind_discovered(keys: &DiscoveredSums, step: u64, digest: &mut StreamDigest) -> Result<()> {
     let sums = keys.unsafe_open_sums().filter(|(_, sum)| *sum != 0);
     let mut sums: Vec<(Box<[u8]>, i64)> = sums.map(|(name, sum)| (name.into(), sum)).collect();
@@ -486,28 +484,27 @@ impl ClosedStep<'_> {
         self.step
     }
 
-    /// The releases, one a group in declared order, or in that of their discovery; none of measures, and none inside the
-    /// row of a step that is not published.
+    /// The releases, one per group, in declared order or in order of discovery; empty for measures, and for a step that
+    /// is not published.
     pub fn releases(&self) -> &[Release] {
         self.releases
     }
 
-    /// What the events of this step add to each declared group: **exact, and never to be published**.
+    /// The sums of this step's events for each declared group: **exact, never to be published**.
     pub fn unsafe_exact_sums(&self) -> &[i64] {
         self.sums
     }
 
-    /// The texts of every group; without groups a single one without texts.
+    /// The texts of each group; without groups, a single entry without texts.
     pub fn tuples(&self) -> &[Vec<String>] {
         self.rows.tuples()
     }
 
-    /// Visits the rows of the step: the place of the group (with measures, of group and row, counted through), and the
-    /// row. Before them those of all earlier steps of groups
-    /// that were discovered with it, one group after the other.
+    /// Visits the rows of the step, each with the place of its group (with measures, its place among all groups and
+    /// rows). If groups were discovered in this step, their rows of all earlier steps come first, group by group.
     ///
     /// # Errors
-    /// If an interval is too wide to write, and whatever `visit` returns.
+    /// If an interval is too wide to write, or `visit` fails.
     pub fn for_each_row<E: From<Error>>(
         &mut self,
         mut visit: impl FnMut(usize, &ReleaseRow<'_>) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Sessions against counting by hand, however events arrive and steps are taken.
+//! Sessions compared with counts by hand, in whatever order events arrive and steps are taken.
 
 use super::*;
 use evertally::noise::{SecretKey, TestSeed};
@@ -41,7 +41,7 @@ fn columns() -> Columns {
     Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
 }
 
-/// One step an hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
+/// One step per hour from 1970 on, each person bounded to three events, two in one step, of values from -5 to 5.
 pub(super) fn stream(sort_buffer: usize) -> Stream {
     stream_of(Unit::person(3).per_step(2), sort_buffer)
 }
@@ -107,7 +107,7 @@ pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -
     with_event(number, row, |event| session.push(event))
 }
 
-/// What a placer makes of a row.
+/// A row as a placer reads it.
 pub(super) fn place(placer: &mut Placer<GroupLabels>, number: u64, row: &Row) -> Result<Option<Placed<GroupLabel>>> {
     with_event(number, row, |event| placer.place(event))
 }
@@ -126,7 +126,7 @@ fn with_event<R>(number: u64, row: &Row, show: impl FnOnce(&Event<'_>) -> R) -> 
     show(&Event::new(Position { file: "rows", place: Place::Row(number) }, &cells, &layout))
 }
 
-/// The exact sums of all closed steps that are due.
+/// The exact sums of all due closed steps.
 fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<()> {
     while let Some(step) = session.next_step()? {
         assert_eq!(step.step(), sums.len() as u64 + 1);
@@ -135,7 +135,7 @@ fn take(session: &mut Session<RunningSums>, sums: &mut Vec<Vec<i64>>) -> Result<
     Ok(())
 }
 
-/// What the steps through the last one add up to, when rows are kept in this order.
+/// The sums of the steps through the last one, if rows are kept in this order.
 pub(super) fn by_hand(rows: &[Row], last_step: u64) -> Vec<Vec<i64>> {
     by_hand_of(Unit::person(3).per_step(2), rows, last_step)
 }
@@ -194,7 +194,7 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Sorted rows, with steps taken whenever they are due, only now and then, or at the end: always the same sums.
+    /// Sorted rows give the same sums, whether steps are taken as soon as they are due, sometimes, or at the end.
     #[test]
     fn when_steps_are_taken_changes_nothing(
         mut rows in prop::collection::vec(a_row(), 0..40),
@@ -220,8 +220,8 @@ proptest! {
         prop_assert_eq!(ledger.last_published(&stream.name), last_step);
     }
 
-    /// Rows that were placed elsewhere and come in batches are as good as rows that come one at a time: the same sums,
-    /// and the same rows refused.
+    /// Rows that were placed elsewhere and pushed in batches are equivalent to single rows: the same sums, and the same
+    /// rows refused.
     #[test]
     fn batches_are_as_good_as_rows(
         mut rows in prop::collection::vec(a_row(), 0..80),
@@ -270,7 +270,8 @@ proptest! {
         prop_assert_eq!(one_sums, other_sums);
     }
 
-    /// A sort buffer that is large enough makes any order as good as sorted; of one step the first to arrive are kept.
+    /// A sort buffer that is large enough makes any order equivalent to the sorted one; within a step the first to
+    /// arrive are kept.
     #[test]
     fn the_sort_buffer_sorts(rows in prop::collection::vec(a_row(), 0..30), closed in 0..STEPS) {
         let (stream, key) = (stream(30), key());
@@ -280,7 +281,7 @@ proptest! {
         for (number, row) in (1..).zip(&rows) {
             push(&mut session, number, row).unwrap();
         }
-        // Closing in two goes is closing at once.
+        // Closing twice is the same as closing once.
         session.close_through(closed).unwrap();
         take(&mut session, &mut sums).unwrap();
         prop_assert!(sums.len() as u64 >= closed);
@@ -291,7 +292,7 @@ proptest! {
         prop_assert_eq!(sums, by_hand(&sorted, STEPS));
     }
 
-    /// Without a buffer, and with one that is too small, a row of a step that is due is refused and leaves no trace.
+    /// Without a buffer, or with one that is too small, a row of a due step is refused and leaves no trace.
     #[test]
     fn late_rows_are_refused_and_leave_no_trace(rows in prop::collection::vec(a_row(), 0..30), buffer in 0..3usize) {
         let (stream, key) = (stream(buffer), key());
@@ -315,7 +316,7 @@ proptest! {
     }
 }
 
-/// A person's name that is no number is no name: it is refused or left out, and never a person called "NaN".
+/// A person's name that is not a number (NaN) is not a name: it is refused or skipped, and never a person called "NaN".
 #[test]
 fn nobody_is_called_nan() {
     let (mut stream, key) = (stream(0), key());
@@ -337,7 +338,8 @@ fn nobody_is_called_nan() {
     }
 }
 
-/// Rows come after the digest has seen them: other data under the name are refused at the step where they differ.
+/// Rows are returned after the digest has checked them: other data under the name are refused at the first step that
+/// differs.
 #[test]
 fn other_data_are_refused_where_they_differ() {
     let (stream, key) = (stream(0), key());
@@ -357,7 +359,7 @@ fn other_data_are_refused_where_they_differ() {
     assert!(error.contains("different data"), "{error}");
 }
 
-/// A refused step is not handed out by asking again, and nothing is recorded after it.
+/// A refused step is not returned on a second request, and nothing is recorded after it.
 #[test]
 fn a_refusal_ends_the_session() {
     let (stream, key) = (stream(0), key());
@@ -374,7 +376,7 @@ fn a_refusal_ends_the_session() {
     assert!(other.next_step().err().unwrap().to_string().contains("different data"));
     for _ in 0..3 {
         let error = other.next_step().err().unwrap().to_string();
-        assert!(error.contains("was refused before") && other.step() == 2, "{error}");
+        assert!(error.contains("was refused earlier") && other.step() == 2, "{error}");
     }
     assert!(push(&mut other, 2, &row(7)).is_err() && other.close_through(6).is_err());
     assert!(other.record(&mut ledger).is_err());
@@ -382,7 +384,7 @@ fn a_refusal_ends_the_session() {
 }
 
 #[test]
-#[should_panic(expected = "due and not taken")]
+#[should_panic(expected = "due but were not taken")]
 fn what_was_not_taken_is_not_recorded() {
     let (stream, key) = (stream(0), key());
     let mut ledger = Ledger::in_memory(&key);
@@ -391,8 +393,8 @@ fn what_was_not_taken_is_not_recorded() {
     let _ = session.record(&mut ledger);
 }
 
-/// The noise of a group is its scale times that of others, in truth: sample variances of 400 groups of either scale stay
-/// within bounds that hold with probability 1 - 10⁻⁶ each (by the fourth moment of the law, for a variance of so many).
+/// The noise of a group is proportional to its scale: sample variances of 400 groups of each scale stay within bounds
+/// that hold with probability 1 - 10⁻⁶ each (by the fourth moment of the law, for a variance of this many groups).
 #[test]
 fn noise_is_in_proportion_to_scales() {
     let names = (0..800).map(|number| number.to_string()).collect();

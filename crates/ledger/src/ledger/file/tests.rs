@@ -1,4 +1,4 @@
-//! What happens to key and ledger files that others touch too.
+//! Key and ledger files that others change, too.
 
 use super::*;
 use crate::ledger::StreamDigest;
@@ -12,7 +12,7 @@ fn plan() -> Plan {
     PlanRequest::count(10, Budget::Pure(Epsilon::new(1.0).unwrap())).plan().unwrap()
 }
 
-/// Opens a key; whoever would have to wait is cancelled at once.
+/// Opens a key; if it would have to wait, it is cancelled at once.
 fn open_with(disk: Arc<dyn Disk>, path: &Path, absent: Absent) -> Result<OpenKey> {
     OpenKey::of_file(disk, path, absent, &AtomicBool::new(true), &mut |_| ())
 }
@@ -46,7 +46,8 @@ fn said<T>(result: Result<T>) -> String {
     format!("{:#}", result.err().expect("it was not refused"))
 }
 
-/// A run that makes the key keeps others out; it leaves nothing unless it publishes, and what others see then is whole.
+/// A run that creates the key keeps others out. It leaves no files unless it publishes, and then others see complete
+/// files.
 #[test]
 fn a_new_key_is_written_with_its_first_record() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,18 +63,18 @@ fn a_new_key_is_written_with_its_first_record() {
     let id = second.key.id();
     drop(second);
     assert_eq!(files(folder.path()), ["k.key", "k.key.ledger"].map(String::from).into());
-    // The one that waited finds the key, and the record.
+    // The run that waited finds the key and the record.
     let mut third = make(&path).unwrap();
     assert_eq!((third.key.id(), third.is_new), (id, false));
     assert!(said(publish(&mut third, &[1, 3])).contains("different data"));
     drop(third);
-    // A ledger without its key is nobody's.
+    // A ledger without its key belongs to nobody.
     std::fs::remove_file(&path).unwrap();
     assert!(said(make(&path)).contains("a key that was here"));
     assert_eq!(files(folder.path()), ["k.key.ledger"].map(String::from).into());
 }
 
-/// The lock is on the place and not on the file that happens to be there.
+/// The lock is on the place, not on the file that happens to be there.
 #[test]
 fn a_key_that_is_installed_anew_is_still_locked() {
     let folder = tempfile::tempdir().unwrap();
@@ -91,7 +92,7 @@ fn a_key_that_is_installed_anew_is_still_locked() {
     assert!(said(publish(&mut open(&path("k.key")).unwrap(), &[1, 3])).contains("different data"));
 }
 
-/// Whoever gets around the lock changes the ledger, and the run that had it notices.
+/// If a program circumvents the lock and changes the ledger, the run that holds the lock notices.
 #[test]
 fn a_ledger_that_was_changed_meanwhile_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,10 +117,10 @@ fn a_ledger_that_was_changed_meanwhile_is_not_written_over() {
     drop(first);
     let mut second = open(&path("k.key")).unwrap();
     std::fs::remove_file(path(".k.key.ledger.lock")).unwrap();
-    assert!(said(publish(&mut second, &[1, 3, 4])).contains("was taken away"));
+    assert!(said(publish(&mut second, &[1, 3, 4])).contains("was removed"));
 }
 
-/// A ledger elsewhere, with a link to it beside every key, is one ledger.
+/// A ledger in another folder, with a link to it next to every key, is one ledger.
 #[cfg(unix)]
 #[test]
 fn a_link_to_a_ledger_is_followed_and_a_second_name_refused() {
@@ -154,7 +155,7 @@ fn a_link_to_a_ledger_is_followed_and_a_second_name_refused() {
     assert!(said(open(&path("a.key"))).contains("is a link to"));
 }
 
-/// A disk that is cut off at one of its calls.
+/// A disk that fails at one of its calls, and afterwards.
 struct CutOff {
     calls: AtomicUsize,
     last: usize,
@@ -184,7 +185,7 @@ impl Disk for CutOff {
         self.call(|| RealDisk.create_folder(folder))
     }
     fn create(&self, path: &Path, access: &Access, contents: &mut dyn Read) -> io::Result<()> {
-        // The file is there, and half of what was to be in it.
+        // The file exists, with half of its contents.
         self.call(|| RealDisk.create(path, access, contents)).or_else(|error| {
             if self.calls.load(Ordering::Relaxed) == self.last + 1 {
                 RealDisk.create(path, access, &mut contents.take(40))?;
@@ -212,7 +213,7 @@ impl Disk for CutOff {
     }
 }
 
-/// Wherever the making of a key is cut off, the next run has a key and a ledger, and what was recorded is kept.
+/// If the creation of a key is interrupted anywhere, the next run has a key and a ledger, and recorded steps are kept.
 #[test]
 fn a_new_key_survives_being_cut_off_anywhere() {
     let (mut recorded, mut whole) = (0, false);

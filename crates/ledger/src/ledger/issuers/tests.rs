@@ -25,7 +25,7 @@ fn release(key: &SecretKey, ledger: &mut Ledger, text: &str) -> Result<()> {
     ledger.record(&mut digest)
 }
 
-/// For every pair of what may issue noise: the second is refused, or is the same.
+/// For every pair of issuers: the second is refused, or is the same as the first.
 #[test]
 fn a_name_belongs_to_whoever_issues_its_noise_first() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
@@ -47,7 +47,7 @@ fn a_name_belongs_to_whoever_issues_its_noise_first() {
     }
 }
 
-/// A release that was begun before something else took the name is not recorded.
+/// A release that was begun before another issuer took the name is not recorded.
 #[test]
 fn a_release_that_was_begun_too_early_is_not_recorded() {
     let key = SecretKey::insecure_from_test_seed(TestSeed(1));
@@ -77,7 +77,7 @@ fn another_log_of_steps_is_refused() {
     assert_eq!((ledger.step_log(), ledger.issuer_of(&name("b"))), (Some("log 1"), None));
 }
 
-/// The ledger of a key file is the record of a Rust program, also after it has started again.
+/// The ledger of a key file is the record of a Rust program, even after the program has restarted.
 #[test]
 fn a_program_issues_noise_once_and_restores_its_state() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,10 +105,10 @@ fn a_program_issues_noise_once_and_restores_its_state() {
     let error = RunningSum::new(plan(), &key, name("released")).unwrap_err();
     assert!(error.is_noise_issued() && error.to_string().contains("has been released"), "{error}");
     let error = RunningSum::restore(plan(), &key, name("unknown"), &state).unwrap_err();
-    assert!(error.to_string().contains("knows nothing of"), "{error}");
+    assert!(error.to_string().contains("has no record of"), "{error}");
 }
 
-/// A program that is away does not hide its noise, and one that is there keeps others out.
+/// A program that has ended does not hide its noise, and a running one keeps others out.
 #[test]
 fn what_a_program_has_claimed_is_on_disk_before_it_is_issued() {
     let folder = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn what_a_program_has_claimed_is_on_disk_before_it_is_issued() {
     new_key(&path).unwrap();
     let key = open(&path).unwrap().guarded();
     RunningSum::new(plan(), &key, name("visits")).unwrap();
-    // As after a crash, with a copy of what is on disk now.
+    // As after a crash, with a copy of the current files.
     let copy = folder.path().join("copy");
     for (from, to) in [(path.clone(), copy.clone()), (ledger_path(&path), ledger_path(&copy))] {
         std::fs::copy(from, to).unwrap();
@@ -127,7 +127,7 @@ fn what_a_program_has_claimed_is_on_disk_before_it_is_issued() {
     assert_eq!(public.issued().collect::<Vec<_>>(), [("visits", Issuer::RustProgram)]);
 }
 
-/// The same noise that was claimed under two copies of a ledger may have met different data: the copies are a fork.
+/// The same noise, claimed under two copies of a ledger, may have met different data: the copies are a fork.
 #[test]
 fn copies_under_which_the_same_noise_was_claimed_differ() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn a_key_of_a_service_is_for_that_service_alone() {
     }
     assert!(PublicLedger::read(&path).unwrap().service().unwrap().ends_with("data"));
 
-    // What was used is no key for a service.
+    // A used key cannot become the key of a service.
     let path = folder.path().join("used");
     let key = new_key(&path).unwrap();
     let mut open = open(&path).unwrap();
@@ -187,12 +187,12 @@ fn a_key_of_a_service_is_for_that_service_alone() {
     // A key without a ledger may have published anything, unless it was just drawn.
     let key = SecretKey::generate().unwrap();
     let ledger = ledger_path(&folder.path().join("bare"));
-    assert!(give_to_service(&key, &ledger, false, "one", &home).unwrap_err().to_string().contains("put it back"));
+    assert!(give_to_service(&key, &ledger, false, "one", &home).unwrap_err().to_string().contains("restore it"));
     give_to_service(&key, &ledger, true, "one", &home).unwrap();
     give_to_service(&key, &ledger, false, "one", &home).unwrap();
 }
 
-/// Parts of one stream's noise that have a number in common.
+/// Parts of one stream's noise that overlap.
 #[test]
 fn parts_meet_where_they_overlap() {
     let noise = |from, to| Noise { plan: "p".into(), purpose: "cells".into(), from, to, claim: String::new() };

@@ -1,4 +1,4 @@
-//! Live sessions against sessions that read everything.
+//! Live sessions compared with sessions that read everything.
 
 use super::*;
 use crate::session::tests::{STEPS, a_row, a_unit, groups, key, place, push, session, stream_of};
@@ -13,8 +13,8 @@ fn rows_of(mut closed: ClosedStep<'_>, into: &mut Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Wherever a live session is put by and taken up again, in the middle of a step too, and although its events went
-    /// through bytes, it releases what one session over everything releases, and has the same digest.
+    /// A live session, saved and restored at any point (even in the middle of a step), with events that went through
+    /// bytes, releases the same as one session over everything, and has the same digest.
     #[test]
     fn a_live_session_is_a_session(
         mut rows in prop::collection::vec(a_row(), 0..60),

@@ -1,4 +1,4 @@
-//! The table of persons against a map that forgets nothing.
+//! The table of persons compared with a map that forgets nothing.
 
 use super::*;
 use evertally::noise::{GuardedKey, TestSeed};
@@ -16,7 +16,7 @@ fn unit() -> Unit {
     Unit::person(3).per_step(2)
 }
 
-/// Bounds that need details, and start anew.
+/// Bounds that need details, and restart in each period.
 fn detailed() -> Unit {
     Unit::person(5).per_group(2).in_groups(2).apart(2).of_total(9).per_period(PERIOD)
 }
@@ -32,7 +32,7 @@ fn since(unit: Unit, step: u64) -> u64 {
     unit.bounds().unwrap().period.map_or(1, |steps| step - (step - 1) % steps)
 }
 
-/// A pseudonym whose leading bits are as crowded as nobody without the key could make them.
+/// A pseudonym whose leading bits collide more than anyone without the key could arrange.
 fn crowded(number: u64) -> Pseudonym {
     let mut bytes = [0xff; 16];
     bytes[8..].copy_from_slice(&number.to_be_bytes());
@@ -42,8 +42,7 @@ fn crowded(number: u64) -> Pseudonym {
 
 type Map = BTreeMap<Pseudonym, (Kept, Details)>;
 
-/// Offers events to a table and to a map that forgets nobody, and holds every answer of the one against that of the
-/// other.
+/// Offers events to a table and to a map that forgets nobody, and compares all answers.
 fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym, u64)]) {
     let bound = bound(unit);
     for (place, (name, step)) in events.iter().enumerate() {
@@ -53,7 +52,7 @@ fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym,
         let (kept, details) = map.entry(*name).or_default();
         assert_eq!(persons.keep(*name, offer), bound.keep(kept, details, offer));
     }
-    // Nobody is there without an event in the period.
+    // No person is in the table without an event in the period.
     let is_there = |(kept, _): &&(Kept, Details)| kept.step() >= persons.since;
     assert_eq!(persons.count(), map.values().filter(is_there).count());
     let there = map.iter().filter(|(_, kept)| is_there(kept));
@@ -66,7 +65,7 @@ fn offer(unit: Unit, persons: &mut Persons, map: &mut Map, events: &[(Pseudonym,
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// As a map, before and after a pause, however crowded; and what is saved is a function of what is remembered.
+    /// Equal to a map, before and after a pause, however crowded; and the saved bytes depend only on the contents.
     #[test]
     fn as_a_map(
         offers in prop::collection::vec((0..400u64, any::<bool>()), 0..1500),
@@ -85,7 +84,7 @@ proptest! {
         let (before, after) = events.split_at(pause.min(events.len()));
         let (mut persons, mut map) = (Persons::new(bound(unit)), BTreeMap::new());
         offer(unit, &mut persons, &mut map, before);
-        // The pause comes before the next event's step: perhaps in another period.
+        // The pause comes before the next event's step, which may be in another period.
         let next = since(unit, after.first().map_or(step, |(_, step)| *step));
         let saved = persons.save(next);
         let mut restored = Persons::restore(bound(unit), next, &saved).unwrap();
@@ -107,7 +106,7 @@ proptest! {
     }
 }
 
-/// However many there are, and whenever it is looked: at most 51 bytes a person, and 32 a person at least.
+/// For any number of persons, at any time: at most 51 bytes per person, and at least 32.
 #[test]
 fn memory_is_bounded() {
     let pseudonyms = pseudonyms();
@@ -117,7 +116,7 @@ fn memory_is_bounded() {
         if number >= 20_000 && number.is_multiple_of(500) {
             let entries: usize = persons.parts.iter().map(|part| part.entries.capacity()).sum();
             let largest = persons.parts.iter().map(|part| part.entries.capacity()).max().unwrap();
-            // While a part grows, it is there twice.
+            // While a part grows, it exists twice.
             let bytes = (entries + largest) * size_of::<Entry>();
             assert!(bytes <= 53 * number as usize, "{bytes} bytes, {number} persons");
         }
@@ -125,7 +124,7 @@ fn memory_is_bounded() {
     assert_eq!(persons.count(), 100_000);
 }
 
-/// Nothing but what `save` gives is read back: no damage is taken for counts.
+/// Only bytes that `save` returns are restored: no damage is mistaken for counts.
 #[test]
 fn damage_is_refused() {
     let mut persons = Persons::new(bound(unit()));
@@ -158,7 +157,7 @@ fn damage(unit: Unit, since: u64, saved: &[u8]) {
         for bit in 0..8 {
             let mut bytes = saved.to_vec();
             bytes[at] ^= 1 << bit;
-            // Another person or step is not seen, but whatever is read is saved as it was.
+            // A changed person or step is not detected, but whatever is read is saved unchanged.
             assert!(read(&bytes).is_ok_and(|again| again == bytes) || read(&bytes).is_err(), "byte {at}");
         }
     }
@@ -168,7 +167,7 @@ fn damage(unit: Unit, since: u64, saved: &[u8]) {
     assert!(Persons::restore(bound(unit), since + PERIOD, saved).is_err());
 }
 
-/// Whoever has no event in a period is forgotten with all memory, from its first event on.
+/// Persons without events in a period are removed with all their memory, from its first event on.
 #[test]
 fn periods_forget() {
     for unit in [unit().per_period(PERIOD), detailed()] {

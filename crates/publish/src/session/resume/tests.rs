@@ -1,4 +1,4 @@
-//! Runs that go on against one run over everything.
+//! Runs that continue one another, compared with one run over everything.
 
 use super::*;
 use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};
@@ -7,7 +7,7 @@ use evertally_declare::stream::Late;
 use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
 
-/// The rows and exact sums of all steps that are due.
+/// The rows and exact sums of all due steps.
 fn take(session: &mut Session<RunningSums>, rows: &mut Vec<String>, sums: &mut Vec<Vec<i64>>) -> Result<()> {
     while let Some(mut step) = session.next_step()? {
         sums.push(step.unsafe_exact_sums().to_vec());
@@ -19,7 +19,7 @@ fn take(session: &mut Session<RunningSums>, rows: &mut Vec<String>, sums: &mut V
     Ok(())
 }
 
-/// Streams that go on, in a store.
+/// Continued streams, in a store.
 struct Runs {
     store: MemoryStore,
     rows: Vec<String>,
@@ -60,7 +60,7 @@ impl Runs {
     }
 }
 
-/// One run over everything, without a word of others.
+/// One run over everything, unaware of the others.
 fn whole(stream: &Stream, rows: &[Row], through: u64) -> (Vec<String>, Vec<Vec<i64>>) {
     let ledger = Ledger::in_memory(&key());
     let mut session = session(stream, through, &ledger, &key());
@@ -77,8 +77,8 @@ fn whole(stream: &Stream, rows: &[Row], through: u64) -> (Vec<String>, Vec<Vec<i
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// However files are cut into runs, and whatever they hold of steps that are still open, the rows are those of one
-    /// run, persons are bounded over all runs, and the digests are the same.
+    /// However the input is divided into runs, and whatever a file holds of steps that are still open, the rows are
+    /// those of one run, persons are bounded over all runs, and the digests are the same.
     #[test]
     fn many_runs_give_what_one_gives(
         mut rows in prop::collection::vec(a_row(), 0..60),
@@ -93,7 +93,7 @@ proptest! {
         let mut runs = Runs::new();
         let mut from = 0;
         for (through, more) in throughs {
-            // A file that reaches into the steps behind those that are closed.
+            // A file that reaches into the steps after the closed ones.
             let to = rows.partition_point(|row| row.step <= through + more).max(from);
             runs.run(&stream, groups(), through, &rows[from..to]).unwrap();
             prop_assert_eq!(runs.sums.len() as u64, through);
@@ -104,7 +104,7 @@ proptest! {
         prop_assert_eq!(&sums, &by_hand_of(unit, &rows, STEPS));
         prop_assert_eq!(&runs.sums, &sums);
         prop_assert_eq!(&runs.rows, &out);
-        // What was recorded run by run is what one run over everything is held against.
+        // One run over everything is compared with the records of the separate runs.
         let ledger = Ledger::open(runs.store.clone(), &key()).unwrap();
         let mut again = session(&stream, STEPS, &ledger, &key());
         for (number, row) in rows.iter().enumerate() {
@@ -132,11 +132,11 @@ fn late_events_follow_the_declared_policy_which_may_change() {
     assert_eq!(runs.late.len(), 1);
     assert_eq!(runs.late[0].texts[1..], ["b", "r", "1"]);
     stream.late = Late::NextStep;
-    // Person p has had two events; the late one and one of its own step come to the first open step, and one is kept.
+    // Person p has had two events; the late one and one in its own step fall into the first open step, and one is kept.
     runs.run(&stream, groups(), 6, &[row(2, 1, 0), row(5, 1, 0), row(6, 0, 0), row(6, 0, 1)]).unwrap();
     let sums = [[1, 0], [0, 0], [1, 0], [0, 1], [0, 1], [1, 0]];
     assert_eq!(runs.sums, sums.map(|sums| sums.to_vec()));
-    // Where events of this run have closed that step, nothing else is taken for it.
+    // If events of this run have closed that step, no other step accepts them.
     let order = runs.run(&stream, groups(), 9, &[row(9, 0, 2), row(2, 0, 2)]).unwrap_err().to_string();
     assert!(order.contains("a later event has closed"), "{order}");
     assert_eq!(Ledger::open(runs.store.clone(), &key()).unwrap().runs_of(&stream.name).len(), 3);
@@ -158,7 +158,7 @@ fn groups_join_at_any_run_and_go_on() {
         runs.run(&stream, table, through, &[row(through, 0, 0)]).unwrap();
         plain.run(&stream, groups(), through, &[row(through, 0, 0)]).unwrap();
     }
-    // Two rows a step, then three, and those of the others are what they would have been.
+    // Two rows per step, then three; the rows of the other groups are unchanged.
     let of = |rows: &[String], group: &str| -> Vec<String> {
         rows.iter().filter(|row| row.contains(&format!("groups: [\"{group}\"]"))).cloned().collect()
     };
@@ -166,7 +166,7 @@ fn groups_join_at_any_run_and_go_on() {
     for group in ["a", "b"] {
         assert_eq!(of(&runs.rows, group), of(&plain.rows, group));
     }
-    // A stream that has three groups does not go on with two.
+    // A stream that has three groups cannot continue with two.
     assert!(runs.run(&stream, groups(), STEPS, &[]).is_err());
 }
 
@@ -181,7 +181,7 @@ fn foreign_older_and_damaged_states_are_refused() {
     let state = ledger.state(&stream.name).unwrap().unwrap();
     let leg = || Leg { last_step: 6, stream: stream.clone(), groups: Some(groups()) };
     let refused = |leg: Leg, state: &[u8]| Session::resume(leg, &key(), &ledger, state).err().unwrap().to_string();
-    assert!(refused(leg(), &old).contains("of step 3, and not of what was published last, through step 5"));
+    assert!(refused(leg(), &old).contains("at step 3, but step 5 was the last one published"));
     for cut in [0, 1, state.len() / 2, state.len() - 1] {
         refused(leg(), &state[..cut]);
     }
