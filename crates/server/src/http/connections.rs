@@ -118,7 +118,7 @@ impl Open {
         for order in orders {
             order.count += 1;
             order.silent.push_back(number);
-            // Those that have gone, or have asked something, are let go now and then.
+            // Closed connections, and those that have sent a request, are removed from time to time.
             if order.silent.len() > 2 * order.count + 16 {
                 order.silent.retain(|number| all.get(number).is_some_and(Connection::is_silent));
             }
@@ -126,7 +126,7 @@ impl Open {
         number
     }
 
-    /// Closes one connection of a kind that waits for nothing.
+    /// Closes one connection of a kind that has no request under way.
     fn make_room(
         &mut self,
         is_kind: &dyn Fn(IpAddr) -> bool,
@@ -144,7 +144,7 @@ impl Open {
             let idle = own.filter_map(|(number, connection)| Some((connection.activity.idle_since()?.1, *number)));
             idle.min().map(|(_, number)| number)
         })?;
-        // It no longer counts, and its descriptor is free as soon as its task has heard of it.
+        // It no longer counts, and its descriptor is free as soon as its task has been notified.
         self.remove(chosen)?.activity.close();
         Some(())
     }
@@ -159,7 +159,7 @@ impl Open {
 }
 
 impl Connection {
-    /// Whether it has sent no request.
+    /// Whether it never sent a request.
     fn is_silent(&self) -> bool {
         self.activity.idle_since().is_some_and(|(has_asked, _)| !has_asked)
     }
@@ -177,11 +177,12 @@ fn less<K: Eq + Hash>(orders: &mut HashMap<K, Order>, key: K) {
 impl Drop for Entered {
     fn drop(&mut self) {
         let removed = self.connections.open().remove(self.number);
-        drop(removed); // it may have made room before
+        drop(removed); // it may have been closed to make room
     }
 }
 
-/// The network of an address: the first 64 bits of one of version 6, since whoever has one of them has all of its network.
+/// The network of an address: the first 64 bits of an IPv6 address, since the owner of one address owns its whole
+/// network.
 pub(super) fn network_of(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => peer,
@@ -213,7 +214,7 @@ mod tests {
         let activities: Vec<_> = (0..3).map(|_| Activity::new(IDLE)).collect();
         let entered: Vec<_> = activities.iter().map(|own| connections.enter(peer, own).unwrap()).collect();
         assert!(entered.iter().all(|(_, closes)| !closes) && connections.count() == 3);
-        // The first asks, and is idle again; the second is busy; the third is silent.
+        // The first sends a request, and is idle again; the second is busy; the third never sent one.
         drop(activities[0].begin());
         let busy = activities[1].begin();
         let fourth = Activity::new(IDLE);
