@@ -292,7 +292,7 @@ fn bytes_of(event: &Event<'_>) -> u64 {
 /// The rows of a chunk whose step is closed, as problems.
 pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowProblem>, u64) {
     let end = stream.calendar.format(stream.calendar.end_of(step));
-    let problem = format!("belongs to a closed step, which ended at {end}");
+    let problem = format!("belongs to a step that is closed: it ended at {end}");
     let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " if events may arrive this late"];
     let remedy = remedy.worded(evertally_publish::problem::Wording::Json);
     let of_row = |row: &u64| RowProblem {
