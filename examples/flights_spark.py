@@ -63,8 +63,8 @@ try:
 except et.InvalidError as refused:
     print(f"refused: {refused}")
 
-# %% Now as a stream: a folder that receives one file a week, here of January and February. It is a separate release under
-# another name, so an aircraft in both has spent the budget twice: in practice, choose one of the two.
+# %% Now as a stream: a folder that receives one file a week, here of January and February. It is a separate release
+# under another name, so an aircraft in both has spent the budget twice: in practice, choose one of the two.
 incoming = OUT / "incoming"
 week = F.date_trunc("week", "time")
 weeks = flights.where("time < '2013-03-01'").withColumn("week", week).select("week").distinct().orderBy("week").collect()
@@ -72,8 +72,8 @@ for number, row in enumerate(weeks):
     of_week = flights.where(week == F.lit(row["week"]))
     of_week.coalesce(1).write.parquet(str(incoming / f"week={number:02}"))
 
-# %% Each day is released once, an hour after its end, when the watermark has passed it. The key's own ledger delegates the
-# stream to the folder `ledger`, which any number of drivers may share.
+# %% Each day is released once, an hour after its end, when the watermark has passed it. The key's own ledger delegates
+# the stream to the folder `ledger`, which any number of drivers may share.
 stream = spark.readStream.schema(flights.schema).option("maxFilesPerTrigger", 1).parquet(str(incoming / "week=*"))
 query = evertally.spark.stream(
     stream, key=OUT / "flights.key", name="flights 2013, live", ledger=OUT / "ledger", checkpoint=OUT / "checkpoint",

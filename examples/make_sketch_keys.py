@@ -4,8 +4,8 @@
     python3 make_sketch_keys.py
 
 Each aircraft of the sample (the first 200 flights of the year) gets three keys: the destination of its first flight,
-from each of the three airports. It may never have flown about two thirds of these routes. The list stands for one that was
-public before the data, such as a fleet register and a timetable; nothing in it depends on the year's data.
+from each of the three airports. It may never have flown about two thirds of these routes. The list stands for one that
+was public before the data, such as a fleet register and a timetable; nothing in it depends on the year's data.
 """
 
 import csv

@@ -302,7 +302,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.tune:
         return tune()
-    print(f"{len(texts())} messages in {len(LANGUAGES)} languages, {training()} for training, {steps()} steps", flush=True)
+    print(f"{len(texts())} messages in {len(LANGUAGES)} languages, {training()} to train, {steps()} steps", flush=True)
     rows = []
     for row in experiment(arguments.seeds):
         rows.append(row)

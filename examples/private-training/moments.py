@@ -56,8 +56,8 @@ DATA = {
 
 @dataclass(frozen=True)
 class Method:
-    """`threshold` is the clipping threshold, or the initial one if it follows a `quantile`; `rates_of` names the method whose
-    learning rate is used, without tuning."""
+    """`threshold` is the clipping threshold, or the initial one if it follows a `quantile`; `rates_of` names the method
+    whose learning rate is used, without tuning."""
 
     label: str
     optimizer: str
@@ -129,7 +129,7 @@ def network(data: str, seed: int) -> nn.Module:
 
 @functools.cache
 def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.VectorPlan:
-    """Independent noise with Poisson sampling (DP-SGD), or the best training option of `plan_training` for the mean error."""
+    """Independent noise with Poisson sampling (DP-SGD), or the best option of `plan_training` for the mean error."""
     own = DATA[data]
     given: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "delta": DELTA}
     if planned:

@@ -1,5 +1,5 @@
-"""Trains a small network privately under the same guarantee: with Opacus, with independent noise, and with the best noise
-that `plan_training` finds.
+"""Trains a small network privately under the same guarantee: with Opacus, with independent noise, and with the best
+noise that `plan_training` finds.
 
     python network.py
 
@@ -57,7 +57,7 @@ LOSS = nn.functional.cross_entropy
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent with momentum, whose final step size equals that of `rate` without momentum: `rate` is divided."""
+    """Gradient descent with momentum, whose final step size is that of `rate` without it: `rate` is divided."""
 
     rate: float
     momentum: float

@@ -132,7 +132,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def _diamonds() -> tuple[np.ndarray, np.ndarray]:
-    """The target is the decile of the price, from the other columns. Every diamond is scaled independently of the others."""
+    """The decile of the price, from the other columns. Every diamond is scaled independently of the others."""
     spec = importlib.util.find_spec("plotnine")
     if spec is None or spec.submodule_search_locations is None:
         raise SystemExit("the diamonds come from a package: pip install plotnine")

@@ -112,7 +112,8 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::of(&text).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`"))
+            let problem = format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`");
+            serde::de::Error::custom(problem)
         })
     }
 }
@@ -328,7 +329,7 @@ impl Config {
         }
         if let Some(witness) = &self.witness {
             match (&witness.file, &witness.url) {
-                (Some(_), Some(_)) | (None, None) => return Err("[witness] needs either a file or a url: exactly one of them".into()),
+                (Some(_), Some(_)) | (None, None) => return Err("[witness] needs either a file or a url".into()),
                 (Some(file), None) if file.starts_with(&self.folder) => {
                     return Err(
                         "the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into(),

@@ -141,7 +141,8 @@ impl Feeder<'_> {
                 None if self.feed.is_once || self.source.has_ended() => {
                     for left in self.source.unfinished(&self.memory)? {
                         (self.say)(&format!(
-                            "{left}: not sent, because the file may still be growing: run again later, or add --complete"
+                            "{left}: not sent, because the file may still be growing: run again later, or add \
+                             --complete"
                         ));
                     }
                     return Ok(());
@@ -181,9 +182,9 @@ impl Feeder<'_> {
                 }
                 Answer::Differs(_) => {
                     return Err(usage(format!(
-                        "{}, from byte {} on: the service has accepted other bytes under the id {id}. This state file ({}) does \
-                         not belong to the feeder that sent them: continue with that one, or give files that were never sent \
-                         another --name",
+                        "{}, from byte {} on: the service has accepted other bytes under the id {id}. This state file \
+                         ({}) does not belong to the feeder that sent them: continue with that one, or give files that \
+                         were never sent another --name",
                         piece.place(),
                         pending.from,
                         self.feed.memory.display()
@@ -195,7 +196,8 @@ impl Feeder<'_> {
                         self.memory.give_up()?;
                         let all: Vec<String> = rows.iter().map(|row| piece.describe(row)).collect();
                         return Err(usage(format!(
-                            "{}\nnothing of the batch was accepted; correct the source, or set such rows aside with --aside FILE",
+                            "{}\nnothing of the batch was accepted; correct the source, or set such rows aside with \
+                             --aside FILE",
                             all.join("\n")
                         )));
                     };

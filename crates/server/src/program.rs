@@ -33,8 +33,8 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
             config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback())
         {
             say(&format!(
-                "{} is reachable from other machines without a certificate: tokens and events are sent unencrypted, unless a \
-                 proxy in front of it speaks TLS",
+                "{} is reachable from other machines without a certificate: tokens and events are sent unencrypted, \
+                 unless a proxy in front of it speaks TLS",
                 listener.listen
             ));
         }
@@ -53,7 +53,7 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
 /// If it cannot be started.
 pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
     run(demo::play(listen, |running, token| {
-        say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends the demonstration and deletes its data");
+        say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it and deletes its data");
         say(&format!("open: {}", demo::url(running)));
         say(&format!("for the operator's view, sign in with the token {token}"));
     }))

@@ -86,8 +86,8 @@ fn sealed(key: &SecretKey, passphrase: &str, cost: (u32, u32, u32)) -> Result<St
 }
 
 fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'static str> {
-    const NONE: &str = "this is not a sealed key of this version; omit `passphrase` if the key is not sealed, or seal it with \
-                        `evertally key seal`";
+    const NONE: &str = "this is not a sealed key of this version; omit `passphrase` if the key is not sealed, or seal \
+                        it with `evertally key seal`";
     let lines: Vec<&str> = text.lines().collect();
     let [header, stretching, nonce, sealed] = lines.as_slice() else { return Err(NONE) };
     let words: Vec<&str> = stretching.split(' ').collect();

@@ -157,8 +157,8 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
     if !config.key.exists() {
         if !is_new {
             return Err(usage(format!(
-                "the key {shown} is missing, but the folder {} was written with it; restore the key. Without it no step can be \
-                 published: its noise would be different",
+                "the key {shown} is missing, but the folder {} was written with it; restore the key. Without it no \
+                 step can be published: its noise would be different",
                 config.folder.display()
             )));
         }
@@ -183,9 +183,10 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
         return Ok(key);
     }
     Err(usage(format!(
-        "the key {shown} exists, but the folder {} is new: everything published with this key would be published again, from \
-         other events with the same noise. Restore the folder from a backup; or name a key file that does not exist, and it \
-         is created. A key whose ledger records no use is accepted with --adopt-key",
+        "the key {shown} exists, but the folder {} is new: everything published with this key would be published \
+         again, from other events with the same noise. Restore the folder from a backup; or name a key file that does \
+         not exist, and it is created. If the ledger of the key shows that it was never used, start once with \
+         --adopt-key",
         config.folder.display()
     )))
 }
@@ -236,8 +237,8 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
             // Some groups were added over the API.
         } else if let Some(differing) = differing(&record.declaration, &stream.declaration, !same_source) {
             return Err(usage(format!(
-                "the configuration differs from the open stream in {differing}, and open streams do not change: restore the \
-                 previous settings, or retire the stream and choose another name for the new one"
+                "the configuration differs from the open stream in {differing}, and open streams do not change: \
+                 restore the previous settings, or retire the stream and choose another name for the new one"
             )));
         }
         if record.public != stream.public {
@@ -333,8 +334,8 @@ async fn lost(service: &Service) -> Result<()> {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Err(failure(
-        "the service ends because it could not write to the data folder: nothing that was acknowledged is lost. Check the disk, \
-         then start the service again",
+        "the service ends because it could not write to the data folder: nothing that was acknowledged is lost. Check \
+         the disk, then start the service again",
     ))
 }
 

@@ -157,12 +157,12 @@ impl Store {
             (looking.open_table(STREAMS).map_err(stored)?, looking.open_table(RECOVERING).map_err(stored)?);
         for entry in recovering.iter().map_err(stored)? {
             let number = entry.map_err(stored)?.0.value();
-            let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("the record of a stream is missing"))?;
+            let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("a stream has no record"))?;
             let record: StreamRecord = from_bytes(bytes.value(), "a stream record")?;
             if record.phase == Phase::Open {
                 return Err(usage(format!(
-                    "this folder is not the newest: the witness has seen more steps of stream `{}` than it contains. Recover or \
-                     retire the stream before you forget the witness",
+                    "this folder is not the newest: the witness has seen more steps of stream `{}` than it contains. \
+                     Recover or retire the stream before you forget the witness",
                     record.name
                 )));
             }
@@ -283,8 +283,8 @@ fn make_tables(store: &Store) -> Result<()> {
             Some(Ok(FORMAT)) => {}
             Some(Ok(other)) => {
                 return Err(usage(format!(
-                    "the folder was written by another version of this program (its format is {other}, this one reads {FORMAT}); \
-                     start that version instead"
+                    "the folder was written by another version of this program (its format is {other}, this one reads \
+                     {FORMAT}); start that version instead"
                 )));
             }
             Some(Err(_)) => return Err(failure("the data folder is corrupt: its format version cannot be read")),

@@ -69,7 +69,7 @@ impl Testimony {
 
     fn from_text(text: &str, place: &str) -> Result<Self> {
         let read: Self = serde_json::from_str(text)
-            .map_err(|e| usage(format!("cannot read the witness record at {place}: {e}; restore its previous contents")))?;
+            .map_err(|e| usage(format!("cannot read the witness record at {place}: {e}; restore its contents")))?;
         if read.version != VERSION {
             return Err(usage(format!("the witness {place} was written by another version of this program")));
         }
@@ -122,8 +122,8 @@ impl FileWitness {
         self.lock = match NameLock::now(&self.path) {
             Err(error) if error.is_usage() => {
                 return Err(usage(format!(
-                    "cannot lock the witness {} for this service: another service uses it, for this folder or a copy of it; \
-                     stop that one first ({error})",
+                    "cannot lock the witness {} for this service: another service uses it, for this folder or a copy \
+                     of it; stop that one first ({error})",
                     self.place()
                 )));
             }
@@ -151,7 +151,7 @@ impl Witness for FileWitness {
                     }
                 }
             }
-            Err(error) => Err(error).context(format_args!("cannot read the witness {}", self.place())),
+            Err(error) => Err(error).context(format_args!("the witness {} cannot be read", self.place())),
         }
     }
 
@@ -159,7 +159,7 @@ impl Witness for FileWitness {
         self.lock()?;
         let text = testimony.to_text()?;
         replace(&RealDisk as &dyn Disk, &self.path, &Access::Private, &mut Cursor::new(text))
-            .context(format_args!("cannot write the witness {}", self.place()))
+            .context(format_args!("the witness {} cannot be written", self.place()))
     }
 
     fn place(&self) -> String {
@@ -221,11 +221,11 @@ impl Witness for HttpWitness {
         } else if self.is_empty {
             request = request.header("if-none-match", "*");
         }
-        let answer = request.send(&text).map_err(|e| self.cannot("updated", e))?;
+        let answer = request.send(&text).map_err(|e| self.cannot("written", e))?;
         match answer.status().as_u16() {
             200..=299 => Ok(()),
-            412 => Err(self.cannot("updated", "another writer has changed its record")),
-            status => Err(self.cannot("updated", format_args!("it answered with status {status}"))),
+            412 => Err(self.cannot("written", "another writer has changed its record")),
+            status => Err(self.cannot("written", format_args!("it answered with status {status}"))),
         }
     }
 

@@ -122,7 +122,7 @@ class Operator {
       h("span", { title: stream.problem ?? "" }, pill(stream.state), stream.problem ? ` ${stream.problem}` : ""),
       ...[stream.open_step, stream.events, stream.waiting_events, stream.late, stream.refused].map((count) => ({ number: number(count) })),
       { number: duration(stream.lag_seconds) },
-      ["open", "recovering"].includes(stream.state) ? asked("Retire", `Retire ${stream.name} permanently?`, async () => {
+      ["open", "recovering"].includes(stream.state) ? asked("Retire", `Retire ${stream.name} for good?`, async () => {
         await api.json(`${api.stream(stream.name)}/retire`, { method: "POST" });
         say(`${stream.name} is retired`);
         this.#look();
@@ -203,7 +203,7 @@ function opener(opened) {
           found.left ? ` ${found.left}` : ""),
         ...[picture].filter(Boolean),
         h("details", {}, h("summary", {}, "The plan"), h("pre", {}, found.plan)),
-        h("button", { type: "button", onclick: () => ask(false) }, "Open the stream: its budget is then spent permanently"),
+        h("button", { type: "button", onclick: () => ask(false) }, "Open the stream: this spends its budget"),
       );
     } catch (problem) {
       said.replaceChildren(alarm(problem.message));

@@ -116,7 +116,7 @@ impl Core {
         }
         let number = self.find(name).ok_or(Refusal::NoStream)?.number;
         if self.live.get(&number).is_some_and(|live| live.closing == Closing::Sums) {
-            let why = "its sums close a step";
+            let why = "sending the sums of a step closes it";
             return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
         }
         self.close_of(number, through)
@@ -143,7 +143,7 @@ impl Core {
         if through > live.closed().saturating_add(MOST_STEPS) {
             let (closed, most) = (live.closed(), live.closed() + MOST_STEPS);
             return Err(usage(format!(
-                "stream `{name}` is at step {closed}: close at most {MOST_STEPS} steps at a time, that is, through {most}"
+                "stream `{name}` is at step {closed}: close at most {MOST_STEPS} steps at a time, so through {most}"
             ))
             .into());
         }
@@ -205,9 +205,9 @@ impl Core {
         {
             self.reload(number)?;
             let problem = format!(
-                "the events of stream `{name}` do not reproduce the steps published through {}. Send the missing events and \
-                 close again; if extra events were sent, restore the folder copy again; or retire the stream (its spent budget \
-                 stays spent)",
+                "the events of stream `{name}` do not reproduce the steps published through {}. Send the missing \
+                 events and close again; if extra events were sent, restore the folder copy again; or retire the \
+                 stream (its spent budget stays spent)",
                 seen.closed
             );
             return Err(usage(problem).into());

@@ -31,8 +31,8 @@ impl Core {
         }
         if live.session.live_state()?.is_none() {
             return Err(usage(format!(
-                "stream `{name}` publishes several measures, and its open step has events already: groups join it between \
-                 two steps; try again right after its next step is closed"
+                "stream `{name}` publishes several measures, and its open step has events already: groups join it \
+                 between two steps; try again right after its next step is closed"
             ))
             .into());
         }

@@ -171,7 +171,7 @@ impl Core {
         }
         if live.closed() > 0 {
             let bytes = closed.get((number, live.closed())).map_err(stored)?;
-            let bytes = bytes.ok_or_else(|| failure("the data folder is corrupt: the record of a closed step is missing"))?;
+            let bytes = bytes.ok_or_else(|| failure("the data folder is corrupt: a closed step has no record"))?;
             live.last = from_bytes(bytes.value(), "a closed step")?;
         }
         for (step, record) in records {
@@ -183,7 +183,8 @@ impl Core {
             }
             if live.closed() != step || live.session.chain() != record.events {
                 return Err(failure(
-                    "the data folder is corrupt: its events do not reproduce the published steps; restore it from a backup",
+                    "the data folder is corrupt: its events do not reproduce the published steps; restore it from a \
+                     backup",
                 ));
             }
             live.last = record;

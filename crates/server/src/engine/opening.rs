@@ -265,7 +265,7 @@ impl Core {
         };
         let next: StreamName = format!("{first} #{}", place + 1)
             .parse()
-            .map_err(|_| usage(format!("the name of stream `{name}` is too long to be extended: the next stream could not be named after it")))?;
+            .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))?;
         let declared = Declaration::from_json(&record.declaration).map_err(Error::from)?;
         let declared = declared.followed_by(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;

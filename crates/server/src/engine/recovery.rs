@@ -35,9 +35,10 @@ impl Core {
         let Some(witness) = &mut self.witness else {
             if self.was_witnessed()? {
                 return Err(usage(
-                    "this folder has a witness, but the configuration names none: without it nobody can tell whether the \
-                     folder is the newest copy. Put [witness] back; to move the witness, copy its contents to the new place. If \
-                     it is lost, and this folder is certainly the newest, start once with --forget-witness",
+                    "this folder has a witness, but the configuration names none: without it nobody can tell whether \
+                     the folder is the newest copy. Put [witness] back; to move the witness, copy its contents to the \
+                     new place. If it is lost, and this folder is certainly the newest, start once with \
+                     --forget-witness",
                 ));
             }
             return Ok(());
@@ -47,9 +48,9 @@ impl Core {
         let Some(said) = said else {
             if self.has_witnessed {
                 self.read_only = Some(format!(
-                    "the record of the witness {place} is gone, and nobody can tell whether this folder is the newest copy; \
-                     restore it and start again. If it is lost, and this folder is certainly the newest, start once with \
-                     --forget-witness. Until then nothing is accepted or published"
+                    "the record of the witness {place} is gone, and nobody can tell whether this folder is the newest \
+                     copy; restore it and start again. If it is lost, and this folder is certainly the newest, start \
+                     once with --forget-witness. Until then nothing is accepted or published"
                 ));
             }
             self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
@@ -57,7 +58,8 @@ impl Core {
         };
         if said.folder != self.said.folder {
             return Err(usage(format!(
-                "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or a new place",
+                "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or \
+                 a new place",
                 said.folder, self.said.folder
             )));
         }
@@ -72,8 +74,9 @@ impl Core {
                 }
             } else if self.head_at(number, seen.closed)? != seen.head {
                 self.read_only = Some(format!(
-                    "stream `{name}` was published differently through step {} than the witness {place} has seen: another \
-                     copy of this folder has been running. Stop it, and restore the newest backup of that copy",
+                    "stream `{name}` was published differently through step {} than the witness {place} has seen: \
+                     another copy of this folder has been running. Stop it, and restore the newest backup of that \
+                     copy",
                     seen.closed
                 ));
             } else {
@@ -203,7 +206,7 @@ impl Core {
                 self.told_all(told);
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
-            Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until the witness can be updated")),
+            Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
         }
     }
 
@@ -251,7 +254,7 @@ impl Core {
     }
 
     fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
-        self.witness_problem = Some(format!("{error}; nothing is shown until the witness can be read"));
+        self.witness_problem = Some(format!("{error}; nothing is shown until it can be read"));
         // A witness that is slow to fail is not asked again for a while: batches wait meanwhile.
         self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
     }
@@ -281,7 +284,8 @@ impl Core {
             let (mut head, mut step, mut known) = (first_head(info.name()), 0, known_at_first(info));
             let damaged = |step: u64, what: &str| {
                 usage(format!(
-                    "stream `{}`, step {step}: {what}; the data folder is corrupt or was changed: restore it from a backup",
+                    "stream `{}`, step {step}: {what}; the data folder is corrupt or was changed: restore it from a \
+                     backup",
                     info.name()
                 ))
             };
@@ -330,8 +334,8 @@ fn gone(place: &str) -> String {
 
 fn somebody_else(place: &str) -> String {
     format!(
-        "another writer has changed the witness {place}: a copy of this folder is running somewhere, or the witness was lost. \
-         Nothing is accepted or published here; stop the other copy, then start this one again"
+        "another writer has changed the witness {place}: a copy of this folder is running somewhere, or the witness \
+         was lost. Nothing is accepted or published here; stop the other copy, then start this one again"
     )
 }
 

@@ -425,7 +425,7 @@ fn stopping() -> Refusal {
 fn is_lost(core: &Core) -> bool {
     let is_lost = core.store.is_lost();
     if is_lost {
-        tracing::error!("the disk of the data folder has failed: nothing more is accepted or published until a restart");
+        tracing::error!("the disk of the data folder has failed: nothing is accepted or published until a restart");
     }
     is_lost
 }

@@ -86,7 +86,7 @@ pub(super) fn prepare(
     }
     if last - first >= MOST_STEPS {
         return Err(
-            usage(format!("send at most {MOST_STEPS} steps at a time, that is, through {}", first + MOST_STEPS - 1)).into()
+            usage(format!("send at most {MOST_STEPS} steps at a time, so through {}", first + MOST_STEPS - 1)).into()
         );
     }
     let calendar = &info.stream.calendar;
@@ -127,7 +127,7 @@ pub(super) fn prepare(
                         }
                     };
                     let Some(total) = sum.checked_add(value) else {
-                        return Err(usage("the sum of a step does not fit 64 bits; open the stream with a coarser grid"));
+                        return Err(usage("the sum of a step exceeds 64 bits; open the stream with a coarser grid"));
                     };
                     *sum = total;
                     return Ok(());
@@ -216,14 +216,15 @@ fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
     let name = info.name();
     if let State::Recovering(seen) = state {
         return Refusal::Conflict(format!(
-            "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are right is \
-             known once all steps through {seen} are there: send the rest, then begin again after the step reported then"
+            "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are \
+             right is known once all steps through {seen} are there: send the rest, then begin again after the step \
+             reported then"
         ));
     }
     Refusal::Conflict(format!(
-        "step {step} of stream `{name}` was accepted with other sums, or sums of other events; releasing it again with the same \
-         noise would reveal the difference exactly. Restore the events and the checkpoint of the external counter, or open \
-         another stream"
+        "step {step} of stream `{name}` was accepted with other sums, or sums of other events; releasing it again with \
+         the same noise would reveal the difference exactly. Restore the events and the checkpoint of the external \
+         counter, or open another stream"
     ))
 }
 
@@ -261,8 +262,9 @@ impl Core {
         let (first, last) = (*prepared.steps.start(), *prepared.steps.end());
         if first > taken + 1 {
             return Err(Refusal::Conflict(format!(
-                "stream `{name}` has the sums of steps through {taken}, and step {} would be missing: send the steps from there on; \
-                 a query that cannot do so must begin again from its first event, and send all steps again",
+                "stream `{name}` has the sums of steps through {taken}, and step {} would be missing: send the steps \
+                 from there on; a query that cannot do so must begin again from its first event, and send all steps \
+                 again",
                 taken + 1
             )));
         }
@@ -371,9 +373,9 @@ impl Core {
             if matches!(&refusal, Refusal::Other(error) if error.is_usage()) {
                 self.forget_unclosed(number)?;
                 return Err(Refusal::Conflict(format!(
-                    "the sums of stream `{}` do not reproduce the steps published through {seen}, and all sums sent since its \
-                     folder was restored were deleted: send them again unchanged; or retire the stream (its spent budget \
-                     stays spent)",
+                    "the sums of stream `{}` do not reproduce the steps published through {seen}, and all sums sent \
+                     since its folder was restored were deleted: send them again unchanged; or retire the stream (its \
+                     spent budget stays spent)",
                     info.name()
                 )));
             }

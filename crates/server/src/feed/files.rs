@@ -260,7 +260,7 @@ fn whole(
     }
     if about.len() > MOST_WHOLE {
         let most = MOST_WHOLE >> 20;
-        return Err(usage(format!("{} has more than {most} MiB, but must be sent as a whole; split it", path.display())));
+        return Err(usage(format!("{} has more than {most} MiB, but is sent as a whole; split it", path.display())));
     }
     let bytes = read_at(file, 0, about.len())?;
     Ok(Some(Piece::new(format, source.to_owned(), 0, 1, Vec::new(), bytes)))
@@ -304,8 +304,8 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memor
     for (source, mark) in memory.marks().filter(|(_, mark)| !mark.windows.is_empty()) {
         if about.len() >= mark.offset && begins_as(file, mark)? {
             return Err(usage(format!(
-                "{} begins with the bytes sent of {source} ({} bytes), under another name; a followed file keeps its name: \
-                 rename it back, or remove it from the folder",
+                "{} begins with the bytes sent of {source} ({} bytes), under another name; a followed file keeps its \
+                 name: rename it back, or remove it from the folder",
                 path.display(),
                 mark.offset
             )));
@@ -316,8 +316,8 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memor
 
 fn replaced(path: &Path, line: u64) -> evertally_publish::error::Error {
     usage(format!(
-        "{}: the rows sent through line {} are no longer there: the file was truncated or replaced. Restore it, or give the \
-         new file another name; nothing of the new file was sent",
+        "{}: the rows sent through line {} are no longer there: the file was truncated or replaced. Restore it, or \
+         give the new file another name; nothing of the new file was sent",
         path.display(),
         line.saturating_sub(1)
     ))

@@ -123,8 +123,8 @@ impl Remote {
             let why = error.to_string();
             if why.contains("invalid peer certificate") {
                 // An invalid certificate stays invalid: no retry.
-                let remedy = "pass the certificate of its issuer with --authority; a self-signed certificate must not be marked as \
-                              an authority (CA:FALSE)";
+                let remedy = "pass the certificate of its issuer with --authority; a self-signed certificate must not \
+                              be marked as an authority (CA:FALSE)";
                 let error = usage(format!("the certificate of {} is not trusted: {why}; {remedy}", self.address));
                 return Trouble::Refused { error, is_certain: false };
             }

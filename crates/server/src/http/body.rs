@@ -65,8 +65,8 @@ impl fmt::Display for Exceeded {
                 };
                 write!(
                     f,
-                    "the body is damaged, truncated, or not compressed as its `Content-Encoding` states; compress it again with \
-                     {name}{window} and send it again"
+                    "the body is damaged, truncated, or not compressed as its `Content-Encoding` states; compress it \
+                     again with {name}{window} and send it again"
                 )
             }
             Self::Cut => f.write_str("the connection ended before the body was complete; send it again"),

@@ -20,7 +20,7 @@ impl Store {
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         if !folder_of(path).is_dir() {
             let folder = folder_of(path).display();
-            return Err(usage(format!("the folder for backups, {folder}, does not exist; create it, or mount its disk")));
+            return Err(usage(format!("the backup folder {folder} does not exist; create it, or mount its disk")));
         }
         if path.exists() {
             return Err(usage(format!("{} exists already", path.display())));

@@ -132,7 +132,7 @@ impl Counting {
         }
         for (step, rows) in rows {
             assert!(step <= self.sent, "step {step} was shown before it was sent");
-            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} was shown with other rows");
+            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} has changed");
         }
     }
 

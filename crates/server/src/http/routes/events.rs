@@ -94,8 +94,8 @@ fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
         return Ok(id.to_owned());
     }
     Err(Problem::bad(
-        "every batch needs its own id: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same one \
-         when you send the batch again",
+        "every batch needs its own id: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same \
+         one when you send the batch again",
     ))
 }
 

@@ -41,7 +41,7 @@ async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool
             let now = app.service.now().micros();
             streams.iter().for_each(|info| text.counts(info, now));
             let problems = health.problems.len() + app.troubles().len();
-            text.add("evertally_problems", "Current problems; the operator's page describes them.", &[], problems as f64);
+            text.add("evertally_problems", "Problems, as described at the operator's page.", &[], problems as f64);
             let is_read_only = f64::from(u8::from(health.read_only.is_some()));
             text.add("evertally_read_only", "1 if nothing is accepted or published.", &[], is_read_only);
             text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
@@ -139,7 +139,7 @@ impl Text {
     fn counts(&mut self, info: &StreamInfo, now: i64) {
         let (labels, counts) = ([("stream", info.name())], &info.counts);
         for (name, help, count) in [
-            ("evertally_events_taken_total", "Events accepted since the start: exact, and not private.", &counts.events),
+            ("evertally_events_taken_total", "Events accepted since the start: exact, not private.", &counts.events),
             ("evertally_batches_taken_total", "Batches accepted since the start.", &counts.batches),
             ("evertally_events_late_total", "Events of closed steps since the start.", &counts.late),
             ("evertally_batches_refused_total", "Batches refused since the start.", &counts.refused),

@@ -180,7 +180,7 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
         ("stream" = String, Path),
         ("from" = Option<u64>, Query, minimum = 1, description = "The first publication, from 1."),
         ("to" = Option<u64>, Query, minimum = 1, description = "The last one."),
-        ("every" = Option<u64>, Query, minimum = 1, description = "Return every N-th step only: those whose number is a multiple of N, and the last."),
+        ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the last."),
         ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
         ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, if there are several."),
         ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, instead of `Accept`."),
@@ -220,7 +220,7 @@ fn answer(
     if publications.saturating_mul(lines.max(1)) > most_rows {
         let most = most_rows / lines.max(1);
         let problem =
-            format!("the answer would have more than {most_rows} rows; request at most {most} publications at once, or fewer groups");
+            format!("more than {most_rows} rows; request at most {most} publications at once, or fewer groups");
         return Err(Problem::too_large(problem));
     }
     // Published rows never change: the range and the last publication identify an answer.

@@ -265,7 +265,8 @@ pub(in super::super) async fn extend(
 ) -> Result<Response, Problem> {
     caller.operates()?;
     if let Some(query) = query {
-        return Err(Problem::bad(format!("unexpected query `{query}`: an extended stream keeps its original declaration")));
+        let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
+        return Err(Problem::bad(problem));
     }
     waiting(&app, Work::Plan, move |app| {
         let next = app.service.extend(&name)?;

@@ -50,8 +50,8 @@ pub(in super::super) struct TakenSums {
         Steps,
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
-    request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), optionally \
-                                compressed with gzip or zstd.", content(
+    request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), \
+                                optionally compressed with gzip or zstd.", content(
         (String = "application/x-ndjson"),
         (String = "text/csv"),
         (Vec<u8> = "application/vnd.apache.arrow.stream"),
