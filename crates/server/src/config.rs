@@ -322,8 +322,8 @@ impl Config {
         }
         if self.key.starts_with(&self.folder) && self.passphrase.is_none() {
             return Err(format!(
-                "the key {} is inside the folder: whoever gets a backup of it could remove all noise. Keep the key elsewhere, or \
-                 seal it with a passphrase",
+                "the key {} is inside the folder: anyone with a backup of the folder could remove all noise. Keep the \
+                 key elsewhere, or seal it with a passphrase",
                 self.key.display()
             ));
         }

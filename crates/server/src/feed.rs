@@ -50,7 +50,7 @@ pub struct Feed {
     pub from: From,
     /// The format of the rows; by default, from the file's ending.
     pub format: Option<String>,
-    /// The state file, which records what was sent.
+    /// The state file, which records the position in every source.
     pub memory: PathBuf,
     /// The feeder's name, a part of every id; by default the name of this machine.
     pub name: Option<String>,

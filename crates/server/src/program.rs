@@ -63,7 +63,7 @@ pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
 /// followed from their beginnings, and the witness is compared.
 ///
 /// # Errors
-/// If something differs from what was published.
+/// If something differs from the published steps.
 pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
     for line in crate::serving::verify(&Config::read(config)?)? {
         say(&line);

@@ -283,7 +283,7 @@ fn decoding_of(limits: &LimitsConfig) -> Decoding {
 /// Checks a folder that no service has open, and returns the findings.
 ///
 /// # Errors
-/// If something differs from what was published.
+/// If something differs from the published steps.
 pub fn verify(config: &Config) -> Result<Vec<String>> {
     let path = store_path(&config.folder);
     if !path.exists() {

@@ -1,6 +1,6 @@
 //! Tokens: who may write, read and operate.
 //!
-//! A token is `evt_<id>_<secret>` with a secret of 256 random bits. The file holds a hash of it: with so much entropy,
+//! A token is `evt_<id>_<secret>` with a secret of 256 random bits. The file holds a hash of it: at that entropy,
 //! a plain hash is as good as a slow one, since nobody can guess the secret. Readers of the file learn the roles, but
 //! no token. The file is read again after every change, so that a revoked token is refused from then on, even if
 //! another process revoked it.
@@ -92,7 +92,7 @@ const LONGEST_LABEL: usize = 200;
 pub struct Entry {
     /// Its id, which is not secret.
     pub id: String,
-    /// What it allows.
+    /// Its role.
     pub role: String,
     /// Its owner, for people.
     pub label: String,

@@ -128,7 +128,7 @@ impl Core {
         ))
     }
 
-    /// Counts what was written: events of the open step now, the others once their step is open.
+    /// Counts a written batch: events of the open step now, the others once their step is open.
     fn count(&mut self, accepted: Accepted) {
         let Accepted { number, batch, chunks, late, _memory } = accepted;
         let live = self.live.get_mut(&number).expect("the batch was admitted");

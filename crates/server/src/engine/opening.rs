@@ -130,7 +130,7 @@ fn following(opening: Opening, follows: Option<Follows>) -> Result<Preview> {
 }
 
 impl Core {
-    /// Checks whether a planned stream could be opened now, and computes what it would leave of its source's budget.
+    /// Checks whether a planned stream could be opened now, and computes the remaining budget of its source after it.
     ///
     /// # Errors
     /// If its name is taken, it begins in the past, or its source is unknown or lacks budget.

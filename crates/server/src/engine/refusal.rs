@@ -4,16 +4,16 @@ use evertally_publish::error::{Error, Place};
 use evertally_publish::problem::Wording;
 use std::fmt;
 
-/// What is wrong with one row of a batch.
+/// The problem of one row of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowProblem {
     /// The line of a text, including its header, or the row of a table; both count from 1.
     pub row: Option<u64>,
     /// The column.
     pub field: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Sources: their new rows, and whether they still begin with what was sent.
+//! Sources: their new rows, and whether they still begin with the bytes already sent.
 
 use super::From;
 use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
@@ -316,7 +316,7 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memor
 
 fn replaced(path: &Path, line: u64) -> evertally_publish::error::Error {
     usage(format!(
-        "{}: the rows sent through line {} are no longer there: the file was truncated or replaced. Restore it, or \
+        "{}: the rows sent through line {} have disappeared: the file was truncated or replaced. Restore it, or \
          give the new file another name; nothing of the new file was sent",
         path.display(),
         line.saturating_sub(1)

@@ -171,7 +171,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// A socket that notes whether its client reads what is written.
+/// A socket that records whether its client reads.
 pub(super) struct Noted<S> {
     pub(super) socket: S,
     pub(super) activity: Arc<Activity>,

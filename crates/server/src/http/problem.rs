@@ -46,9 +46,9 @@ pub(super) struct RowError {
     /// The column.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// What is wrong.
+    /// The problem.
     problem: String,
-    /// What to do.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
