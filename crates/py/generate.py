@@ -2,7 +2,7 @@
 where the file is not what it would write.
 
 Keywords of a release and of its plan come from docs/declaration.schema.json, which is made of the one table of all
-that can be declared (crates/publish/src/declaration/table.rs): name, type, default and help. keywords.toml has what
+that can be declared (crates/declare/src/parameter/rows.rs): name, type, default and help. keywords.toml has what
 only Python has: the functions, which other functions take a declared keyword, and the keywords of those that
 declare no release.
 """

@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use evertally_publish::error::Error;
-use evertally_publish::event::{Columns, Event};
+use evertally_declare::error::Error;
+use evertally_declare::event::{Columns, Event};
 use evertally_tables::input::{ReadOptions, for_each_event};
 
 const ROWS: u64 = 1_000_000;

@@ -1,7 +1,7 @@
 //! How the program ends: one message on standard error, and an exit status that says whose turn it is.
 
-use evertally_publish::error::{Cancelled, Error, InputError};
-use evertally_publish::problem::{Problem, Sentence};
+use evertally_declare::error::{Cancelled, Error, InputError};
+use evertally_declare::problem::{Problem, Sentence};
 use evertally_tables::output::OutputError;
 
 /// A problem as an error.

@@ -3,26 +3,26 @@
 use anyhow::Result;
 use evertally::mechanism::DensePure;
 use evertally::plan::{Objective, PlanRequest};
-pub(crate) use evertally_publish::searched::LONGEST;
-use evertally_publish::searched::{self, Progress};
+pub(crate) use evertally_ledger::planner::LONGEST;
+use evertally_ledger::planner::{self, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Hands a request for `dense-pure` the factorization from the cache.
 pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
-    Ok(searched::with_searched(request, &mut |progress| bar.show(progress))?)
+    Ok(planner::with_searched(request, &mut |progress| bar.show(progress))?)
 }
 
 /// The same request with the searched factorization among its mechanisms, where its horizon has one.
 pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
-    Ok(searched::prepare(request, objective, &mut |progress| bar.show(progress))?)
+    Ok(planner::prepare(request, objective, &mut |progress| bar.show(progress))?)
 }
 
 /// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
 pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
     let mut bar = Bar::new(horizon);
-    Ok(searched::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
+    Ok(planner::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
 }
 
 /// A bar that appears with the first word of a search, and goes with it.

@@ -30,10 +30,11 @@ use anyhow::Result;
 use emit::Emitter;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{KeyTree, Table};
-use evertally_publish::error::refuse_if;
-use evertally_publish::ledger::OpenKey;
+use evertally_declare::error::refuse_if;
+use evertally_declare::records::Records;
+use evertally_declare::words::short;
+use evertally_ledger::ledger::OpenKey;
 use evertally_publish::session::{ItemCounts, KeyCounts, Session, Tally};
-use evertally_publish::words::short;
 use evertally_tables::output::Publication;
 use heavy::Finds;
 use serde_json::json;
@@ -91,7 +92,7 @@ struct Found {
 fn answer<T: Tally>(
     setup: &Setup,
     mut open: OpenKey,
-    counts: impl FnOnce(&GuardedKey) -> evertally_publish::error::Result<T>,
+    counts: impl FnOnce(&GuardedKey) -> evertally_declare::error::Result<T>,
     mut asker: impl Asker<T>,
     cancelled: &AtomicBool,
 ) -> Result<()> {

@@ -14,12 +14,12 @@ pub(crate) use groups_file::with_groups_of_file;
 pub(crate) use terminal::{print_plan, print_summary};
 
 use anyhow::Result;
+use evertally_declare::stream::Stream;
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::{Absent, OpenKey};
+use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_plot::png;
-use evertally_publish::disk::RealDisk;
-use evertally_publish::ledger::{Absent, OpenKey};
 use evertally_publish::report::Report;
-use evertally_publish::source::{Approval, Claim, SourceBudget};
-use evertally_publish::stream::Stream;
 use evertally_tables::input::Events;
 use evertally_tables::output::Publication;
 use evertally_tables::progress::Progress;

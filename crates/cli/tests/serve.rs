@@ -8,8 +8,8 @@ mod common;
 mod hostile;
 
 use common::Bench;
-use evertally_publish::keyfile;
-use evertally_publish::ledger::Ledger;
+use evertally_ledger::keyfile;
+use evertally_ledger::ledger::Ledger;
 use evertally_testkit::service::{Child, Client};
 use std::time::Duration;
 

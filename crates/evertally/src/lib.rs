@@ -38,7 +38,7 @@
 //! | any of them in any order, without state | [`StatelessVector`] | [`LazyPlan`] |
 //! | counts of items out of a universe that nobody can list | [`CountSketch`], [`sketch::CountMin`] | [`SketchPlan`] |
 //! | ranges, quantiles, heavy hitters of keys | [`sketch::DyadicCounts`], [`sketch::DyadicSketch`] | [`SketchPlan`] |
-//! | noise for gradients of millions of coordinates | [`VectorNoise`] | [`VectorRequest`] |
+//! | noise for gradients of millions of coordinates | `VectorNoise` of the crate `evertally-training` | |
 //! | several streams over the same people, under one budget | [`privacy::composition`] | |
 //! | to compare mechanisms | [`MechanismName::build`](mechanism::MechanismName::build), [`Mechanism`] | [`PlanRequest::candidates`] |
 //!
@@ -57,9 +57,8 @@ pub mod number;
 pub mod plan;
 pub mod privacy;
 pub mod sketch;
-mod state;
+pub mod state;
 pub mod stream;
-pub mod vector;
 
 pub use error::{Error, ErrorKind, Result};
 #[doc(no_inline)]
@@ -76,14 +75,3 @@ pub use privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit, Values};
 pub use sketch::{CountSketch, SketchPlan};
 #[doc(no_inline)]
 pub use stream::{GroupedSums, Groups, LazyPlan, LazyVector, Release, RunningSum, Sampling, StatelessVector};
-#[doc(no_inline)]
-pub use vector::{VectorNoise, VectorPlan, VectorRequest};
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
-
-/// The guide's examples, too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/guide/rust.md")]
-struct Guide;

@@ -38,10 +38,9 @@ pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
 pub use registry::{
     Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
 };
-pub(crate) use streaming::LIGHT;
-pub use streaming::{BandSteps, BufferSteps, Convolution, Streaming};
+pub use streaming::{BandSteps, BufferSteps, Convolution, LIGHT, Streaming};
 pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, EpochBands, Exponent, LazyBlt, Sharpness, SquareRoot};
-pub(crate) use toeplitz::{MAX_BUFFERS, epoch_bands};
+pub use toeplitz::{MAX_BUFFERS, epoch_bands};
 pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
 pub use trivial::{Input, Output};
 pub use walk::{Lazy, Walk};
@@ -416,7 +415,7 @@ fn product_of_rows<M: Mechanism + ?Sized>(mechanism: &M, earlier: u64, later: u6
 }
 
 /// Refuses numbers of steps that no mechanism has, before any search computes with them.
-pub(crate) fn check_steps(horizon: u64) -> Result<()> {
+pub fn check_steps(horizon: u64) -> Result<()> {
     if horizon > MAX_HORIZON {
         return Err(Error::invalid(format!("the horizon must be at most 2^62 steps, got {horizon}")));
     }

@@ -8,10 +8,11 @@
 mod decimal;
 pub(crate) mod descent;
 pub(crate) mod exact;
-pub(crate) mod fourier;
-pub(crate) mod lanes;
+pub mod fourier;
+pub mod lanes;
 mod ratio;
-pub(crate) mod special;
+pub mod special;
+pub mod threads;
 #[cfg(test)]
 pub(crate) mod timed;
 pub(crate) mod transform;

@@ -25,7 +25,7 @@ mod unbounded;
 
 pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
-pub(crate) use choose::ranked;
+pub use choose::ranked;
 pub use choose::{Candidate, competitors};
 pub use guarantee::Guarantee;
 pub use history::Combination;

@@ -2,18 +2,16 @@
 //!
 //! A budget is a promise about the **whole history** of releases. Three currencies are spoken: pure ε-DP ([`Epsilon`]),
 //! ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one into another,
-//! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise, [`sampled`]
-//! those of Gaussian noise on random samples, [`skellam`] what Skellam noise protects, [`composition`] what several
+//! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise,
+//! [`skellam`] what Skellam noise protects, [`composition`] what several
 //! plans spend together; [`contribution`] bounds how much of the data is one person's.
 
-pub mod allocated;
 pub mod composition;
 pub mod contribution;
 pub mod conversions;
 mod crossover;
-mod gaussian;
+pub mod gaussian;
 pub mod loss;
-pub mod sampled;
 pub mod selection;
 mod sensitivity;
 pub mod skellam;
@@ -133,20 +131,6 @@ impl From<Budget> for RawBudget {
         };
         Self { epsilon, delta, rho }
     }
-}
-
-/// The first of ever larger noises, from one that is about right, whose ε is at most the one that was asked for; `excess`
-/// is the one over the other.
-fn rounded_up_until(mut noise: f64, excess: impl Fn(f64) -> crate::Result<f64>) -> crate::Result<f64> {
-    for round in 0..40 {
-        let over = excess(noise)?;
-        if over <= 1.0 {
-            return Ok(noise);
-        }
-        // ε falls faster than noise grows, or about as fast. Where that is not enough, steps double.
-        noise *= 1.0 + (over.min(2.0) - 1.0 + 1e-12) * f64::from(1u32 << (round / 2).min(16));
-    }
-    Err(crate::Error::invalid("no noise multiplier in range meets this epsilon and delta"))
 }
 
 #[cfg(test)]

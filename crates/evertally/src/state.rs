@@ -16,7 +16,7 @@
 //! |---|---|
 //! | one sum, or groups | step, sums, memories of the mechanism |
 //! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** that was read, unless it is drawn from the key |
-//! | [`VectorNoise`](crate::vector::VectorNoise), [`RowNoise`](crate::vector::RowNoise) | step and number of vectors, then these, number by number: **noise** that cannot be drawn again, and no data |
+//! | `VectorNoise`, `RowNoise` of `evertally-training` | step and number of vectors, then these, number by number: **noise** that cannot be drawn again, and no data |
 //! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys that occur, and which are shown |
 //!
 //! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
@@ -37,7 +37,7 @@ const CHECK: usize = 32;
 
 /// What kind of stream a state belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// One running sum.
     Total,
     /// One per group; digest of the declared groups.
@@ -93,6 +93,7 @@ impl Layout {
 /// The changing part of a state of sums.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Saved {
+    /// The last closed step.
     pub(crate) step: u64,
     /// Sum of the closed steps and of the open one, for every group.
     pub(crate) sums: Vec<(i64, i64)>,
@@ -109,7 +110,7 @@ impl Saved {
 
 /// What a state must belong to, and the key that proves it.
 #[derive(PartialEq, Eq)]
-pub(crate) struct StateId {
+pub struct StateId {
     plan_digest: [u8; 32],
     key_id: KeyId,
     name: StreamName,
@@ -125,38 +126,35 @@ struct Owner {
     layout: Layout,
 }
 
-pub(crate) fn damaged() -> Error {
+/// The error of a state whose bytes are not those that were saved.
+pub fn damaged() -> Error {
     Error::state("the saved state is damaged; restore an undamaged copy")
 }
 
 impl StateId {
+    /// Of a plan, a key and a stream.
     pub(crate) fn new(plan: &Plan, key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         Self::of_digest(plan.state_digest(), key, name, layout)
     }
 
-    /// Of the plan with this digest.
     /// The digest of the plan.
-    pub(crate) fn plan_digest(&self) -> &[u8; 32] {
+    pub fn plan_digest(&self) -> &[u8; 32] {
         &self.plan_digest
     }
 
-    pub(crate) fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
+    /// Of the plan with this digest.
+    pub fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         let check_key = mac_key(key, &name, &plan_digest, Purpose::State);
         Self { plan_digest, key_id: key.id(), name, layout, check_key }
     }
 
-    /// The digest of the plan, and of what else noise depends on.
-    pub(crate) fn digest(&self) -> &[u8; 32] {
-        &self.plan_digest
-    }
-
     /// The bytes of a state.
-    pub(crate) fn seal<S: Serialize>(&self, saved: &S) -> Vec<u8> {
+    pub fn seal<S: Serialize>(&self, saved: &S) -> Vec<u8> {
         self.seal_with(saved, |_| {})
     }
 
     /// The bytes of a state; `more` appends what is not in postcard form.
-    pub(crate) fn seal_with<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    pub fn seal_with<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let owner = Owner {
             plan_digest: self.plan_digest,
             key_id: *self.key_id.as_bytes(),
@@ -174,7 +172,7 @@ impl StateId {
     }
 
     /// Reads bytes back, if they are whole and belong here.
-    pub(crate) fn open<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
+    pub fn open<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
         let (saved, rest) = self.open_with(bytes)?;
         if rest.is_empty() { Ok(saved) } else { Err(damaged()) }
     }
@@ -190,7 +188,7 @@ impl StateId {
     }
 
     /// The same, and the bytes that were appended.
-    pub(crate) fn open_with<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
+    pub fn open_with<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
         if bytes.len() < HEADER + CHECK || bytes[..MAGIC.len()] != MAGIC[..] {
             return Err(Error::state("these bytes are not a saved evertally state"));
         }

@@ -33,10 +33,10 @@ pub use estimate::{Estimate, Figure};
 pub use look::{Look, Looked};
 pub use whole_history::{fall_behind, natural_period};
 
-use crate::error::{Result, usage};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Neighbours, Unit};
 use evertally::stream::Groups;
+use evertally_declare::error::{Result, usage};
 
 /// The bounds that are tried: declared, and never made from the data.
 #[derive(Clone, Debug, PartialEq, Eq)]

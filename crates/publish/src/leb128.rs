@@ -1,7 +1,7 @@
 //! Numbers in as few bytes as they need.
 
 /// Appends a number as LEB128.
-pub(crate) fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
+pub fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -10,7 +10,7 @@ pub(crate) fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Takes a LEB128 number from the front; `None` unless it is whole, fits and is as short as can be.
-pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+pub fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

@@ -9,19 +9,19 @@ pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::bounds::{fall_behind, natural_period};
-use crate::groups::GroupFacts;
-use crate::ledger::LedgerFacts;
-use crate::policy::Band;
-use crate::problem::Wording;
 use crate::rows::{half_width, own_band, seven_digits, std_error_behind};
-use crate::stream::Stream;
-use crate::view::View;
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::plan::Plan;
 use evertally::privacy::composition::Odometer;
 use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::privacy::{Neighbours, Values};
+use evertally_declare::groups::GroupFacts;
+use evertally_declare::policy::Band;
+use evertally_declare::problem::Wording;
+use evertally_declare::stream::Stream;
+use evertally_declare::view::View;
+use evertally_ledger::ledger::LedgerFacts;
 use serde::Serialize;
 
 /// δ for which the report states ε.

@@ -1,6 +1,6 @@
 //! A row of a release, as it is written.
 
-use crate::steps::Instant;
+use evertally_declare::steps::Instant;
 
 /// A released value: its exact decimal text, and the double nearest to it.
 #[derive(Clone, Copy, Debug, PartialEq)]

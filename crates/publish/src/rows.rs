@@ -1,13 +1,13 @@
 //! The rows of a released table.
 
-use crate::error::{Error, Result, failure};
-use crate::groups::GroupTable;
 pub use crate::row::{Amount, ReleaseRow, ViewRow};
-use crate::stream::Stream;
 use crate::views::{Viewed, Views};
 use evertally::number::Grid;
 use evertally::plan::{Band, Intervals, Plan};
 use evertally::stream::Release;
+use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::stream::Stream;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 

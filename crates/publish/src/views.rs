@@ -19,7 +19,7 @@
 //! them at once.
 
 use crate::row::{Amount, ReleaseRow, ViewRow};
-pub use crate::view::View;
+pub use evertally_declare::view::View;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -112,7 +112,7 @@ fn at_least(view: &mut Viewed, text: &str, number: f64, lower: f64, upper: f64) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steps::Instant;
+    use evertally_declare::steps::Instant;
 
     fn views(wanted: &[View], rows: &[(&str, f64, f64)]) -> Vec<Viewed> {
         let mut views = Views::new(wanted);

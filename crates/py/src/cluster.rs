@@ -10,12 +10,12 @@ use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
 use evertally::number::Grid;
 use evertally::plan::Plan;
-use evertally_publish::cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
-use evertally_publish::declaration::Declaration;
-use evertally_publish::error::{Error, Result, failure, usage};
-use evertally_publish::event::Columns;
-use evertally_publish::problem::Wording;
-use evertally_publish::stream::OutOfBounds;
+use evertally_cluster::{BucketRows, Digest, Digests, Reader, Row, Rows, Shard, Taken, Work};
+use evertally_declare::declaration::Declaration;
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::event::Columns;
+use evertally_declare::problem::Wording;
+use evertally_declare::stream::OutOfBounds;
 use evertally_tables::cluster::{
     Released, buckets_of, for_each_block, for_each_sum, named_sums, of_blocks, of_rows, read, to_rows,
 };
@@ -127,7 +127,7 @@ impl ClusterWork {
                          give another name (its budget then adds to what is already spent)",
                     ));
                 }
-                let (stream, groups) = settings.plan(&mut |_| ())?;
+                let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
                 let plan = serde_json::to_string(&stream.plan).map_err(failure)?;
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
                 if !live {

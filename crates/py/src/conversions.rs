@@ -4,7 +4,7 @@ use crate::budget::{delta as delta_of, epsilon as epsilon_of, rho as rho_of};
 use crate::error::{OrRaise, invalid};
 use crate::whole::Whole;
 use evertally::privacy::conversions;
-use evertally::privacy::sampled::{SampledGaussian, SampledGaussians};
+use evertally_training::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use pyo3::prelude::*;
 
 /// The ρ of zCDP that ε-differential privacy implies: ε²/2.

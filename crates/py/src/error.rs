@@ -3,8 +3,8 @@
 //! The classes are written in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
-use evertally_publish::error::Error;
-use evertally_publish::problem::{Problem, Wording};
+use evertally_declare::error::Error;
+use evertally_declare::problem::{Problem, Wording};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;

@@ -14,8 +14,8 @@ use crate::whole::Whole;
 use evertally::mechanism::MAX_HORIZON;
 use evertally::plan::ranking::{Ranking, Row as RankingRow};
 use evertally::plan::{LOOKED_AT, Objective, Plan as Inner, PlanRequest};
+use evertally_ledger::planner;
 use evertally_plot::ErrorCurve;
-use evertally_publish::searched;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -58,8 +58,8 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
 }
 
 /// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
-fn planned(request: PlanRequest) -> evertally_publish::error::Result<Plan> {
-    let request = searched::with_searched(request, &mut |_| ())?;
+fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
+    let request = planner::with_searched(request, &mut |_| ())?;
     if request.mix().is_some() || request.mechanism().is_some() || request.noise().is_some() {
         return Ok(Plan::new(request.plan()?));
     }

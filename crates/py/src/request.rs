@@ -9,9 +9,9 @@ use evertally::mechanism::MechanismName;
 use evertally::number::Grid;
 use evertally::plan::{PlanRequest, Search};
 use evertally::privacy::Budget as InnerBudget;
-use evertally_publish::declaration::{Decimal, Declaration};
-use evertally_publish::reading::Workloads;
-use evertally_publish::steps::Period;
+use evertally_declare::declaration::{Decimal, Declaration};
+use evertally_declare::reading::Workloads;
+use evertally_declare::steps::Period;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 

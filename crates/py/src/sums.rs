@@ -8,7 +8,7 @@ use crate::table::ArrowTable;
 use crate::uses::{Class, Span, Watch};
 use arrow_array::RecordBatchReader;
 use evertally::noise::StreamName;
-use evertally_publish::error::Result;
+use evertally_declare::error::Result;
 use evertally_tables::sums::{self, ReleasedSums, Stream, SumColumns};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatchReader;

@@ -21,8 +21,8 @@ pub(crate) use mark::Words;
 pub(crate) use watch::{Class, Watch, allow_noise_reuse, bytes_of};
 
 use evertally::noise::{KeyId, SecretKey, StreamName};
-use evertally_publish::error::Error as Refused;
-use evertally_publish::ledger::{Issuer, Ledger};
+use evertally_declare::error::Error as Refused;
+use evertally_ledger::ledger::{Issuer, Ledger};
 use file::{Record, UsesFile};
 use history::{Refusal, Stream, Why};
 use pyo3::PyResult;

@@ -4,7 +4,7 @@
 //! before their events can arrive. Therefore a jump is believed only after it has lasted, and time never goes
 //! backwards.
 
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant as Monotonic, SystemTime};
 

@@ -1,7 +1,7 @@
 //! `serve.toml`: the folder, the key, the listeners and the streams.
 
 use crate::store::Closing;
-use evertally_publish::error::{Result, usage};
+use evertally_declare::error::{Result, usage};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -8,9 +8,9 @@ use crate::config::Config;
 use crate::engine::BatchFormat;
 use crate::http::Side;
 use crate::serving::{Running, told_to_end};
-use evertally_publish::error::{Error, Result, failure};
-use evertally_publish::event::{Columns, Field};
-use evertally_publish::steps::Instant;
+use evertally_declare::error::{Error, Result, failure};
+use evertally_declare::event::{Columns, Field};
+use evertally_declare::steps::Instant;
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use std::fmt::Write;
 use std::io::Cursor;
@@ -130,7 +130,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
     let bytes = Box::new(Cursor::new(FLIGHTS));
     let mut events = Events::of_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
     let mut flights = Vec::new();
-    let mut visit = |event: &evertally_publish::event::Event<'_>| -> Result<()> {
+    let mut visit = |event: &evertally_declare::event::Event<'_>| -> Result<()> {
         let time = match event.time() {
             Field::Instant(micros) | Field::Civil(micros) => micros,
             _ => return Ok(()),

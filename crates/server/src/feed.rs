@@ -13,8 +13,8 @@ mod sending;
 pub use sending::Remote;
 
 use cutting::{Format, Piece};
-use evertally_publish::error::{Context, Result, refuse_if, usage};
-use evertally_publish::protected::check_output;
+use evertally_declare::error::{Context, Result, refuse_if, usage};
+use evertally_ledger::protected::check_output;
 use files::Source;
 use memory::{Memory, Pending};
 use sending::Answer;

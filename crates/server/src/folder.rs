@@ -1,6 +1,6 @@
 //! The folder of a service, as files.
 
-use evertally_publish::error::{Context, Result};
+use evertally_declare::error::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// Creates a folder, if it does not exist, that nobody else can read.

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::http::Side;
 use crate::serving::{Running, until_told};
 use crate::{demo, tokens};
-use evertally_publish::error::{Result, failure};
+use evertally_declare::error::{Result, failure};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;

@@ -12,10 +12,10 @@ use crate::tokens::Tokens;
 use crate::webhook::Webhook;
 use crate::witness::{FileWitness, HttpWitness, Witness};
 use evertally::noise::SecretKey;
-use evertally_publish::error::{Context, Result, failure, usage};
-use evertally_publish::keyfile;
-use evertally_publish::ledger::{give_to_service, ledger_path};
-use evertally_publish::problem::Wording;
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_declare::problem::Wording;
+use evertally_ledger::keyfile;
+use evertally_ledger::ledger::{give_to_service, ledger_path};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -269,7 +269,7 @@ fn differing(a: &str, b: &str, source_differs: bool) -> Option<String> {
     (!names.is_empty()).then(|| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "))
 }
 
-fn refused(refusal: Refusal) -> evertally_publish::error::Error {
+fn refused(refusal: Refusal) -> evertally_declare::error::Error {
     match refusal {
         Refusal::Other(error) => error,
         refusal => usage(refusal.to_string()),

@@ -37,8 +37,8 @@ pub use records::{
 };
 pub(crate) use records::{from_bytes, to_bytes};
 
-use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
-use evertally_publish::error::{Context, Error, Result, failure, usage};
+use evertally_declare::error::{Context, Error, Result, failure, usage};
+use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
 use redb::backends::FileBackend;
 use redb::{
     Database, DatabaseError, Durability, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend,

@@ -7,9 +7,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use evertally_publish::disk::{Access, RealDisk, folder_of, replace};
-use evertally_publish::error::{Context, Result, failure, usage};
-use evertally_publish::lock::NameLock;
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Access, RealDisk, folder_of, replace};
+use evertally_ledger::lock::NameLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;

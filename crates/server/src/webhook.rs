@@ -6,7 +6,7 @@
 
 use crate::engine::{Service, StreamInfo};
 use crate::http::publication_message;
-use evertally_publish::error::{Result, failure};
+use evertally_declare::error::{Result, failure};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -6,9 +6,9 @@
 //! answers GET and PUT. A folder that lags its witness does not publish. Neither does a folder if another writer has
 //! changed its witness: a copy of the folder is running somewhere.
 
-use evertally_publish::disk::{Access, Disk, RealDisk, replace};
-use evertally_publish::error::{Context, Result, failure, usage};
-use evertally_publish::lock::NameLock;
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
+use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
@@ -186,7 +186,7 @@ impl HttpWitness {
         Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
     }
 
-    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_publish::error::Error {
+    fn cannot(&self, what: &str, why: impl std::fmt::Display) -> evertally_declare::error::Error {
         failure(format!("the witness {} cannot be {what}: {why}", self.address))
     }
 }

@@ -18,12 +18,13 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, TimestampMicrosecondArray}
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
-use evertally_publish::event::Columns;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
+use evertally_declare::event::Columns;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::settings::{Closing, Labels, Settings};
+use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
+use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
 
@@ -99,7 +100,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
     let request = PlanRequest::count(STEPS, Budget::Pure(Epsilon::new(1.0)?));
     let kept = if of_persons { Unit::person(KEPT) } else { Unit::Event };
     let plan = request.with_unit(kept).plan()?;
-    Ok(Stream {
+    let settings = Settings {
         name: "bench".parse()?,
         title: "bench".into(),
         columns: Columns {
@@ -115,21 +116,23 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
         kept,
         periods: Periods::default(),
         last_step: STEPS,
-        plan,
         values: Values::Count,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
         unknown_group: Refusable::Refuse,
+        missing_text: Vec::new(),
+        closing: Closing::Through,
+        labels: Labels::None,
+        request: plan.request().clone(),
+        measures: Default::default(),
         late: Late::Refuse,
         sort_buffer: 0,
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
-        scales: Default::default(),
-        measures: None,
-        follows: None,
-    })
+    };
+    Ok(settings.planned(plan)?)
 }
 
 /// Reads a file and prints what it took.
@@ -146,7 +149,7 @@ fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let mut session = Session::of_sums(stream.clone(), Some(groups), &key, &Ledger::in_memory(&key))?;
     let options = ReadOptions { threads: NonZero::new(threads), ..ReadOptions::default() };
     let mut counted = 0;
-    let mut due = |session: &mut Session<RunningSums>| -> evertally_publish::error::Result<()> {
+    let mut due = |session: &mut Session<RunningSums>| -> evertally_declare::error::Result<()> {
         while let Some(step) = session.next_step()? {
             counted += step.unsafe_exact_sums().iter().sum::<i64>();
         }

@@ -13,11 +13,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use evertally_publish::cluster::{BucketRows, ForShard, Reader, Row, Work};
-use evertally_publish::error::{Error, Result, failure, refuse_if, usage};
-use evertally_publish::event::Columns;
+use evertally_cluster::{BucketRows, ForShard, Reader, Row, Work};
+use evertally_declare::error::{Error, Result, failure, refuse_if, usage};
+use evertally_declare::event::Columns;
+use evertally_declare::steps::StepCalendar;
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::steps::StepCalendar;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

@@ -12,9 +12,9 @@ mod values;
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use evertally::plan::{Combination, Plan, RatioIntervals, RatioSet};
-use evertally_publish::error::{Result, failure, refuse_if, usage};
-use evertally_publish::event::{Columns, Event};
-use evertally_publish::words::quoted;
+use evertally_declare::error::{Result, failure, refuse_if, usage};
+use evertally_declare::event::{Columns, Event};
+use evertally_declare::words::quoted;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ type Rows<'r> = dyn Fn(&Columns, &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Re
 /// # Errors
 /// If the table is not of the plan, or has not what is asked for.
 pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &AtomicBool) -> Result<Answer> {
-    let files: Vec<PathBuf> = crate::output::files_of(&evertally_publish::disk::RealDisk, table)?;
+    let files: Vec<PathBuf> = crate::output::files_of(&evertally_ledger::disk::RealDisk, table)?;
     if files.is_empty() {
         return Err(usage(format!("{}: there is no such table", table.display())));
     }

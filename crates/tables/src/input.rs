@@ -29,10 +29,10 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_publish::declaration::TableFormat;
-use evertally_publish::error::{Error, Place, Result, refuse_if};
-use evertally_publish::event::{Cells, Columns, Event, Field, Layout, Position};
-use evertally_publish::words::quoted;
+use evertally_declare::declaration::TableFormat;
+use evertally_declare::error::{Error, Place, Result, refuse_if};
+use evertally_declare::event::{Cells, Columns, Event, Field, Layout, Position};
+use evertally_declare::words::quoted;
 
 use crate::progress::Progress;
 
@@ -162,8 +162,8 @@ pub struct Summary {
 /// with the input, and [`Cancelled`] soon after the flag is raised.
 ///
 /// ```
-/// use evertally_publish::error::Error;
-/// use evertally_publish::event::Columns;
+/// use evertally_declare::error::Error;
+/// use evertally_declare::event::Columns;
 /// use evertally_tables::input::{Events, ReadOptions};
 /// use std::sync::atomic::AtomicBool;
 /// # let folder = tempfile::tempdir()?;
@@ -173,7 +173,7 @@ pub struct Summary {
 /// let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
 /// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
 /// let mut days = Vec::new();
-/// let mut visit = |event: &evertally_publish::event::Event<'_>| Ok(days.push(event.time().to_string()));
+/// let mut visit = |event: &evertally_declare::event::Event<'_>| Ok(days.push(event.time().to_string()));
 /// while events.next_batch::<Error>(&mut visit)? {}
 /// assert_eq!(days, ["2024-05-01", "2024-05-02"]);
 /// # Ok::<(), Error>(())

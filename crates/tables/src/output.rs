@@ -18,9 +18,9 @@ pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication, is_stream};
 pub use table::{TableSpec, TableWriter};
 
-use evertally_publish::declaration::{Parameter, TableFormat};
-use evertally_publish::problem::sentence;
-use evertally_publish::words::quoted;
+use evertally_declare::declaration::{Parameter, TableFormat};
+use evertally_declare::problem::sentence;
+use evertally_declare::words::quoted;
 
 /// How the table is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

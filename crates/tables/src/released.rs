@@ -5,10 +5,10 @@ use crate::output::{TableColumns, TableSpec};
 use arrow_array::builder::{Date32Builder, TimestampMicrosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema};
-use evertally_publish::error::{Result, failure, refuse_if, usage};
-use evertally_publish::ledger::Ledger;
+use evertally_declare::error::{Result, failure, refuse_if, usage};
+use evertally_declare::steps::StepCalendar;
+use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::steps::StepCalendar;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

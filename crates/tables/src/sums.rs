@@ -4,7 +4,7 @@
 //! releases of it with different sums have the same noise, and their difference is exact. [`Publisher`] does that, and the
 //! ledger of every release; here nobody does.
 //!
-//! [`Publisher`]: evertally_publish::cluster::Publisher
+//! [`Publisher`]: evertally_cluster::Publisher
 
 use crate::input::{Events, ReadOptions};
 use crate::output::TableSpec;
@@ -14,13 +14,13 @@ use evertally::noise::{GuardedKey, StreamName};
 use evertally::number::Grid;
 use evertally::plan::{Intervals, Plan};
 use evertally::stream::{Release, StatelessSum, StatelessSums, StepPass};
-use evertally_publish::error::{Error, Result, failure, usage};
-use evertally_publish::event::{Columns, Event, Role};
-use evertally_publish::identity::Identities;
-use evertally_publish::problem::Sentence;
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::identity::Identities;
+use evertally_declare::problem::Sentence;
+use evertally_declare::tuples::encode;
+use evertally_declare::words::quoted;
 use evertally_publish::rows::seven_digits;
-use evertally_publish::tuples::encode;
-use evertally_publish::words::quoted;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

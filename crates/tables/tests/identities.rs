@@ -5,9 +5,9 @@
 use arrow_array::types::Int32Type;
 use arrow_array::*;
 use arrow_schema::DataType;
-use evertally_publish::error::Error;
-use evertally_publish::event::{Columns, Event, Role};
-use evertally_publish::identity::Identities;
+use evertally_declare::error::Error;
+use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::identity::Identities;
 use evertally_tables::input::{Events, ReadOptions};
 use parquet::arrow::ArrowWriter;
 use std::path::PathBuf;

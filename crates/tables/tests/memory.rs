@@ -6,8 +6,8 @@
 #[path = "../../testkit/src/bombs.rs"]
 mod bombs;
 
-use evertally_publish::error::{Error, Result};
-use evertally_publish::event::Columns;
+use evertally_declare::error::{Error, Result};
+use evertally_declare::event::Columns;
 use evertally_tables::input::{ArrowStream, DEFAULT_MEMORY, Events, ReadOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +25,7 @@ fn read(path: &Path, format: &str) -> Result<u64> {
     let columns = Columns { time: "time".into(), labels: Vec::new(), person: Some("person".into()), value: None };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let mut bytes = 0;
-    let mut visit = |event: &evertally_publish::event::Event<'_>| {
+    let mut visit = |event: &evertally_declare::event::Event<'_>| {
         bytes += event.person().text(&mut String::new()).map_or(0, str::len);
         Ok(())
     };
@@ -36,7 +36,7 @@ fn read(path: &Path, format: &str) -> Result<u64> {
     }
     let file = flate2::read::GzDecoder::new(std::fs::File::open(path)?);
     let table = ArrowStream::new(file, DEFAULT_MEMORY);
-    let mut table = table.map_err(|error| evertally_publish::error::usage(error.to_string()))?;
+    let mut table = table.map_err(|error| evertally_declare::error::usage(error.to_string()))?;
     let mut events = Events::of_table(&mut table, &columns, &options, &running)?;
     while events.next_batch::<Error>(&mut visit)? {}
     Ok(events.summary().rows)

@@ -15,7 +15,7 @@ use evertally::mechanism::Matrix;
 use evertally::noise::{DiscreteLaw, GuardedKey, TestSeed};
 use evertally::plan::Plan;
 use evertally::stream::RunningSum;
-use evertally::vector::{Real, Series, Tuning, VectorNoise, VectorPlan};
+use evertally_training::{Real, Series, Tuning, VectorNoise, VectorPlan};
 use nalgebra::DMatrix;
 
 use crate::{chi_square_tail, normal_tail};

@@ -12,7 +12,7 @@
 //!
 //! An [`Image`] is written into a folder, and a run begins on it as if nothing had happened.
 
-use evertally_publish::disk::{Access, Disk, RealDisk};
+use evertally_ledger::disk::{Access, Disk, RealDisk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

@@ -155,3 +155,12 @@ impl Moments {
         normal_tail(self.mean / (variance / self.count).sqrt())
     }
 }
+
+/// The examples of the README and of the guide, which use several crates.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust.md")]
+struct Guide;

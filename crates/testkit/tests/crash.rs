@@ -5,8 +5,9 @@ mod year;
 
 use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
-use evertally_publish::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
-use evertally_publish::ledger::{Absent, Ledger, Left, OpenKey, Output, StreamDigest, ledger_path, new_key};
+use evertally_declare::records::Records;
+use evertally_ledger::disk::{Access, Disk, RealDisk, append_durably, beside, folder_of, replace};
+use evertally_ledger::ledger::{Absent, Ledger, Left, OpenKey, Output, StreamDigest, ledger_path, new_key};
 use evertally_testkit::crash::{Image, Point, TracedDisk};
 use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
@@ -119,19 +120,19 @@ fn plan() -> Plan {
     PlanRequest::count(400, Budget::Pure(Epsilon::new(1.0).unwrap())).plan().unwrap()
 }
 
-fn open(disk: Arc<dyn Disk>, key: &Path, absent: Absent) -> evertally_publish::error::Result<OpenKey> {
+fn open(disk: Arc<dyn Disk>, key: &Path, absent: Absent) -> evertally_declare::error::Result<OpenKey> {
     OpenKey::of_file(disk, key, absent, &AtomicBool::new(false), &mut |_| ())
 }
 
 /// The digest of these steps, held against what the ledger knows.
-fn digest(open: &OpenKey, plan: &Plan, sums: &[i64]) -> evertally_publish::error::Result<StreamDigest> {
+fn digest(open: &OpenKey, plan: &Plan, sums: &[i64]) -> evertally_declare::error::Result<StreamDigest> {
     let name = "s".parse().unwrap();
     let mut digest = open.ledger.stream(&open.key, &name, plan, sums.len() as u64)?;
     sums.iter().try_for_each(|sum| digest.close_step(&[*sum]))?;
     Ok(digest)
 }
 
-fn record(disk: Arc<dyn Disk>, key: &Path, plan: &Plan, sums: &[i64]) -> evertally_publish::error::Result<()> {
+fn record(disk: Arc<dyn Disk>, key: &Path, plan: &Plan, sums: &[i64]) -> evertally_declare::error::Result<()> {
     let mut open = open(disk, key, Absent::Refuse)?;
     let mut digest = digest(&open, plan, sums)?;
     open.ledger.record(&mut digest)

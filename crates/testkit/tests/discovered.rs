@@ -5,7 +5,7 @@
 //! and so is when they are found. Groups of the person alone are shown with the probability of selection, which here
 //! is never.
 
-use evertally_publish::declaration::Declaration;
+use evertally_declare::declaration::Declaration;
 use evertally_testkit::replay::{Declared, FileFormat, InProcess, Pipeline, Row, Run, TableRow};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

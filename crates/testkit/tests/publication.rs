@@ -1,8 +1,8 @@
 //! Publishing only some steps keeps the promise for everything that the bounds of *steps* allow: `wᵀ C⁻¹ w ≤ 2ρ` over the
 //! covariance `C` of the published rows and what `w` a unit does to them, by brute force.
 
-use evertally_publish::declaration::{Declaration, Settings};
-use evertally_publish::steps::Period;
+use evertally_declare::declaration::{Declaration, Settings};
+use evertally_declare::steps::Period;
 use nalgebra::{DMatrix, DVector};
 
 const STEPS: u64 = 12;

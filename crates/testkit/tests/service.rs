@@ -6,11 +6,11 @@
 //! `EVERTALLY_FIRST_SCHEDULE` is the first one.
 
 use evertally::noise::{SecretKey, TestSeed};
-use evertally_publish::declaration::Declaration;
-use evertally_publish::error::{Error, failure};
-use evertally_publish::ledger::Ledger;
+use evertally_declare::declaration::Declaration;
+use evertally_declare::error::{Error, failure};
+use evertally_declare::steps::Instant;
+use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::steps::Instant;
 use evertally_server::clock::ManualClock;
 use evertally_server::engine::{BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, State, StreamInfo};
 use evertally_server::store::{Closing, Store};
@@ -397,7 +397,7 @@ impl History {
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
         settings.sort_buffer = 1 << 20;
-        let (stream, groups) = settings.plan(&mut |_| ()).unwrap();
+        let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
         let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
         let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();

@@ -5,9 +5,9 @@
 
 use evertally::mechanism::Participation;
 use evertally::privacy::{Budget, Rho};
-use evertally::vector::{Cipher, Real, Series, VectorPlan, VectorRequest};
 use evertally_testkit::LEVEL;
 use evertally_testkit::covariance::{Promise, vector_noise};
+use evertally_training::{Cipher, Real, Series, VectorPlan, VectorRequest};
 use nalgebra::DMatrix;
 
 const HORIZON: u64 = 24;

@@ -13,7 +13,7 @@ use evertally::privacy::Neighbours;
 use evertally_audit::{
     Change, Check, Finding, PlanBox, Promise, Report, Settings, audit, audited_steps, event_steps, worst_change,
 };
-use evertally_publish::words::{rounded_down, rounded_up};
+use evertally_declare::words::{rounded_down, rounded_up};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use std::io::Write;

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use evertally::plan::Plan;
 use evertally::privacy::{Budget, Delta, Epsilon, Rho};
-use evertally_publish::disk::RealDisk;
-use evertally_publish::ledger::Protects;
-use evertally_publish::source::{Approval, Claim, SourceBudget, Total};
-use evertally_publish::steps::{Period, Zone};
+use evertally_declare::steps::{Period, Zone};
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::Protects;
+use evertally_ledger::source::{Approval, Claim, SourceBudget, Total};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

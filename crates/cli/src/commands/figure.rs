@@ -5,7 +5,7 @@ use crate::figure::{Drawn, Figure, Settings, Studio};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
-use evertally_publish::protected::check_output;
+use evertally_ledger::protected::check_output;
 use evertally_tables::output::{OutputError, Publication};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::Write;

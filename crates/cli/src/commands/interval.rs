@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Plan;
-use evertally_publish::words::short;
+use evertally_declare::words::short;
 use evertally_tables::history::{Answer, Beside, Question, Ratio, ask_files};
 use serde_json::json;
 use std::io::Write;

@@ -6,8 +6,8 @@ mod spent;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use evertally::privacy::Delta;
-use evertally_publish::protected::check_key_name;
-use evertally_publish::{keyfile, ledger};
+use evertally_ledger::protected::check_key_name;
+use evertally_ledger::{keyfile, ledger};
 use std::path::PathBuf;
 
 /// Flags of `evertally key`.

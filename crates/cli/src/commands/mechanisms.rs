@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Workload};
 use evertally::plan::{LOOKED_AT, competitors, largest_ratio, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
-use evertally_publish::declaration::InSlots;
+use evertally_declare::declaration::InSlots;
 use serde::Serialize;
 use std::io::Write;
 

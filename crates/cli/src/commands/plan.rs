@@ -13,11 +13,11 @@ use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
+use evertally_declare::declaration::InSlots;
+use evertally_declare::problem::Wording;
+use evertally_declare::stream::unit_in_words;
+use evertally_declare::words::{rounded_down, rounded_up};
 use evertally_publish::bounds::fall_behind;
-use evertally_publish::declaration::InSlots;
-use evertally_publish::problem::Wording;
-use evertally_publish::stream::unit_in_words;
-use evertally_publish::words::{rounded_down, rounded_up};
 use std::io::Write;
 
 /// Flags of `evertally plan`.

@@ -11,7 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
-use evertally_publish::declaration::InSlots;
+use evertally_declare::declaration::InSlots;
 use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};

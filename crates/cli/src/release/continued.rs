@@ -16,17 +16,18 @@ use crate::failure::usage;
 use crate::stream::{Files, say_if_new};
 use anyhow::{Result, anyhow};
 use evertally::noise::SecretKey;
-use evertally_publish::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
-use evertally_publish::declaration::Present;
-use evertally_publish::disk::RealDisk;
-use evertally_publish::error::refuse_if;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
-use evertally_publish::problem::sentence;
-use evertally_publish::protected::check_output;
+use evertally_declare::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
+use evertally_declare::declaration::Present;
+use evertally_declare::error::refuse_if;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::problem::sentence;
+use evertally_declare::records::Records;
+use evertally_declare::stream::{Late, Stream};
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
+use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
-use evertally_publish::stream::{Late, Stream};
 use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
 use evertally_tables::output::{Publication, TableWriter, Target, deliver, files_of};
 use std::collections::BTreeSet;
@@ -62,7 +63,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
         Fingerprints::new(&open.key, &setup.names[0]).sort(&inputs, &known, cancelled)?
     };
     let (last_step, missing) = last_step(setup, files, &open.ledger, &sorted)?;
-    let stream = Stream { last_step, ..setup.stream.clone() };
+    let stream = setup.stream.clone().through(last_step);
     let before = if files.going_on.rebuild { 0 } else { published };
     let is_idle = last_step == before && sorted.new.is_empty() && sorted.again.is_empty();
     if let Some(Missing { step, file }) = missing.as_ref().filter(|_| is_idle) {
@@ -349,7 +350,7 @@ fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Res
             (Some(table), Some(present)) => Some(table.first(count(present))),
             (table, _) => table.clone(),
         };
-        let stream = Stream { last_step: run.through, ..setup.stream.clone() }.with_policies(&run.policies);
+        let stream = setup.stream.clone().through(run.through).with_policies(&run.policies);
         let files = run.files.iter().filter(|file| !file.again).map(path).collect::<Result<_>>()?;
         Ok(Stretch { leg: Leg { last_step: run.through, stream, groups }, files, is_known: true })
     };

@@ -2,8 +2,8 @@
 
 use super::setup::Setup;
 use crate::stream::Files;
+use evertally_declare::groups::GroupTable;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
-use evertally_publish::groups::GroupTable;
 
 /// Of so many discovered groups points are kept, in the order of their discovery.
 const MOST_KEPT: usize = 1000;

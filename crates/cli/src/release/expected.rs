@@ -2,9 +2,9 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::declaration::Parameter::Expect;
-use evertally_publish::problem::sentence;
-use evertally_publish::steps::StepCalendar;
+use evertally_declare::declaration::Parameter::Expect;
+use evertally_declare::problem::sentence;
+use evertally_declare::steps::StepCalendar;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -3,8 +3,8 @@
 use super::setup::Setup;
 use crate::stream::Files;
 use anyhow::Result;
+use evertally_declare::words::short;
 use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
-use evertally_publish::words::short;
 use evertally_tables::output::OutputFormat;
 use serde_json::json;
 use std::io::Write;

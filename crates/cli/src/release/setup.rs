@@ -5,19 +5,20 @@ use crate::searched::Bar;
 use crate::stream::{Files, ReleaseFlags, with_config, with_groups_of_file};
 use anyhow::Result;
 use evertally::noise::StreamName;
-use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
-use evertally_publish::closing;
-use evertally_publish::declaration::Parameter::{
+use evertally_declare::closing;
+use evertally_declare::declaration::Parameter::{
     All, Continue, DiscoverGroups, Extend, Measure, Publish, Rebuild, Top, Unbounded, UnsafeShowTruth, Workload,
 };
-use evertally_publish::declaration::{Declaration, Labels, Present, Settings, Use};
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::{Follows, Ledger, OpenKey};
-use evertally_publish::problem::sentence;
+use evertally_declare::declaration::{Declaration, Labels, Present, Settings, Use};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::problem::sentence;
+use evertally_declare::records::Records;
+use evertally_declare::steps::{Instant, StepCalendar};
+use evertally_declare::stream::Stream;
+use evertally_declare::words::quoted;
+use evertally_ledger::ledger::{Follows, Ledger, OpenKey};
+use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::session::{Leg, Session};
-use evertally_publish::steps::{Instant, StepCalendar};
-use evertally_publish::stream::Stream;
-use evertally_publish::words::quoted;
 use evertally_tables::output::TableSpec;
 
 /// What was declared, checked as far as it goes without a ledger.
@@ -168,7 +169,7 @@ impl Declared {
             Labels::Groups(table) => Some(table.clone()),
             Labels::None | Labels::Discovered { .. } | Labels::Items(_) => None,
         };
-        let (stream, _) = settings.plan(&mut |progress| bar.show(progress))?;
+        let (stream, _) = evertally_ledger::planner::plan(settings, &mut |progress| bar.show(progress))?;
         let most = if stream.last_row() == 1 { MAX_SHOWN_AT_ONCE } else { MAX_SHOWN };
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();

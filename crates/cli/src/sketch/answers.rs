@@ -4,7 +4,7 @@ use super::questions::{Asked, Questions};
 use super::{Asker, Found};
 use anyhow::Result;
 use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
-use evertally_publish::error::refuse_if;
+use evertally_declare::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
 use std::sync::atomic::AtomicBool;
 

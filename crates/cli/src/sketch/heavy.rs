@@ -5,7 +5,7 @@ use super::questions::{Asked, Questions};
 use super::{Asker, Found};
 use anyhow::Result;
 use evertally::sketch::{Choice, DyadicCounts, KeyTree, Shape, SketchPlan};
-use evertally_publish::error::refuse_if;
+use evertally_declare::error::refuse_if;
 use evertally_publish::session::{KeyCounts, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;

@@ -6,9 +6,9 @@
 
 use anyhow::Result;
 use evertally::plan::PlanRequest;
-use evertally_publish::declaration::{Declaration, Files};
-use evertally_publish::stream::Refusable;
-use evertally_publish::words::short;
+use evertally_declare::declaration::{Declaration, Files};
+use evertally_declare::stream::Refusable;
+use evertally_declare::words::short;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 

@@ -2,11 +2,11 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::declaration::{Parameter, Questions as Asking, parse_time};
-use evertally_publish::event::{Columns, Event, Role};
-use evertally_publish::identity::Identities;
-use evertally_publish::steps::{Instant, StepCalendar, TimeParser};
-use evertally_publish::tuples::push_encoded;
+use evertally_declare::declaration::{Parameter, Questions as Asking, parse_time};
+use evertally_declare::event::{Columns, Event, Role};
+use evertally_declare::identity::Identities;
+use evertally_declare::steps::{Instant, StepCalendar, TimeParser};
+use evertally_declare::tuples::push_encoded;
 use evertally_tables::input::{ReadOptions, for_each_event};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};

@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use evertally::number::Grid;
 use evertally::sketch::{CountSketch, Shape, SketchPlan, Table};
 use evertally::stream::Sampling;
-use evertally_publish::closing;
-use evertally_publish::declaration::{Items, Labels, Parameter, Use, Written, needed};
+use evertally_declare::closing;
+use evertally_declare::declaration::{Items, Labels, Parameter, Use, Written, needed};
+use evertally_declare::stream::Stream;
 use evertally_publish::report::ErrorFacts;
-use evertally_publish::stream::Stream;
 use evertally_tables::input::is_same_source;
 use evertally_tables::output::TableSpec;
 

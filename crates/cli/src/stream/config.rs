@@ -3,7 +3,7 @@
 use super::flags::Flags;
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::declaration::{Use, Written, unknown_in_file};
+use evertally_declare::declaration::{Use, Written, unknown_in_file};
 use std::path::{Path, PathBuf};
 
 /// Fills what flags leave open from the configuration file that they name, if they name one.

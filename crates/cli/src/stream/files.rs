@@ -3,10 +3,10 @@
 use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
 use anyhow::Result;
-use evertally_publish::declaration::{self, Delimiter, Parameter, needed};
-use evertally_publish::ledger::ledger_path;
-use evertally_publish::problem::sentence;
-use evertally_publish::words::quoted;
+use evertally_declare::declaration::{self, Delimiter, Parameter, needed};
+use evertally_declare::problem::sentence;
+use evertally_declare::words::quoted;
+use evertally_ledger::ledger::ledger_path;
 use evertally_tables::input::{DEFAULT_MEMORY, ReadOptions};
 use evertally_tables::output::{OutputFormat, is_stream};
 use evertally_tables::progress::Progress;

@@ -5,9 +5,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_publish::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
-use evertally_publish::problem::{Problem, Wording};
-use evertally_publish::steps::Period;
+use evertally_declare::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
+use evertally_declare::problem::{Problem, Wording};
+use evertally_declare::steps::Period;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 

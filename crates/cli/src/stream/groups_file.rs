@@ -2,10 +2,10 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::declaration::Parameter::ScaleColumn;
-use evertally_publish::declaration::{Declaration, Groups, Parameter, Value, groups_need_columns, not_both};
-use evertally_publish::problem::sentence;
-use evertally_publish::words::quoted;
+use evertally_declare::declaration::Parameter::ScaleColumn;
+use evertally_declare::declaration::{Declaration, Groups, Parameter, Value, groups_need_columns, not_both};
+use evertally_declare::problem::sentence;
+use evertally_declare::words::quoted;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -71,7 +71,7 @@ fn read_groups(columns: &[String], path: &Path) -> Result<Vec<Vec<String>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evertally_publish::groups::GroupTable;
+    use evertally_declare::groups::GroupTable;
 
     fn texts(names: &[&str]) -> Vec<String> {
         names.iter().map(ToString::to_string).collect()

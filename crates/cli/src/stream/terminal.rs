@@ -2,11 +2,11 @@
 
 use super::Files;
 use anyhow::Result;
+use evertally_declare::problem::Wording;
+use evertally_declare::stream::Stream;
+use evertally_declare::words::{at_most, short};
 use evertally_publish::bounds::{fall_behind, natural_period};
-use evertally_publish::problem::Wording;
 use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
-use evertally_publish::stream::Stream;
-use evertally_publish::words::{at_most, short};
 
 /// Prints the plan, its error and more remarks on it; nothing is read or written.
 pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Result<()> {

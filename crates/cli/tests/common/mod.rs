@@ -3,7 +3,7 @@
 
 use assert_cmd::Command;
 use evertally::noise::{GuardedKey, TestSeed};
-use evertally_publish::ledger::Ledger;
+use evertally_ledger::ledger::Ledger;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;

@@ -77,7 +77,7 @@ impl Objective {
     }
 
     /// The one or the other.
-    pub(crate) fn of<T>(self, max: T, mean: T) -> T {
+    pub fn of<T>(self, max: T, mean: T) -> T {
         match self {
             Self::Max => max,
             Self::Mean => mean,

@@ -8,11 +8,10 @@ use super::Walk;
 use std::sync::Arc;
 
 /// Most vectors of memory or of fresh noise that a step needs of a mechanism that streams lightly.
-pub(crate) const LIGHT: u64 = 64;
+pub const LIGHT: u64 = 64;
 
 /// How a mechanism's noise is drawn step by step.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Streaming {
     /// A sum along the path of a step, of which steps share what
     /// the walk says.

@@ -5,7 +5,7 @@ pub(in crate::mechanism) mod banded_inverse_sqrt;
 pub(in crate::mechanism) mod banded_sqrt;
 mod bands;
 pub(in crate::mechanism) mod blt;
-pub(crate) mod epoch_bands;
+pub mod epoch_bands;
 pub(in crate::mechanism) mod filter;
 pub(in crate::mechanism) mod memory;
 pub(in crate::mechanism) mod normalized_blt;
@@ -14,7 +14,7 @@ pub(in crate::mechanism) mod sqrt;
 mod square_root;
 
 pub use banded_inverse::Exponent;
-pub(crate) use blt::MAX_BUFFERS;
+pub use blt::MAX_BUFFERS;
 pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
 pub use epoch_bands::{EpochBands, Sharpness};
 pub use square_root::SquareRoot;

@@ -27,7 +27,7 @@ pub enum Lazy {
 
 impl Lazy {
     /// The paths, if it is a sum along them.
-    pub(crate) fn into_walk(self) -> Option<Box<dyn Walk>> {
+    pub fn into_walk(self) -> Option<Box<dyn Walk>> {
         match self {
             Self::Paths(walk) => Some(walk),
             Self::States(_) => None,

@@ -34,7 +34,7 @@ pub enum Purpose<'a> {
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
-    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the
+    /// The noise of vectors in floating point (`VectorNoise` of `evertally-training`). The byte is the
     /// number of bits of a number, 32 or 64: noise of another precision is other noise. Tag 7.
     Vector(u8),
     /// Hashes the names of persons ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
@@ -43,9 +43,9 @@ pub enum Purpose<'a> {
     Order,
     /// Digests of sums that may be added up in any order. Tag 10.
     Digests,
-    /// Draws the batches of a training run ([`Batches`](crate::vector::Batches)). Tag 11.
+    /// Draws the batches of a training run (`Batches` of `evertally-training`). Tag 11.
     Batches,
-    /// The noise of a table's rows, drawn when they are used ([`RowNoise`](crate::vector::RowNoise)). The byte is as for
+    /// The noise of a table's rows, drawn when they are used (`RowNoise` of `evertally-training`). The byte is as for
     /// `Vector`. Tag 12.
     Rows(u8),
 }
@@ -123,13 +123,10 @@ pub fn mac_key(
     derive_for(b"evertally 1 mac", key, name, plan_digest, purpose)
 }
 
-/// The subkey of a stream for a purpose, derived as that of [`KeyedNoise`].
-pub(crate) fn subkey(
-    key: &SecretKey,
-    name: &StreamName,
-    plan_digest: &[u8; 32],
-    purpose: Purpose<'_>,
-) -> Zeroizing<[u8; 32]> {
+/// The subkey of a stream for a purpose, derived as that of [`KeyedNoise`]: for other kinds of noise than its own.
+///
+/// A caller that draws noise from it must first [claim](crate::noise::GuardedKey::claim) that noise.
+pub fn subkey(key: &SecretKey, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Zeroizing<[u8; 32]> {
     derive_for(SUBKEY, key, name, plan_digest, purpose)
 }
 

@@ -155,12 +155,12 @@ impl GuardedKey {
     }
 
     /// Claims noise for an object that issues it from its first step on.
-    pub(crate) fn begin(&self, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Result<&SecretKey> {
+    pub fn begin(&self, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Result<&SecretKey> {
         self.claim(NoiseClaim { name, plan_digest, purpose, part: ALL, is_resumed: false })
     }
 
     /// Claims noise for an object that resumes from a saved state.
-    pub(crate) fn resume(&self, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Result<&SecretKey> {
+    pub fn resume(&self, name: &StreamName, plan_digest: &[u8; 32], purpose: Purpose<'_>) -> Result<&SecretKey> {
         self.claim(NoiseClaim { name, plan_digest, purpose, part: ALL, is_resumed: true })
     }
 
@@ -173,7 +173,7 @@ impl GuardedKey {
     }
 
     /// Claims noise for an object.
-    pub(crate) fn claim(&self, claim: NoiseClaim<'_>) -> Result<&SecretKey> {
+    pub fn claim(&self, claim: NoiseClaim<'_>) -> Result<&SecretKey> {
         self.record.as_ref().map_or(Ok(()), |record| record.claim(&claim))?;
         Ok(&self.key)
     }

@@ -10,7 +10,7 @@ use std::f64::consts::PI;
 /// sizes of what it adds up, and a transform by `STAGE log₂ n` (to first order) of the sum of the sizes of its input,
 /// at every place, and of the Euclidean norm of its output, as a whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Transform {
+pub struct Transform {
     /// `exp(-πi j / h)` at place `h + j`, for `j < h` and every power of two `h`.
     twiddles: Vec<[f64; 2]>,
 }
@@ -21,9 +21,10 @@ fn times([a, b]: [f64; 2], [c, d]: [f64; 2]) -> [f64; 2] {
 
 impl Transform {
     /// Sixteen units; `10 √2` are enough.
-    pub(crate) const STAGE: f64 = 8.0 * f64::EPSILON;
+    pub const STAGE: f64 = 8.0 * f64::EPSILON;
 
-    pub(crate) fn new(points: usize) -> Self {
+    /// Of a power of two of points.
+    pub fn new(points: usize) -> Self {
         let mut twiddles = vec![[1.0, 0.0]; points];
         let mut half = 1;
         while half < points {
@@ -36,12 +37,13 @@ impl Transform {
         Self { twiddles }
     }
 
-    pub(crate) fn points(&self) -> usize {
+    /// The number of points.
+    pub fn points(&self) -> usize {
         self.twiddles.len()
     }
 
     /// Decimation in frequency: leaves the spectrum in bit-reversed order.
-    pub(crate) fn forward(&self, data: &mut [[f64; 2]]) {
+    pub fn forward(&self, data: &mut [[f64; 2]]) {
         let mut half = data.len() / 2;
         while half > 0 {
             let twiddles = &self.twiddles[half..2 * half];
@@ -58,7 +60,7 @@ impl Transform {
     }
 
     /// Decimation in time, from that order back; not divided by the number of points.
-    pub(crate) fn backward(&self, data: &mut [[f64; 2]]) {
+    pub fn backward(&self, data: &mut [[f64; 2]]) {
         let mut half = 1;
         while half < data.len() {
             let twiddles = &self.twiddles[half..2 * half];
@@ -77,7 +79,7 @@ impl Transform {
 
 /// Where the spectrum, in the order of the stages, has the negative of the frequency at this place: the bits below the
 /// highest one are turned over.
-pub(crate) fn mirrored(place: usize) -> usize {
+pub fn mirrored(place: usize) -> usize {
     if place == 0 { 0 } else { place ^ ((1 << place.ilog2()) - 1) }
 }
 
@@ -89,7 +91,7 @@ fn reversed(place: usize, points: usize) -> usize {
 /// The first `length` coefficients of the power series without zeros or poles inside the unit circle whose size at
 /// `e^(iθ)`, `θ = 2π k/n`, has these logarithms (`n` a power of two, symmetric around `π`): the exponential of the
 /// half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
-pub(crate) fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
+pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
     let points = logarithms.len();
     let (transform, share) = (Transform::new(points), 1.0 / points as f64);
     let mut data: Vec<[f64; 2]> = logarithms.iter().map(|own| [own * share, 0.0]).collect();
@@ -111,7 +113,7 @@ pub(crate) fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
 /// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n`
 /// of the norms of the two series.
 #[derive(Clone, Debug)]
-pub(crate) struct Convolution {
+pub struct Convolution {
     length: usize,
     transform: Transform,
     /// Of the coefficients, in the order of the stages, over the number of points.
@@ -120,7 +122,7 @@ pub(crate) struct Convolution {
 
 impl Convolution {
     /// With one coefficient for each place of a series. `O(n log n)` time, `8 n` words.
-    pub(crate) fn new(coefficients: &[f64]) -> Self {
+    pub fn new(coefficients: &[f64]) -> Self {
         let length = coefficients.len();
         // What wraps around falls behind the length.
         let points = (2 * length).next_power_of_two().max(2);
@@ -134,7 +136,7 @@ impl Convolution {
     }
 
     /// The filtered series, as long as the filter. `O(n log n)`.
-    pub(crate) fn of(&self, series: &[f64]) -> Vec<f64> {
+    pub fn of(&self, series: &[f64]) -> Vec<f64> {
         let mut data = self.padded(series);
         self.transform.forward(&mut data);
         data.iter_mut().zip(&self.spectrum).for_each(|(x, c)| *x = times(*x, *c));

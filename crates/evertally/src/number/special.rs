@@ -4,7 +4,7 @@
 ///
 /// Below 8 the two factors are in range and `e^{x²}` loses at most `x²` units in the last place; above, Lentz's
 /// evaluation of the continued fraction (Abramowitz & Stegun 7.1.14) converges within 60 terms.
-pub(crate) fn erfcx(x: f64) -> f64 {
+pub fn erfcx(x: f64) -> f64 {
     if x < 8.0 {
         return libm::exp(x * x) * libm::erfc(x);
     }
@@ -16,7 +16,7 @@ pub(crate) fn erfcx(x: f64) -> f64 {
 }
 
 /// Mills' ratio `(1 - Φ(x)) / φ(x)` of the standard normal law.
-pub(crate) fn mills(x: f64) -> f64 {
+pub fn mills(x: f64) -> f64 {
     (std::f64::consts::PI / 2.0).sqrt() * erfcx(x / std::f64::consts::SQRT_2)
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn mills(x: f64) -> f64 {
 ///
 /// From 2 on, where the difference would cancel, by the continued fraction `M = 1/(x + 1/K)`,
 /// `K = x + 2/(x + 3/(x + …))`: `1 - x M = M/K`. 100 terms are enough at 2.
-pub(crate) fn mills_fall(x: f64) -> f64 {
+pub fn mills_fall(x: f64) -> f64 {
     if x < 2.0 {
         return 1.0 - x * mills(x);
     }
@@ -33,7 +33,7 @@ pub(crate) fn mills_fall(x: f64) -> f64 {
 }
 
 /// The standard normal distribution function.
-pub(crate) fn normal_cdf(x: f64) -> f64 {
+pub fn normal_cdf(x: f64) -> f64 {
     0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
 }
 

@@ -119,7 +119,7 @@ impl Candidate {
 
 /// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
 /// noise scale; that matters if nothing else does.
-pub(crate) fn ranked<C>(
+pub fn ranked<C>(
     attempts: impl Iterator<Item = Result<C>>,
     objective: Objective,
     errors: impl Fn(&C) -> (f64, f64),

@@ -19,13 +19,13 @@ const ROOT_TWO_PI: f64 = 2.506_628_274_631_000_5;
 /// With `x = ε/μ - μ/2` and `y = x + μ` this is `φ(x)·(M(x) - M(y))`, `M` Mills' ratio, which keeps its relative
 /// accuracy down to the smallest δ. Where `μ` is small even that cancels, and `M(x) - M(y)` is the integral of `-M'`,
 /// which is smooth and positive.
-pub(super) fn delta(mu: f64, epsilon: f64) -> f64 {
+pub fn delta(mu: f64, epsilon: f64) -> f64 {
     let (log, factor) = parts(mu, epsilon);
     libm::exp(log) * factor
 }
 
 /// `ln δ(ε)`, to 10⁻¹² absolutely, however small δ is.
-pub(super) fn log_delta(mu: f64, epsilon: f64) -> f64 {
+pub fn log_delta(mu: f64, epsilon: f64) -> f64 {
     let (log, factor) = parts(mu, epsilon);
     log + libm::log(factor)
 }

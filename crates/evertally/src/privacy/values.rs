@@ -26,7 +26,7 @@ pub struct Delta(f64);
 
 impl Epsilon {
     /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
-    pub(crate) fn derived(value: f64) -> Self {
+    pub fn derived(value: f64) -> Self {
         debug_assert!(value > 0.0 && value.is_finite());
         Self(value)
     }
@@ -56,7 +56,7 @@ impl Epsilon {
 
 impl Rho {
     /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
-    pub(crate) fn derived(value: f64) -> Self {
+    pub fn derived(value: f64) -> Self {
         debug_assert!(value > 0.0 && value.is_finite());
         Self(value)
     }

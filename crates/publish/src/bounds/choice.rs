@@ -1,8 +1,8 @@
 //! The bound of least total error: what is left out, and noise.
 
 use super::{Estimate, Figure, edges};
-use crate::error::Result;
 use evertally::plan::Objective;
+use evertally_declare::error::Result;
 use std::collections::HashMap;
 
 /// Points of time at which the mean error is taken.

@@ -1,8 +1,8 @@
 //! What released histograms say of the events that bounds leave out.
 
 use super::Candidates;
-use crate::error::Result;
 use evertally::plan::Plan;
+use evertally_declare::error::Result;
 
 /// How often a cell at the far end is wrongly taken for one with somebody in it, over all of them.
 const FALSE_ALARM: f64 = 0.05;

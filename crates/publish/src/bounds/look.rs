@@ -1,18 +1,18 @@
 //! What every person does, from events; and its histograms, released.
 
 use super::{Candidates, Estimate};
-use crate::declaration::{Labels, Settings};
-use crate::error::{Result, usage};
-use crate::event::{Columns, Event};
-use crate::groups::GroupTable;
-use crate::ledger::{Ledger, StreamDigest};
 use crate::session::{GroupLabels, Placer};
-use crate::steps::StepCalendar;
-use crate::stream::Refusable;
 use evertally::noise::{SecretKey, StreamName};
 use evertally::plan::Plan;
 use evertally::privacy::contribution::Pseudonym;
 use evertally::stream::GroupedSums;
+use evertally_declare::declaration::{Labels, Settings};
+use evertally_declare::error::{Result, usage};
+use evertally_declare::event::{Columns, Event};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::steps::StepCalendar;
+use evertally_declare::stream::Refusable;
+use evertally_ledger::ledger::{Ledger, StreamDigest};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -96,14 +96,14 @@ impl Look {
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         let Some(placed) = self.placer.place(event)? else { return Ok(()) };
         let bounds = self.candidates.per_step.len();
-        let place = *self.places.entry(placed.person).or_insert_with(|| {
+        let place = *self.places.entry(placed.person()).or_insert_with(|| {
             self.persons.push(Person { step: 0, in_step: 0 });
             self.numbers.resize(self.numbers.len() + bounds, 0);
             self.persons.len() - 1
         });
         let person = &mut self.persons[place];
-        if person.step != placed.step {
-            *person = Person { step: placed.step, in_step: 0 };
+        if person.step != placed.step() {
+            *person = Person { step: placed.step(), in_step: 0 };
         }
         person.in_step += 1;
         let numbers = &mut self.numbers[place * bounds..][..bounds];

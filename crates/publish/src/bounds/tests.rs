@@ -1,14 +1,14 @@
 //! Estimates against counting by hand, and the look against its own promise.
 
 use super::*;
-use crate::declaration::{Declaration, Settings};
-use crate::error::Place;
-use crate::event::{Cells, Event, Field, Layout, Position};
-use crate::ledger::Ledger;
-use crate::steps::{Horizon, StepCalendar};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::plan::Objective;
 use evertally::privacy::{Epsilon, Rho};
+use evertally_declare::declaration::{Declaration, Settings};
+use evertally_declare::error::Place;
+use evertally_declare::event::{Cells, Event, Field, Layout, Position};
+use evertally_declare::steps::{Horizon, StepCalendar};
+use evertally_ledger::ledger::Ledger;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

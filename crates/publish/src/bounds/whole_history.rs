@@ -1,9 +1,9 @@
 //! What bounds over a whole history do to late counts: known, and to be said, before anything is published.
 
-use crate::declaration::Parameter::Per;
-use crate::problem::{Sentence, sentence};
-use crate::steps::{Periods, StepCalendar};
 use evertally::plan::PlanRequest;
+use evertally_declare::parameter::Parameter::Per;
+use evertally_declare::problem::{Sentence, sentence};
+use evertally_declare::steps::{Periods, StepCalendar};
 
 /// What a reader has to know where the bounds on a person's events hold for the whole history, and are used up before the
 /// horizon ends by somebody with an event in every step that counts; `period` is what would help. Nobody's data are looked
@@ -13,7 +13,7 @@ use evertally::plan::PlanRequest;
 /// use evertally::plan::PlanRequest;
 /// use evertally::privacy::{Budget, Rho, Unit};
 /// use evertally_publish::bounds::fall_behind;
-/// use evertally_publish::problem::Wording;
+/// use evertally_declare::problem::Wording;
 /// let days = PlanRequest::count(366, Budget::Zcdp(Rho::new(0.5)?)).with_unit(Unit::person(100));
 /// let text = fall_behind(&days, "month").unwrap().worded(Wording::Flags);
 /// assert!(text.contains("step 100 of 366") && text.ends_with("--per month lets the bound start anew in each period"));

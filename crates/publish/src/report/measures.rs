@@ -1,9 +1,9 @@
 //! What is said of several measures under one budget.
 
-use crate::measures::parts::Part;
-use crate::stream::{Stream, reading_in_words};
-use crate::words::{at_most, short};
 use evertally::mechanism::MechanismName;
+use evertally_declare::measures::parts::Part;
+use evertally_declare::stream::{Stream, reading_in_words};
+use evertally_declare::words::{at_most, short};
 use serde::Serialize;
 
 /// Several measures, and the parts that are summed for them.
@@ -40,7 +40,7 @@ impl MeasureFacts {
     /// Of a stream's plans; `None` where running sums alone are released.
     pub fn of(stream: &Stream) -> Option<Self> {
         let bundle = stream.measures.as_ref()?;
-        let part = |planned: &crate::measures::PlannedPart| PartFacts {
+        let part = |planned: &evertally_declare::measures::PlannedPart| PartFacts {
             part: name_of(&planned.part, stream),
             share: planned.share,
             cells: planned.part.cells(),

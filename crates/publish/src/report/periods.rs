@@ -1,10 +1,10 @@
 //! What is promised to a person who is active in several periods.
 
-use crate::stream::Stream;
-use crate::words::at_most;
 use evertally::plan::Guarantee;
 use evertally::privacy::conversions::epsilon_of_zcdp;
 use evertally::privacy::{Delta, Rho};
+use evertally_declare::stream::Stream;
+use evertally_declare::words::at_most;
 use serde::Serialize;
 
 /// In how many periods the person of a row is active: so many days, a week, a month and a year of days.

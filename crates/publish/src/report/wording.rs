@@ -1,9 +1,9 @@
 //! The privacy report for people: all that is said of it in words.
 
 use super::{BandFacts, Report, SelectionFacts};
-use crate::words::{at_most, plain, short};
 use evertally::privacy::Neighbours;
 use evertally::privacy::{Budget, Delta};
+use evertally_declare::words::{at_most, plain, short};
 use std::fmt::Write;
 
 impl Report {

@@ -2,11 +2,11 @@
 
 use super::persons::Persons;
 use super::placer::Placed;
-use crate::error::{Result, usage};
-use crate::steps::Periods;
-use crate::stream::Stream;
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{ContributionBound, Offer};
+use evertally_declare::error::{Result, usage};
+use evertally_declare::steps::Periods;
+use evertally_declare::stream::Stream;
 use std::cmp::Ordering;
 use std::ops::Range;
 
@@ -57,7 +57,7 @@ pub(super) struct Intake {
 ///
 /// # Errors
 /// If no event is kept of a person.
-pub(crate) fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
+pub fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
     Ok(ContributionBound::new(stream.kept)?.of_values(stream.values))
 }
 

@@ -2,14 +2,14 @@
 
 use super::placer::leave_out;
 use super::{KeptEvent, Labels, Tally};
-use crate::error::Result;
-use crate::event::{Event, Role};
-use crate::ledger::StreamDigest;
-use crate::policy::Refusable;
-use crate::stream::Stream;
-use crate::tuples::push_encoded;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{CountSketch, SketchPlan};
+use evertally_declare::error::Result;
+use evertally_declare::event::{Event, Role};
+use evertally_declare::policy::Refusable;
+use evertally_declare::stream::Stream;
+use evertally_declare::tuples::push_encoded;
+use evertally_ledger::ledger::StreamDigest;
 use std::collections::HashMap;
 
 /// The items of a stream in a count sketch, which is looked at after some of its steps.

@@ -3,14 +3,14 @@
 use super::items::next_stop;
 use super::placer::leave_out;
 use super::{KeptEvent, Labels, Tally};
-use crate::error::Result;
-use crate::event::{Event, Role};
-use crate::ledger::StreamDigest;
-use crate::policy::Refusable;
-use crate::problem::sentence;
-use crate::stream::Stream;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};
+use evertally_declare::error::Result;
+use evertally_declare::event::{Event, Role};
+use evertally_declare::policy::Refusable;
+use evertally_declare::problem::sentence;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::StreamDigest;
 use std::collections::BTreeMap;
 
 /// The keys of a stream in a tree of counts, which is looked at after some of its steps.

@@ -7,14 +7,14 @@
 
 use super::sums::GroupNumbers;
 use super::{ClosedStep, GroupLabel, Placed, Placer, RunningSums, Session, Tally};
-use crate::declaration::Parameter::{Measure, Publish, Workload};
-use crate::error::{Error, Result, failure, usage};
-use crate::groups::GroupTable;
-use crate::ledger::Ledger;
-use crate::problem::sentence;
-use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
+use evertally_declare::problem::sentence;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -186,14 +186,15 @@ impl Session<RunningSums> {
 }
 
 /// The stream as a live session sees it: through the end of its horizon, and in the order in which it is given events.
-fn as_live(stream: Stream) -> Result<Stream> {
+fn as_live(mut stream: Stream) -> Result<Stream> {
     if stream.measures.is_some() && !stream.publishes_all() {
         let several = stream.measures.as_ref().is_some_and(|bundle| bundle.is_of_workloads());
         let said = if several { Workload } else { Measure };
         let why = ": the parts of a publication that has not ended are not kept; publish every step";
         return Err(usage(sentence![said, " and ", Publish, " do not go together in a service", why]));
     }
-    Ok(Stream { last_step: stream.calendar.steps(), sort_buffer: 0, ..stream })
+    stream.sort_buffer = 0;
+    Ok(stream.through_horizon())
 }
 
 fn damaged() -> Error {
@@ -209,11 +210,6 @@ impl Placed<GroupLabel> {
     /// Group and value.
     pub fn into_sum(self) -> (GroupLabel, i64) {
         (self.label, self.value)
-    }
-
-    /// The step of the event.
-    pub fn step(&self) -> u64 {
-        self.step
     }
 
     /// Appends all but the step: group, value, and where persons are protected the pseudonym. Some 3 bytes, or 19.

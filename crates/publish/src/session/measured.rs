@@ -1,19 +1,19 @@
 //! The sums behind several measures of one stream, each part under its own plan.
 
 use super::KeptEvent;
-use crate::error::{Error, Result, usage};
-use crate::groups::GroupTable;
-use crate::ledger::StreamDigest;
-use crate::measures::activity::{Activity, Counted, Member};
-use crate::measures::estimate::{Estimate, Estimator, decimals};
-use crate::measures::parts::Part;
-use crate::measures::{Bundle, PlannedPart};
 use crate::row::{Amount, ReleaseRow};
 use crate::rows::seven_digits;
-use crate::stream::Stream;
-use crate::tuples::encode;
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally::stream::{GroupedSums, Groups, Release};
+use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::measures::activity::{Activity, Counted, Member};
+use evertally_declare::measures::estimate::{Estimate, Estimator, decimals};
+use evertally_declare::measures::parts::Part;
+use evertally_declare::measures::{Bundle, PlannedPart};
+use evertally_declare::stream::Stream;
+use evertally_declare::tuples::encode;
+use evertally_ledger::ledger::StreamDigest;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! What was kept of every person: a table of 32 bytes a person in which none of them has a name.
 
-use crate::error::{Result, usage};
 use crate::leb128::{push_number, take_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
+use evertally_declare::error::{Result, usage};
 
 /// Parts of the table; each grows by itself, so that growing never takes much more than what is there.
 const PARTS: usize = 64;
@@ -26,7 +26,7 @@ const LEAST_SAVED: usize = 16 + 3;
 /// stand in the order of their pseudonyms, each at its *home* (its share of the part's range, as that of the table) or
 /// behind it, without a gap between. Pseudonyms are uniform to everybody without the key, so that no input makes the
 /// table slow.
-pub(crate) struct Persons {
+pub struct Persons {
     bound: ContributionBound,
     /// The first step of the period that goes on; all who are here have an event in it.
     since: u64,
@@ -52,7 +52,7 @@ impl Entry {
 
 impl Persons {
     /// Nobody yet, under these bounds.
-    pub(crate) fn new(bound: ContributionBound) -> Self {
+    pub fn new(bound: ContributionBound) -> Self {
         let part = || Part { is_detailed: bound.needs_details(), ..Part::default() };
         Self { bound, since: 1, parts: (0..PARTS).map(|_| part()).collect() }
     }
@@ -68,7 +68,7 @@ impl Persons {
     /// # Panics
     /// If the step is before one that was offered for the same person, or of an earlier period than one for anybody.
     #[inline]
-    pub(crate) fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
+    pub fn keep(&mut self, name: Pseudonym, offer: Offer) -> Option<i64> {
         if offer.since != self.since {
             self.begin_period(offer.since);
         }
@@ -104,7 +104,7 @@ impl Persons {
     /// in the last step. Some 21 bytes a person. Where groups or totals are bounded, there follow the sum of the sizes of
     /// the values, the number of groups, and of each group the difference to the number of the one before and the events.
     /// There is no check against damage: that is up to what it is part of.
-    pub(crate) fn save(&self, since: u64) -> Vec<u8> {
+    pub fn save(&self, since: u64) -> Vec<u8> {
         let count = if since > self.since { 0 } else { self.count() };
         let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
         bytes.push(VERSION);
@@ -136,7 +136,7 @@ impl Persons {
     ///
     /// # Errors
     /// If `bytes` are anything that `save` does not give under these bounds.
-    pub(crate) fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
+    pub fn restore(bound: ContributionBound, since: u64, bytes: &[u8]) -> Result<Self> {
         let mut persons = Self { since, ..Self::new(bound) };
         let is_detailed = persons.bound.needs_details();
         let (&version, rest) = bytes.split_first().ok_or_else(damaged)?;
@@ -196,7 +196,7 @@ fn narrow(number: u64) -> Result<u32> {
     u32::try_from(number).map_err(|_| damaged())
 }
 
-fn damaged() -> crate::error::Error {
+fn damaged() -> evertally_declare::error::Error {
     usage("the saved counts of persons are damaged; restore an undamaged copy, or make them again from the raw data")
 }
 

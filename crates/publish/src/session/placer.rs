@@ -1,16 +1,16 @@
 //! Reading what matters of an event: in any thread, for it depends on nothing but the event.
 
-use crate::declaration::Parameter::{self, Missing, Outside};
-use crate::error::{InputError, Result};
-use crate::event::{Event, Role};
-use crate::policy::{OutOfBounds, Refusable};
-use crate::problem::{Sentence, sentence};
-use crate::steps::{Instant, TimeParser};
-use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::number::{DecimalError, Grid};
 use evertally::privacy::Unit;
 use evertally::privacy::contribution::{Pseudonym, Pseudonyms};
+use evertally_declare::error::{InputError, Result};
+use evertally_declare::event::{Event, Role};
+use evertally_declare::parameter::Parameter::{self, Missing, Outside};
+use evertally_declare::policy::{OutOfBounds, Refusable};
+use evertally_declare::problem::{Sentence, sentence};
+use evertally_declare::steps::{Instant, TimeParser};
+use evertally_declare::stream::Stream;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -32,13 +32,35 @@ pub trait Labels: Clone + Send {
 
 /// An event with all that matters for the release.
 pub struct Placed<L> {
-    pub(crate) step: u64,
-    pub(crate) value: i64,
+    pub(super) step: u64,
+    pub(super) value: i64,
     /// Whose event it is; the same for all where single events are protected.
-    pub(crate) person: Pseudonym,
-    pub(crate) label: L,
+    pub(super) person: Pseudonym,
+    pub(super) label: L,
     /// How the caller finds the event again, if it has to.
     pub(super) mark: u32,
+}
+
+impl<L> Placed<L> {
+    /// The step that it belongs to.
+    pub fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Its value, as a multiple of the grid.
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// The person whose event it is; the same for all if single events are protected.
+    pub fn person(&self) -> Pseudonym {
+        self.person
+    }
+
+    /// Its group or item.
+    pub fn label(&self) -> &L {
+        &self.label
+    }
 }
 
 /// Events that were placed, in the order of the input, each with a mark of the caller.
@@ -95,7 +117,8 @@ pub struct Placer<S> {
 }
 
 impl<S: Labels> Placer<S> {
-    pub(crate) fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
+    /// A placer for the events of a stream.
+    pub fn new(stream: Arc<Stream>, labels: S, key: &SecretKey) -> Self {
         let times = TimeParser::new(stream.time_format.clone(), stream.calendar.zone().clone());
         let pseudonyms = match stream.plan.request().unit() {
             Unit::Event => None,
@@ -116,7 +139,7 @@ impl<S: Labels> Placer<S> {
 
     /// The same with the time of the event.
     #[inline]
-    pub(crate) fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
+    pub fn place_with_time(&mut self, event: &Event<'_>) -> Result<Option<(Instant, Placed<S::Label>)>> {
         let instant = self.times.parse_event(event)?;
         let Some(step) = self.stream.calendar.step_of(instant) else {
             return skip_or(self.stream.outside, || outside(&self.stream, event));
@@ -170,7 +193,8 @@ fn outside(stream: &Stream, event: &Event<'_>) -> InputError {
         .remedy(sentence!["widen it, or leave such events out with ", (Outside, "skip")])
 }
 
-pub(crate) fn no_value(event: &Event<'_>) -> InputError {
+/// The error of an event without a value.
+pub fn no_value(event: &Event<'_>) -> InputError {
     event.error(Role::Value, "the event has no value").remedy(leave_out())
 }
 

@@ -8,15 +8,15 @@
 //! A run may have several [legs](Leg), one after the other: what earlier runs did, done again when their state is lost.
 
 use super::{GroupLabel, Placed, Placer, RunningSums, Session};
-use crate::error::{Result, failure, usage};
-use crate::event::Event;
-use crate::follows::{Carried, Follows};
-use crate::groups::GroupTable;
-use crate::groups::Joined;
-use crate::ledger::{Ledger, Left, Output, SeenFile, TableMark};
-use crate::stream::Stream;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
+use evertally_declare::error::{Result, failure, usage};
+use evertally_declare::event::Event;
+use evertally_declare::follows::{Carried, Follows};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::groups::Joined;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::{Ledger, Left, Output, SeenFile, TableMark};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -3,18 +3,18 @@
 use super::items::push_labels;
 use super::measured::MeasuredSums;
 use super::{KeptEvent, Labels, Tally};
-use crate::error::{Error, Result, usage};
-use crate::event::Event;
-use crate::groups::GroupTable;
-use crate::ledger::StreamDigest;
-use crate::policy::Refusable;
 use crate::rows::{ReleaseRow, Rows};
-use crate::stream::Stream;
-use crate::tuples::decode;
 use crate::views::Viewed;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
+use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::event::Event;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::policy::Refusable;
+use evertally_declare::stream::Stream;
+use evertally_declare::tuples::decode;
+use evertally_ledger::ledger::StreamDigest;
 use zeroize::Zeroizing;
 
 /// The running sums of a stream: one, or one for each declared or discovered group.
@@ -90,7 +90,7 @@ impl RunningSums {
     ///
     /// # Errors
     /// If they are damaged, or of another stream or other groups.
-    pub(crate) fn restore(
+    pub fn restore(
         stream: &Stream,
         groups: Option<GroupTable>,
         key: &GuardedKey,
@@ -136,7 +136,7 @@ impl RunningSums {
     }
 
     /// The sums of the closed steps, and the memory of their noise.
-    pub(crate) fn save(&self) -> Vec<u8> {
+    pub fn save(&self) -> Vec<u8> {
         match &self.streams {
             Streams::Total(stream, _) => stream.save(),
             Streams::Groups(streams) => streams.save(),
@@ -161,7 +161,7 @@ impl RunningSums {
     }
 
     /// The label of a group that was discovered.
-    pub(crate) fn label_of(&self, name: &[u8]) -> GroupLabel {
+    pub fn label_of(&self, name: &[u8]) -> GroupLabel {
         self.numbers.label(name)
     }
 
@@ -169,7 +169,7 @@ impl RunningSums {
     ///
     /// # Errors
     /// If no events have this sum, a running sum leaves 64 bits, or there is no such group.
-    pub(crate) fn add_sum(&mut self, group: &GroupLabel, sum: i64) -> Result<()> {
+    pub fn add_sum(&mut self, group: &GroupLabel, sum: i64) -> Result<()> {
         let place = match (&mut self.streams, group) {
             (Streams::Total(stream, _), GroupLabel::Place(0)) => {
                 stream.add_sum(sum)?;
@@ -186,12 +186,12 @@ impl RunningSums {
         Ok(())
     }
 
-    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](crate::measures::Bundle::cells)
+    /// Adds to the open step what events that were counted elsewhere add to one of the [cells](evertally_declare::measures::Bundle::cells)
     /// of a declared group.
     ///
     /// # Errors
     /// As [`add_sum`](Self::add_sum).
-    pub(crate) fn add_to_cell(&mut self, group: usize, cell: usize, sum: i64) -> Result<()> {
+    pub fn add_to_cell(&mut self, group: usize, cell: usize, sum: i64) -> Result<()> {
         match &mut self.streams {
             Streams::Measured(parts) => parts.add_counted(group, cell, sum),
             _ => Err(usage("the sum is of a stream with other groups")),
@@ -199,7 +199,7 @@ impl RunningSums {
     }
 
     /// What is shown last of every group, for views that look back.
-    pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
+    pub fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
         self.rows.shown_views()
     }
 
@@ -297,7 +297,8 @@ pub enum GroupLabel {
 pub struct GroupNumbers(Option<Zeroizing<[u8; 32]>>);
 
 impl GroupNumbers {
-    pub(crate) fn new(stream: &Stream, key: &SecretKey) -> Self {
+    /// Of the groups of a stream.
+    pub fn new(stream: &Stream, key: &SecretKey) -> Self {
         let bounds = stream.plan.request().unit().bounds().unwrap_or_default();
         let is_needed = bounds.max_groups.is_some() || bounds.max_events_per_group.is_some();
         Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
@@ -308,7 +309,7 @@ impl GroupNumbers {
     }
 
     /// The number of a group.
-    pub(crate) fn of(&self, name: &[u8]) -> u64 {
+    pub fn of(&self, name: &[u8]) -> u64 {
         self.0.as_ref().map_or(0, |key| {
             let hash = blake3::keyed_hash(key, name);
             u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("32 bytes"))
@@ -320,7 +321,7 @@ impl GroupNumbers {
 const NAMED: u8 = 0;
 
 /// The texts of a group by the library's name.
-pub(crate) fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
+pub fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
     let named = name.split_first().filter(|(mark, _)| **mark == NAMED);
     named
         .and_then(|(_, code)| decode(code))
@@ -329,12 +330,12 @@ pub(crate) fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
 
 impl GroupLabels {
     /// How events find declared groups, or the one sum.
-    pub(crate) fn of_declared(table: Option<GroupTable>) -> Self {
+    pub fn of_declared(table: Option<GroupTable>) -> Self {
         table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
     }
 
     /// How events find groups that nobody declared.
-    pub(crate) fn of_discovered(stream: &Stream, key: &SecretKey) -> Self {
+    pub fn of_discovered(stream: &Stream, key: &SecretKey) -> Self {
         Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers::new(stream, key) }
     }
 }

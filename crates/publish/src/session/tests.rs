@@ -1,17 +1,19 @@
 //! Sessions against counting by hand, however events arrive and steps are taken.
 
 use super::*;
-use crate::error::Place;
-use crate::event::{Cells, Columns, Field, Layout, Position};
-use crate::groups::GroupTable;
-use crate::ledger::MemoryStore;
-use crate::policy::{Late, OutOfBounds, Refusable};
-use crate::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
 use evertally::noise::{SecretKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon};
 use evertally::privacy::{Unit, Values};
+use evertally_declare::error::Place;
+use evertally_declare::event::{Cells, Columns, Field, Layout, Position};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::policy::{Late, OutOfBounds, Refusable};
+use evertally_declare::records::Records;
+use evertally_declare::settings::{Closing, Labels, Settings};
+use evertally_declare::steps::{Horizon, Instant, Period, Periods, StepCalendar, TimeFormat, Zone};
+use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
 
 pub(super) const STEPS: u64 = 12;
@@ -54,7 +56,7 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
     let budget = Budget::Pure(Epsilon::new(1.0).unwrap());
     let plan =
         PlanRequest::count(STEPS, budget).with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
-    Stream {
+    let settings = Settings {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
@@ -65,21 +67,23 @@ pub(super) fn stream_of(unit: Unit, sort_buffer: usize) -> Stream {
         kept: unit,
         periods,
         last_step: STEPS,
-        plan,
         values,
         out_of_bounds: OutOfBounds::Clamp,
         missing: Refusable::Refuse,
         outside: Refusable::Refuse,
         unknown_group: Refusable::Refuse,
+        missing_text: Vec::new(),
+        closing: Closing::Through,
+        labels: Labels::None,
+        request: plan.request().clone(),
+        measures: Default::default(),
         late: Late::Refuse,
         sort_buffer,
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
-        scales: Default::default(),
-        measures: None,
-        follows: None,
-    }
+    };
+    settings.planned(plan).unwrap()
 }
 
 pub(super) fn groups() -> GroupTable {
@@ -405,7 +409,7 @@ fn noise_is_in_proportion_to_scales() {
         .for_each_row(|group, row| {
             values[group % 2].push(row.value.number);
             errors[group % 2] = row.std_error;
-            Ok::<(), crate::error::Error>(())
+            Ok::<(), evertally_declare::error::Error>(())
         })
         .unwrap();
     assert!((errors[1] / errors[0] - 600.0).abs() < 1e-3);

@@ -21,7 +21,7 @@ use super::mark::{derived, sip, sip_key};
 use crate::error::{OrRaise, state};
 use crate::plan::hexadecimal;
 use evertally::noise::SecretKey;
-use evertally_publish::disk::{Access, RealDisk, replace};
+use evertally_ledger::disk::{Access, RealDisk, replace};
 use pyo3::exceptions::PyOSError;
 use pyo3::{PyErr, PyResult};
 use std::fs::{File, Metadata, OpenOptions};

@@ -7,7 +7,7 @@
 //! words, for 2⁻⁶⁴. The sums of all blocks go through BLAKE3.
 
 use evertally::noise::{SecretKey, StreamName};
-use evertally::vector::Real;
+use evertally_training::Real;
 use siphasher::sip::SipHasher24;
 use zeroize::{Zeroize, Zeroizing};
 

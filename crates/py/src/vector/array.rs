@@ -1,7 +1,7 @@
 //! NumPy arrays that noise is written to, without a copy.
 
 use crate::error::invalid;
-use evertally::vector::Real;
+use evertally_training::Real;
 use numpy::{
     BorrowError, Element, PyArrayDyn, PyArrayMethods, PyReadwriteArrayDyn, PyUntypedArray, PyUntypedArrayMethods,
 };

@@ -5,7 +5,7 @@ use crate::error::OrRaise;
 use crate::key::SecretKey;
 use crate::whole::{Place, Whole};
 use evertally::noise::{KeyId, StreamName};
-use evertally::vector::Batches as Inner;
+use evertally_training::Batches as Inner;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
 //! One row of the ranking of a plan of vectors.
 
 use crate::html::Row;
-use evertally::vector::VectorCandidate as Inner;
+use evertally_training::VectorCandidate as Inner;
 use pyo3::prelude::*;
 
 /// A mechanism that fits a request for vectors, the noise it needs, and its exact error.

@@ -1,7 +1,7 @@
 //! What a plan of vectors promises.
 
 use crate::budget::delta as delta_of;
-use evertally::vector::VectorGuarantee as Inner;
+use evertally_training::VectorGuarantee as Inner;
 use pyo3::prelude::*;
 
 /// What a plan of vectors promises about the whole history of releases together.

@@ -11,7 +11,7 @@ use crate::own::Own;
 use crate::uses::{Class, Span, UNKNOWN, Watch, Words, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
-use evertally::vector::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
+use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
 use numpy::Element;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

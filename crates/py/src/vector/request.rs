@@ -8,7 +8,7 @@ use crate::whole::Whole;
 use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
-use evertally::vector::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
+use evertally_training::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
 use pyo3::prelude::*;
 
 /// The request that the keyword arguments make.

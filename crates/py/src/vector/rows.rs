@@ -9,7 +9,7 @@ use crate::own::Own;
 use crate::uses::{Class, Span, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
-use evertally::vector::{RowNoise as Inner, Tuning, check_sum};
+use evertally_training::{RowNoise as Inner, Tuning, check_sum};
 use numpy::{PyArrayDyn, PyArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

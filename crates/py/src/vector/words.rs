@@ -3,7 +3,7 @@
 use crate::error::invalid;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
-use evertally::vector::{Cipher, Memory, Series};
+use evertally_training::{Cipher, Memory, Series};
 use pyo3::prelude::*;
 
 /// The ciphers, by the names that the literature has for them.

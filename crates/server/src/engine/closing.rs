@@ -10,9 +10,9 @@ use crate::store::{
     CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
 };
 use crate::witness::Seen;
-use evertally_publish::error::{Error, Result, failure, usage};
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::steps::Instant;
 use redb::WriteTransaction;
 use std::sync::Arc;
 

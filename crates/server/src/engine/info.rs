@@ -2,11 +2,11 @@
 
 use super::reporting::{Promise, Reporting};
 use crate::store::StreamRecord;
-use evertally_publish::groups::GroupTable;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::steps::Instant;
+use evertally_declare::stream::Stream;
 use evertally_publish::report::Report;
 use evertally_publish::session::{GroupLabels, Placer};
-use evertally_publish::steps::Instant;
-use evertally_publish::stream::Stream;
 use evertally_tables::output::TableSpec;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,7 +5,7 @@ use super::info::State;
 use super::opening::{Resolved, lines_of};
 use super::refusal::Refusal;
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
-use evertally_publish::error::{Result, failure, usage};
+use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};
 
 impl Core {

@@ -10,9 +10,9 @@ use crate::store::{
 };
 use evertally::noise::{Purpose, mac_key};
 use evertally::privacy::Unit;
-use evertally_publish::error::{Context, Error, Result, failure};
+use evertally_declare::error::{Context, Error, Result, failure};
+use evertally_declare::steps::Instant;
 use evertally_publish::session::{Placed, RunningSums, Session};
-use evertally_publish::steps::Instant;
 use evertally_publish::views::Viewed;
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -6,16 +6,17 @@ use super::info::State;
 use super::refusal::Refusal;
 use crate::store::{Closing, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, from_bytes, stored, to_bytes};
 use evertally::noise::StreamName;
-use evertally_publish::declaration::Parameter::{All, Through};
-use evertally_publish::declaration::{Declaration, Labels};
-use evertally_publish::error::{Error, Result, failure, usage};
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::{Follows, Ledger};
-use evertally_publish::problem::{Problem, sentence};
+use evertally_declare::declaration::Parameter::{All, Through};
+use evertally_declare::declaration::{Declaration, Labels};
+use evertally_declare::error::{Error, Result, failure, usage};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::problem::{Problem, sentence};
+use evertally_declare::records::Records;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::{Follows, Ledger};
+use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
-use evertally_publish::source::{Approval, Claim, SourceBudget};
-use evertally_publish::stream::Stream;
 use evertally_tables::output::TableSpec;
 use std::sync::Arc;
 
@@ -105,7 +106,7 @@ impl Resolved {
             return Err(usage("a service releases running counts and sums; sketches are released by runs"));
         }
         let missing = settings.missing_text.clone();
-        let (mut stream, groups) = settings.plan(&mut |_| ())?;
+        let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.follows = follows;
         Ok(Self { stream, groups, missing })
     }

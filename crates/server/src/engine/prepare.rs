@@ -4,13 +4,13 @@ use super::decoding::{Decoding, Share};
 use super::info::StreamInfo;
 use super::refusal::{Refusal, RowProblem};
 use evertally::privacy::Unit;
-use evertally_publish::declaration::Parameter::Late as LatePolicy;
-use evertally_publish::error::{Error, InputError, Place, Result, Unreadable, usage};
-use evertally_publish::event::{Columns, Event, Field, Role};
-use evertally_publish::problem::sentence;
+use evertally_declare::declaration::Parameter::Late as LatePolicy;
+use evertally_declare::error::{Error, InputError, Place, Result, Unreadable, usage};
+use evertally_declare::event::{Columns, Event, Field, Role};
+use evertally_declare::problem::sentence;
+use evertally_declare::steps::Instant;
+use evertally_declare::stream::{Late, Stream};
 use evertally_publish::session::LateEvent;
-use evertally_publish::steps::Instant;
-use evertally_publish::stream::{Late, Stream};
 use evertally_tables::input::{ArrowStream, Events, InputFormat, ReadOptions, spool};
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read};
@@ -294,7 +294,7 @@ pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowPr
     let end = stream.calendar.format(stream.calendar.end_of(step));
     let problem = format!("belongs to a step that is closed: it ended at {end}");
     let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " if events may arrive this late"];
-    let remedy = remedy.worded(evertally_publish::problem::Wording::Json);
+    let remedy = remedy.worded(evertally_declare::problem::Wording::Json);
     let of_row = |row: &u64| RowProblem {
         row: Some(*row),
         field: Some(stream.columns.time.clone()),

@@ -5,7 +5,7 @@ use super::core::Core;
 use super::live::first_head;
 use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
-use evertally_publish::error::{Error, Result, usage};
+use evertally_declare::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 
 /// A healthy witness answers in less time.

@@ -1,7 +1,7 @@
 //! Why a batch, or a request of an operator, is refused.
 
-use evertally_publish::error::{Error, Place};
-use evertally_publish::problem::Wording;
+use evertally_declare::error::{Error, Place};
+use evertally_declare::problem::Wording;
 use std::fmt;
 
 /// The problem of one row of a batch.

@@ -1,11 +1,11 @@
 //! The guarantee and the report of a stream, computed on request: some plans take long to compute their errors.
 
 use evertally::noise::SecretKey;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
-use evertally_publish::ledger::LedgerFacts;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::Ledger;
+use evertally_ledger::ledger::LedgerFacts;
 use evertally_publish::report::{ErrorFacts, Released, Report};
-use evertally_publish::stream::Stream;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The guarantee, in words and numbers.
@@ -67,8 +67,7 @@ impl Reporting {
     }
 
     fn make(&self, publications: u64, groups: Option<&GroupTable>) -> Report {
-        let mut stream = (*self.stream).clone();
-        stream.last_step = stream.last_step_of(publications);
+        let stream = (*self.stream).clone().through(self.stream.last_step_of(publications));
         let released = match (groups, stream.plan.threshold()) {
             (Some(groups), _) => Released::Groups(groups.facts()),
             (None, Some(_)) => Released::Discovered,

@@ -3,7 +3,7 @@
 use super::closing::{BLOCK, OWN};
 use super::info::StreamInfo;
 use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
-use evertally_publish::error::{Result, failure};
+use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
 use std::ops::RangeInclusive;
 

@@ -17,10 +17,10 @@ use super::prepare::{
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to_bytes};
-use evertally_publish::error::{Result, usage};
-use evertally_publish::event::Columns;
+use evertally_declare::error::{Result, usage};
+use evertally_declare::event::Columns;
+use evertally_declare::steps::Instant;
 use evertally_publish::session::{GroupLabel, Placed};
-use evertally_publish::steps::Instant;
 use redb::WriteTransaction;
 use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
 use std::io::Read;

@@ -2,7 +2,7 @@
 
 use super::memory::{Mark, Pending, Window};
 use super::sending::BadRow;
-use evertally_publish::error::{Result, usage};
+use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 

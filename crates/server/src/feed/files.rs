@@ -3,7 +3,7 @@
 use super::From;
 use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
 use super::memory::{Mark, Memory, Pending, Window};
-use evertally_publish::error::{Context, Result, usage};
+use evertally_declare::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl Source {
                 let shown = path.display();
                 let format =
                     of_path.ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
-                let folder = evertally_publish::disk::folder_of(path);
+                let folder = evertally_ledger::disk::folder_of(path);
                 let folder = folder.canonicalize().context(format_args!("cannot find the folder of {shown}"))?;
                 let name = path.file_name().ok_or_else(|| usage(format!("{shown} is not a file")))?;
                 Ok(Self::File(folder.join(name), format))
@@ -314,7 +314,7 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memor
     Ok(())
 }
 
-fn replaced(path: &Path, line: u64) -> evertally_publish::error::Error {
+fn replaced(path: &Path, line: u64) -> evertally_declare::error::Error {
     usage(format!(
         "{}: the rows sent through line {} have disappeared: the file was truncated or replaced. Restore it, or \
          give the new file another name; nothing of the new file was sent",

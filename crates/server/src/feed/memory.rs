@@ -2,9 +2,9 @@
 
 use super::files::STDIN;
 use crate::store::random_name;
-use evertally_publish::disk::{Access, RealDisk, beside, replace};
-use evertally_publish::error::{Context, Result, failure, usage};
-use evertally_publish::lock::NameLock;
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Access, RealDisk, beside, replace};
+use evertally_ledger::lock::NameLock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};

@@ -1,7 +1,7 @@
 //! The HTTP client that sends batches to the service.
 
 use super::cutting::Format;
-use evertally_publish::error::{Context, Error, Result, usage};
+use evertally_declare::error::{Context, Error, Result, usage};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;

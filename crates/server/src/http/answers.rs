@@ -1,11 +1,11 @@
 //! Answers as data.
 
 use crate::engine::{Promise, RowsQuery, Service, StreamInfo};
-use evertally_publish::error::Result;
+use evertally_declare::error::Result;
+use evertally_declare::steps::Instant;
+use evertally_declare::stream::{Band, Stream};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::steps::Instant;
-use evertally_publish::stream::{Band, Stream};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -190,7 +190,7 @@ impl<'s> JsonRows<'s> {
     /// The rows, separated by commas.
     pub(super) fn finish(self) -> Result<String> {
         let lines = self.writer.finish()?;
-        let text = String::from_utf8(lines).map_err(evertally_publish::error::failure)?;
+        let text = String::from_utf8(lines).map_err(evertally_declare::error::failure)?;
         let mut rows = String::with_capacity(text.len() + 48 * self.ends.len());
         for (line, end) in text.lines().zip(&self.ends) {
             if !rows.is_empty() {

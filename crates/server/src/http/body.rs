@@ -6,7 +6,7 @@ use axum::body::{Body, BodyDataStream};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use evertally_publish::error::Error;
+use evertally_declare::error::Error;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io::{self, Read};

@@ -9,7 +9,7 @@ use crate::config::{LimitsConfig, Listener};
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use evertally_publish::error::{Context, Result};
+use evertally_declare::error::{Context, Result};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;

@@ -10,7 +10,7 @@ use crate::engine::{RowsQuery, StreamInfo};
 use arrow_ipc::writer::StreamWriter;
 use axum::BoxError;
 use bytes::Bytes;
-use evertally_publish::error::{Result as PublishResult, failure};
+use evertally_declare::error::{Result as PublishResult, failure};
 use evertally_publish::rows::ReleaseRow;
 use evertally_tables::output::{OutputFormat, TableColumns, TableWriter};
 use hyper::body::{Body, Frame};

@@ -4,8 +4,8 @@ use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_publish::error::{Error, InputError, Unreadable};
-use evertally_publish::problem::Wording;
+use evertally_declare::error::{Error, InputError, Unreadable};
+use evertally_declare::problem::Wording;
 use serde::Serialize;
 use utoipa::ToSchema;
 

@@ -1,7 +1,7 @@
 //! TLS with certificate files that may be renewed while the service runs: a separate thread reads them again, and
 //! handshakes use the last certificate read.
 
-use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_declare::error::{Context, Result, failure, usage};
 use rustls::ServerConfig;
 use rustls::crypto::ring::{default_provider, sign::any_supported_type};
 use rustls::pki_types::pem::PemObject;

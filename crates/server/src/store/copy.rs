@@ -4,8 +4,8 @@ use super::{
     BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, STATES, STREAMS, Store,
     private, stored,
 };
-use evertally_publish::disk::{Disk, RealDisk, beside, folder_of};
-use evertally_publish::error::{Context, Result, failure, usage};
+use evertally_declare::error::{Context, Result, failure, usage};
+use evertally_ledger::disk::{Disk, RealDisk, beside, folder_of};
 use redb::ReadableTable;
 use std::path::Path;
 

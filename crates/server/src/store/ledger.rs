@@ -1,8 +1,8 @@
 //! The ledger of the service's key, in the database.
 
 use super::{LEDGER, Store, stored};
-use evertally_publish::error::Result;
-use evertally_publish::ledger::Store as LedgerStore;
+use evertally_declare::error::Result;
+use evertally_ledger::ledger::Store as LedgerStore;
 use std::io::Read;
 
 /// The name of the ledger; names of its parts have a prefix.

@@ -1,7 +1,7 @@
 //! The records of the tables. Their encoding is [postcard](postcard), whose layout follows the order of the fields: a
 //! change here is a change of the [format](super::Store).
 
-use evertally_publish::error::{Result, failure};
+use evertally_declare::error::{Result, failure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

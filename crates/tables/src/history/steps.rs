@@ -2,10 +2,11 @@
 
 use super::Rows;
 use evertally::plan::Plan;
-use evertally_publish::error::{Result, usage};
-use evertally_publish::event::{Columns, Event};
-use evertally_publish::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone, row_every};
-use evertally_publish::words::quoted;
+use evertally_declare::error::{Result, usage};
+use evertally_declare::event::{Columns, Event};
+use evertally_declare::publication::row_every;
+use evertally_declare::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use evertally_declare::words::quoted;
 use std::collections::BTreeMap;
 
 /// The steps that a table has rows of.

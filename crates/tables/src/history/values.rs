@@ -3,9 +3,9 @@
 use super::Rows;
 use super::steps::step_of;
 use evertally::plan::{Combination, Plan};
-use evertally_publish::error::{Result, usage};
-use evertally_publish::event::{Columns, Event};
-use evertally_publish::words::quoted;
+use evertally_declare::error::{Result, usage};
+use evertally_declare::event::{Columns, Event};
+use evertally_declare::words::quoted;
 use std::collections::{BTreeSet, HashMap};
 
 /// How much a standard error of the table may differ from the plan's: it is written with seven digits.

@@ -13,9 +13,9 @@ use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::limits::{LONGEST_CELL, refuse_long_cells};
 use super::{BATCH_ROWS, Pass, header, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result, Unreadable};
-use evertally_publish::event::{Cells, Field};
-use evertally_publish::words::quoted;
+use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
+use evertally_declare::event::{Cells, Field};
+use evertally_declare::words::quoted;
 
 /// How messages name a table in memory.
 pub(super) const TABLE_NAME: &str = "the table";

@@ -9,9 +9,9 @@ use super::blocks::{Block, count_lines, whole_lines, without_end};
 use super::header;
 use super::limits::{LONGEST_CELL, MOST_COLUMNS, mebibytes, refuse_long_cells};
 use super::{Pass, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result};
-use evertally_publish::event::{Cells, Field};
-use evertally_publish::problem::Sentence;
+use evertally_declare::error::{Error, InputError, Place, Result};
+use evertally_declare::event::{Cells, Field};
+use evertally_declare::problem::Sentence;
 
 /// What is known of a file from its header.
 pub(super) struct CsvFile {

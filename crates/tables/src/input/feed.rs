@@ -16,8 +16,8 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use evertally_publish::error::{Error, Result, failure, refuse_if};
-use evertally_publish::event::{Event, Layout};
+use evertally_declare::error::{Error, Result, failure, refuse_if};
+use evertally_declare::event::{Event, Layout};
 use evertally_publish::session::{Batch, Labels, Placer, Pushed, Session, Tally};
 
 use super::csv::Cut;

@@ -1,9 +1,9 @@
 //! Finding the wanted columns among those that a file has.
 
-use evertally_publish::declaration::Parameter;
-use evertally_publish::error::InputError;
-use evertally_publish::problem::sentence;
-use evertally_publish::words::quoted;
+use evertally_declare::declaration::Parameter;
+use evertally_declare::error::InputError;
+use evertally_declare::problem::sentence;
+use evertally_declare::words::quoted;
 
 /// Most columns that a message lists.
 const LISTED: usize = 30;

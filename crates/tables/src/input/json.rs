@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use super::blocks::{Block, without_end};
 use super::limits::{LONGEST_CELL, mebibytes, refuse_long_cells};
 use super::{InputFormat, Pass, header, text_field};
-use evertally_publish::error::{Error, InputError, Place, Result};
-use evertally_publish::event::{Cells, Field};
-use evertally_publish::words::quoted;
+use evertally_declare::error::{Error, InputError, Place, Result};
+use evertally_declare::event::{Cells, Field};
+use evertally_declare::words::quoted;
 
 /// What is known of a file before it is read.
 pub(super) struct JsonFile {

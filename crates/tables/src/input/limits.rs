@@ -1,8 +1,8 @@
 //! How much of an input may be in memory at once. Every reader checks what it is about to expand against these limits
 //! before it makes room for it.
 
-use evertally_publish::error::{InputError, Place};
-use evertally_publish::event::{Cells, Field, Layout};
+use evertally_declare::error::{InputError, Place};
+use evertally_declare::event::{Cells, Field, Layout};
 
 /// Bytes of one cell at most: of a name, a time or a number.
 pub const LONGEST_CELL: usize = 64 << 10;

@@ -32,9 +32,9 @@ use super::limits::mebibytes;
 use super::source::ParquetFile;
 use super::{BATCH_ROWS, ReadOptions, frames, header};
 use crate::progress::Progress;
-use evertally_publish::declaration::Parameter;
-use evertally_publish::error::{InputError, Place, Result, Unreadable};
-use evertally_publish::problem::sentence;
+use evertally_declare::declaration::Parameter;
+use evertally_declare::error::{InputError, Place, Result, Unreadable};
+use evertally_declare::problem::sentence;
 use pages::{ColumnPages, Pages, Source};
 
 /// Row groups are read together until they have so many rows, so that those of a few rows make no small batches.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_publish::error::{Error, Result, read_error};
+use evertally_declare::error::{Error, Result, read_error};
 
 use super::batches::{RowBatch, TABLE_NAME, TableRows};
 use super::blocks::{Block, Blocks, whole_lines};

@@ -6,8 +6,8 @@
 
 use super::source;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
-use evertally_publish::error::{InputError, Result, read_error, refuse_if};
-use evertally_publish::ledger::SeenFile;
+use evertally_declare::error::{InputError, Result, read_error, refuse_if};
+use evertally_ledger::ledger::SeenFile;
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::{InputFormat, ReadOptions};
 use crate::progress::Progress;
-use evertally_publish::declaration::Parameter;
-use evertally_publish::error::{Cancelled, InputError, Result, Unreadable, read_error};
-use evertally_publish::problem::{Sentence, sentence};
+use evertally_declare::declaration::Parameter;
+use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error};
+use evertally_declare::problem::{Sentence, sentence};
 
 /// How messages name standard input.
 pub(super) const STDIN_NAME: &str = "standard input";

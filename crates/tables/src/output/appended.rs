@@ -7,9 +7,9 @@
 use super::publication::check_stdout;
 use super::{OutputError, OutputFormat, is_stream};
 use evertally::noise::StreamName;
-use evertally_publish::disk::{Access, Disk, append_durably, folder_of, replace};
-use evertally_publish::error::{Error, Result};
-use evertally_publish::ledger::{Ledger, Pending, TableMark};
+use evertally_declare::error::{Error, Result};
+use evertally_ledger::disk::{Access, Disk, append_durably, folder_of, replace};
+use evertally_ledger::ledger::{Ledger, Pending, TableMark};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -285,7 +285,7 @@ pub fn files_of(disk: &dyn Disk, table: &Path) -> Result<Vec<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evertally_publish::disk::RealDisk;
+    use evertally_ledger::disk::RealDisk;
 
     #[test]
     fn rows_are_appended_once_and_only_to_their_table() {

@@ -7,7 +7,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::table::{TableSpec, VIEW};
-use evertally_publish::error::{Result, failure};
+use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow};
 
 /// Name of the column with the ends of the steps.

@@ -10,7 +10,7 @@ use parquet::file::properties::WriterProperties;
 use super::columns::{END, TableColumns};
 use super::publication::plain_io_error;
 use super::table::TableSpec;
-use evertally_publish::error::{Error, Result, failure, usage};
+use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 
 /// Rows gathered into one batch.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use evertally_publish::error::Error;
-use evertally_publish::protected::protection_of;
+use evertally_declare::error::Error;
+use evertally_ledger::protected::protection_of;
 use tempfile::NamedTempFile;
 
 /// Something wrong with an output: names its path and says what to do.
@@ -178,7 +178,7 @@ enum Target {
 }
 
 impl Publication {
-    /// A publication that will never touch one of `inputs`, nor [what belongs to a key](evertally_publish::protected), and replaces other existing files only with `overwrite`.
+    /// A publication that will never touch one of `inputs`, nor [what belongs to a key](evertally_ledger::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
         Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }

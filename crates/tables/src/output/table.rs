@@ -5,13 +5,13 @@ use std::io::Write;
 use super::OutputFormat;
 use super::parquet::ParquetTable;
 use super::text::{CsvTable, JsonTable};
-use evertally_publish::error::Result;
-use evertally_publish::measures::MEASURE;
+use evertally_declare::error::Result;
+use evertally_declare::measures::MEASURE;
+use evertally_declare::steps::Zone;
+use evertally_declare::stream::Stream;
+use evertally_declare::words::quoted;
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::steps::Zone;
-use evertally_publish::stream::Stream;
 use evertally_publish::views::View;
-use evertally_publish::words::quoted;
 
 /// What a table says of each row besides its group or key, in this order.
 fn own_columns(value: &'static str) -> [&'static str; 6] {

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use super::publication::plain_io_error;
 use super::table::{TableSpec, VIEW};
-use evertally_publish::error::{Error, Result, failure};
+use evertally_declare::error::{Error, Result, failure};
 use evertally_publish::rows::ReleaseRow;
 
 /// A double as the shortest decimal text that names it; nothing when it is not finite.

@@ -6,9 +6,9 @@ use super::pipeline::{Declared, Run};
 use super::rows::{FileFormat, LABELS, Row};
 use evertally::plan::Plan;
 use evertally::privacy::Neighbours;
-use evertally_publish::declaration::{Declaration, Groups};
-use evertally_publish::steps::{Instant, Period, Periods, StepCalendar, TimeFormat};
-use evertally_publish::stream::{Late, OutOfBounds, Refusable};
+use evertally_declare::declaration::{Declaration, Groups};
+use evertally_declare::steps::{Instant, Period, Periods, StepCalendar, TimeFormat};
+use evertally_declare::stream::{Late, OutOfBounds, Refusable};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -164,7 +164,7 @@ impl Case {
     /// If the declaration is refused.
     pub fn plan(&self) -> Plan {
         let settings = self.stream.declaration.resolve().expect("a sound declaration");
-        settings.plan(&mut |_| ()).expect("a plan").0.plan
+        evertally_ledger::planner::plan(settings, &mut |_| ()).expect("a plan").0.plan
     }
 }
 
@@ -508,7 +508,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     }
     if terms.wide.is_wide {
         let settings = declaration.resolve().map_err(|problem| problem.to_string())?;
-        settings.plan(&mut |_| ()).map_err(|error| error.to_string())?;
+        evertally_ledger::planner::plan(settings, &mut |_| ()).map_err(|error| error.to_string())?;
     }
     let codes = if terms.codes { Codes::Persons } else { Codes::Values };
     Ok(Case {

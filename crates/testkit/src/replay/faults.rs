@@ -5,8 +5,8 @@
 
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, hundred_millionths};
 use super::rows::Row;
-use evertally_publish::declaration::Decimal;
-use evertally_publish::steps::Period;
+use evertally_declare::declaration::Decimal;
+use evertally_declare::steps::Period;
 use std::collections::BTreeMap;
 
 /// A mistake that a pipeline can make.

@@ -2,9 +2,9 @@
 
 use super::rows::{FileFormat, Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
-use evertally_publish::declaration::{Declaration, Groups, TableFormat};
-use evertally_publish::error::{Error, failure, usage};
-use evertally_publish::ledger::{Ledger, MemoryStore, Store};
+use evertally_declare::declaration::{Declaration, Groups, TableFormat};
+use evertally_declare::error::{Error, failure, usage};
+use evertally_ledger::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::report::{Released, Report};
 use evertally_publish::session::{Leaving, Leg, RunningSums, Session};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
@@ -132,7 +132,7 @@ fn one_run(
     ledger: &mut Ledger,
 ) -> Result<Outcome, Error> {
     let (settings, _) = declaration.resolve()?.begun(ledger)?;
-    let (stream, groups) = settings.plan(&mut |_| ())?;
+    let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
     let mut session = match ledger.state(&stream.name)? {
         Some(state) if declared.continues => {
             let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };

@@ -3,8 +3,8 @@
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, public_ledger};
 use super::rows::{Row, write_file};
 use evertally::noise::{GuardedKey, TestSeed};
-use evertally_publish::declaration::Declaration;
-use evertally_publish::ledger::Ledger;
+use evertally_declare::declaration::Declaration;
+use evertally_ledger::ledger::Ledger;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -11,8 +11,8 @@ use evertally::mechanism::Workload;
 use evertally::noise::DiscreteLaw;
 use evertally::plan::Plan;
 use evertally::privacy::Neighbours;
-use evertally_publish::measures::parts::Part;
-use evertally_publish::stream::Stream;
+use evertally_declare::measures::parts::Part;
+use evertally_declare::stream::Stream;
 use nalgebra::{DMatrix, DVector};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ pub fn spends(pipeline: &dyn Pipeline, case: &Case) -> Result<Spent, Fault> {
         in_one_run(pipeline, case, &a)?;
     }
     let settings = case.stream.declaration.resolve().expect("it was published");
-    let (stream, _) = settings.plan(&mut |_| ()).expect("it was published");
+    let (stream, _) = evertally_ledger::planner::plan(settings, &mut |_| ()).expect("it was published");
     judged(case, &stream, &differences(case, &stream, &a, &b))
 }
 

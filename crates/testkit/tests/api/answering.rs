@@ -5,7 +5,7 @@
 //! processor). Neither depends on how busy the machine is.
 
 use crate::server::START;
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use evertally_server::clock::{Clock, ManualClock};
 use evertally_server::config::Config;
 use evertally_server::http::{App, Side, document};

@@ -2,10 +2,10 @@
 //! stream is opened, and after it has accepted events, published, been watched and spent a budget.
 
 use crate::server::{START, Server};
-use evertally_publish::disk::RealDisk;
-use evertally_publish::ledger::Protects;
-use evertally_publish::source::{Approval, SourceBudget, Total};
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
+use evertally_ledger::disk::RealDisk;
+use evertally_ledger::ledger::Protects;
+use evertally_ledger::source::{Approval, SourceBudget, Total};
 use evertally_server::clock::ManualClock;
 use evertally_testkit::service::{Answer, Client};
 use std::io::{BufRead, BufReader, Write};

@@ -2,9 +2,9 @@
 
 use crate::server::{START, Server};
 use evertally::noise::{SecretKey, TestSeed};
-use evertally_publish::declaration::Declaration;
-use evertally_publish::ledger::Ledger;
-use evertally_publish::steps::Instant;
+use evertally_declare::declaration::Declaration;
+use evertally_declare::steps::Instant;
+use evertally_ledger::ledger::Ledger;
 use evertally_server::clock::ManualClock;
 use evertally_testkit::replay::{
     Declared, FileFormat, Outcome, Pipeline, Row, TableRow, check, nth_case, nth_wide_case, spends, write_file,
@@ -89,7 +89,7 @@ fn last_step(declaration: &Declaration, through: Option<&str>) -> u64 {
     let through = through.map(str::to_owned);
     let all = through.is_none().then_some(true);
     let settings = Declaration { through, all, ..declaration.clone() }.resolve().unwrap();
-    settings.plan(&mut |_| ()).unwrap().0.last_step
+    evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap().0.last_step
 }
 
 fn content_type(format: FileFormat) -> &'static str {

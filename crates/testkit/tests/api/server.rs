@@ -1,6 +1,6 @@
 //! A service that answers at an address of this machine, with a clock that the test sets.
 
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use evertally_server::clock::{Clock, ManualClock};
 use evertally_server::config::Config;
 use evertally_server::http::Side;

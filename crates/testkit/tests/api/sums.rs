@@ -1,7 +1,7 @@
 //! Sums of complete steps that were counted elsewhere: restored folders, impossible sums, and failed streams.
 
 use crate::server::{Server, WITNESS, rows};
-use evertally_publish::steps::Instant;
+use evertally_declare::steps::Instant;
 use evertally_testkit::service::Answer;
 
 const COUNTED: &str = r#"

@@ -2,12 +2,13 @@
 
 use super::{Image, TracedDisk, open};
 use evertally::noise::{GuardedKey, TestSeed};
-use evertally_publish::declaration::Declaration;
-use evertally_publish::disk::Disk;
-use evertally_publish::error::{Error, Result};
-use evertally_publish::ledger::{Absent, Ledger, Output};
+use evertally_declare::declaration::Declaration;
+use evertally_declare::error::{Error, Result};
+use evertally_declare::records::Records;
+use evertally_declare::stream::Stream;
+use evertally_ledger::disk::Disk;
+use evertally_ledger::ledger::{Absent, Ledger, Output};
 use evertally_publish::session::{Leaving, Leg, RunningSums, Session};
-use evertally_publish::stream::Stream;
 use evertally_tables::input::{Events, ReadOptions};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter, Target, deliver};
 use std::io::Cursor;
@@ -36,7 +37,7 @@ impl Year {
             mechanism: Some("honaker-online".parse().unwrap()),
             ..Declaration::default()
         };
-        let (stream, _) = declared.resolve().unwrap().plan(&mut |_| ()).unwrap();
+        let (stream, _) = evertally_ledger::planner::plan(declared.resolve().unwrap(), &mut |_| ()).unwrap();
         let year = Self { stream, files: tempfile::tempdir().unwrap() };
         for day in 1..=DAYS {
             let date = year.stream.calendar.format(year.stream.calendar.start_of(day));
@@ -61,7 +62,7 @@ impl Year {
         if published >= day {
             return Ok(());
         }
-        let stream = Stream { last_step: day, ..self.stream.clone() };
+        let stream = self.stream.clone().through(day);
         let mut session = match open.ledger.state(name)? {
             Some(state) => {
                 let leg = Leg { last_step: day, stream: stream.clone(), groups: None };

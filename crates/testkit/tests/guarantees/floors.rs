@@ -5,9 +5,9 @@ use super::numbers::above;
 use super::plans::for_each;
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::stream::DiscoveredSums;
-use evertally_publish::declaration::Declaration;
+use evertally_declare::declaration::Declaration;
+use evertally_declare::stream::Stream;
 use evertally_publish::report::SelectionFacts;
-use evertally_publish::stream::Stream;
 use proptest::prelude::*;
 
 /// A date as days since 1 January 1970, and back: the calendar of Gregory, by its own rules.
@@ -79,7 +79,7 @@ impl Asked {
         );
         let settings =
             Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
-        settings.plan(&mut |_| ()).unwrap().0
+        evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap().0
     }
 
     /// The number of the period of every step.

@@ -5,10 +5,10 @@ use super::neighbours::{Kept, changes, over_periods};
 use super::numbers::{delta_of_gaussian, exact, near, shown, sum, whole};
 use super::plans::{for_each, squared_distance};
 use evertally::plan::NoiseKind;
-use evertally_publish::declaration::Declaration;
-use evertally_publish::ledger::{Carried, Follows};
+use evertally_declare::declaration::Declaration;
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::{Carried, Follows};
 use evertally_publish::report::{Released, Report};
-use evertally_publish::stream::Stream;
 use num_rational::BigRational;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -64,7 +64,7 @@ impl Asked {
         );
         let settings =
             Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
-        let mut stream = settings.plan(&mut |_| ()).ok()?.0;
+        let mut stream = evertally_ledger::planner::plan(settings, &mut |_| ()).ok()?.0;
         if self.before > 0 {
             let carried = Carried { group: vec![], exact: "0".to_owned(), streams: self.before };
             let steps = u64::from(self.before) * self.steps as u64;

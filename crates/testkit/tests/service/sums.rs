@@ -166,8 +166,11 @@ impl Counting {
 
     /// The rows that a single process releases for these sums.
     fn expected(&self) -> BTreeMap<u64, Vec<String>> {
-        let (stream, groups) =
-            Declaration::from_json(DECLARATION).unwrap().resolve().unwrap().plan(&mut |_| ()).unwrap();
+        let (stream, groups) = evertally_ledger::planner::plan(
+            Declaration::from_json(DECLARATION).unwrap().resolve().unwrap(),
+            &mut |_| (),
+        )
+        .unwrap();
         let mut session = Session::live(stream, groups, &key(), &Ledger::in_memory(&key())).unwrap();
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (step, sums) in (1..).zip(&self.truth) {

@@ -4,11 +4,11 @@ use crate::failure::usage;
 use anyhow::Result;
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::{Budget, Neighbours};
+use evertally_declare::declaration::{Declaration, Labels, Parameter, Settings, parse_time};
+use evertally_declare::error;
+use evertally_declare::steps::{Horizon, StepCalendar};
+use evertally_declare::words::quoted;
 use evertally_publish::bounds::{Candidates, Choices, Estimate, Stretch};
-use evertally_publish::declaration::{Declaration, Labels, Parameter, Settings, parse_time};
-use evertally_publish::error;
-use evertally_publish::steps::{Horizon, StepCalendar};
-use evertally_publish::words::quoted;
 
 /// The planned release, whatever its bounds.
 pub(super) struct Planned {

@@ -4,8 +4,8 @@ use super::Setup;
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Objective;
+use evertally_declare::words::short;
 use evertally_publish::bounds::{Choice, Choices, Estimate};
-use evertally_publish::words::short;
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -1,12 +1,12 @@
 //! The budget of a source over time.
 
+use evertally_ledger::source::State;
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
 use evertally_plot::sheet::Words;
 use evertally_plot::style::dash::{DASHED, SOLID};
 use evertally_plot::style::ink::{BLUE, GREY, ORANGE};
 use evertally_plot::style::{Look, Marker};
-use evertally_publish::source::State;
 
 /// What was counted over days, spent and reserved, beside the total.
 pub(super) fn svg(state: &State) -> String {

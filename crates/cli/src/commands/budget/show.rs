@@ -4,7 +4,7 @@ use super::picture;
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use evertally::privacy::Budget;
-use evertally_publish::source::{Approval, Costs, SourceBudget, State};
+use evertally_ledger::source::{Approval, Costs, SourceBudget, State};
 use evertally_tables::output::Publication;
 use serde_json::{Value, json};
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use crate::failure::usage;
 use anyhow::Result;
-use evertally_publish::ledger::PublicLedger;
+use evertally_ledger::ledger::PublicLedger;
 use serde_json::json;
 use std::cmp::Ordering;
 use std::fmt::Display;

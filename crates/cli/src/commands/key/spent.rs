@@ -3,7 +3,7 @@
 use anyhow::Result;
 use comfy_table::{Table, presets};
 use evertally::privacy::Delta;
-use evertally_publish::ledger::{Protects, PublicLedger, PublishedStream, Spent, spent};
+use evertally_ledger::ledger::{Protects, PublicLedger, PublishedStream, Spent, spent};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;

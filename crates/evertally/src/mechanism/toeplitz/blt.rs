@@ -56,7 +56,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Most buffers a BLT may have.
-pub(crate) const MAX_BUFFERS: usize = 8;
+pub const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
 

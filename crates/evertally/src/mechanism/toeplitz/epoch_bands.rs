@@ -31,7 +31,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use search::Loop;
+pub use search::Loop;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
 use crate::mechanism::accounting::participation::rounded_up;
@@ -202,7 +202,7 @@ pub struct Sharpness(u16);
 
 impl Sharpness {
     /// The nearest that there is.
-    pub(crate) fn near(sharpness: f64) -> Self {
+    pub fn near(sharpness: f64) -> Self {
         // Casts saturate.
         Self((sharpness * 100.0).round().min(1e4) as u16)
     }
@@ -285,7 +285,7 @@ pub(in crate::mechanism) fn build(
 }
 
 /// The mechanism of a name for a loop; where the name does not say for whom, for the criterion's units.
-pub(crate) fn build_for(
+pub fn build_for(
     criterion: &Criterion,
     of: &Loop,
     bands: u64,

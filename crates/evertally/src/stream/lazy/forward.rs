@@ -9,8 +9,8 @@
 
 use crate::mechanism::Walk;
 use crate::noise::{KeyedNoise, Node};
+use crate::number::threads::{asked, share};
 use crate::plan::Plan;
-use crate::vector::threads::{asked, share};
 use std::sync::Arc;
 
 /// Most numbers that are remembered, of 16 bytes: sums beyond them are drawn anew.

@@ -1,8 +1,8 @@
 //! Live sessions against sessions that read everything.
 
 use super::*;
-use crate::error::Error;
 use crate::session::tests::{STEPS, a_row, a_unit, groups, key, place, push, session, stream_of};
+use evertally_declare::error::Error;
 use proptest::prelude::*;
 
 /// The rows of a closed step.

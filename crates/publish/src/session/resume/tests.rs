@@ -1,9 +1,10 @@
 //! Runs that go on against one run over everything.
 
 use super::*;
-use crate::ledger::MemoryStore;
 use crate::session::tests::{Row, STEPS, a_row, a_unit, by_hand_of, groups, key, push, session, stream, stream_of};
-use crate::stream::Late;
+use evertally_declare::records::Records;
+use evertally_declare::stream::Late;
+use evertally_ledger::ledger::MemoryStore;
 use proptest::prelude::*;
 
 /// The rows and exact sums of all steps that are due.
@@ -12,7 +13,7 @@ fn take(session: &mut Session<RunningSums>, rows: &mut Vec<String>, sums: &mut V
         sums.push(step.unsafe_exact_sums().to_vec());
         step.for_each_row(|_, row| {
             rows.push(format!("{row:?}"));
-            Ok::<(), crate::error::Error>(())
+            Ok::<(), evertally_declare::error::Error>(())
         })?;
     }
     Ok(())

@@ -9,9 +9,9 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::Response;
+use evertally_declare::error::failure;
+use evertally_declare::stream::Band;
 use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
-use evertally_publish::error::failure;
-use evertally_publish::stream::Band;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use evertally_publish::error::Result as PublishResult;
+use evertally_declare::error::Result as PublishResult;
 use evertally_tables::output::{OutputFormat, TableWriter};
 use std::sync::Arc;
 

@@ -10,12 +10,13 @@ use evertally::noise::{GuardedKey, TestSeed};
 use evertally::number::Grid;
 use evertally::plan::PlanRequest;
 use evertally::privacy::{Budget, Epsilon, Unit, Values};
-use evertally_publish::event::Columns;
-use evertally_publish::groups::GroupTable;
-use evertally_publish::ledger::Ledger;
+use evertally_declare::event::Columns;
+use evertally_declare::groups::GroupTable;
+use evertally_declare::settings::{Closing, Labels, Settings};
+use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
+use evertally_declare::stream::{Late, OutOfBounds, Refusable, Stream};
+use evertally_ledger::ledger::Ledger;
 use evertally_publish::session::RunningSums;
-use evertally_publish::steps::{Horizon, Instant, Periods, StepCalendar, TimeFormat, Zone};
-use evertally_publish::stream::{Late, OutOfBounds, Refusable, Stream};
 
 use super::super::tests::golden::parquet_of;
 use super::super::tests::gzip;
@@ -36,8 +37,8 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
     let values = Values::Sum { lower: -5, upper: 5 };
     let request = PlanRequest::count(STEPS, Budget::Pure(Epsilon::new(1.0).unwrap()));
     let unit = Unit::person(3).per_step(2);
-    let request = request.with_unit(unit).with_values(values).with_grid(Grid::ONE);
-    Stream {
+    let plan = request.with_unit(unit).with_values(values).with_grid(Grid::ONE).plan().unwrap();
+    let settings = Settings {
         name: "test".parse().unwrap(),
         title: "test".into(),
         columns: columns(),
@@ -48,21 +49,23 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
         kept: unit,
         periods: Periods::default(),
         last_step: STEPS,
-        plan: request.plan().unwrap(),
         values,
         out_of_bounds: OutOfBounds::Clamp,
         missing: refusable,
         outside: refusable,
         unknown_group: refusable,
         sort_buffer,
+        missing_text: Vec::new(),
+        closing: Closing::Through,
+        labels: Labels::None,
+        request: plan.request().clone(),
+        measures: Default::default(),
         late: Late::Refuse,
         confidence: 0.95,
         band: Default::default(),
         views: Vec::new(),
-        scales: Default::default(),
-        measures: None,
-        follows: None,
-    }
+    };
+    settings.planned(plan).unwrap()
 }
 
 /// What a run gives: the sums of every step and what was read, or the error.

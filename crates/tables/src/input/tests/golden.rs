@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{DataType, TimeUnit};
-use evertally_publish::event::Role;
-use evertally_publish::identity::Identities;
+use evertally_declare::event::Role;
+use evertally_declare::identity::Identities;
 
 use super::*;
 

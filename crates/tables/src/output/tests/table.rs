@@ -4,8 +4,8 @@ use arrow_schema::{DataType, TimeUnit};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::output::{OutputFormat, TableSpec, TableWriter};
+use evertally_declare::steps::Instant;
 use evertally_publish::rows::{Amount, ReleaseRow};
-use evertally_publish::steps::Instant;
 
 fn row<'a>(groups: &'a [&'a str], step: u64, text: &'a str) -> ReleaseRow<'a> {
     let value = Amount { text, number: text.parse().unwrap() };

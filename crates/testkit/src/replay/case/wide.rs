@@ -3,8 +3,8 @@
 
 use super::{Bounds, Reset, Terms, terms};
 use crate::replay::rows::Row;
-use evertally_publish::declaration::{Declaration, Groups};
-use evertally_publish::steps::{StepCalendar, TimeFormat};
+use evertally_declare::declaration::{Declaration, Groups};
+use evertally_declare::steps::{StepCalendar, TimeFormat};
 use proptest::prelude::*;
 
 /// The additions of a wide case.
@@ -40,7 +40,7 @@ impl Wide {
         let mut declared = declaration;
         if !self.workloads.is_empty() {
             let workloads = self.workloads.iter().map(|text| text.parse().expect("a workload"));
-            declared.workload = Some(evertally_publish::reading::Workloads(workloads.collect()));
+            declared.workload = Some(evertally_declare::reading::Workloads(workloads.collect()));
         }
         declared.publish = self.publish.map(|width| width.parse().expect("a width"));
         if !self.measures.is_empty() {

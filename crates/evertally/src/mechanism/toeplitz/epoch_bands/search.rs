@@ -26,10 +26,11 @@ const LEAST_GAIN: f64 = 1e-6;
 /// What is made of the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`; running
 /// sums where all of these are 1 and there is no momentum.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Loop {
-    pub(crate) momentum: f64,
+pub struct Loop {
+    /// Momentum of the loop, 0 for none.
+    pub momentum: f64,
     /// `(kept, rate)` of every step.
-    pub(crate) steps: Vec<(f64, f64)>,
+    pub steps: Vec<(f64, f64)>,
 }
 
 impl Loop {

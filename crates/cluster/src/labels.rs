@@ -1,0 +1,84 @@
+//! Groups as numbers, within one process.
+
+use super::Work;
+use super::sums::Row;
+use evertally_declare::error::{Result, usage};
+use evertally_publish::session::{GroupLabel, GroupNumbers};
+use hashbrown::HashMap;
+
+/// Numbers of groups: declared ones by their place, others as they come.
+#[derive(Default)]
+pub(super) struct Labels {
+    /// How many sums a declared group has, where several measures are released.
+    cells: Option<u32>,
+    numbers: HashMap<Box<[u8]>, u32>,
+    names: Vec<Box<[u8]>>,
+}
+
+impl Labels {
+    pub(super) fn of(work: &Work) -> Self {
+        Self { cells: work.cells, ..Self::default() }
+    }
+
+    /// The number of one of the sums of a declared group.
+    pub(super) fn of_cell(&self, group: u32, cell: usize) -> u32 {
+        group * self.cells.unwrap_or(1) + cell as u32 // fits: all groups and cells together do
+    }
+
+    /// The number of a group.
+    pub(super) fn number(&mut self, label: &GroupLabel) -> Result<u32> {
+        match label {
+            GroupLabel::Place(place) => u32::try_from(*place).map_err(|_| usage("there are more than 2^32 groups")),
+            GroupLabel::Name(name, _) => self.of_name(name),
+        }
+    }
+
+    /// The number of a group that nobody declared.
+    pub(super) fn of_name(&mut self, name: &[u8]) -> Result<u32> {
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.names.len()).map_err(|_| usage("there are more than 2^32 groups"))?;
+        self.names.push(name.into());
+        self.numbers.insert(name.into(), number);
+        Ok(number)
+    }
+
+    /// The name of a group, where groups are not declared.
+    pub(super) fn name(&self, number: u32) -> Option<&[u8]> {
+        self.names.get(number as usize).map(|name| &**name)
+    }
+
+    /// The bytes of a group that are the same in every process.
+    pub(super) fn push_bytes(&self, number: u32, bytes: &mut Vec<u8>) {
+        match self.name(number) {
+            Some(name) => bytes.extend_from_slice(name),
+            None => bytes.extend_from_slice(&number.to_be_bytes()),
+        }
+    }
+
+    /// What stands for a group where bounds on a person's groups are kept.
+    pub(super) fn group_of(&self, number: u32, numbers: &GroupNumbers) -> u64 {
+        self.name(number).map_or(number.into(), |name| numbers.of(name))
+    }
+
+    /// The row of a sum.
+    pub(super) fn row(&self, step: u64, number: u32, sum: i64) -> Row {
+        match (self.name(number), self.cells) {
+            (Some(name), _) => Row::of_name(step, name, sum),
+            (None, None) => Row::of_place(step, number, sum),
+            (None, Some(cells)) => Row::of_cell(step, (number / cells, number % cells), sum),
+        }
+    }
+
+    /// How many names there are.
+    pub(super) fn count(&self) -> u32 {
+        self.names.len() as u32 // fits: checked when they came
+    }
+
+    /// Forgets all names.
+    pub(super) fn clear(&mut self) {
+        self.numbers.clear();
+        self.names.clear();
+    }
+}

@@ -1,0 +1,120 @@
+//! The order of a person's events, and which of them can be left out before all are together.
+
+use super::Work;
+use super::labels::Labels;
+use evertally::noise::Purpose;
+use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
+use evertally_declare::error::Result;
+use evertally_declare::steps::Instant;
+use evertally_declare::stream::Stream;
+use evertally_publish::session::bound_of_persons;
+use std::cmp::Ordering;
+use zeroize::Zeroizing;
+
+/// An event of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Personal {
+    /// The person's pseudonym.
+    pub(super) person: [u8; 16],
+    /// Microseconds since 1970.
+    pub(super) time: i64,
+    /// The number of the group.
+    pub(super) label: u32,
+    pub(super) value: i64,
+}
+
+impl Personal {
+    /// The step that it is of.
+    pub(super) fn step(&self, stream: &Stream) -> Option<u64> {
+        stream.calendar.step_of(Instant::from_micros(self.time))
+    }
+}
+
+/// Puts a person's events in order: by time, and of one instant by a keyed hash of group and value. Those that agree in
+/// all of it are alike, whichever of them is kept.
+pub(super) struct Order {
+    key: Zeroizing<[u8; 32]>,
+    bytes: Vec<u8>,
+}
+
+impl Order {
+    pub(super) fn new(work: &Work) -> Self {
+        Self { key: work.mac_key(Purpose::Order), bytes: Vec::new() }
+    }
+
+    /// By time, and so that what is alike stands together.
+    fn by_time(a: &Personal, b: &Personal) -> Ordering {
+        (a.time, a.label, a.value).cmp(&(b.time, b.label, b.value))
+    }
+
+    /// Sorts the events of one person.
+    pub(super) fn sort(&mut self, events: &mut [Personal], labels: &Labels) {
+        events.sort_unstable_by(Self::by_time);
+        for alike in events.chunk_by_mut(|a, b| a.time == b.time) {
+            if alike.len() > 1
+                && alike.iter().any(|event| (event.label, event.value) != (alike[0].label, alike[0].value))
+            {
+                alike.sort_by_cached_key(|event| self.hash(event, labels));
+            }
+        }
+    }
+
+    fn hash(&mut self, event: &Personal, labels: &Labels) -> [u8; 32] {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&event.person);
+        self.bytes.extend_from_slice(&event.time.to_le_bytes());
+        self.bytes.extend_from_slice(&event.value.to_le_bytes());
+        labels.push_bytes(event.label, &mut self.bytes);
+        *blake3::keyed_hash(&self.key, &self.bytes).as_bytes()
+    }
+}
+
+/// Leaves out events of one person that no bound lets in, whatever other events there are elsewhere.
+///
+/// Where bounds are on events in all and in a step alone, an event that is refused among some events of its person is
+/// refused among all of them: in every step at least as many come before it. With other bounds the same holds of the
+/// events of one step and group behind the first of them that any bound lets in: what refuses one of those before it
+/// refuses it too, for it lasts to the end of the step, and if none was refused the bound is reached.
+pub(super) struct Thinning {
+    bound: ContributionBound,
+    is_hereditary: bool,
+}
+
+impl Thinning {
+    pub(super) fn new(stream: &Stream) -> Result<Self> {
+        let bound = bound_of_persons(stream)?;
+        Ok(Self { bound, is_hereditary: bound.is_hereditary() })
+    }
+
+    /// Thins only among the events of one step and group.
+    pub(super) fn only_alike(&mut self) {
+        self.is_hereditary = false;
+    }
+
+    /// Thins the events of one person, which are in order.
+    pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<Personal>) {
+        if self.is_hereditary {
+            let mut kept = Kept::default();
+            events.retain(|event| {
+                let Some(step) = event.step(stream) else { return true };
+                let offer = Offer::in_step(step).of_period_since(stream.periods.of(step).start);
+                self.bound.keep(&mut kept, &mut Details::default(), offer).is_some()
+            });
+            return;
+        }
+        let most = self.bound.most_alike();
+        if events.len() as u64 <= u64::from(most) {
+            return;
+        }
+        let (mut step, mut seen) = (None, hashbrown::HashMap::<u32, u32>::new());
+        events.retain(|event| {
+            let next = event.step(stream);
+            if next != step {
+                (step, seen) = (next, hashbrown::HashMap::new());
+            }
+            let count = seen.entry(event.label).or_default();
+            *count += 1; // fits: events of one buffer
+            *count <= most
+        });
+    }
+}

@@ -1,0 +1,122 @@
+//! Some of the persons with all of their events: what is kept of them.
+
+use super::Work;
+use super::block::{Block, Opened};
+use super::labels::Labels;
+use super::order::{Order, Personal};
+use super::sums::{Row, Sums, refused_too};
+use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
+use evertally_declare::error::{Result, usage};
+use evertally_declare::measures::KeptEvent;
+use evertally_publish::session::{GroupNumbers, bound_of_persons};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// Bounds the persons of a shard, once all of its blocks are there. Memory: the blocks, and the events of one person.
+pub struct Shard {
+    work: Work,
+    bound: ContributionBound,
+    order: Order,
+    labels: Labels,
+    numbers: GroupNumbers,
+    blocks: Vec<Block>,
+    seen: BTreeSet<u32>,
+    refused: Option<String>,
+}
+
+impl Work {
+    /// A shard without blocks. Several shards that come to one process may be one.
+    ///
+    /// # Errors
+    /// If no event is kept of a person.
+    pub fn shard(&self) -> Result<Shard> {
+        Ok(Shard {
+            bound: bound_of_persons(&self.stream)?,
+            order: Order::new(self),
+            labels: Labels::of(self),
+            numbers: GroupNumbers::new(&self.stream, &self.key),
+            blocks: Vec::new(),
+            seen: BTreeSet::new(),
+            refused: None,
+            work: self.clone(),
+        })
+    }
+}
+
+impl Shard {
+    /// Takes in a block of a shard.
+    ///
+    /// # Errors
+    /// If it is damaged.
+    pub fn add(&mut self, shard: u32, block: Vec<u8>) -> Result<()> {
+        self.seen.insert(shard);
+        match Block::open(block, &mut self.labels)? {
+            Opened::Persons(block) => self.blocks.push(block),
+            Opened::Sums(_) => return Err(usage("sums came to a shard of persons")),
+            Opened::Refused(why) => refused_too(&mut self.refused, why),
+        }
+        Ok(())
+    }
+
+    /// Bounds everybody, and hands on the sums, some at a time; with them which shards they are of, so that whoever adds
+    /// them up sees each of them once.
+    ///
+    /// # Errors
+    /// If a block is damaged, a sum leaves 64 bits, and whatever `emit` returns.
+    pub fn finish<E: From<evertally_declare::error::Error>>(
+        mut self,
+        mut emit: impl FnMut(Vec<Row>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.work.stream.calendar.start().micros();
+        let first = |(place, block): (usize, &Block)| block.person().map(|person| Reverse((person, place)));
+        let mut turns: BinaryHeap<Reverse<([u8; 16], usize)>> =
+            self.blocks.iter().enumerate().filter_map(first).collect();
+        let (mut events, mut sums) = (Vec::new(), Sums::new());
+        while let Some(Reverse((person, _))) = turns.peek().copied() {
+            events.clear();
+            while let Some(Reverse((next, place))) = turns.peek().copied()
+                && next == person
+            {
+                turns.pop();
+                let block = &mut self.blocks[place];
+                block.read(start, &mut events)?;
+                turns.extend(block.person().map(|person| Reverse((person, place))));
+            }
+            self.order.sort(&mut events, &self.labels);
+            self.keep(&events, &mut sums)?;
+            if sums.is_full() {
+                emit(sums.take(&self.labels))?;
+            }
+        }
+        let mut rows = sums.take(&self.labels);
+        rows.extend(self.seen.iter().map(|shard| Row::of_shard(*shard)));
+        rows.extend(self.refused.as_ref().map(|why| Row::refused(why)));
+        emit(rows)
+    }
+
+    /// Adds what is kept of one person.
+    fn keep(&self, events: &[Personal], sums: &mut Sums) -> Result<()> {
+        let stream = &self.work.stream;
+        let (mut kept, mut details) = (Kept::default(), Details::default());
+        let (mut period, mut counted) = (0..0, Vec::new());
+        for event in events {
+            let Some(step) = event.step(stream) else { continue };
+            if !period.contains(&step) {
+                period = stream.periods.of(step);
+            }
+            let group = self.labels.group_of(event.label, &self.numbers);
+            let offer = Offer { step, since: period.start, group, value: event.value };
+            match (self.bound.keep(&mut kept, &mut details, offer), &stream.measures) {
+                (None, _) => {}
+                (Some(value), None) => sums.add(step, event.label, value)?,
+                (Some(value), Some(_)) => {
+                    counted.push(KeptEvent { step, since: period.start, group: event.label, value });
+                }
+            }
+        }
+        let Some(bundle) = &stream.measures else { return Ok(()) };
+        bundle.for_each_addition(&counted, stream.last_step, |step, group, cell, sum| {
+            sums.add(step, self.labels.of_cell(group, cell), sum)
+        })
+    }
+}

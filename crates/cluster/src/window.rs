@@ -1,0 +1,156 @@
+//! A shard of a stream whose events keep coming: they wait for the end of their step, and are bounded then.
+
+use super::Work;
+use super::block::{Block, BlockWriter, Opened, push_sums};
+use super::digest::Digest;
+use super::labels::Labels;
+use super::order::{Order, Personal};
+use super::sums::{Row, Sums};
+use evertally::privacy::contribution::{Offer, Pseudonym};
+use evertally_declare::error::{Result, usage};
+use evertally_declare::steps::Instant;
+use evertally_publish::session::{GroupNumbers, Persons, bound_of_persons};
+use std::collections::BTreeMap;
+
+/// What a shard is after some of its steps were closed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ShardLeft {
+    /// What was kept of its persons in the period that goes on; `None` where single events are protected. **Not private.**
+    pub persons: Option<Vec<u8>>,
+    /// Events of steps that are open.
+    pub waiting: Vec<Vec<u8>>,
+    /// The first step that they are of; `None` where nothing waits.
+    pub next: Option<u64>,
+    /// The sums of the steps that were closed, and what stands for whose events they are: who counts again and keeps those of
+    /// others, with the same sums, is found.
+    pub rows: Vec<Row>,
+}
+
+impl Work {
+    /// The last step that has ended by a time in microseconds since 1970; 0 before the end of the first.
+    pub fn ended_by(&self, micros: i64) -> u64 {
+        let calendar = &self.stream.calendar;
+        let instant = Instant::from_micros(micros);
+        let ended = if instant >= calendar.end() {
+            calendar.steps()
+        } else {
+            calendar.step_of(instant).map_or(0, |step| step - 1)
+        };
+        ended.min(self.stream.last_step)
+    }
+
+    /// When a step ends, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// If there is no such step.
+    pub fn end_of(&self, step: u64) -> Result<i64> {
+        let calendar = &self.stream.calendar;
+        if step == 0 || step > calendar.steps() {
+            return Err(usage(format!("there is no step {step}")));
+        }
+        Ok(calendar.end_of(step).micros())
+    }
+
+    /// Closes the steps of a shard behind `from` through `through`: counts what is kept of the events that wait for them.
+    /// Events of steps through `from` have come late, and are left out.
+    ///
+    /// Persons are bounded step by step, within a step in the [order](super) of their events, so that it does not matter
+    /// which events came first or together.
+    ///
+    /// # Errors
+    /// If what the shard remembers is damaged, or a sum leaves 64 bits.
+    pub fn close_shard(
+        &self,
+        from: u64,
+        through: u64,
+        persons: Option<&[u8]>,
+        waiting: Vec<Vec<u8>>,
+    ) -> Result<ShardLeft> {
+        let start = self.stream.calendar.start().micros();
+        let (mut labels, mut events) = (Labels::default(), Vec::new());
+        let (mut sums, mut later) = (Sums::new(), Vec::new());
+        for block in waiting {
+            match Block::open(block, &mut labels)? {
+                Opened::Persons(mut block) => {
+                    while block.person().is_some() {
+                        block.read(start, &mut events)?;
+                    }
+                }
+                Opened::Sums(rows) => {
+                    for (step, label, sum) in rows {
+                        match step {
+                            _ if step <= from => {}
+                            _ if step <= through => sums.add(step, label, sum)?,
+                            _ => later.push((step, label, sum)),
+                        }
+                    }
+                }
+                Opened::Refused(why) => return Err(usage(why)),
+            }
+        }
+        let step_of = |event: &Personal| event.step(&self.stream).unwrap_or(0);
+        events.retain(|event| step_of(event) > from);
+        let (mut due, mut open): (Vec<Personal>, Vec<Personal>) =
+            events.into_iter().partition(|event| step_of(event) <= through);
+        let mut kept = BTreeMap::new();
+        let persons = match self.has_persons() {
+            false => None,
+            true => Some(self.keep_due(from, through, persons, &mut due, &labels, (&mut sums, &mut kept))?),
+        };
+        let next = open.iter().map(step_of).chain(later.iter().map(|(step, ..)| *step)).min();
+        let mut waiting = self.written(&mut open, &labels);
+        if !later.is_empty() {
+            waiting.push(push_sums(&later, &labels));
+        }
+        let mut rows = sums.take(&labels);
+        rows.extend(kept.into_iter().flat_map(|(step, digest)| Row::of_kept(step, digest)));
+        Ok(ShardLeft { persons, waiting, next, rows })
+    }
+
+    /// Adds what is kept of events, and gives what is remembered of their persons.
+    fn keep_due(
+        &self,
+        from: u64,
+        through: u64,
+        persons: Option<&[u8]>,
+        due: &mut [Personal],
+        labels: &Labels,
+        (sums, whose): (&mut Sums, &mut BTreeMap<u64, Digest>),
+    ) -> Result<Vec<u8>> {
+        let (stream, bound) = (&self.stream, bound_of_persons(&self.stream)?);
+        let (mut order, mut digesting, mut group_bytes) = (Order::new(self), self.digesting(), Vec::new());
+        let numbers = GroupNumbers::new(stream, &self.key);
+        let first = stream.periods.of(from + 1).start;
+        let mut table = match persons {
+            Some(bytes) => Persons::restore(bound, first, bytes)?,
+            None => Persons::new(bound),
+        };
+        let step_of = |event: &Personal| event.step(stream).unwrap_or(0);
+        due.sort_unstable_by_key(|event| (step_of(event), event.person));
+        for alike in due.chunk_by_mut(|a, b| (step_of(a), a.person) == (step_of(b), b.person)) {
+            let step = step_of(&alike[0]);
+            let since = stream.periods.of(step).start;
+            order.sort(alike, labels);
+            for event in &*alike {
+                let group = labels.group_of(event.label, &numbers);
+                let offer = Offer { step, since, group, value: event.value };
+                if let Some(value) = table.keep(Pseudonym::from_bytes(event.person), offer) {
+                    sums.add(step, event.label, value)?;
+                    group_bytes.clear();
+                    labels.push_bytes(event.label, &mut group_bytes);
+                    let digest = digesting.of_kept(&event.person, event.time, &group_bytes, value);
+                    whose.entry(step).or_default().add(digest);
+                }
+            }
+        }
+        Ok(table.save(stream.periods.of(through + 1).start))
+    }
+
+    /// Events as blocks.
+    fn written(&self, events: &mut [Personal], labels: &Labels) -> Vec<Vec<u8>> {
+        let mut writer = BlockWriter::new(self.stream.calendar.start().micros(), labels);
+        events.sort_unstable_by_key(|event| (event.person, event.time, event.label, event.value));
+        events.chunk_by(|a, b| a.person == b.person).for_each(|person| writer.push(person));
+        writer.finish()
+    }
+}

@@ -1,0 +1,12 @@
+//! Dates and times of day: reading them, and the one text for each.
+
+mod error;
+mod parse;
+mod time;
+
+pub use error::TimeError;
+pub(crate) use parse::{MICROS_PER_DAY, MICROS_PER_SECOND, parse, parse_offset};
+pub(crate) use time::Time;
+
+#[cfg(test)]
+pub(crate) use parse::date_of;

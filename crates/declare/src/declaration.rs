@@ -1,0 +1,31 @@
+//! What a stream is: one typed value, whoever declares it.
+//!
+//! Flags of the program, a TOML file, keyword arguments of Python and the JSON of a service fill a [`Declaration`], in
+//! which everything is optional; two of them merge ([`Declaration::or`]), and [`Declaration::resolve`] checks it, once,
+//! and gives the [`Settings`] that everything behind it uses.
+//!
+//! What can be declared stands in **one table** (`parameter.rs`), a row a [`Parameter`]: name, type,
+//! placeholder, default and help. The structs, the program's flags and their help, the names in files, Python's
+//! keywords, the JSON Schema (`docs/declaration.schema.json`) and the names in error messages ([`crate::problem`]) all
+//! come from it.
+
+mod begun;
+mod read;
+mod resolve;
+mod schema;
+mod stretch;
+mod table;
+mod value;
+
+pub use crate::parameter::{Heading, Parameter, Use};
+pub use crate::settings::{Closing, InSlots, Items, Labels, Settings};
+pub use begun::Present;
+pub use read::{near, unknown_in_file};
+pub use resolve::{groups_need_columns, needed, not_both, parse_time};
+pub use schema::schema;
+pub use stretch::Stretches;
+pub use table::{Declaration, Files, Questions, Written};
+pub use value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value, Word};
+
+#[cfg(test)]
+mod tests;

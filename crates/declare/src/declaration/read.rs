@@ -1,0 +1,86 @@
+//! Declarations from JSON: those of services, and keyword arguments.
+
+use super::table::Declaration;
+use super::{Parameter, Use};
+use crate::problem::{Problem, Wording, sentence};
+use crate::words::quoted;
+use serde_json::{Map, Value};
+
+/// The name most like an unknown one, if one is near.
+pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let likeness = |known: &'n str| (strsim::jaro_winkler(known, name), known);
+    let near = known.into_iter().map(likeness).filter(|(likeness, _)| *likeness > 0.8);
+    near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
+}
+
+impl Declaration {
+    /// The declaration that a JSON object is, as a service gets it.
+    ///
+    /// # Errors
+    /// If the text is no JSON object, has an unknown name, or a value of another type than its name's.
+    ///
+    /// ```
+    /// use evertally_declare::declaration::Declaration;
+    /// let declared = Declaration::from_json(r#"{"start": "2024-01-01", "every": "1d", "steps": 366, "epsilon": 1}"#)?;
+    /// assert_eq!(declared.steps, Some(366));
+    /// let problem = Declaration::from_json(r#"{"strat": "2024-01-01"}"#).unwrap_err();
+    /// assert_eq!(problem.to_string(), "there is no `strat`; did you mean `start`?");
+    /// # Ok::<(), evertally_declare::problem::Problem>(())
+    /// ```
+    pub fn from_json(text: &str) -> Result<Self, Problem> {
+        let object = serde_json::from_str(text).map_err(|e| Problem::new(format!("this is not a JSON object: {e}")))?;
+        Self::of_names(object, Wording::Json)
+    }
+
+    /// The declaration that names and values make, the names as a front writes them: those of keyword arguments, with
+    /// underscores, or those of files and services. Null is as good as no value.
+    ///
+    /// # Errors
+    /// If a name is unknown, or a value of another type than its name's.
+    pub fn of_names(values: Map<String, Value>, wording: Wording) -> Result<Self, Problem> {
+        let mut declared = Self::default();
+        for (name, value) in values {
+            let parameter = named(&name, wording).ok_or_else(|| unknown(&name, wording))?;
+            let put = declared.put(parameter, value);
+            put.map_err(|problem| Problem::of(parameter, sentence![parameter, format!(": {problem}")]))?;
+        }
+        Ok(declared)
+    }
+}
+
+/// What a front's parameters of a declaration are called there.
+fn names(wording: Wording) -> impl Iterator<Item = (String, Parameter)> {
+    let name = move |parameter: Parameter| match wording {
+        Wording::Keywords => parameter.keyword(),
+        Wording::Flags | Wording::Toml | Wording::Json => Some(parameter.name().to_owned()),
+    };
+    let declared = Parameter::all().filter(|parameter| parameter.is_declared());
+    declared.filter_map(move |parameter| Some((name(parameter)?, parameter)))
+}
+
+fn named(name: &str, wording: Wording) -> Option<Parameter> {
+    names(wording).find(|(known, _)| known == name).map(|(_, parameter)| parameter)
+}
+
+fn unknown(name: &str, wording: Wording) -> Problem {
+    let known: Vec<String> = names(wording).map(|(known, _)| known).collect();
+    let problem = Problem::new(format!("there is no {}", quoted(name)));
+    match near(name, known.iter().map(String::as_str)) {
+        Some(near) => problem.remedy(format!("did you mean {}?", quoted(near))),
+        None => problem,
+    }
+}
+
+/// The problem of a name in a configuration file that a command does not have; `None` where it has it.
+pub fn unknown_in_file(name: &str, user: Use) -> Option<Problem> {
+    let known = Parameter::of(user).filter(|parameter| *parameter != Parameter::Config);
+    let known: Vec<&str> = known.map(Parameter::name).collect();
+    if known.contains(&name) {
+        return None;
+    }
+    let problem = Problem::new(format!("there is no flag --{name} that {} could set", quoted(name)));
+    Some(match near(name, known) {
+        Some(near) => problem.remedy(format!("did you mean {}?", quoted(near))),
+        None => problem,
+    })
+}

@@ -1,0 +1,155 @@
+//! The measures of a stream: what they need beside them.
+
+use super::super::Parameter::{
+    self, Bounds, DiscoverGroups, KeyColumns, MaxTotal, Measure, Person, RestScale, Scales, Value,
+};
+use super::super::table::Declaration;
+use super::{Labels, Measures, Result};
+use crate::measures::{self, Wanted};
+use crate::problem::{Problem, sentence};
+use crate::publication::{Publication, Slots};
+use crate::reading::{Reading, Workloads};
+use crate::steps::StepCalendar;
+use crate::stream::Band;
+use evertally::mechanism::Workload;
+
+impl Declaration {
+    /// The declared measures, which have what they need.
+    pub(super) fn measures(
+        &self,
+        labels: &Labels,
+        readings: Vec<Wanted>,
+        calendar: &StepCalendar,
+        published: Option<&Publication>,
+    ) -> Result<Measures> {
+        let Some(wanted) = &self.measure else { return self.several(labels, readings) };
+        if !readings.is_empty() {
+            let why = ": measures have one workload, the same for all";
+            return Err(Problem::of(
+                Measure,
+                sentence![Measure, " and several ", Parameter::Workload, " do not go together", why],
+            ));
+        }
+        let refuse = |problem| Err(Problem::of(Measure, problem));
+        if wanted.is_empty() {
+            return refuse(sentence![Measure, " names no measure; leave it out for a running count or sum"]);
+        }
+        for (place, Wanted { measure, .. }) in wanted.iter().enumerate() {
+            if measure.needs_values() && self.value.is_none() {
+                let why = ": the column with the values of events, between bounds";
+                return refuse(sentence![Measure, format!(" {measure} needs "), Value, why]);
+            }
+            if measure.needs_persons() && self.person.is_none() {
+                return refuse(sentence![
+                    Measure,
+                    format!(" {measure} needs "),
+                    Person,
+                    ": the column that names people"
+                ]);
+            }
+            let reads_all = self.workload.as_ref().is_none_or(Workloads::is_sum);
+            if measure.needs_persons() && !reads_all {
+                let problem = format!(" {measure} has a window of its own; leave out ");
+                return refuse(sentence![Measure, problem, Parameter::Workload]);
+            }
+            let again = |other: &&Wanted| match (&other.measure, measure) {
+                (measures::Measure::Histogram(_), measures::Measure::Histogram(_)) => true,
+                (other, measure) => other == measure,
+            };
+            if wanted[..place].iter().find(again).is_some() {
+                let problem = match measure {
+                    measures::Measure::Histogram(_) => " has two histograms; name all cuts in one".to_owned(),
+                    measure => format!(" names {measure} twice"),
+                };
+                return refuse(sentence![Measure, problem]);
+            }
+        }
+        if matches!(labels, Labels::Discovered { .. } | Labels::Items(_)) {
+            let other = if matches!(labels, Labels::Items(_)) { KeyColumns } else { DiscoverGroups };
+            return refuse(sentence![Measure, " and ", other, " do not go together: declare the groups"]);
+        }
+        let apart: [(Parameter, &str); 5] = [
+            (Parameter::Band, ": intervals of measures hold each by itself"),
+            (Parameter::View, ": what is shown of counts alone"),
+            (MaxTotal, ": parts of values have no mean; bound the events instead, and values by their bounds"),
+            (Scales, ": all groups have the same bounds"),
+            (RestScale, ": all groups have the same bounds"),
+        ];
+        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
+            return refuse(sentence![Measure, " and ", other, " do not go together", why]);
+        }
+        let has_values = wanted.iter().any(|wanted| wanted.measure.needs_values());
+        if !has_values && self.value.is_some() {
+            let why = ", and no measure is of values; leave it out, or ask for a mean";
+            return refuse(sentence![Value, " and ", Bounds, " are given", why]);
+        }
+        let wanted = wanted.iter().map(|wanted| in_rows(wanted, calendar, published)).collect::<Result<_>>()?;
+        Ok(Measures { wanted, ..Measures::default() })
+    }
+
+    /// Whether something else than the default is declared.
+    fn asks_for(&self, parameter: Parameter) -> bool {
+        match parameter {
+            Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
+            Parameter::View => self.view.as_ref().is_some_and(|views| !views.is_empty()),
+            other => self.has(other),
+        }
+    }
+
+    /// Several workloads in the place of measures, which have what they need; nothing where there is one alone.
+    fn several(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
+        if readings.is_empty() {
+            return Ok(Measures::default());
+        }
+        let refuse = |with: Parameter, why: &str| {
+            let several = Parameter::Workload;
+            Err(Problem::of(
+                several,
+                sentence!["several ", several, " and ", with, " do not go together", why.to_owned()],
+            ))
+        };
+        match labels {
+            Labels::Discovered { .. } => return refuse(DiscoverGroups, ": declare the groups"),
+            Labels::Items(_) => return refuse(KeyColumns, ": items are read as running sums"),
+            Labels::None | Labels::Groups(_) => {}
+        }
+        let apart: [(Parameter, &str); 4] = [
+            (Parameter::Band, ": intervals of several workloads hold each by itself"),
+            (Parameter::View, ": what is shown of one workload alone"),
+            (Scales, ": all groups have the same bounds"),
+            (RestScale, ": all groups have the same bounds"),
+        ];
+        match apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
+            Some((other, why)) => refuse(other, why),
+            None => Ok(Measures { wanted: readings, ..Measures::default() }),
+        }
+    }
+}
+
+/// The same measure with a width of its own in what is published: steps, or rows of several.
+fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publication>) -> Result<Wanted> {
+    let reading = match wanted.measure {
+        measures::Measure::Active(steps) => Reading::Steps(Workload::Window(steps)),
+        measures::Measure::Within(time) => Reading::Window(time),
+        _ => return Ok(wanted.clone()),
+    };
+    let refuse = |why: &str| {
+        let measure = &wanted.measure;
+        Problem::of(Measure, sentence![Measure, format!(" {measure}: {why}")]).remedy("say how many steps it has")
+    };
+    let workload = match published {
+        None => reading.in_steps(Some(calendar.every())).map_err(|_| refuse("it is no whole number of steps"))?,
+        Some(rows) => {
+            let widths = (Some(calendar.every()), Some(rows.rows().every()));
+            match Slots::reading(reading, rows.row_width(), widths) {
+                Ok((Slots::Rows, workload)) => workload,
+                _ => return Err(refuse("it is no whole number of publications")),
+            }
+        }
+    };
+    let width = match workload {
+        Workload::Window(width) => width,
+        _ => unreachable!("windows are read as windows"),
+    };
+    Ok(Wanted { measure: measures::Measure::Active(width), ..wanted.clone() })
+}

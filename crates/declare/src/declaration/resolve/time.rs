@@ -1,0 +1,116 @@
+//! The steps of a declaration, and how far a run goes.
+
+use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
+use super::super::table::Declaration;
+use super::{Closing, Result, needed, not_both};
+use crate::problem::{Piece, Problem, sentence};
+use crate::publication::{Publication, Slots, row_every};
+use crate::reading::{Read, Reading};
+use crate::steps::{Horizon, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
+use crate::words::quoted;
+use std::sync::Arc;
+
+impl Declaration {
+    pub(super) fn calendar(&self) -> Result<StepCalendar> {
+        let zone: Zone = self.time_zone.clone().unwrap_or_default();
+        let mut times = TimeParser::new(TimeFormat::Auto, zone.clone());
+        let why = "the beginning of the first step, decided before seeing the data";
+        let start = parse_time(Start, needed(self.start.as_ref(), Start, why)?, &mut times)?;
+        let horizon = match (&self.end, self.steps, self.is_unbounded()) {
+            (Some(end), None, false) => Horizon::Until(parse_time(End, end, &mut times)?),
+            (None, Some(steps), false) => Horizon::Steps(steps),
+            (None, None, true) => Horizon::Endless,
+            (None, None, false) => {
+                let why = " is needed: the horizon is decided before seeing the data";
+                return Err(Problem::new(sentence![Piece::Any(&[End, Steps, Unbounded]), why]));
+            }
+            (Some(_), Some(_), _) => return Err(not_both(&[End, Steps])),
+            (Some(_), None, true) => return Err(not_both(&[End, Unbounded])),
+            (None, Some(_), true) => return Err(not_both(&[Steps, Unbounded])),
+        };
+        let every = needed(self.every, Every, "the width of a step, such as 1h or 1d")?;
+        let calendar = |horizon, every| {
+            StepCalendar::new(start, horizon, every, zone.clone()).map_err(|problem| Problem::new(problem.sentence()))
+        };
+        match self.publish.and_then(|publish| row_every(every, publish)) {
+            // As far as rows are laid out, which end with it.
+            Some(row) if horizon == Horizon::Endless => calendar(Horizon::Until(calendar(horizon, row)?.end()), every),
+            _ => calendar(horizon, every),
+        }
+    }
+
+    /// Which steps are published, where not all are, and what the mechanism publishes of the slots of which those rows are
+    /// made.
+    pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Read)> {
+        let months = |reading| match reading {
+            Reading::Window(time) => Slots::of_months(steps, time),
+            _ => None,
+        };
+        let Some(period) = self.publish else {
+            let (slots, read) = self.read(|reading| match months(reading) {
+                Some(of_months) => Ok(of_months),
+                None => Ok((Slots::Steps, reading.in_steps(Some(steps.every()))?)),
+            })?;
+            let of_all = (slots != Slots::Steps).then(|| Arc::new(Publication::of_all(steps, slots)));
+            return Ok((of_all, read));
+        };
+        let rows = Publication::new(steps, period)?;
+        let widths = (Some(steps.every()), Some(rows.rows().every()));
+        let (slots, read) =
+            self.read(|reading| match (months(reading), Slots::reading(reading, rows.row_width(), widths)) {
+                (Some(of_months), Err(_)) => Ok(of_months),
+                (_, read) => read,
+            })?;
+        Ok((Some(Arc::new(rows.of_slots(slots))), read))
+    }
+
+    /// Whether no end is declared, in so many words.
+    pub(super) fn is_unbounded(&self) -> bool {
+        self.unbounded == Some(true)
+    }
+
+    pub(super) fn closing(&self) -> Result<Closing> {
+        match (&self.through, self.all == Some(true)) {
+            (Some(_), true) => Err(not_both(&[Through, All])),
+            (None, true) if self.is_unbounded() => Err(not_both(&[All, Unbounded])),
+            (Some(_), false) => Ok(Closing::Through),
+            (None, true) => Ok(Closing::All),
+            (None, false) => Ok(Closing::Clock),
+        }
+    }
+
+    /// The last step that ends by the declared time.
+    pub(super) fn last_step(&self, calendar: &StepCalendar) -> Result<u64> {
+        let Some(text) = &self.through else { return Ok(calendar.steps()) };
+        let mut times = TimeParser::new(TimeFormat::Auto, calendar.zone().clone());
+        let through = parse_time(Through, text, &mut times)?;
+        if through == calendar.end() {
+            return Ok(calendar.steps());
+        }
+        let asked = sentence![Through, format!(" {} is ", quoted(text))];
+        if through > calendar.end() {
+            let end = calendar.format(calendar.end());
+            return Err(Problem::new(asked.then(format!("after the end of the horizon, {end}")))
+                .remedy("leave it out to publish all"));
+        }
+        match calendar.step_of(through) {
+            Some(open) if open > 1 => Ok(open - 1),
+            _ => {
+                let end = calendar.end_of(1);
+                Err(Problem::new(asked.then(format!("before the end of the first step, {end}")))
+                    .remedy("nothing would be published"))
+            }
+        }
+    }
+}
+
+/// A declared time.
+///
+/// # Errors
+/// If the text is none.
+pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
+    let says = |problem: crate::steps::TimeError| {
+        Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))
+    };
+    parser.parse_text(text).map_err(says)
+}

@@ -1,0 +1,129 @@
+//! The JSON Schema of a declaration, from the table.
+//!
+//! Beside the schema's own words it says what generators of other fronts need: `x-order`, the place in the table,
+//! `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
+
+use super::Parameter::{
+    DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
+};
+use super::resolve::NEEDS;
+use super::{Kind, Parameter, Use};
+use crate::problem::Wording;
+use serde_json::{Map, Value, json};
+
+/// The JSON Schema (2020-12) of a [`Declaration`](super::Declaration).
+///
+/// `docs/declaration.schema.json` is this, and a test holds the two together.
+pub fn schema() -> Value {
+    let declared = || Parameter::all().filter(|parameter| parameter.is_declared());
+    let properties: Map<String, Value> = declared().map(|p| (p.name().to_owned(), property(p))).collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A stream of events that evertally releases",
+        "description": "Everything is decided before seeing the data. Made from crates/declare/src/parameter/rows.rs: \
+                        do not edit.",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+        "required": ["start", "every"],
+        "oneOf": [{ "required": ["end"] }, { "required": ["steps"] }],
+        "dependentRequired": dependent(),
+        "dependentSchemas": {
+            Person.name(): any_of(&[&[MaxEvents], &[MaxEventsPerGroup, MaxGroups], &[MaxEventsPerStep, Per], &[MaxTotal]]),
+            GroupBy.name(): any_of(&[&[Groups], &[DiscoverGroups]]),
+        },
+    })
+}
+
+/// All of one of these must be there.
+fn any_of(ways: &[&[Parameter]]) -> Value {
+    let required = |way: &&[Parameter]| {
+        let names: Vec<_> = way.iter().map(|parameter| parameter.name()).collect();
+        json!({ "required": names })
+    };
+    json!({ "anyOf": ways.iter().map(required).collect::<Vec<_>>() })
+}
+
+/// What each parameter needs beside it, inside a declaration.
+fn dependent() -> Value {
+    let mut needs: Map<String, Value> = Map::new();
+    for (what, needed, _) in NEEDS.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
+        let list = needs.entry(what.name()).or_insert_with(|| json!([]));
+        list.as_array_mut().expect("a list").push(json!(needed.name()));
+    }
+    needs.insert("delta".to_owned(), json!(["epsilon"]));
+    needs.into()
+}
+
+fn property(parameter: Parameter) -> Value {
+    let mut property = kind(parameter.kind());
+    let mut put = |name: &str, value: Value| property.insert(name.to_owned(), value);
+    put("description", parameter.about(Wording::Toml).into());
+    if let Some(default) = parameter.default() {
+        put("default", default_value(parameter.kind(), default));
+    }
+    if let Some(words) = parameter.default_in_words() {
+        put("x-default", words.into());
+    }
+    if !parameter.placeholder().is_empty() {
+        put("x-placeholder", parameter.placeholder().into());
+    }
+    put("x-order", (parameter as usize).into());
+    if let Some(title) = parameter.heading().title() {
+        put("x-heading", title.into());
+    }
+    if let Some(keyword) = parameter.keyword() {
+        put("x-keyword", keyword.into());
+    }
+    put("x-uses", parameter.uses().iter().map(|user| user.name()).collect());
+    property.into()
+}
+
+fn default_value(kind: Kind, text: &str) -> Value {
+    match kind {
+        Kind::Whole | Kind::Number => text.parse().map_or_else(|_| text.into(), Value::Number),
+        _ => text.into(),
+    }
+}
+
+fn kind(kind: Kind) -> Map<String, Value> {
+    let texts = || json!({ "type": "array", "items": { "type": "string" } });
+    let schema = match kind {
+        Kind::Text | Kind::Width | Kind::Zone | Kind::Mechanism | Kind::Path => json!({ "type": "string" }),
+        Kind::Workloads => json!({ "anyOf": [{ "type": "string" }, texts()] }),
+        Kind::Texts | Kind::Measures | Kind::Paths => texts(),
+        Kind::Character => json!({ "type": "string", "minLength": 1, "maxLength": 1 }),
+        Kind::Whole => json!({ "type": "integer", "minimum": 0 }),
+        Kind::Number => json!({ "type": "number" }),
+        Kind::Period => json!({ "type": ["string", "integer"] }),
+        Kind::Decimal => json!({ "type": ["string", "number"] }),
+        Kind::Decimals => {
+            json!({ "type": "array", "items": { "type": ["string", "number"] }, "minItems": 2, "maxItems": 2 })
+        }
+        Kind::Scales => json!({ "type": "array", "items": { "type": ["string", "number"] } }),
+        Kind::Switch => json!({ "type": "boolean" }),
+        Kind::Words(words) if words.iter().all(|word| word.help.is_empty()) => {
+            json!({ "enum": words.iter().map(|word| word.word).collect::<Vec<_>>() })
+        }
+        Kind::Words(words) => json!({
+            "oneOf": words.iter().map(|w| json!({ "const": w.word, "description": w.help })).collect::<Vec<_>>()
+        }),
+        Kind::Groups => json!({ "anyOf": [texts(), { "type": "array", "items": texts() }] }),
+    };
+    match schema {
+        Value::Object(schema) => schema,
+        _ => unreachable!("every kind is an object"),
+    }
+}
+
+impl Use {
+    /// As schemas name it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Sketch => "sketch",
+            Self::Table => "python release",
+            Self::TablePlan => "python plan_release",
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! What is wrong with an input, and where.
+
+use super::{Cancelled, Error};
+use crate::problem::{Sentence, Wording};
+use crate::words::quoted;
+use std::fmt;
+use std::io;
+
+/// Where in a file something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text file, counted from 1 with the header.
+    Line(u64),
+    /// A row of a Parquet file, counted from 1.
+    Row(u64),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(n) => write!(f, "line {n}"),
+            Place::Row(n) => write!(f, "row {n}"),
+        }
+    }
+}
+
+/// Something wrong with the input: names the file, the line or row and the column as far as they apply.
+///
+/// ```text
+/// events.csv, line 17, column `delay`: `abc` is not a number; …
+/// ```
+#[derive(Debug)]
+pub struct InputError {
+    file: String,
+    place: Option<Place>,
+    column: Option<String>,
+    cell: Option<String>,
+    problem: Sentence,
+    remedy: Option<Sentence>,
+    cause: Option<io::Error>,
+    unreadable: Option<Unreadable>,
+}
+
+/// Why an input cannot be read at all, whatever its rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    /// Its bytes are not what they are to be: damaged, or cut short.
+    Damaged,
+    /// It takes more memory than is allowed.
+    TooLarge,
+}
+
+impl InputError {
+    /// A problem with a whole file.
+    pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
+        let problem = problem.into();
+        InputError {
+            file: file.into(),
+            place: None,
+            column: None,
+            cell: None,
+            problem,
+            remedy: None,
+            cause: None,
+            unreadable: None,
+        }
+    }
+
+    /// A failure to read a file.
+    pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
+        let problem = describe_read(&error);
+        InputError { cause: Some(error), ..Self::of_file(file, problem) }
+    }
+
+    /// The same with what to do about it, which is said behind a semicolon.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+
+    /// The same, where it is the bytes of the file as a whole that cannot be read.
+    #[must_use]
+    pub fn as_unreadable(mut self, why: Unreadable) -> Self {
+        self.unreadable = Some(why);
+        self
+    }
+
+    /// Why the file cannot be read at all, where that is the problem.
+    pub fn unreadable(&self) -> Option<Unreadable> {
+        self.unreadable
+    }
+
+    /// The same problem at a place of the file.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+
+    /// The same problem in a column of the file.
+    #[must_use]
+    pub fn in_column(mut self, column: impl Into<String>) -> Self {
+        self.column = Some(column.into());
+        self
+    }
+
+    /// The same problem with a cell of this text.
+    #[must_use]
+    pub(crate) fn with_cell(mut self, text: String) -> Self {
+        self.cell = Some(text);
+        self
+    }
+
+    /// The same without the line or row, for inputs whose rows are in no order.
+    #[must_use]
+    pub fn without_place(&self) -> Self {
+        Self {
+            file: self.file.clone(),
+            place: None,
+            column: self.column.clone(),
+            cell: self.cell.clone(),
+            problem: self.problem.clone(),
+            remedy: self.remedy.clone(),
+            cause: None,
+            unreadable: self.unreadable,
+        }
+    }
+
+    /// The file, as messages name it.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The line or row, where the problem has one.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// The text of the cell that does not fit, where the problem is with one.
+    pub fn cell(&self) -> Option<&str> {
+        self.cell.as_deref()
+    }
+
+    /// What is wrong there.
+    pub fn problem(&self) -> &Sentence {
+        &self.problem
+    }
+
+    /// What to do about it.
+    pub fn remedies(&self) -> Option<&Sentence> {
+        self.remedy.as_ref()
+    }
+
+    /// All of it in the words of a front.
+    pub fn worded(&self, wording: Wording) -> String {
+        let place = self.place.map_or(String::new(), |place| format!(", {place}"));
+        let column = self.column.as_ref().map_or(String::new(), |column| format!(", column {}", quoted(column)));
+        let remedy = self.remedy.as_ref().map_or(String::new(), |remedy| format!("; {}", remedy.worded(wording)));
+        format!("{}{place}{column}: {}{remedy}", self.file, self.problem.worded(wording))
+    }
+
+    /// The column, where the problem has one.
+    pub fn column(&self) -> Option<&str> {
+        self.column.as_deref()
+    }
+}
+
+/// In the words of the program, which are those of its manual.
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.worded(Wording::Flags))
+    }
+}
+
+// The cause is already in the message: a chain printer would say it twice.
+impl std::error::Error for InputError {}
+
+impl InputError {
+    /// The system's error behind a failed read.
+    pub fn io_cause(&self) -> Option<&io::Error> {
+        self.cause.as_ref()
+    }
+}
+
+fn describe_read(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file; check the path".into(),
+        io::ErrorKind::PermissionDenied => "permission to read it is denied; check the file's mode and owner".into(),
+        io::ErrorKind::IsADirectory => "this is a directory; give the files in it".into(),
+        io::ErrorKind::UnexpectedEof => {
+            "its compressed data ends in the middle; the file is cut short, fetch it again".into()
+        }
+        // Decompression says so; the system does not.
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            let remedy = "fetch the file again, or try gzip -t or zstd -t on it";
+            format!("it cannot be read: its compressed data are damaged ({error}); {remedy}")
+        }
+        _ => format!("it cannot be read ({error}); if it is compressed, it may be damaged"),
+    }
+}
+
+/// A read error as the caller should see it: a cancelled read is [`Cancelled`], all others name the file.
+pub fn read_error(file: &str, error: io::Error) -> Error {
+    if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
+        return Cancelled.into();
+    }
+    InputError::reading(file, error).into()
+}

@@ -1,0 +1,550 @@
+//! The declared groups of a release, and which of them an event belongs to.
+
+use crate::error::{Error, Result};
+use crate::event::{Event, Field, Role};
+use crate::identity::Identities;
+use crate::parameter::Parameter::{
+    GroupBy, Groups as GroupNames, GroupsFile, Rest, RestScale, Scales as ScalesOf, UnknownGroup,
+};
+use crate::problem::{Piece, Problem, Sentence, sentence};
+use crate::scales::{Scales, scaled};
+use crate::tuples::{encode, push_encoded};
+use crate::words::quoted;
+use evertally::number::Grid;
+use evertally::stream::Groups;
+use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
+
+/// Scales by the names of groups.
+type ScaleOf = HashMap<Vec<String>, Grid>;
+
+/// So many groups are few.
+const FEW: usize = 8;
+
+/// Declared groups: tuples of texts, one text a column, and perhaps a rest.
+#[derive(Clone, Debug)]
+pub struct GroupTable {
+    columns: Vec<String>,
+    tuples: Vec<Vec<String>>,
+    /// How cells become names of groups.
+    ids: Identities,
+    /// From the injective encoding of a tuple's identities to its place.
+    places: HashMap<Vec<u8>, usize>,
+    rest: Option<usize>,
+    /// By how much the bounds of each are multiplied.
+    scales: Vec<Grid>,
+    scratch: Vec<u8>,
+    text: String,
+}
+
+/// The groups of a stream that has begun.
+pub struct Begun {
+    /// All of them, in the order in which they are released.
+    pub table: GroupTable,
+    /// How many it began with.
+    pub first: usize,
+    /// How many are released so far; those behind join now.
+    pub present: usize,
+}
+
+impl GroupTable {
+    /// From a list of names for one column.
+    pub fn of_names(
+        columns: Vec<String>,
+        names: Vec<String>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
+        if columns.len() != 1 {
+            let there_are = format!(" column, and there are {}", columns.len());
+            return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
+                .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
+        }
+        Self::new(columns, names.into_iter().map(|name| vec![name]).collect(), rest, ids)
+    }
+
+    /// From a list of tuples, one text for each column.
+    pub fn of_tuples(
+        columns: Vec<String>,
+        tuples: Vec<Vec<String>>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
+        if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
+            let (has, columns) = (tuple.len(), columns.len());
+            let group = format!("group ({}) has {has} names, and there are {columns} ", tuple.join(", "));
+            return Err(Problem::new(sentence![group, GroupBy, " columns"]));
+        }
+        Self::new(columns, tuples, rest, ids)
+    }
+
+    fn new(
+        columns: Vec<String>,
+        mut tuples: Vec<Vec<String>>,
+        rest: Option<String>,
+        ids: Identities,
+    ) -> Result<Self, Problem> {
+        if tuples.is_empty() {
+            return Err(Problem::new("no group is declared; groups are never made from the data"));
+        }
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        for (place, tuple) in tuples.iter().enumerate() {
+            if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
+                let remedy = Piece::Where(
+                    GroupsFile,
+                    sentence!["separate names by commas alone, and put names that hold a comma into a ", GroupsFile],
+                    "separate names by commas alone, and give a list of names".into(),
+                );
+                let problem = format!("group {} begins or ends with a blank", quoted(name));
+                return Err(Problem::new(problem).remedy(remedy));
+            }
+            if tuple.iter().any(String::is_empty) {
+                return Err(Problem::new("a declared group has an empty name"));
+            }
+            if let Some(first) = places.insert(identity_of(tuple, ids)?, place) {
+                return Err(declared_twice(&tuples[first], tuple));
+            }
+        }
+        let rest_tuple = rest.map(|name| vec![name; columns.len()]);
+        if let Some(tuple) = &rest_tuple
+            && (tuple[0].is_empty() || identity_of(tuple, ids).is_ok_and(|name| places.contains_key(&name)))
+        {
+            let taken = format!(" {} is empty or the name of a declared group", quoted(&tuple[0]));
+            return Err(Problem::new(sentence![Rest, taken]));
+        }
+        let rest = rest_tuple.map(|tuple| {
+            tuples.push(tuple);
+            tuples.len() - 1
+        });
+        let scales = vec![Grid::ONE; tuples.len()];
+        Ok(Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() })
+    }
+
+    /// The same groups with these scales, one for each that is declared, and one for the rest; 1 where none are given.
+    ///
+    /// # Errors
+    /// If there are more or fewer scales than groups, or one for a rest that is not there.
+    pub fn with_scales(mut self, scales: Option<Vec<Grid>>, rest: Option<Grid>) -> Result<Self, Problem> {
+        let declared = self.tuples.len() - usize::from(self.rest.is_some());
+        if let Some(scales) = scales {
+            if scales.len() != declared {
+                let problem = format!(" has {} numbers, and there are {declared} groups", scales.len());
+                let remedy = sentence!["give one for each, in their order; that of the rest is ", RestScale];
+                return Err(Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
+            }
+            self.scales[..declared].copy_from_slice(&scales);
+        }
+        match (rest, self.rest) {
+            (Some(scale), Some(place)) => self.scales[place] = scale,
+            (Some(_), None) => {
+                return Err(Problem::of(RestScale, sentence![RestScale, " needs ", Rest, ": the name of the rest"]));
+            }
+            (None, _) => {}
+        }
+        Ok(self)
+    }
+
+    /// From all tuples in the order in which they are released, which of them is the rest, and their scales.
+    fn in_order(
+        columns: Vec<String>,
+        tuples: Vec<Vec<String>>,
+        rest: Option<usize>,
+        scales: &ScaleOf,
+        ids: Identities,
+    ) -> Self {
+        let named = tuples.iter().enumerate().filter(|(place, _)| Some(*place) != rest);
+        let identity = |tuple| identity_of(tuple, ids).expect("checked when the group was declared");
+        let places = named.map(|(place, tuple)| (identity(tuple), place)).collect();
+        let scales = tuples.iter().map(|tuple| scales.get(tuple).copied().unwrap_or(Grid::ONE)).collect();
+        Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() }
+    }
+
+    /// The scales by name: no two groups have the same, and neither has the rest.
+    fn scale_of(&self) -> ScaleOf {
+        self.tuples.iter().cloned().zip(self.scales.iter().copied()).collect()
+    }
+
+    /// The first so many groups in the order in which they are released: as the table was before others joined.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        let rest = self.rest.filter(|place| *place < count);
+        Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of(), self.ids)
+    }
+
+    /// Only the groups in these places, in their order.
+    pub fn chosen(&self, places: impl Iterator<Item = usize>) -> Self {
+        let places: Vec<usize> = places.collect();
+        let rest = self.rest.and_then(|rest| places.iter().position(|place| *place == rest));
+        let scales = places.iter().map(|place| (self.tuples[*place].clone(), self.scales[*place])).collect();
+        let tuples = places.into_iter().map(|place| self.tuples[place].clone()).collect();
+        Self::in_order(self.columns.clone(), tuples, rest, &scales, self.ids)
+    }
+
+    /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
+    /// joined since, and behind them those that join now.
+    ///
+    /// `meaning` is what the stream's plan says of groups, and `rest` whether it had one.
+    ///
+    /// # Errors
+    /// If a group that is released already is missing or stands elsewhere.
+    pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
+        let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let own_rest = self.rest.map(|place| self.tuples[place].clone());
+        let (scales, ids) = (self.scale_of(), self.ids);
+        let mut declared = self.tuples;
+        if let Some(place) = self.rest {
+            declared.remove(place);
+        }
+        let first = count.saturating_sub(usize::from(rest)).min(declared.len());
+        let mut later = declared.split_off(first).into_iter();
+        let mut begun = Self::in_order(self.columns, declared, None, &scales, ids);
+        let put_rest = |table: Self| -> Result<Self, Problem> {
+            let tuple = own_rest.clone().ok_or_else(|| {
+                Problem::new(sentence![Rest, " is missing: its group is released already, and goes on"])
+            })?;
+            let place = table.tuples.len();
+            Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place), &scales, ids))
+        };
+        if rest {
+            begun = put_rest(begun)?;
+        }
+        if begun.meaning() != meaning {
+            let plain = scales.values().all(|scale| *scale == Grid::ONE);
+            let order = if plain { "in their order" } else { "in their order and with their scales" };
+            let problem =
+                format!("the groups are not those that this stream began with, {order}, and new ones behind them");
+            return Err(Problem::new(problem).remedy("groups that are released already go on; new ones stand last"));
+        }
+        let count = begun.tuples.len();
+        let mut table = begun;
+        for step in joined {
+            let named = step.groups.len() - usize::from(step.rest);
+            let next: Vec<Vec<String>> = later.by_ref().take(named).collect();
+            if next[..] != step.groups[..named] {
+                let names: Vec<String> = step.groups[..named].iter().map(|tuple| tuple.join(", ")).collect();
+                let problem =
+                    format!("{} joined this stream, and must go on where it stands", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("new groups stand behind all others"));
+            }
+            table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest, &scales, ids);
+            if step.rest {
+                if own_rest.is_some() && own_rest.as_ref() != step.groups.last() {
+                    let name = quoted(&step.groups[named].join(", "));
+                    return Err(Problem::new(sentence![
+                        Rest,
+                        format!(" joined this stream as {name}, and keeps its name")
+                    ]));
+                }
+                table = put_rest(table)?;
+            }
+            let began = table.tuples.len() - step.groups.len();
+            if table.scales_behind(began) != step.scales {
+                let names: Vec<String> = step.groups.iter().map(|tuple| tuple.join(", ")).collect();
+                let problem =
+                    format!("{} joined this stream with other scales, and keep them", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("another scale is another stream"));
+            }
+        }
+        let present = table.tuples.len();
+        let tuples = table.tuples.into_iter().chain(later).collect();
+        let mut table = Self::in_order(table.columns, tuples, table.rest, &scales, ids);
+        if table.rest.is_none() && own_rest.is_some() {
+            table = put_rest(table)?;
+        }
+        Ok(Begun { table, first: count, present })
+    }
+
+    /// What a plan says of the groups, besides their columns and rest.
+    pub fn meaning(&self) -> String {
+        format!("{} (digest {})", self.tuples.len(), self.digest())
+    }
+
+    /// The groups behind the first `present`, as a ledger records that they joined after a step; `None` where there are
+    /// none.
+    pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
+        let groups = self.tuples[present..].to_vec();
+        let rest = self.rest.is_some_and(|place| place >= present);
+        let scales = self.scales_behind(present);
+        (!groups.is_empty()).then_some(Joined { after, run: 0, groups, scales, rest })
+    }
+
+    /// The scales of the groups behind the first so many; none where all are 1.
+    fn scales_behind(&self, present: usize) -> Vec<Grid> {
+        let scales = &self.scales[present..];
+        if scales.iter().all(|scale| *scale == Grid::ONE) { Vec::new() } else { scales.to_vec() }
+    }
+
+    /// By how much the bounds of each group are multiplied.
+    pub fn scales(&self) -> &[Grid] {
+        &self.scales
+    }
+
+    /// The grid of one group, where that of scale 1 is this one.
+    ///
+    /// # Panics
+    /// If it has too many digits, which [`grids`](Self::grids) refuses.
+    #[inline]
+    pub fn grid_of(&self, place: usize, grid: Grid) -> Grid {
+        match self.scales[place] {
+            Grid::ONE => grid,
+            scale => grid.times(scale).expect("checked when the groups were declared"),
+        }
+    }
+
+    /// The grid of each group, where that of scale 1 is this one.
+    ///
+    /// # Errors
+    /// If one has too many digits.
+    pub fn grids(&self, grid: Grid) -> Result<Vec<Grid>, Problem> {
+        self.scales.iter().map(|scale| scaled(grid, *scale)).collect()
+    }
+
+    /// The columns that name the group.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The texts of every group: declared order, the rest last, and behind it those that joined later.
+    pub fn tuples(&self) -> &[Vec<String>] {
+        &self.tuples
+    }
+
+    /// The name of the group of all undeclared ones, where there is one.
+    pub fn rest_name(&self) -> Option<&str> {
+        self.rest.map(|place| self.tuples[place][0].as_str())
+    }
+
+    /// The library's groups: the rest is marked, so that it cannot meet a declared tuple.
+    pub fn to_library(&self) -> Result<Groups> {
+        Ok(Groups::new(self.library_names())?)
+    }
+
+    /// The names that the library has for them.
+    pub fn library_names(&self) -> Vec<Vec<u8>> {
+        let name = |(place, tuple): (usize, &Vec<String>)| {
+            let mark = u8::from(self.rest == Some(place));
+            [vec![mark], encode(tuple)].concat()
+        };
+        self.tuples.iter().enumerate().map(name).collect()
+    }
+
+    /// A short text that stands for all declared groups in the plan.
+    pub fn digest(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for tuple in &self.tuples {
+            let code = encode(tuple);
+            hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
+        }
+        // Groups that all count alike are the groups that there were before groups had scales.
+        for scale in self.scales_behind(0) {
+            let text = scale.to_string();
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
+
+    /// What the report says of the groups.
+    pub fn facts(&self) -> GroupFacts {
+        GroupFacts {
+            columns: self.columns.clone(),
+            declared: self.tuples.len() - usize::from(self.rest.is_some()),
+            rest: self.rest_name().map(str::to_owned),
+            scales: Some(Scales::of(&self.scales, Grid::ONE)).filter(Scales::are_declared),
+        }
+    }
+
+    /// Where an event belongs; `None` where its group is not declared and there is no rest.
+    ///
+    /// # Errors
+    /// If a label is a number that may have been rounded.
+    pub fn place_of(&mut self, event: &Event<'_>) -> Result<Option<usize>> {
+        // Few texts are compared more quickly than one is hashed. A text as it was declared has its identity.
+        if self.tuples.len() <= FEW
+            && event.label_count() == 1
+            && let Field::Text(text) = event.label(0)
+            && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
+            && Some(place) != self.rest
+        {
+            return Ok(Some(place));
+        }
+        self.scratch.clear();
+        for column in 0..event.label_count() {
+            let name = event.identity(Role::Label(column), self.ids, &mut self.text)?;
+            push_encoded(&mut self.scratch, name.unwrap_or(""));
+        }
+        Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
+    }
+
+    /// The error for an event of no declared group.
+    pub fn unknown(&self, event: &Event<'_>) -> Error {
+        let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
+        let is_missing = |field| matches!(self.ids.of(field, &mut String::new()), Ok(None));
+        let problem = match event.labels().any(is_missing) {
+            true => "the event has no group".to_owned(),
+            false => format!("{} is not a declared group", quoted(&names.join(", "))),
+        };
+        let declare = Piece::Any(&[GroupNames, GroupsFile]);
+        let remedy = sentence![
+            "declare it with ",
+            declare,
+            ", or give ",
+            Rest,
+            " a name for all undeclared groups",
+            Piece::Where(
+                UnknownGroup,
+                sentence![", or leave such events out with ", (UnknownGroup, "skip")],
+                "".into()
+            )
+        ];
+        event.error(Role::Label(0), problem).remedy(remedy).into()
+    }
+}
+
+/// What the cells of a group's events are known by.
+fn identity_of(tuple: &[String], ids: Identities) -> Result<Vec<u8>, Problem> {
+    let name = |name: &String| ids.of_declared(name).map_err(|why| Problem::new(Sentence::from("group ").then(why)));
+    tuple.iter().map(name).collect::<Result<Vec<_>, _>>().map(|names| encode(&names))
+}
+
+fn declared_twice(first: &[String], second: &[String]) -> Problem {
+    let [first, second] = [first, second].map(|tuple| quoted(&tuple.join(", ")));
+    if first == second {
+        return Problem::new(format!("group {first} is declared twice"));
+    }
+    let problem = format!("group {second} is declared twice: {first} is another spelling of it");
+    Problem::new(problem).remedy("name one of them; where they are different texts, put a letter in front, as in v1.10")
+}
+
+/// The declared groups.
+#[derive(Debug, Serialize)]
+pub struct GroupFacts {
+    /// The columns that name the group.
+    pub columns: Vec<String>,
+    /// How many groups are declared, without the rest.
+    pub declared: usize,
+    /// The name under which all undeclared groups are released, if they are.
+    pub rest: Option<String>,
+    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scales: Option<Scales>,
+}
+
+/// Groups that joined a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Joined {
+    /// The last step that was closed without them.
+    pub after: u64,
+    /// The number of the run with which they joined.
+    pub run: u64,
+    /// Their names, one text for each group column.
+    pub groups: Vec<Vec<String>>,
+    /// By how much their bounds are multiplied, where not all are 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scales: Vec<Grid>,
+    /// Whether the last of them is the rest: all groups that are not declared.
+    pub rest: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_join_behind_those_that_are_there() {
+        let one = |names: &[&str], rest: Option<&str>| {
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
+        };
+        let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
+        let meaning = one(&["b", "a"], Some("other")).meaning();
+        let joined = |groups: &[&str], rest| Joined {
+            after: 3,
+            run: 0,
+            groups: groups.iter().map(|g| texts(&[g])).collect(),
+            scales: Vec::new(),
+            rest,
+        };
+        let begun =
+            one(&["b", "a", "c", "d"], Some("other")).as_begun(&meaning, true, &[joined(&["c"], false)]).unwrap();
+        assert_eq!((names(&begun.table), begun.first, begun.present), (texts(&["b", "a", "other", "c", "d"]), 3, 4));
+        assert_eq!(begun.table.joining(4, 9), Some(Joined { after: 9, ..joined(&["d"], false) }));
+        assert_eq!(begun.table.joining(5, 9), None);
+        assert_eq!(names(&begun.table.first(3)), ["b", "a", "other"]);
+        assert_eq!(begun.table.first(3).meaning(), meaning);
+        let refused = |table: GroupTable, rest, joined: &[Joined]| table.as_begun(&meaning, rest, joined).is_err();
+        assert!(refused(one(&["a", "b", "c"], Some("other")), true, &[]), "another order");
+        assert!(refused(one(&["b"], Some("other")), true, &[]), "one is missing");
+        assert!(refused(one(&["b", "a"], None), true, &[]), "the rest is missing");
+        assert!(refused(one(&["b", "a"], Some("others")), true, &[]), "the rest has another name");
+        assert!(refused(one(&["b", "a", "d"], Some("other")), true, &[joined(&["c"], false)]), "c goes on");
+        // A rest that joins.
+        let meaning = one(&["b"], None).meaning();
+        let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
+        assert_eq!(begun.table.joining(begun.present, 2).unwrap().rest, true);
+        let joined = begun.table.joining(begun.present, 2).unwrap();
+        let later = one(&["b", "c", "d"], Some("other")).as_begun(&meaning, false, &[joined]).unwrap();
+        assert_eq!((names(&later.table), later.present), (texts(&["b", "c", "other", "d"]), 3));
+        assert_eq!(later.table.rest_name(), Some("other"));
+        assert_eq!(later.table.first(1).rest_name(), None);
+    }
+
+    fn texts(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn ambiguous_declarations_are_refused() {
+        let one = |names: &[&str], rest: Option<&str>| {
+            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
+                .err()
+                .map(|e| e.to_string())
+        };
+        assert_eq!(one(&["a", "b"], Some("other")), None);
+        assert!(one(&["a", "a"], None).unwrap().contains("twice"));
+        assert!(one(&[], None).unwrap().contains("no group"));
+        assert!(one(&["a", " b"], None).unwrap().contains("blank"));
+        assert!(one(&["a", ""], None).unwrap().contains("empty"));
+        assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
+        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
+    }
+
+    #[test]
+    fn tuples_never_meet() {
+        let tuples = vec![texts(&["a", "b"]), texts(&["a", "ab"]), texts(&["aa", "b"])];
+        let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into()), Identities::default()).unwrap();
+        assert_eq!(table.tuples()[0], texts(&["a", "b"]));
+        assert_eq!(table.to_library().unwrap().len(), 4);
+    }
+
+    /// Few groups and many, of texts and of numbers, with a rest and without: each event has the place of its name.
+    #[test]
+    fn events_have_the_place_of_their_name() {
+        struct Cell<'c>(Field<'c>);
+        impl crate::event::Cells for Cell<'_> {
+            fn cell(&self, _: usize) -> Field<'_> {
+                self.0
+            }
+        }
+        let columns = crate::event::Columns { labels: texts(&["g"]), time: "g".into(), ..Default::default() };
+        let layout = crate::event::Layout::new(&columns);
+        for (count, rest) in [(3, None), (3, Some("other")), (FEW, Some("other")), (20, None), (20, Some("other"))] {
+            let names = (0..count).map(|number| number.to_string()).collect();
+            let mut table =
+                GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
+            let mut place_of = |field: Field<'_>| {
+                let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
+                table.place_of(&Event::new(position, &Cell(field), &layout)).unwrap()
+            };
+            for number in 0..count {
+                let name = number.to_string();
+                assert_eq!(place_of(Field::Text(&name)), Some(number));
+                assert_eq!(place_of(Field::Integer(number as i64)), Some(number));
+            }
+            let rest = rest.map(|_| count);
+            for field in [Field::Text("00"), Field::Text("other"), Field::Text(""), Field::Integer(-1), Field::Missing]
+            {
+                assert_eq!(place_of(field), rest, "{field:?} of {count}");
+            }
+        }
+    }
+}

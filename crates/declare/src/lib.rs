@@ -1,0 +1,47 @@
+//! What can be released, declared once for every front end of evertally.
+//!
+//! A front end (the program, the Python package, a service) fills in a [`Declaration`](declaration::Declaration). It
+//! [resolves](declaration::Declaration::resolve) to [`Settings`](settings::Settings), and with a plan to a
+//! [`Stream`](stream::Stream). Nothing here reads a file, knows a format, a flag or a terminal.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`parameter`] | the one table of what can be declared |
+//! | [`declaration`] | the declared values, and their one validation |
+//! | [`settings`], [`stream`] | a checked declaration, and the same with its plan |
+//! | [`problem`], [`error`] | errors as data, worded by every front end |
+//! | [`steps`], [`publication`], [`closing`] | times, the horizon cut into steps, which of them are published, and through which one |
+//! | [`reading`] | what is published at every step: windows in steps or in time |
+//! | [`event`], [`field`], [`identity`] | one row of events, its cells, and which cells are one person, group or item |
+//! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
+//! | [`measures`] | several measures of one stream under one budget |
+//! | [`policy`], [`view`] | what happens to events that do not fit, and what is shown next to released values |
+//! | [`records`], [`follows`] | what a ledger knows of the streams that were begun |
+//! | [`words`], [`hex`](mod@hex) | texts in messages |
+
+#![forbid(unsafe_code)]
+
+mod civil;
+pub mod closing;
+pub mod declaration;
+pub mod error;
+pub mod event;
+pub mod field;
+pub mod follows;
+pub mod groups;
+pub mod hex;
+pub mod identity;
+pub mod measures;
+pub mod parameter;
+pub mod policy;
+pub mod problem;
+pub mod publication;
+pub mod reading;
+pub mod records;
+pub mod scales;
+pub mod settings;
+pub mod steps;
+pub mod stream;
+pub mod tuples;
+pub mod view;
+pub mod words;

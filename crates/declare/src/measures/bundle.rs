@@ -1,0 +1,446 @@
+//! The plans of all parts of some measures, and the split of the budget between them.
+//!
+//! Every part is planned for the whole budget first. That gives the variance of each measure as a sum of variances of
+//! parts over their shares, a measure's own being the least that it could have if it had the whole budget. What is
+//! minimised is the weighted sum of variances over measures, each in units of that: a small convex problem with a closed
+//! form ([`Split`]). Then each part is planned for its share, by the same mechanism.
+//!
+//! Where a measure is no linear function of parts (a mean, a variance), its variance depends on the data. It is taken
+//! for values that are spread evenly between their bounds; nothing but the split depends on that.
+
+use super::measure::{Measure, Wanted};
+use super::parts::{Centre, Part};
+use super::ranks::RankTree;
+use crate::hex::hex;
+use evertally::mechanism::{MechanismName, Workload};
+use evertally::noise::DiscreteLaw;
+use evertally::number::parse_scaled;
+use evertally::plan::{Guarantee, NoiseKind, Plan, PlanRequest};
+use evertally::privacy::composition::Split;
+use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
+use evertally::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+/// Less is no noise at all.
+const LEAST: f64 = 1e-200;
+
+/// Name of the column that says which measure a row is of.
+pub const MEASURE: &str = "measure";
+/// The same of workloads.
+pub const WORKLOAD: &str = "workload";
+
+/// A part and its plan.
+#[derive(Clone, Debug)]
+pub struct PlannedPart {
+    /// What it sums.
+    pub part: Part,
+    /// Its plan, for its share of the budget.
+    pub plan: Plan,
+    /// Its share; none for squares, which cost nothing beside the sum.
+    pub share: Option<f64>,
+}
+
+/// What a ledger says of a part of a stream that has begun.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BegunPart {
+    pub(super) name: String,
+    digest: String,
+    pub(super) mechanism: MechanismName,
+    pub(super) noise: DiscreteLaw,
+    pub(super) share: Option<f64>,
+    pub(super) budget: Budget,
+}
+
+/// Measures and the plans of all their parts.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    wanted: Vec<Wanted>,
+    parts: Vec<PlannedPart>,
+    centre: Option<Centre>,
+    /// The declared grid of values, in units of the data.
+    grid: f64,
+    guarantee: Guarantee,
+    digest: [u8; 32],
+}
+
+impl Bundle {
+    /// The plans of all parts of some measures, under the budget of a plan `head` of the same stream for the whole of it.
+    /// `asked` is what that was planned for, and `began` what the stream began with, where it has.
+    ///
+    /// # Errors
+    /// If a part cannot be planned, or values have no bounds with room between them.
+    pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, began: &[BegunPart]) -> Result<Self> {
+        let centre = centre(wanted, head.request())?;
+        let planner = Planner::new(head, asked, centre)?;
+        let parts = planner.parts(wanted)?;
+        let parts = match planner.as_begun(&parts, began)? {
+            Some(parts) => parts,
+            None => planner.planned(wanted, parts)?,
+        };
+        let budget = head.request().budget();
+        let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
+        let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
+        let guarantee = Guarantee::composed(budget, &promises)?;
+        let digest = digest(head, &parts);
+        let grid = head.request().grid().to_f64(1);
+        Ok(Self { wanted: wanted.to_vec(), parts, centre, grid, guarantee, digest })
+    }
+
+    /// The plans of several workloads of one stream, for a request of all of them: read from one release, or from one each
+    /// under a share of the budget, whichever is better; as the stream began, where it has. Beside them the plan of the
+    /// stream, which has the whole budget.
+    ///
+    /// # Errors
+    /// If they cannot be planned.
+    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[BegunPart]) -> Result<(Self, Plan)> {
+        let parts = super::readings::planned(request, began)?;
+        let head = super::readings::head(request, &parts)?;
+        let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
+        let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
+        let guarantee = match promises.as_slice() {
+            [(_, one)] => *one,
+            several => Guarantee::composed(request.budget(), several)?,
+        };
+        let digest = digest(&head, &parts);
+        let grid = request.grid().to_f64(1);
+        Ok((Self { wanted: wanted.to_vec(), parts, centre: None, grid, guarantee, digest }, head))
+    }
+
+    /// Whether the rows of a group are workloads of one count or sum, and no measures.
+    pub fn is_of_workloads(&self) -> bool {
+        self.parts.iter().all(|planned| matches!(planned.part, Part::Reading(_)))
+    }
+
+    /// The name of the column that tells the rows of a group apart.
+    pub fn column(&self) -> &'static str {
+        if self.is_of_workloads() { WORKLOAD } else { MEASURE }
+    }
+
+    /// The measures, in the order in which they were asked for.
+    pub fn wanted(&self) -> &[Wanted] {
+        &self.wanted
+    }
+
+    /// The parts that are summed for them.
+    pub fn parts(&self) -> &[PlannedPart] {
+        &self.parts
+    }
+
+    /// How values are counted; `None` where nothing but events and people is.
+    pub fn centre(&self) -> Option<&Centre> {
+        self.centre.as_ref()
+    }
+
+    /// The plan of a part, if there is one.
+    pub fn find(&self, is: impl Fn(&Part) -> bool) -> Option<usize> {
+        self.parts.iter().position(|planned| is(&planned.part))
+    }
+
+    /// The names of the rows of a group: one for each measure, and one for each bin of a histogram.
+    pub fn labels(&self) -> Vec<String> {
+        let of = |wanted: &Wanted| match &wanted.measure {
+            Measure::Histogram(cuts) => {
+                let first = format!("below {}", cuts[0]);
+                let between = cuts.windows(2).map(|pair| format!("{} to {}", pair[0], pair[1]));
+                let last = format!("from {}", cuts[cuts.len() - 1]);
+                std::iter::once(first).chain(between).chain([last]).collect()
+            }
+            measure => vec![measure.to_string()],
+        };
+        self.wanted.iter().flat_map(of).collect()
+    }
+
+    /// The declared grid of values, in units of the data.
+    pub fn grid(&self) -> f64 {
+        self.grid
+    }
+
+    /// What is promised of all parts together.
+    pub fn guarantee(&self) -> Guarantee {
+        self.guarantee
+    }
+
+    /// Digest of all plans.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
+
+    /// What stands behind the plan of the whole in files: all parts.
+    pub fn text(&self) -> String {
+        #[derive(Serialize)]
+        struct Parts {
+            part: Vec<BegunPart>,
+        }
+        let of = |planned: &PlannedPart| {
+            let request = planned.plan.request();
+            BegunPart {
+                name: planned.part.name(),
+                digest: hex(planned.plan.digest()),
+                mechanism: request.mechanism().expect("a plan names its mechanism"),
+                noise: *planned.plan.law(),
+                share: planned.share,
+                budget: request.budget(),
+            }
+        };
+        toml::to_string(&Parts { part: self.parts.iter().map(of).collect() }).expect("plain data")
+    }
+}
+
+fn digest(head: &Plan, parts: &[PlannedPart]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally 1 measures");
+    hasher.update(&head.digest());
+    for PlannedPart { part, plan, .. } in parts {
+        let name = part.name();
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&plan.digest());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+fn centre(wanted: &[Wanted], request: &PlanRequest) -> Result<Option<Centre>> {
+    let is_summed = |wanted: &Wanted| {
+        matches!(wanted.measure, Measure::Sum | Measure::Mean | Measure::Variance | Measure::Deviation)
+    };
+    if !wanted.iter().any(is_summed) {
+        return Ok(None);
+    }
+    let squares = wanted.iter().any(|wanted| matches!(wanted.measure, Measure::Variance | Measure::Deviation));
+    let (lower, upper) = request.values().bounds();
+    let centre = Centre::of(lower, upper, request.grid(), squares);
+    centre.map(Some).ok_or_else(|| {
+        let grid = request.grid();
+        let (lower, upper) = (grid.format(lower.into()), grid.format(upper.into()));
+        Error::invalid(format!("between {lower} and {upper} there is nothing to average on a grid of {grid}"))
+    })
+}
+
+/// What all parts are planned from.
+struct Planner<'a> {
+    /// The stream as declared, without what its own plan chose.
+    base: PlanRequest,
+    asked: &'a PlanRequest,
+    split: Split,
+    /// What counts of events under the declared unit take.
+    chosen: (MechanismName, NoiseKind),
+    centre: Option<Centre>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(head: &Plan, asked: &'a PlanRequest, centre: Option<Centre>) -> Result<Self> {
+        let request = head.request();
+        let split = Split::of(request.budget());
+        let base = request
+            .clone()
+            .with_optional_mechanism(asked.mechanism())
+            .with_optional_noise(asked.noise())
+            .with_search(asked.search().clone());
+        let chosen_by = |plan: &Plan| (plan.mechanism().name(), plan.noise_kind());
+        // Where nothing but the size of a value differs, so does nothing but the noise's.
+        let is_alike = split.whole() == request.budget() && request.neighbours() == Neighbours::AddRemove;
+        let chosen = if is_alike {
+            chosen_by(head)
+        } else {
+            let count = base.clone().with_values(Values::Count).with_grid(evertally::Grid::ONE);
+            chosen_by(&count.with_budget(split.whole()).plan()?)
+        };
+        Ok(Self { base, asked, split, chosen, centre })
+    }
+
+    /// What must be summed for some measures.
+    fn parts(&self, wanted: &[Wanted]) -> Result<Vec<Part>> {
+        let request = self.asked;
+        let (lower, upper) = request.values().bounds();
+        let mut parts = Vec::new();
+        let mut add = |part: Part| {
+            if !parts.contains(&part) {
+                parts.push(part);
+            }
+        };
+        let is_centred = self.centre.as_ref().is_some_and(|centre| centre.middle_value() == 0.0);
+        for Wanted { measure, .. } in wanted {
+            match measure {
+                Measure::Count => add(Part::Count),
+                Measure::Sum if is_centred => add(Part::Sum),
+                Measure::Sum | Measure::Mean => [Part::Count, Part::Sum].into_iter().for_each(&mut add),
+                Measure::Variance | Measure::Deviation => {
+                    [Part::Count, Part::Sum, Part::Squares].into_iter().for_each(&mut add);
+                }
+                Measure::Distinct => add(Part::People),
+                Measure::Active(window) => add(Part::Active(*window)),
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
+                Measure::Histogram(cuts) => {
+                    let multiple = |text: &String| parse_scaled(text, request.grid()).ok();
+                    let cuts: Option<Vec<i64>> = cuts.iter().map(multiple).collect();
+                    let rises = |cuts: &Vec<i64>| {
+                        cuts.windows(2).all(|pair| pair[0] < pair[1])
+                            && cuts.first().is_some_and(|first| lower < *first)
+                            && cuts.last().is_some_and(|last| *last <= upper)
+                    };
+                    add(Part::Bins(cuts.filter(rises).ok_or_else(|| {
+                        Error::invalid(format!("{measure}: bins are cut at rising values within the bounds"))
+                    })?));
+                }
+                Measure::Quantile(_) => add(Part::Ranks(RankTree::of(lower, upper, self.chosen.1))),
+                Measure::Workload(..) => return Err(Error::invalid("a workload is no measure")),
+            }
+        }
+        // Squares go with the sum, whose plan they share.
+        parts.sort_by_key(|part| matches!(part, Part::Squares));
+        Ok(parts)
+    }
+
+    /// What a part is planned for, under the whole budget, with the mechanism that counts of events have where its unit
+    /// is theirs.
+    fn request(&self, part: &Part) -> Result<PlanRequest> {
+        let counts = self.base.clone().with_values(Values::Count).with_grid(evertally::Grid::ONE);
+        let named = |request: PlanRequest| request.with_mechanism(self.chosen.0).with_noise(self.chosen.1);
+        let request = match part {
+            Part::Count | Part::Bins(_) => named(counts),
+            Part::Ranks(tree) => named(counts).with_sums_per_event(tree.levels().into()),
+            Part::Sum | Part::Squares => {
+                let centre = self.centre.expect("sums have bounds");
+                let values = Values::Sum { lower: -centre.half(), upper: centre.half() };
+                named(self.base.clone().with_values(values).with_grid(centre.grid()))
+            }
+            Part::People => counts.with_unit(once_a_group(self.base.unit(), self.is_grouped())),
+            Part::Present(window) => {
+                let unit = super::activity::presence(self.base.unit(), *window, self.base.horizon(), self.is_grouped());
+                counts.with_unit(unit?).with_workload(Workload::Increments)
+            }
+            Part::Active(window) => {
+                let unit = super::activity::unit(
+                    self.base.unit(),
+                    self.base.neighbours(),
+                    *window,
+                    self.base.horizon(),
+                    self.is_grouped(),
+                );
+                counts.with_unit(unit?).with_neighbours(Neighbours::ReplaceOne)
+            }
+            Part::Reading(workload) => self.base.clone().with_workload(*workload),
+        };
+        Ok(request.with_budget(self.split.whole()).with_meaning("part", part.name()))
+    }
+
+    fn is_grouped(&self) -> bool {
+        self.base.meaning().contains_key("group-by")
+    }
+
+    /// The parts under the plans with which a stream began, if it has begun with just these.
+    fn as_begun(&self, parts: &[Part], began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
+        let count = parts.len();
+        let as_begun = |(part, begun): (&Part, &BegunPart)| match part {
+            // How people are counted was chosen then.
+            Part::Active(window) if Part::Present(*window).name() == begun.name => Part::Present(*window),
+            part => part.clone(),
+        };
+        let parts: Vec<Part> = parts.iter().zip(began).map(as_begun).collect();
+        if began.len() != count || !parts.iter().zip(began).all(|(part, begun)| part.name() == begun.name) {
+            return Ok(None);
+        }
+        let planned = |(part, begun): (&Part, &BegunPart)| {
+            let request = self.request(part)?.with_budget(begun.budget).with_mechanism(begun.mechanism);
+            let plan = request.with_noise(begun.noise.into()).plan()?;
+            Ok(PlannedPart { part: part.clone(), plan, share: begun.share })
+        };
+        parts.iter().zip(began).map(planned).collect::<Result<_>>().map(Some)
+    }
+
+    /// The better way to count who is active: by toggles, or anew in every step.
+    fn chosen(&self, part: Part) -> Result<Part> {
+        let Part::Active(window) = part else { return Ok(part) };
+        let present = Part::Present(window);
+        let error = |part: &Part| Ok::<_, Error>(largest(&self.request(part)?.plan()?));
+        // Some mechanisms are for running sums alone.
+        match (error(&part), error(&present)) {
+            (Ok(toggles), Ok(anew)) if anew < toggles => Ok(present),
+            (Err(_), Ok(_)) => Ok(present),
+            _ => Ok(part),
+        }
+    }
+
+    /// All parts, each under its share.
+    fn planned(&self, wanted: &[Wanted], parts: Vec<Part>) -> Result<Vec<PlannedPart>> {
+        let parts = parts.into_iter().map(|part| self.chosen(part)).collect::<Result<Vec<_>>>()?;
+        let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
+        let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
+        // Budgets so large that nothing is protected leave no noise on whole numbers: then any shares will do.
+        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(LEAST)).collect();
+        let mut weighted = vec![0.0; own.len()];
+        for Wanted { measure, weight } in wanted {
+            let of_measure: Vec<f64> =
+                own.iter().zip(&variances).map(|(part, variance)| variance * self.weight(measure, part)).collect();
+            let least = self.split.least(&of_measure);
+            weighted.iter_mut().zip(of_measure).for_each(|(sum, of)| *sum += weight * of / least);
+        }
+        let shares = self.split.shares(&weighted)?;
+        let budgets = self.split.budgets(&shares)?;
+        let under = |part: &Part| {
+            // Squares are summed under the plan of the sum.
+            let place = own.iter().position(|own| *own == part || (*part == Part::Squares && **own == Part::Sum));
+            let place = place.expect("it is there");
+            let (mechanism, noise) = (whole[place].mechanism().name(), whole[place].noise_kind());
+            let request = self.request(part)?.with_budget(budgets[place]);
+            let plan = request.with_mechanism(mechanism).with_noise(noise).plan()?;
+            let share = (*part != Part::Squares).then_some(shares[place]);
+            Ok(PlannedPart { part: part.clone(), plan, share })
+        };
+        let planned: Vec<PlannedPart> = parts.iter().map(under).collect::<Result<_>>()?;
+        check_squares(&planned);
+        Ok(planned)
+    }
+
+    /// By how much the variance of a part is multiplied in that of a measure, up to a factor of the measure's own; with
+    /// values spread evenly between the bounds where that matters.
+    fn weight(&self, measure: &Measure, part: &Part) -> f64 {
+        let half = self.centre.map_or(1.0, |centre| centre.half_value());
+        let middle = self.centre.map_or(0.0, |centre| centre.middle_value());
+        // In units of half the distance of the bounds, values have the mean square 1/3, and means 1/12.
+        match (measure, part) {
+            (Measure::Count, Part::Count)
+            | (Measure::Sum | Measure::Mean, Part::Sum)
+            | (Measure::Distinct, Part::People)
+            | (Measure::Histogram(_), Part::Bins(_))
+            | (Measure::Quantile(_), Part::Ranks(_)) => 1.0,
+            (Measure::Sum, Part::Count) => middle.powi(2),
+            (Measure::Mean, Part::Count) => half.powi(2) / 3.0,
+            // Squares, κ² ≥ 1/4 times, and twice the mean times the sum.
+            (Measure::Variance | Measure::Deviation, Part::Sum) => match self.chosen.1 {
+                NoiseKind::Gaussian => 1.0 + 4.0 / 12.0,
+                NoiseKind::Laplace => 4.0 + 4.0 / 12.0,
+            },
+            (Measure::Variance | Measure::Deviation, Part::Count) => half.powi(2) * (2.0f64 / 3.0).powi(2),
+            (Measure::Active(window), Part::Active(own) | Part::Present(own)) if window == own => 1.0,
+            _ => 0.0,
+        }
+    }
+}
+
+/// The largest standard error of a plan, or where there is none one of a late step.
+fn largest(plan: &Plan) -> f64 {
+    let largest = plan.max_std_error();
+    if largest.is_finite() { largest } else { plan.compared_std_error() }
+}
+
+/// Squares must have the very noise of the sum: what is proven of them rests on that.
+fn check_squares(planned: &[PlannedPart]) {
+    let law = |is: Part| planned.iter().find(|planned| planned.part == is).map(|planned| &planned.plan);
+    if let (Some(sum), Some(squares)) = (law(Part::Sum), law(Part::Squares)) {
+        let same = sum.law() == squares.law()
+            && sum.noise_divisor() == squares.noise_divisor()
+            && sum.mechanism().name() == squares.mechanism().name();
+        assert!(same, "the squares have the plan of the sum");
+    }
+}
+
+/// A person counts once in a group: with the first of the events that are kept there.
+fn once_a_group(unit: Unit, is_grouped: bool) -> Unit {
+    match unit {
+        Unit::Event => Unit::Event,
+        _ if !is_grouped => Unit::person(1),
+        unit => match unit.bounds() {
+            Some(bounds) => Unit::Person(PersonBounds { max_events_per_group: Some(1), ..bounds }),
+            None => unit,
+        },
+    }
+}

@@ -1,0 +1,267 @@
+//! Measures from the releases of their parts, with intervals. All of it is post-processing.
+//!
+//! Let `N`, `S` and `Q` be the released count, sum (from the middle `c` of the bounds) and squares, with independent noise
+//! of known laws, and `h` half of the distance of the bounds.
+//!
+//! * **Sum**: `S + cN`.
+//! * **Mean**: `c + S/N`, with Fieller's interval ([`RatioIntervals`]), of which no more is kept than what lies
+//!   within the bounds: no mean is outside of them.
+//! * **Variance** of the values (with divisor `n`): with `s = S/h` and `q = Σ(1 − (x−c)²/h²)` from the squares,
+//!   `v/h² = 1 − q/n − (s/n)²`. For the true `a = 1 − v/h²` the combination `T(a) = a(N² − σ_N²) − qN − s² + σ_s²` has mean 0.
+//!   Its variance is `4s²σ_s² + n²σ_q² + (2an − q)²σ_N²` and, from the squares of the noises, `2σ_s⁴ + σ_q²σ_N² + 2a²σ_N⁴`; from
+//!   released values in the place of true ones it is estimated without bias by
+//!   `4S²σ_s² − 2σ_s⁴ + N²σ_q² − σ_q²σ_N² + (2aN − Q)²σ_N² − 2a²σ_N⁴`. The interval is that of all `a` at which `T(a)` is
+//!   within its quantile: Fieller's idea for a quadratic form. Where it is no interval, nothing is known but `0 ≤ v ≤ h²`.
+//! * **Standard deviation**: the roots.
+//! * **Quantile**: see the blocks of [`Part::Ranks`].
+//!
+//! A mean, a variance or a quantile of what may be no events at all has **no value**: the cells of value and standard error
+//! are empty, and the interval is all that the bounds leave. It is never a number that is wrong.
+
+use super::bundle::Bundle;
+use super::measure::Measure;
+use super::parts::{Centre, Part};
+use evertally::plan::{Intervals, NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
+use evertally::stream::Release;
+use std::sync::Arc;
+
+/// One row of a measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The value; not a number where there is none.
+    pub value: f64,
+    /// Its standard error; not a number where there is no value.
+    pub std_error: f64,
+    /// Lower end of the interval.
+    pub lower: f64,
+    /// Upper end.
+    pub upper: f64,
+    /// The value in its exact form, where it is one.
+    pub exact: Option<Release>,
+}
+
+impl Estimate {
+    /// Nothing is known but what the bounds leave.
+    fn none(lower: f64, upper: f64) -> Self {
+        Self { value: f64::NAN, std_error: f64::NAN, lower, upper, exact: None }
+    }
+}
+
+/// Computes measures of one step after the other.
+pub struct Estimator {
+    bundle: Arc<Bundle>,
+    ratios: RatioIntervals,
+    /// What counts are off by, of every part.
+    intervals: Vec<Intervals>,
+    /// The noise of every part at the step.
+    noise: Vec<NoiseMoments>,
+    half_widths: Vec<i128>,
+}
+
+impl Estimator {
+    /// Of the measures of a bundle, at a confidence.
+    ///
+    /// # Errors
+    /// If the confidence is not between 0 and 1.
+    pub fn new(bundle: Arc<Bundle>, confidence: f64) -> evertally::Result<Self> {
+        let intervals = bundle
+            .parts()
+            .iter()
+            .map(|planned| planned.plan.intervals(confidence))
+            .collect::<evertally::Result<_>>()?;
+        Ok(Self {
+            bundle,
+            ratios: RatioIntervals::new(confidence)?,
+            intervals,
+            noise: Vec::new(),
+            half_widths: Vec::new(),
+        })
+    }
+
+    /// Goes to a step.
+    pub fn go_to(&mut self, step: u64) {
+        self.noise = self.bundle.parts().iter().map(|planned| planned.plan.noise_moments(step)).collect();
+        let half_width = |of: &mut Intervals| i128::try_from(of.half_width(step)).unwrap_or(i128::MAX / 2);
+        self.half_widths = self.intervals.iter_mut().map(half_width).collect();
+    }
+
+    /// The rows of one group, from what each part releases of its cells there.
+    pub fn rows(&mut self, releases: &[&[Release]]) -> Vec<Estimate> {
+        let bundle = Arc::clone(&self.bundle);
+        let mut rows = Vec::new();
+        for wanted in bundle.wanted() {
+            match &wanted.measure {
+                Measure::Count => rows.push(self.counted(releases, |part| *part == Part::Count, 0)),
+                Measure::Distinct => rows.push(self.counted(releases, |part| *part == Part::People, 0)),
+                Measure::Active(window) => {
+                    let is = |part: &Part| [Part::Active(*window), Part::Present(*window)].contains(part);
+                    rows.push(self.counted(releases, is, 0));
+                }
+                Measure::Within(_) => unreachable!("a declaration has widths in steps once it is resolved"),
+                Measure::Histogram(cuts) => {
+                    let counted = |cell| self.counted(releases, |part| matches!(part, Part::Bins(_)), cell);
+                    rows.extend((0..=cuts.len()).map(counted));
+                }
+                Measure::Workload(_, workload) => {
+                    rows.push(self.counted(releases, |part| *part == Part::Reading(*workload), 0));
+                }
+                Measure::Sum => rows.push(self.sum(releases)),
+                Measure::Mean => rows.push(self.mean(releases)),
+                Measure::Variance => rows.push(self.variance(releases)),
+                Measure::Deviation => rows.push(root(self.variance(releases))),
+                Measure::Quantile(share) => rows.push(self.quantile(releases, *share)),
+            }
+        }
+        rows
+    }
+
+    fn counted(&self, releases: &[&[Release]], is: impl Fn(&Part) -> bool, cell: usize) -> Estimate {
+        let place = self.bundle.find(is).expect("every measure has its parts");
+        let (release, half_width) = (releases[place][cell], self.half_widths[place]);
+        Estimate {
+            value: release.value(),
+            std_error: self.noise[place].variance.sqrt(),
+            lower: release.shifted(-half_width).value(),
+            upper: release.shifted(half_width).value(),
+            exact: Some(release),
+        }
+    }
+
+    /// A part's release in the first cell, and its noise; nothing where there is no such part.
+    fn part(&self, releases: &[&[Release]], part: &Part) -> (f64, NoiseMoments) {
+        let place = self.bundle.find(|own| own == part);
+        place.map_or((0.0, NoiseMoments::NONE), |place| (releases[place][0].value(), self.noise[place]))
+    }
+
+    fn centre(&self) -> Centre {
+        *self.bundle.centre().expect("values have bounds")
+    }
+
+    fn sum(&mut self, releases: &[&[Release]]) -> Estimate {
+        let middle = self.centre().middle_value();
+        let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
+        let noise = of_sum.plus(of_count.times(middle));
+        let (value, half_width) = (sum + middle * count, self.ratios.half_width(noise));
+        let (lower, upper) = (value - half_width, value + half_width);
+        Estimate { value, std_error: noise.variance.sqrt(), lower, upper, exact: None }
+    }
+
+    fn mean(&mut self, releases: &[&[Release]]) -> Estimate {
+        let (middle, half) = (self.centre().middle_value(), self.centre().half_value());
+        let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
+        let pair = NoisyPair::independent(sum, of_sum, count, of_count);
+        match self.ratios.of(&pair) {
+            // A count below 0 is noise, however far it is.
+            set @ RatioSet::Between(..) if count > 0.0 => {
+                let ((lower, upper), value) = (set.within(-half, half), pair.ratio().clamp(-half, half));
+                let (lower, upper) = (middle + lower.min(value), middle + upper.max(value));
+                Estimate { value: middle + value, std_error: pair.std_error(), lower, upper, exact: None }
+            }
+            _ => Estimate::none(middle - half, middle + half),
+        }
+    }
+
+    fn variance(&mut self, releases: &[&[Release]]) -> Estimate {
+        let centre = self.centre();
+        let half = centre.half_value();
+        let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
+        let place = self.bundle.find(|part| *part == Part::Squares).expect("every measure has its parts");
+        let kind = self.bundle.parts()[place].plan.noise_kind();
+        let per_unit = centre.squares_below(1.0, kind);
+        let (squares, of_squares) = (releases[place][0].value() * per_unit, self.noise[place].times(per_unit));
+        let moments =
+            Moments { count, of_count, sum: sum / half, of_sum: of_sum.times(1.0 / half), squares, of_squares };
+        moments.variance(&mut self.ratios).map_or(Estimate::none(0.0, half * half), |estimate| Estimate {
+            value: estimate.value * half * half,
+            std_error: estimate.std_error * half * half,
+            lower: estimate.lower * half * half,
+            upper: estimate.upper * half * half,
+            exact: None,
+        })
+    }
+
+    fn quantile(&mut self, releases: &[&[Release]], share: f64) -> Estimate {
+        let place = self.bundle.find(|part| matches!(part, Part::Ranks(_))).expect("every measure has its parts");
+        let planned = &self.bundle.parts()[place];
+        let Part::Ranks(tree) = &planned.part else { unreachable!("found as one") };
+        let counts: Vec<f64> = releases[place].iter().map(Release::value).collect();
+        let found = tree.quantile(&counts, share, self.noise[place], &mut self.ratios);
+        let grid = self.bundle.grid();
+        let (lower, upper) = (found.lower * grid, found.upper * grid);
+        match found.value {
+            Some(value) => {
+                // The longer arm of the interval, by what a normal law would have: where cells are coarse, the value may
+                // stand near one end of what the counts cannot tell apart.
+                let normal = self.ratios.half_width(NoiseMoments::gaussian(1.0));
+                let value = value * grid;
+                let std_error = (upper - value).max(value - lower) / normal;
+                Estimate { value, std_error, lower, upper, exact: None }
+            }
+            None => Estimate::none(lower, upper),
+        }
+    }
+}
+
+/// The standard deviation from the variance.
+fn root(of: Estimate) -> Estimate {
+    let value = of.value.max(0.0).sqrt();
+    let value = if of.value.is_nan() { f64::NAN } else { value };
+    let std_error = if value > 0.0 { of.std_error / (2.0 * value) } else { of.std_error.sqrt() };
+    Estimate { value, std_error, lower: of.lower.sqrt(), upper: of.upper.sqrt(), exact: None }
+}
+
+/// Released moments of values between −1 and 1: how many, their sum, and how much their squares are below 1.
+struct Moments {
+    count: f64,
+    of_count: NoiseMoments,
+    sum: f64,
+    of_sum: NoiseMoments,
+    squares: f64,
+    of_squares: NoiseMoments,
+}
+
+impl Moments {
+    /// Their variance, between 0 and 1; `None` where there may be no values. See the [module](self).
+    fn variance(&self, ratios: &mut RatioIntervals) -> Option<Estimate> {
+        let Self { count: n, sum: s, squares: q, .. } = *self;
+        let (vn, vs, vq) = (self.of_count.variance, self.of_sum.variance, self.of_squares.variance);
+        let (square, rest) = (n * n - vn, q * n + s * s - vs);
+        if n <= 0.0 || square <= 0.0 {
+            return None;
+        }
+        let best = rest / square;
+        // The quantile, by the law of what is linear in the noise.
+        let linear = |a: f64| {
+            let of_count = self.of_count.times(2.0 * a * n - q);
+            of_count.plus(self.of_squares.times(n)).plus(self.of_sum.times(2.0 * s))
+        };
+        let law = linear(best);
+        let excess = NoiseMoments { variance: 1.0, fourth: law.fourth / law.variance.powi(2) };
+        let k = ratios.half_width(excess).powi(2);
+        let fixed = 4.0 * s * s * vs - 2.0 * vs * vs + n * n * vq - vq * vn;
+        // T(a)² ≤ k (fixed + (2an − q)² vn − 2a² vn²), a quadratic in a.
+        let leading = square * square - k * (4.0 * n * n * vn - 2.0 * vn * vn);
+        let middle = square * rest - k * 2.0 * n * q * vn;
+        let constant = rest * rest - k * (fixed + q * q * vn);
+        let discriminant = middle * middle - leading * constant;
+        if leading <= 0.0 || discriminant < 0.0 {
+            return None;
+        }
+        let (low, high) = ((middle - discriminant.sqrt()) / leading, (middle + discriminant.sqrt()) / leading);
+        let value = (1.0 - best).clamp(0.0, 1.0);
+        let (lower, upper) = RatioSet::Between(1.0 - high, 1.0 - low).within(0.0, 1.0);
+        let std_error = law.variance.sqrt() / square;
+        Some(Estimate { value, std_error, lower: lower.min(value), upper: upper.max(value), exact: None })
+    }
+}
+
+/// How many decimals of a value are worth writing: to a thousandth of its standard error.
+pub fn decimals(std_error: f64) -> usize {
+    if !(std_error > 0.0 && std_error.is_finite()) {
+        return 6;
+    }
+    (3.0 - std_error.log10().floor()).clamp(0.0, 15.0) as usize
+}
+
+#[cfg(test)]
+mod tests;

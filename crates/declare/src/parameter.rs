@@ -1,0 +1,262 @@
+//! The one table of what can be declared (`parameter/rows.rs`): a row for each [`Parameter`].
+//!
+//! A row contains the struct that the parameter is a field of; its help, in one paragraph; its names as a [`Parameter`]
+//! and as a field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words.
+//! Help refers to other parameters by their names in backquotes; every front end replaces them with its own names. To
+//! add a parameter, add a row there and its effect to [`Declaration::resolve`](crate::declaration::Declaration::resolve).
+//!
+//! The rows are a macro, because two modules read them: this one, which knows names and texts and nothing else of the
+//! crate, and [`declaration`](crate::declaration), which also needs the types.
+
+mod rows;
+
+pub(crate) use rows::parameter_rows;
+use std::sync::LazyLock;
+
+use Use::{Release, Sketch, Table, TablePlan};
+
+/// A row of the table.
+struct Row {
+    parameter: Parameter,
+    /// As in Rust, with underscores.
+    field: &'static str,
+    part: Part,
+    /// The Rust type, as written in the row.
+    type_name: &'static str,
+    placeholder: &'static str,
+    heading: Heading,
+    uses: &'static [Use],
+    help: &'static str,
+    default: &'static str,
+    note: &'static str,
+}
+
+/// The struct that a parameter is a field of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Declaration,
+    Files,
+    Questions,
+}
+
+/// What a parameter is about: the headings of the program's help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heading {
+    /// The files of a run.
+    None,
+    /// Columns of the events, and how they are read.
+    Events,
+    /// Steps and horizon.
+    Steps,
+    /// What is summed.
+    Values,
+    /// How much may be revealed.
+    Budget,
+    /// About whom.
+    Unit,
+    /// By which noise.
+    Mechanism,
+    /// Under which key and name.
+    Key,
+    /// What is written.
+    Output,
+    /// Into which groups.
+    Groups,
+    /// Into which table of counters.
+    Sketch,
+    /// Which items are asked for, and when.
+    Questions,
+    /// Run after run.
+    Continuing,
+}
+
+impl Heading {
+    /// As help shows it; `None` for the general ones.
+    pub fn title(self) -> Option<&'static str> {
+        Some(match self {
+            Self::None => return None,
+            Self::Events => "Events",
+            Self::Steps => "Steps",
+            Self::Values => "Values",
+            Self::Budget => "Privacy budget",
+            Self::Unit => "Privacy unit",
+            Self::Mechanism => "Mechanism",
+            Self::Key => "Key",
+            Self::Output => "Output",
+            Self::Groups => "Groups",
+            Self::Sketch => "Sketch",
+            Self::Questions => "Questions",
+            Self::Continuing => "Continuing a stream",
+        })
+    }
+}
+
+/// Who has a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// `evertally release`.
+    Release,
+    /// `evertally sketch`.
+    Sketch,
+    /// `evertally.release` of Python.
+    Table,
+    /// `evertally.plan_release` of Python.
+    TablePlan,
+}
+
+impl Parameter {
+    fn row(self) -> &'static Row {
+        let row = &TABLE[self as usize];
+        debug_assert_eq!(row.parameter, self);
+        row
+    }
+
+    /// All of them, in the order of the program's help.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.parameter)
+    }
+
+    /// Those that somebody has.
+    pub fn of(user: Use) -> impl Iterator<Item = Self> {
+        Self::all().filter(move |parameter| parameter.row().uses.contains(&user))
+    }
+
+    /// The one of this name in files; the reverse of [`name`](Self::name).
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|parameter| parameter.name() == name)
+    }
+
+    /// Its name in flags, files and services: `max-events`.
+    pub fn name(self) -> &'static str {
+        static NAMES: LazyLock<Vec<String>> =
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.trim_start_matches("r#").replace('_', "-")).collect());
+        &NAMES[self as usize]
+    }
+
+    /// Its name among the keyword arguments of Python; `None` where Python has none.
+    pub fn keyword(self) -> Option<String> {
+        let has = self.row().uses.iter().any(|user| matches!(user, Use::Table | Use::TablePlan));
+        has.then(|| match self {
+            Self::GroupBy => "group".to_owned(),
+            Self::Stream => "name".to_owned(),
+            Self::Measure => "measures".to_owned(),
+            _ => self.row().field.to_owned(),
+        })
+    }
+
+    /// Whether it says what a stream is, wherever its events come from and its releases go: a field of
+    /// [`Declaration`](super::Declaration).
+    pub fn is_declared(self) -> bool {
+        self.row().part == Part::Declaration
+    }
+
+    /// Whether its value stands between quotation marks in files and in Python.
+    pub(crate) fn is_quoted(self) -> bool {
+        let unquoted =
+            ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
+        let written = self.row().type_name;
+        !unquoted.contains(&written) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
+    }
+
+    /// What stands for its value in help: `COLUMN`. Empty where its words do.
+    pub fn placeholder(self) -> &'static str {
+        self.row().placeholder
+    }
+
+    /// The same, or its name in capitals.
+    pub fn value_name(self) -> &'static str {
+        static CAPITALS: LazyLock<Vec<String>> =
+            LazyLock::new(|| TABLE.iter().map(|row| row.field.trim_start_matches("r#").to_uppercase()).collect());
+        if self.placeholder().is_empty() { &CAPITALS[self as usize] } else { self.placeholder() }
+    }
+
+    /// What it is about.
+    pub fn heading(self) -> Heading {
+        self.row().heading
+    }
+
+    /// Who has it.
+    pub fn uses(self) -> &'static [Use] {
+        self.row().uses
+    }
+
+    /// What it is, in one paragraph, with units and ranges, without its default; other parameters in backquotes.
+    pub(crate) fn help(self) -> &'static str {
+        self.row().help.trim()
+    }
+
+    /// Its value where none is given, as flags write it; `None` where that is no value, but something else to do.
+    pub fn default(self) -> Option<&'static str> {
+        Some(self.row().default).filter(|text| !text.is_empty())
+    }
+
+    /// The default in words: the value, or what else is done where none is given. `None` where there is nothing to say.
+    pub fn default_in_words(self) -> Option<String> {
+        match (self.row().default, self.row().note) {
+            ("", "") => None,
+            (words, "") | ("", words) => Some(words.to_owned()),
+            (value, note) => Some(format!("{value}, {note}")),
+        }
+    }
+
+    /// Where one of these is given, none of them, nor this one, is taken from another place: numbers of two budgets, or
+    /// two ways to say where the horizon ends, would mix.
+    pub fn together(self) -> &'static [Self] {
+        match self {
+            Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
+            Self::End | Self::Steps | Self::Unbounded => &[Self::End, Self::Steps, Self::Unbounded],
+            Self::Through | Self::All => &[Self::Through, Self::All],
+            Self::Groups | Self::GroupsFile => &[Self::Groups, Self::GroupsFile],
+            Self::Scales | Self::ScaleColumn => &[Self::Scales, Self::ScaleColumn],
+            Self::Queries | Self::Candidates => &[Self::Queries, Self::Candidates],
+            Self::Top | Self::Threshold => &[Self::Top, Self::Threshold],
+            Self::At | Self::AtColumn | Self::EveryQuery => &[Self::At, Self::AtColumn, Self::EveryQuery],
+            _ => &[],
+        }
+    }
+}
+
+macro_rules! table {
+    (@default $default:literal $note:literal) => { ($default, $note) };
+    (@default) => { ("", "") };
+    (@part declaration) => { Part::Declaration };
+    (@part files) => { Part::Files };
+    (@part questions) => { Part::Questions };
+    ($($part:ident {
+        $(#[doc = $help:literal])+
+        $name:ident $field:ident: $type:ty,
+        $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
+    })*) => {
+        /// What can be declared.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Parameter { $($(#[doc = $help])+ $name,)* }
+
+        static TABLE: &[Row] = &[$(Row {
+            parameter: Parameter::$name,
+            field: stringify!($field),
+            part: table!(@part $part),
+            type_name: stringify!($type),
+            placeholder: $placeholder,
+            heading: Heading::$heading,
+            uses: $uses,
+            help: concat!($($help),+),
+            default: table!(@default $($default $note)?).0,
+            note: table!(@default $($default $note)?).1,
+        },)*];
+    };
+}
+parameter_rows!(table);
+
+/// Anyone who publishes a stream.
+const ALL: &[Use] = &[Release, Sketch, Table, TablePlan];
+/// Anyone who reads events.
+const READERS: &[Use] = &[Release, Sketch, Table];
+/// The program.
+const PROGRAM: &[Use] = &[Release, Sketch];
+const RELEASES: &[Use] = &[Release, Table];
+const RELEASE: &[Use] = &[Release, Table, TablePlan];
+/// One plan is not what they have.
+const MEASURED: &[Use] = &[Release, Table];
+const RELEASE_FILES: &[Use] = &[Release];
+const SKETCH: &[Use] = &[Sketch];
+const LISTS: &[Use] = &[Release, Sketch];

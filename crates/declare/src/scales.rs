@@ -1,0 +1,57 @@
+//! Groups whose values have bounds of their own.
+//!
+//! Bounds and grid of a stream hold for a group of scale 1; those of another group are its scale times as large. Values are
+//! counted in steps of the group's own grid, so that an event is the same number of steps at most wherever it is: one
+//! plan, with one sensitivity in steps, serves all groups, and in units of the data the noise of each is in proportion to
+//! its bounds. All is exact: a scale is a decimal number, and so is its product with the grid.
+
+use crate::parameter::Parameter::{Grid as GridOf, Scales as ScalesOf};
+use crate::problem::{Problem, sentence};
+use evertally::number::Grid;
+use serde::Serialize;
+
+/// The scales of a stream's groups, as far as they matter to all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Scales {
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub greatest: f64,
+    /// Whether every group's values are whole where the plan's are.
+    #[serde(skip)]
+    pub keep_integers: bool,
+}
+
+impl Default for Scales {
+    fn default() -> Self {
+        Self { least: 1.0, greatest: 1.0, keep_integers: true }
+    }
+}
+
+impl Scales {
+    /// Of groups with these scales, on this grid.
+    pub(crate) fn of(scales: &[Grid], grid: Grid) -> Self {
+        let sizes = || scales.iter().map(|scale| scale.to_f64(1));
+        Self {
+            least: sizes().fold(f64::INFINITY, f64::min),
+            greatest: sizes().fold(0.0, f64::max),
+            keep_integers: scales.iter().all(|scale| grid.times(*scale).is_some_and(Grid::is_integral)),
+        }
+    }
+
+    /// Whether there are others than 1.
+    pub fn are_declared(&self) -> bool {
+        (self.least, self.greatest) != (1.0, 1.0)
+    }
+}
+
+/// The grid of a group.
+///
+/// # Errors
+/// If it has too many digits.
+pub(crate) fn scaled(grid: Grid, scale: Grid) -> Result<Grid, Problem> {
+    grid.times(scale).ok_or_else(|| {
+        let problem = format!(": {scale} times the grid of {grid} has more than 18 digits");
+        Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(sentence!["give it, or ", GridOf, ", fewer digits"])
+    })
+}

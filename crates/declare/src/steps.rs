@@ -1,0 +1,30 @@
+//! Time: reading instants, and cutting a horizon into steps.
+//!
+//! ```
+//! use evertally_declare::steps::{Horizon, StepCalendar, TimeFormat, TimeParser, Zone};
+//! let zone: Zone = "America/New_York".parse().unwrap();
+//! let mut parser = TimeParser::new(TimeFormat::Auto, zone.clone());
+//! let start = parser.parse_text("2024-03-01").unwrap();
+//! let end = parser.parse_text("2024-04-01").unwrap();
+//! let calendar = StepCalendar::new(start, Horizon::Until(end), "1d".parse().unwrap(), zone).unwrap();
+//! assert_eq!(calendar.steps(), 31);
+//! assert_eq!(calendar.step_of(parser.parse_text("2024-03-10T23:30").unwrap()), Some(10));
+//! ```
+
+mod calendar;
+mod every;
+mod instant;
+mod parser;
+mod period;
+mod zone;
+
+pub use crate::civil::TimeError;
+pub use calendar::{CalendarError, CalendarSpec, Horizon, MAX_STEPS, StepCalendar};
+pub use every::{Every, EveryError, Unit};
+pub use instant::Instant;
+pub use parser::{TimeFormat, TimeParser, TimePattern};
+pub use period::{Period, PeriodError, Periods};
+pub use zone::{Zone, ZoneError};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! The width of a step.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::words::shorten;
+
+/// What a step is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Unit {
+    /// Seconds of elapsed time.
+    Second,
+    /// Minutes of elapsed time.
+    Minute,
+    /// Hours of elapsed time.
+    Hour,
+    /// Calendar days, which may have 23 or 25 hours.
+    Day,
+    /// Seven calendar days.
+    Week,
+    /// Calendar months.
+    Month,
+    /// Calendar years.
+    Year,
+}
+
+/// How wide a step is: `90s`, `15m`, `1h`, `1d`, `2w`, `1mo`, `1q`, `1y`, or a word such as `day` or `month`.
+///
+/// Seconds, minutes and hours are elapsed time. Days and longer follow the calendar of the declared zone: a day has 23
+/// or 25 hours where the clock is set, and a month that begins on the 31st begins on the last day of a shorter month.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Every {
+    count: u32,
+    unit: Unit,
+}
+
+impl Every {
+    /// So many units; `None` for zero.
+    pub fn new(count: u32, unit: Unit) -> Option<Self> {
+        (count > 0).then_some(Every { count, unit })
+    }
+
+    /// How many units.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// What is counted.
+    pub fn unit(self) -> Unit {
+        self.unit
+    }
+
+    /// Whether steps are days or longer and follow the calendar.
+    pub fn is_calendar(self) -> bool {
+        matches!(self.unit, Unit::Day | Unit::Week | Unit::Month | Unit::Year)
+    }
+
+    /// In words: `7 days`.
+    pub fn in_words(self) -> String {
+        let unit = match self.unit {
+            Unit::Second => "second",
+            Unit::Minute => "minute",
+            Unit::Hour => "hour",
+            Unit::Day => "day",
+            Unit::Week => "week",
+            Unit::Month => "month",
+            Unit::Year => "year",
+        };
+        format!("{} {unit}{}", self.count, if self.count == 1 { "" } else { "s" })
+    }
+
+    /// Seconds, where every step has the same number wherever the clock is never set.
+    pub(crate) fn seconds(self) -> Option<i64> {
+        let unit = match self.unit {
+            Unit::Second => 1,
+            Unit::Minute => 60,
+            Unit::Hour => 3600,
+            Unit::Day => 86_400,
+            Unit::Week => 7 * 86_400,
+            Unit::Month | Unit::Year => return None,
+        };
+        Some(i64::from(self.count) * unit)
+    }
+}
+
+impl fmt::Display for Every {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.unit {
+            Unit::Second => "s",
+            Unit::Minute => "m",
+            Unit::Hour => "h",
+            Unit::Day => "d",
+            Unit::Week => "w",
+            Unit::Month => "mo",
+            Unit::Year => "y",
+        };
+        write!(f, "{}{unit}", self.count)
+    }
+}
+
+impl FromStr for Every {
+    type Err = EveryError;
+
+    fn from_str(text: &str) -> Result<Self, EveryError> {
+        let refuse = || EveryError { text: shorten(text) };
+        let trimmed = text.trim();
+        let split = trimmed.find(|c: char| !c.is_ascii_digit()).unwrap_or(trimmed.len());
+        let (digits, unit) = trimmed.split_at(split);
+        let count = if digits.is_empty() { 1 } else { digits.parse::<u32>().map_err(|_| refuse())? };
+        let (unit, factor) = parse_unit(unit.trim_start(), !digits.is_empty()).ok_or_else(refuse)?;
+        let count = count.checked_mul(factor).ok_or_else(refuse)?;
+        Every::new(count, unit).ok_or_else(refuse)
+    }
+}
+
+/// A unit and how many of it. One letter alone (`d` without a number) is refused as too easily mistyped.
+fn parse_unit(text: &str, numbered: bool) -> Option<(Unit, u32)> {
+    let short = match text {
+        "s" => Some((Unit::Second, 1)),
+        "m" => Some((Unit::Minute, 1)),
+        "h" => Some((Unit::Hour, 1)),
+        "d" => Some((Unit::Day, 1)),
+        "w" => Some((Unit::Week, 1)),
+        "mo" => Some((Unit::Month, 1)),
+        "q" => Some((Unit::Month, 3)),
+        "y" => Some((Unit::Year, 1)),
+        _ => None,
+    };
+    if short.is_some() {
+        return short.filter(|_| numbered);
+    }
+    let word = text.to_ascii_lowercase();
+    Some(match word.strip_suffix('s').unwrap_or(&word) {
+        "sec" | "second" => (Unit::Second, 1),
+        "min" | "minute" => (Unit::Minute, 1),
+        "hour" => (Unit::Hour, 1),
+        "day" => (Unit::Day, 1),
+        "week" => (Unit::Week, 1),
+        "month" => (Unit::Month, 1),
+        "quarter" => (Unit::Month, 3),
+        "year" => (Unit::Year, 1),
+        _ => return None,
+    })
+}
+
+impl serde::Serialize for Every {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Every {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Text that is not a step width.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EveryError {
+    text: String,
+}
+
+impl fmt::Display for EveryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "`{}` is not a step width: give a positive number and a unit (s, m, h, d, w, mo, q, y), such as 15m, 1d or 1mo \
+             (m is minutes, mo is months)",
+            self.text
+        )
+    }
+}
+
+impl std::error::Error for EveryError {}

@@ -1,0 +1,330 @@
+//! Periods, in each of which the bounds on a person start anew.
+
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use jiff::Span;
+use jiff::civil::Date;
+
+use super::calendar::Ruler;
+use super::{Every, EveryError, Instant, StepCalendar, Unit};
+use crate::parameter::Parameter;
+use crate::problem::{Sentence, sentence};
+
+/// How long a period is: so many steps, or a stretch of the calendar: `day`, `1w`, `month`, `30`, …
+///
+/// Days, weeks (from Monday), months, quarters, other parts of a year in months, and years are those of the calendar in
+/// the declared zone. All others (`2w`, `36h`, `30` steps) follow one another from the beginning of the horizon on.
+/// Either way the horizon may cut the first and the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// So many steps, from the first on.
+    Steps(u64),
+    /// A stretch of time.
+    Time(Every),
+}
+
+impl Period {
+    /// In words behind "in": `one calendar month`.
+    pub fn in_words(self) -> String {
+        let every = match self {
+            Self::Steps(steps) => return format!("{steps} steps"),
+            Self::Time(every) => every,
+        };
+        let word = match (every.unit(), every.count()) {
+            (Unit::Day, 1) => "day",
+            (Unit::Week, 1) => "week",
+            (Unit::Month, 1) => "month",
+            (Unit::Month, 3) => "quarter",
+            (Unit::Year, 1) => "year",
+            _ => {
+                return every.in_words();
+            }
+        };
+        format!("one calendar {word}")
+    }
+
+    /// Several in words: `7 calendar months`.
+    pub fn several_in_words(self, count: u64) -> String {
+        match self.in_words().strip_prefix("one ") {
+            Some(word) => format!("{count} {word}{}", if count == 1 { "" } else { "s" }),
+            None if count == 1 => self.in_words(),
+            None => format!("{count} times {}", self.in_words()),
+        }
+    }
+
+    /// Whether it is a period of the calendar, and not counted from the beginning of a horizon.
+    pub fn is_of_the_calendar(self) -> bool {
+        self.begun_by(Date::new(2000, 1, 1).expect("a date")).is_some()
+    }
+
+    /// In words, with the zone unless that is UTC.
+    pub fn name_in(self, zone: &str) -> String {
+        let words = self.in_words();
+        if zone == "UTC" { words } else { format!("{words} ({zone})") }
+    }
+
+    /// Where the calendar has one that an instant is in: the date on which that begins.
+    fn begun_by(self, date: Date) -> Option<Date> {
+        let Self::Time(every) = self else { return None };
+        match (every.unit(), every.count()) {
+            (Unit::Day, 1) => Some(date),
+            (Unit::Week, 1) => date.checked_sub(Span::new().days(date.weekday().to_monday_zero_offset())).ok(),
+            (Unit::Month, months) if 12 % months == 0 => {
+                let months = months as i8; // fits: a divisor of 12
+                Date::new(date.year(), (date.month() - 1) / months * months + 1, 1).ok()
+            }
+            (Unit::Year, 1) => Date::new(date.year(), 1, 1).ok(),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Steps(steps) => write!(f, "{steps} steps"),
+            Self::Time(every) => every.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Period {
+    type Err = PeriodError;
+
+    fn from_str(text: &str) -> Result<Self, PeriodError> {
+        let trimmed = text.trim();
+        let number = trimmed.strip_suffix("steps").map_or(trimmed, str::trim_end);
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let steps = number.parse().ok().filter(|steps| *steps > 0);
+            return steps.map(Self::Steps).ok_or_else(|| PeriodError { text: crate::words::shorten(text) });
+        }
+        trimmed.parse().map(Self::Time).map_err(|_: EveryError| PeriodError { text: crate::words::shorten(text) })
+    }
+}
+
+impl serde::Serialize for Period {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Steps(steps) => serializer.serialize_u64(*steps),
+            Self::Time(every) => serializer.collect_str(every),
+        }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Period {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Steps(u64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Steps(steps) => steps.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Text that is no period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeriodError {
+    text: String,
+}
+
+impl fmt::Display for PeriodError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = &self.text;
+        write!(
+            f,
+            "`{text}` is no period: give day, week, month, quarter or year, a width such as 2w, or a number of steps"
+        )
+    }
+}
+
+impl std::error::Error for PeriodError {}
+
+/// The periods of a horizon, each of whole steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Periods {
+    laid_out: LaidOut,
+    longest: Option<u64>,
+    /// The fewest steps of a period that lies between two others.
+    least: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum LaidOut {
+    /// All of the horizon is one.
+    #[default]
+    One,
+    /// So many steps each, from the first.
+    Even(u64),
+    /// The first steps of all but the first period.
+    Listed(Vec<u64>),
+}
+
+impl Periods {
+    /// Lays out the periods of a horizon.
+    ///
+    /// # Errors
+    /// If a step would be in two of them.
+    ///
+    /// ```
+    /// use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, Zone};
+    /// let days = StepCalendar::new(Instant::from_micros(0), Horizon::Steps(59), "1d".parse().unwrap(), Zone::utc()).unwrap();
+    /// let months = Periods::new(&days, "month".parse().unwrap()).unwrap();
+    /// assert_eq!(months.of(31), 1..32);
+    /// assert_eq!(months.of(32), 32..u64::MAX); // the last one
+    /// assert_eq!(months.longest(), Some(31));
+    /// ```
+    pub fn new(calendar: &StepCalendar, period: Period) -> Result<Self, Sentence> {
+        let every = match period {
+            Period::Steps(steps) => return Ok(Self::even(steps)),
+            Period::Time(every) => every,
+        };
+        if let (Some(width), false) = (calendar.width(), every.is_calendar()) {
+            let seconds = every.seconds().expect("elapsed time");
+            let period = seconds.saturating_mul(crate::civil::MICROS_PER_SECOND); // longer than any horizon
+            let steps = (period / width) as u64; // fits: both are positive
+            if period % width != 0 {
+                return Err(cut(calendar, period_of(every), calendar.start_of(1), calendar.end_of(1)));
+            }
+            return Ok(Self::even(steps));
+        }
+        let firsts = beginnings(calendar, every)?;
+        let ends = firsts.iter().copied().chain([calendar.steps() + 1]);
+        let lengths = std::iter::once(1).chain(firsts.iter().copied()).zip(ends).map(|(from, to)| to - from);
+        let longest = lengths.max().expect("there is one").max(usual(calendar, every));
+        let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
+        Ok(Self { laid_out: LaidOut::Listed(firsts), longest: Some(longest), least })
+    }
+
+    /// Of so many steps each.
+    fn even(steps: u64) -> Self {
+        Self { laid_out: LaidOut::Even(steps), longest: Some(steps), least: Some(steps) }
+    }
+
+    /// Whether every whole period has at least nine tenths of the steps of the longest: bounds of how many periods a
+    /// number of steps can touch rest on that.
+    pub fn are_regular(&self) -> bool {
+        self.longest.zip(self.least).is_none_or(|(longest, least)| least >= longest - longest / 10)
+    }
+
+    /// The longest that such a period can be, in steps, wherever the horizon lies; `None` where there are none.
+    pub fn longest(&self) -> Option<u64> {
+        self.longest
+    }
+
+    /// How many there are in a horizon of so many steps.
+    pub fn count(&self, steps: u64) -> u64 {
+        match &self.laid_out {
+            LaidOut::One => 1,
+            LaidOut::Even(length) => steps.div_ceil(*length),
+            LaidOut::Listed(firsts) => 1 + firsts.len() as u64,
+        }
+    }
+
+    /// The steps of the period that a step is in; of the last, without end.
+    pub fn of(&self, step: u64) -> Range<u64> {
+        match &self.laid_out {
+            LaidOut::One => 1..u64::MAX,
+            LaidOut::Even(steps) => {
+                let first = step - (step - 1) % steps;
+                first..first.saturating_add(*steps)
+            }
+            LaidOut::Listed(firsts) => {
+                let behind = firsts.partition_point(|first| *first <= step);
+                let first = if behind == 0 { 1 } else { firsts[behind - 1] };
+                first..firsts.get(behind).copied().unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+fn period_of(every: Every) -> Period {
+    Period::Time(every)
+}
+
+/// The first steps of all periods but the first.
+fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentence> {
+    let zone = calendar.zone();
+    let start = calendar.start().timestamp().expect("checked when the steps were laid out");
+    let date = zone.time_zone().to_datetime(start).date();
+    let aligned = period_of(every).begun_by(date);
+    let ruler = Ruler::new(calendar.start(), every, zone).map_err(|problem| problem.sentence())?;
+    let boundary = |index: u64| match aligned {
+        Some(first) => Ruler::midnight(first, every, index, zone),
+        None => ruler.boundary(index),
+    };
+    let mut firsts = Vec::new();
+    for index in 1.. {
+        let Some(begins) = boundary(index).filter(|begins| *begins < calendar.end()) else { break };
+        // The calendar's own period may begin before the horizon.
+        let Some(step) = calendar.step_of(begins) else { continue };
+        if calendar.start_of(step) != begins {
+            return Err(cut(calendar, period_of(every), calendar.start_of(step), calendar.end_of(step)));
+        }
+        // A zone may leave out a date: that day has no steps.
+        if step > 1 && firsts.last() != Some(&step) {
+            firsts.push(step);
+        }
+    }
+    Ok(firsts)
+}
+
+fn cut(calendar: &StepCalendar, period: Period, from: Instant, to: Instant) -> Sentence {
+    let (from, to) = (calendar.format(from), calendar.format(to));
+    let step =
+        format!(" {period} would cut the step from {from} to {to}: a step must lie within one period; take other ");
+    sentence![
+        Parameter::Per,
+        step,
+        Parameter::Every,
+        ", or say how many steps a period has, as with ",
+        (Parameter::Per, "30")
+    ]
+}
+
+/// The most steps that a whole period has anywhere in the calendar: the plan does not depend on where a horizon lies.
+fn usual(calendar: &StepCalendar, every: Every) -> u64 {
+    let (step, count) = (calendar.every(), u64::from(every.count()));
+    let per = u64::from(step.count());
+    let days = match every.unit() {
+        Unit::Day => count,
+        Unit::Week => 7 * count,
+        Unit::Month => most_days(count),
+        Unit::Year => most_days(12 * count),
+        Unit::Second | Unit::Minute | Unit::Hour => return 0,
+    };
+    let months = match every.unit() {
+        Unit::Month => count,
+        Unit::Year => 12 * count,
+        _ => 0,
+    };
+    match step.unit() {
+        Unit::Day => days / per,
+        Unit::Week => days / (7 * per),
+        Unit::Month => months / per,
+        Unit::Year => months / (12 * per),
+        Unit::Second | Unit::Minute | Unit::Hour => {
+            // Where the clock is set, one of the days has an hour more.
+            let set = if calendar.zone().fixed_offset().is_some() { 0 } else { 3600 };
+            let seconds = step.seconds().expect("elapsed time") as u64;
+            (days * 86_400 + set).div_ceil(seconds)
+        }
+    }
+}
+
+/// The most days of so many months in a row.
+fn most_days(months: u64) -> u64 {
+    // The calendar comes back after 400 years, of 146,097 days.
+    let (cycles, months) = (months / 4800, months % 4800);
+    let first = |month: u64| Date::new(2000 + (month / 12) as i16, (month % 12 + 1) as i8, 1).expect("a date");
+    let days =
+        |from: u64| first(from).until(first(from + months)).map_or(31 * months as i64, |s| i64::from(s.get_days()));
+    cycles * 146_097 + (0..48).map(days).max().unwrap_or(0) as u64
+}

@@ -1,0 +1,3 @@
+mod calendar;
+mod parsing;
+mod period;

@@ -1,0 +1,391 @@
+//! What is known of a stream before any event is read.
+
+use crate::error::{Result, failure, usage};
+use crate::follows::Follows;
+use crate::hex::hex;
+use crate::measures::Bundle;
+use crate::measures::parts::Part;
+use crate::parameter::Parameter;
+pub use crate::policy::{Band, Late, OutOfBounds, Refusable};
+use crate::problem::sentence;
+use crate::publication::Slots;
+use crate::scales::Scales;
+use crate::settings::Settings;
+use crate::steps::{Every, Period, StepCalendar};
+use evertally::mechanism::Workload;
+use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+/// Most rows whose errors are computed one by one.
+const MOST_LOOKED_AT: u64 = 1 << 16;
+
+/// A stream of events that is to be released, decided and checked: its [settings](Settings), as which it can be used,
+/// and its plan.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// What was declared. `settings.request` is what the plan was asked for; what it answers is `plan.request()`.
+    pub settings: Arc<Settings>,
+    /// The plan.
+    pub plan: Plan,
+    /// The factors by which the bounds of its groups are multiplied.
+    pub scales: Scales,
+    /// The released measures, and the plans of their parts; `None` for running sums alone. If there are measures, `plan`
+    /// is for the whole budget, and nothing is released under it.
+    pub measures: Option<Arc<Bundle>>,
+    /// What its rows continue, if it began where another ended.
+    pub follows: Option<Follows>,
+}
+
+impl Deref for Stream {
+    type Target = Settings;
+
+    fn deref(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// Copies the settings if another stream shares them.
+impl DerefMut for Stream {
+    fn deref_mut(&mut self) -> &mut Settings {
+        Arc::make_mut(&mut self.settings)
+    }
+}
+
+impl Settings {
+    /// The stream that another process has planned, from the plan alone.
+    ///
+    /// # Errors
+    /// As [`planned`](Self::planned), and if something else comes out here, by this digest.
+    pub fn arrived(self, plan: Plan, digest: &str) -> Result<Stream> {
+        let stream = match self.request.mix() {
+            Some(_) => self.planned_together()?,
+            None => self.planned(plan)?,
+        };
+        if hex(stream.plan_digest()) != digest {
+            return Err(usage("another version of evertally has planned this: install the same one wherever it runs"));
+        }
+        Ok(stream)
+    }
+
+    /// The stream under a plan for its request.
+    ///
+    /// # Errors
+    /// If the confidence is out of range.
+    pub fn planned(self, plan: Plan) -> evertally::Result<Stream> {
+        let measures = match self.measures.wanted.as_slice() {
+            [] => None,
+            wanted => Some(Arc::new(Bundle::plan(wanted, &plan, &self.request, &self.measures.began)?)),
+        };
+        self.with_plans(plan, measures)
+    }
+
+    /// The stream of several workloads, which are planned together.
+    ///
+    /// # Errors
+    /// If no plan serves the request, or the confidence is out of range.
+    pub fn planned_together(self) -> evertally::Result<Stream> {
+        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        self.with_plans(plan, Some(Arc::new(bundle)))
+    }
+
+    fn with_plans(self, plan: Plan, measures: Option<Arc<Bundle>>) -> evertally::Result<Stream> {
+        plan.intervals(self.confidence)?;
+        let scales = self.labels.scales(plan.request().grid());
+        Ok(Stream { settings: Arc::new(self), plan, scales, measures, follows: None })
+    }
+}
+
+impl Stream {
+    /// Whether every released value is a whole number.
+    pub fn is_integral(&self) -> bool {
+        self.measures.is_none()
+            && self.scales.keep_integers
+            && self.plan.request().grid().is_integral()
+            && self.plan.fraction_bits() == 0
+    }
+
+    /// The intervals of its releases at a confidence: of single steps, or of all at once.
+    ///
+    /// # Errors
+    /// If the confidence is none.
+    pub fn intervals(&self, confidence: f64) -> evertally::Result<Intervals> {
+        match self.band {
+            Band::Pointwise => self.plan.intervals(confidence),
+            Band::Simultaneous => self.plan.simultaneous_intervals(confidence),
+        }
+    }
+
+    /// What is counted or summed, in words.
+    pub fn quantity(&self) -> String {
+        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
+            let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
+            let every = self.rows().every();
+            let words = bundle.parts().iter().filter_map(|planned| match planned.part {
+                Part::Reading(workload) => Some(reading_in_words(workload, every)),
+                _ => None,
+            });
+            return format!("{what} {}", words.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(bundle) = &self.measures {
+            let measures: Vec<String> = bundle.wanted().iter().map(|wanted| wanted.measure.to_string()).collect();
+            let of = self.columns.value.as_ref().map_or(String::new(), |column| format!(" of {column}"));
+            let reading = match self.plan.request().workload() {
+                Workload::Sum => String::new(),
+                _ => format!(" {}", self.reading_in_words()),
+            };
+            return format!("{}{of}{reading}", measures.join(", "));
+        }
+        let workload = self.plan.request().workload();
+        if !workload.is_sum() {
+            let what =
+                self.columns.value.as_ref().map_or("count of events".into(), |column| format!("sum of {column}"));
+            return format!("{what} {}", self.reading_in_words());
+        }
+        match &self.columns.value {
+            Some(column) => format!("running sum of {column}"),
+            None => "running count of events".into(),
+        }
+    }
+
+    /// What of the events is read.
+    fn reading_in_words(&self) -> String {
+        let (workload, row) = (self.plan.request().workload(), self.rows().every());
+        match (self.published.as_ref().map(|published| (published.slots(), published.row_width())), workload) {
+            (None, _) => reading_in_words(workload, row),
+            (Some((Slots::Halves(newer), Some(width))), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / 2 * width + newer), self.calendar.every())
+            }
+            (Some((Slots::Halves(newer), _)), _) => reading_in_words(Workload::Window(newer), self.calendar.every()),
+            (Some((Slots::Rows, _)), _) => reading_in_words(workload, row),
+            (Some((Slots::Months(per_day), _)), Workload::Window(slots)) => {
+                reading_in_words(Workload::Window(slots / (31 * per_day)), "1mo".parse().expect("a month"))
+            }
+            (Some((Slots::Steps | Slots::Months(_), _)), _) => reading_in_words(workload, self.calendar.every()),
+        }
+    }
+
+    /// What is promised of the whole history, whatever is released.
+    pub fn guarantee(&self) -> Guarantee {
+        self.measures.as_ref().map_or_else(|| self.plan.guarantee(), |bundle| bundle.guarantee())
+    }
+
+    /// Digest of all plans under which values are released.
+    pub fn plan_digest(&self) -> [u8; 32] {
+        self.measures.as_ref().map_or_else(|| self.plan.digest(), |bundle| bundle.digest())
+    }
+
+    /// Those plans as text.
+    ///
+    /// # Errors
+    /// None that a plan is known to have.
+    pub fn plan_text(&self) -> Result<String> {
+        let head = toml::to_string(&self.plan).map_err(failure)?;
+        Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
+    }
+
+    /// Refuses to publish all steps of a stream that has no end.
+    ///
+    /// # Errors
+    /// If that is what would be done.
+    pub fn check_ends(&self) -> Result<()> {
+        if self.plan.is_unbounded() && self.last_step == self.calendar.steps() {
+            let why = "an unbounded stream has no last step: name the time through which it is published with ";
+            return Err(usage(sentence![why, Parameter::Through]));
+        }
+        Ok(())
+    }
+
+    /// The same through the end of its horizon, as whoever closes its steps one by one sees it.
+    #[must_use]
+    pub fn through_horizon(self) -> Self {
+        let steps = self.calendar.steps();
+        self.through(steps)
+    }
+
+    /// The same, published through another step.
+    #[must_use]
+    pub fn through(mut self, last_step: u64) -> Self {
+        self.last_step = last_step;
+        self
+    }
+
+    /// The same in few words, where lines have names of their own, and with the beginning of what is counted, where that
+    /// stays.
+    pub fn quantity_since(&self) -> String {
+        let quantity = match (&self.measures, &self.columns.value) {
+            (Some(bundle), Some(column)) => format!("{} measures of {column}", bundle.wanted().len()),
+            (Some(bundle), None) if bundle.wanted().len() > 1 => format!("{} measures", bundle.wanted().len()),
+            _ => self.quantity(),
+        };
+        match self.plan.request().workload() {
+            Workload::Window(_) | Workload::Increments => quantity,
+            _ => format!("{quantity} since {}", self.start_in_words()),
+        }
+    }
+
+    /// Whether the plan's steps are not those of the calendar.
+    pub fn is_read_in_slots(&self) -> bool {
+        self.published.as_ref().is_some_and(|published| published.slots() != Slots::Steps)
+    }
+
+    /// The steps of the rows, one each: those that are published.
+    pub fn rows(&self) -> &StepCalendar {
+        self.published.as_ref().map_or(&self.calendar, |published| published.rows())
+    }
+
+    /// How many rows have ended when a step ends.
+    pub fn rows_through(&self, step: u64) -> u64 {
+        self.published.as_ref().map_or(step, |published| published.rows_through(step))
+    }
+
+    /// The last step of a published row.
+    pub fn last_step_of(&self, row: u64) -> u64 {
+        self.published.as_ref().map_or(row, |published| published.last_step_of(row))
+    }
+
+    /// Whether every step is published.
+    pub fn publishes_all(&self) -> bool {
+        self.published.as_ref().is_none_or(|published| published.is_of_all())
+    }
+
+    /// The last step that is published, as its row.
+    pub fn last_row(&self) -> u64 {
+        self.rows_through(self.last_step)
+    }
+
+    /// The step of the plan, a [slot](crate::steps::Slots), that ends with a step; `None` inside one.
+    pub fn slot_ending(&self, step: u64) -> Option<u64> {
+        self.published.as_ref().map_or(Some(step), |published| published.slot_ending(step))
+    }
+
+    /// The step of the plan that gives a row; 0 before the first.
+    pub fn slot_of_row(&self, row: u64) -> u64 {
+        self.published.as_ref().map_or(row, |published| published.slot_of_row(row))
+    }
+
+    /// The row that a step of the plan gives, if any.
+    pub fn row_of_slot(&self, slot: u64) -> Option<u64> {
+        self.published.as_ref().map_or(Some(slot), |published| published.row_of_slot(slot))
+    }
+
+    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean variance.
+    pub fn errors_of_rows(&self, plan: &Plan) -> (f64, f64) {
+        let last = if plan.is_unbounded() { self.last_row().max(1) } else { self.rows().steps() };
+        let Some(published) = self.published.as_ref().filter(|published| published.slots() != Slots::Rows) else {
+            return plan.errors_through(last);
+        };
+        // Between them are slots that are not read; of very many, all are looked at.
+        if last > MOST_LOOKED_AT {
+            return plan.errors_through(published.slot_of_row(last));
+        }
+        let errors = (1..=last).map(|row| plan.std_error(published.slot_of_row(row)));
+        let (largest, squares) = errors.fold((0.0, 0.0), |(most, sum), error| (error.max(most), sum + error * error));
+        (largest, (squares / last as f64).sqrt())
+    }
+
+    /// The privacy unit in words.
+    pub fn unit(&self) -> String {
+        let column = self.columns.person.as_deref().unwrap_or("person");
+        unit_in_words(&self.plan.request().clone().with_unit(self.kept), column, self.period())
+    }
+
+    /// The period in which the bounds on a person hold, where one is declared.
+    pub fn period(&self) -> Option<Period> {
+        let request = self.plan.request();
+        let steps = self.kept.bounds()?.period?;
+        let declared = request.meaning().get("per").and_then(|text| text.parse().ok());
+        Some(declared.unwrap_or(Period::Steps(steps)))
+    }
+
+    /// What is done with events that do not fit, where that is not to refuse them: what may change from run to run.
+    pub fn policies(&self) -> BTreeMap<String, String> {
+        let skipped = [("outside", self.outside), ("missing", self.missing), ("unknown-group", self.unknown_group)];
+        let skipped = skipped.into_iter().filter(|(_, policy)| *policy == Refusable::Skip);
+        let mut policies: BTreeMap<_, _> = skipped.map(|(name, _)| (name.to_owned(), "skip".to_owned())).collect();
+        match self.late {
+            Late::Refuse => None,
+            Late::NextStep => policies.insert("late".to_owned(), "next-step".to_owned()),
+            Late::SideFile => policies.insert("late".to_owned(), "side-file".to_owned()),
+        };
+        policies
+    }
+
+    /// The same stream with the [policies](Self::policies) of a run.
+    #[must_use]
+    pub fn with_policies(mut self, policies: &BTreeMap<String, String>) -> Self {
+        let policy = |name: &str| match policies.get(name).map(String::as_str) {
+            Some("skip") => Refusable::Skip,
+            _ => Refusable::Refuse,
+        };
+        (self.outside, self.missing) = (policy("outside"), policy("missing"));
+        self.unknown_group = policy("unknown-group");
+        self.late = match policies.get("late").map(String::as_str) {
+            Some("next-step") => Late::NextStep,
+            Some("side-file") => Late::SideFile,
+            _ => Late::Refuse,
+        };
+        self
+    }
+
+    /// Steps of the streams that this one goes on from: rows count them through.
+    pub fn steps_before(&self) -> u64 {
+        self.follows.as_ref().map_or(0, |follows| follows.steps)
+    }
+
+    /// How many streams the released values add up, each under a plan like this one: 1 where it follows none.
+    pub fn streams(&self) -> u32 {
+        let before = self.follows.iter().flat_map(|follows| &follows.carried).map(|carried| carried.streams).max();
+        1 + before.unwrap_or(0)
+    }
+
+    /// The beginning of what is counted: a date alone where it is at midnight.
+    pub fn start_in_words(&self) -> String {
+        if let Some(follows) = &self.follows {
+            return follows.since.clone();
+        }
+        let start = self.calendar.start();
+        let civil = start.timestamp().map(|time| self.calendar.zone().time_zone().to_datetime(time));
+        match civil {
+            Some(civil) if civil.time() == jiff::civil::Time::midnight() => civil.strftime("%-d %B %Y").to_string(),
+            _ => self.calendar.format(start),
+        }
+    }
+}
+
+/// What of the events a workload reads, in words that follow what is counted: `in the last 7 days`.
+pub fn reading_in_words(workload: Workload, every: Every) -> String {
+    let steps = match workload {
+        Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
+        _ => None,
+    };
+    let time = steps.and_then(|steps| Every::new(steps.checked_mul(every.count())?, every.unit()));
+    match (workload, time.map(Every::in_words)) {
+        (Workload::Window(_), Some(time)) => format!("in the last {time}"),
+        (Workload::Decay(_), Some(time)) => format!("so far, each counting half after every {time}"),
+        (workload, _) => workload.in_words(),
+    }
+}
+
+/// The privacy unit of a plan in words; persons are named by `who`. Where no period is named, one is so many steps.
+pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -> String {
+    let Some(bounds) = request.unit().bounds() else { return "one event".into() };
+    let kept = format!("at most {} events kept", bounds.max_events);
+    let of = |bound: Option<u64>, says: fn(u64) -> String| bound.map(says);
+    let more = [
+        of(bounds.max_events_per_step, |n| format!("{n} a step")),
+        of(bounds.max_events_per_group, |n| format!("{n} a group")),
+        of(bounds.max_groups, |n| format!("in {n} group{}", if n == 1 { "" } else { "s" })),
+        of(bounds.min_gap.filter(|gap| *gap > 1), |n| format!("in steps {n} apart")),
+        bounds.max_total.map(|cap| {
+            let total = request.grid().format(cap.into());
+            format!("sizes of values {total} in total")
+        }),
+    ];
+    let bounds = std::iter::once(kept).chain(more.into_iter().flatten()).collect::<Vec<_>>().join(", ");
+    match period.or(request.unit().bounds().and_then(|bounds| bounds.period).map(Period::Steps)) {
+        Some(period) => format!("what one {who} does in {} ({bounds})", period.in_words()),
+        None => format!("one {who} ({bounds})"),
+    }
+}

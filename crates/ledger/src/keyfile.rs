@@ -1,0 +1,181 @@
+//! Key files: one secret key, readable by its owner only.
+//!
+//! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
+//! checksum.
+
+use crate::disk::{Access, RealDisk, folder_of, replace};
+use evertally::noise::SecretKey;
+use evertally_declare::error::{Context, Error, Result, usage};
+use evertally_declare::problem::{Piece, sentence};
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+use zeroize::Zeroizing;
+
+const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
+
+/// No key file is longer.
+const LONGEST: u64 = 4096;
+
+/// The text of a key file.
+pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
+    let mut hex = Zeroizing::new(String::with_capacity(64));
+    for byte in key.expose_bytes() {
+        use std::fmt::Write;
+        write!(hex, "{byte:02x}").expect("a String accepts every write");
+    }
+    Zeroizing::new(format!("{HEADER}\n{}\nid {}\n", *hex, key.id()))
+}
+
+/// Writes a key to a new file that only its owner may read. Whoever does this keeps the key's ledger elsewhere: without one
+/// beside it no run publishes with the key.
+///
+/// # Errors
+/// If there is such a file, or it cannot be written.
+pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
+    if path.exists() {
+        return Err(exists_already(path));
+    }
+    std::fs::create_dir_all(folder_of(path))?;
+    let text = text(key);
+    replace(&RealDisk, path, &Access::Private, &mut text.as_bytes())
+        .context(format_args!("cannot write the key {}", path.display()))
+}
+
+/// What is said where a key would be replaced.
+pub(crate) fn exists_already(path: &Path) -> Error {
+    usage(format!("{} exists already; a key is never replaced", path.display()))
+}
+
+/// Reads a key file.
+pub fn read(path: &Path) -> Result<SecretKey> {
+    let shown = path.display();
+    // What is not a file is not opened: a pipe without a writer would wait for ever.
+    let meta = std::fs::metadata(path).map_err(|e| match e.kind() {
+        ErrorKind::NotFound => {
+            usage(sentence![format!("there is no key file {shown}; make one with "), Piece::NewKey(shown.to_string())])
+        }
+        _ => unreadable(path, &e),
+    })?;
+    if meta.is_dir() {
+        return Err(usage(format!("the key file {shown} is a directory; name the file in it that holds the key")));
+    }
+    if !meta.is_file() {
+        return Err(usage(format!(
+            "the key file {shown} is not a plain file; a key is kept in one, with its ledger beside it"
+        )));
+    }
+    let file = File::open(path).map_err(|e| unreadable(path, &e))?;
+    check_mode(&file, path)?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST as usize));
+    (&file).take(LONGEST).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    parse_bytes(&bytes).map_err(|problem| usage(format!("{shown} is not a usable key file: {problem}")))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    let shown = path.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => usage(format!(
+            "you may not read the key file {shown}: only its owner may; run as that user, or make a key of your own"
+        )),
+        ErrorKind::NotADirectory => usage(format!("the key file {shown} cannot be: part of its path is a file")),
+        _ => usage(format!("the key file {shown} cannot be read: {error}")),
+    }
+}
+
+/// A key that others can read protects nothing.
+#[cfg(unix)]
+fn check_mode(file: &File, path: &Path) -> Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let shown = path.display();
+    let meta = file.metadata()?;
+    if meta.nlink() > 1 {
+        // Each name would have a ledger of its own beside it.
+        return Err(usage(format!(
+            "the key file {shown} has several names (hard links); keep one and remove the others"
+        )));
+    }
+    let mode = meta.permissions().mode();
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(usage(format!("the key file {shown} can be read by others (mode {:o}); run `chmod 600 {shown}`", mode & 0o777)))
+}
+
+#[cfg(not(unix))]
+fn check_mode(_: &File, _: &Path) -> Result<()> {
+    Ok(())
+}
+
+/// The key in the bytes of a key file.
+pub(crate) fn parse_bytes(bytes: &[u8]) -> Result<SecretKey, String> {
+    parse(std::str::from_utf8(bytes).map_err(|_| "it is not text")?)
+}
+
+fn parse(text: &str) -> Result<SecretKey, String> {
+    let mut lines = text.lines();
+    if !lines.next().is_some_and(|line| line.starts_with("evertally key 1")) {
+        return Err("it does not start with `evertally key 1`".into());
+    }
+    let hex = lines.next().unwrap_or_default().trim();
+    let mut bytes = Zeroizing::new([0u8; 32]);
+    if hex.len() != 64 || !hex.bytes().all(|c| c.is_ascii_hexdigit()) {
+        return Err("its second line is not 64 hexadecimal digits".into());
+    }
+    for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+        *byte = u8::from_str_radix(&hex[at..at + 2], 16).map_err(|e| e.to_string())?;
+    }
+    let key = SecretKey::from_bytes(*bytes).map_err(|e| e.to_string())?;
+    let id = lines.next().unwrap_or_default().strip_prefix("id ").unwrap_or_default().trim();
+    if id != key.id().to_string() {
+        return Err("its id does not fit the key; the file is damaged".into());
+    }
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::new_key;
+
+    #[test]
+    fn keys_round_trip_are_private_and_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("my.key");
+        let key = new_key(&path).unwrap();
+        assert_eq!(read(&path).unwrap().id(), key.id());
+        assert!(new_key(&path).unwrap_err().to_string().contains("never replaced"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+            assert!(read(&path).unwrap_err().to_string().contains("chmod 600"));
+        }
+    }
+
+    #[test]
+    fn damaged_key_files_are_refused() {
+        let text = text(&SecretKey::generate().unwrap());
+        let digit = text.find('\n').unwrap() + 5;
+        let mut flipped = text.to_string();
+        flipped.replace_range(digit..=digit, if &text[digit..=digit] == "0" { "1" } else { "0" });
+        for bad in ["", "hello", HEADER, &flipped, &text[..digit]] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(parse_bytes(b"\xff").unwrap_err().contains("not text"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(said(&folder.path().join("none")).contains("key new"));
+        assert!(said(folder.path()).contains("is a directory; name the file in it"));
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(said(&file.join("my.key")).contains("part of its path is a file"));
+        #[cfg(unix)]
+        assert!(said(Path::new("/dev/null")).contains("not a plain file"));
+    }
+}

@@ -1,0 +1,570 @@
+//! What a key has already published, so that one key and stream name never serve two data sets.
+//!
+//! For every stream the ledger holds the plan's digest and, for every number of steps that was ever published, a keyed
+//! digest of the closed steps. The same data again gives the same digest and the same release; more steps of the same
+//! data extend it; anything else is refused, because the difference of two releases with equal noise is exact. A key is
+//! made together with its ledger, and a key without one is refused: it may have published anything.
+//!
+//! What is recorded, and what is refused, is decided here; where it is kept is a [`Store`]: beside the key's file
+//! ([`FileStore`]) or in memory ([`MemoryStore`]).
+
+mod contents;
+mod digest;
+mod file;
+mod issuers;
+mod parts;
+mod public;
+mod store;
+
+pub use crate::protects::Protects;
+pub use contents::drawn_identity;
+pub use contents::{Pending, Run, SeenFile, TableMark};
+pub use digest::StreamDigest;
+pub use evertally_declare::follows::{Carried, Follows};
+pub use evertally_declare::groups::Joined;
+pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
+pub use issuers::{Issuer, give_to_service, recorded};
+pub use public::{PublicLedger, PublishedStream, Spent, spent};
+pub use store::{MemoryStore, Store};
+
+use crate::disk::RealDisk;
+use crate::source::{Approval, Claim, SourceBudget};
+use contents::{Contents, Entry, Guard, KeptState, code_key};
+use digest::{NAME, Past};
+use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
+use evertally::plan::Plan;
+use evertally::privacy::Budget;
+use evertally_declare::error::{Context, Error, Result, failure, usage};
+use evertally_declare::problem::sentence;
+use evertally_declare::records::Records;
+use evertally_declare::stream::Stream;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use zeroize::Zeroizing;
+
+/// The ledger of a key.
+pub struct Ledger {
+    contents: Contents,
+    code_key: Zeroizing<[u8; 32]>,
+    store: Box<dyn Store>,
+    source: Option<Spending>,
+}
+
+/// The budget of the source that a ledger's streams are published from.
+struct Spending {
+    budget: SourceBudget,
+    approval: Approval,
+    /// What the streams that were begun claim.
+    claims: Mutex<BTreeMap<String, Claim>>,
+}
+
+/// What a run that is continued later leaves behind, beside the digest of its steps.
+#[derive(Default)]
+pub struct Left<'a> {
+    /// The files it has read.
+    pub files: Vec<SeenFile>,
+    /// Groups that joined with it.
+    pub joined: Option<Joined>,
+    /// What the stream goes on from, for the first run of one that follows another.
+    pub follows: Option<Follows>,
+    /// What it did with events that do not fit, where that was not to refuse them.
+    pub policies: BTreeMap<String, String>,
+    /// The state of its session.
+    pub state: Vec<u8>,
+    /// What is to be written to outputs.
+    pub outputs: Vec<Output<'a>>,
+    /// What the table is then.
+    pub table: Option<TableMark>,
+}
+
+/// What is to be written to an output once the run is recorded.
+pub struct Output<'a> {
+    /// The output; `-` is standard output.
+    pub target: String,
+    /// Behind so many bytes of the output; as the whole of it where this is `None`.
+    pub behind: Option<u64>,
+    /// Whether only the user may read the output.
+    pub private: bool,
+    /// The bytes, which are read twice from their beginning.
+    pub contents: &'a mut dyn Rewind,
+}
+
+/// What can be read more than once.
+pub trait Rewind: Read + Seek {}
+
+impl<T: Read + Seek> Rewind for T {}
+
+impl Ledger {
+    /// The ledger of a new key, which has published nothing, in a store that holds none yet.
+    ///
+    /// # Errors
+    /// If the store holds something, or cannot be read or written.
+    pub fn create(store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        let mut ledger = Self::begin(store, key)?;
+        ledger.commit(ledger.contents.clone())?;
+        Ok(ledger)
+    }
+
+    /// As [`create`](Self::create), but the store holds something only from the first record on.
+    ///
+    /// # Errors
+    /// If the store holds something, or cannot be read.
+    pub fn begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        if store.load()?.is_some() {
+            return Err(usage(format!(
+                "there is a ledger {} already; it belongs to a key that was here",
+                store.name()
+            )));
+        }
+        let mut contents = Contents::new(key);
+        contents.identify()?;
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
+    }
+
+    /// The ledger of a key that has no file and has published nothing.
+    pub fn in_memory(key: &SecretKey) -> Self {
+        let store = Box::new(MemoryStore::default());
+        Self { contents: Contents::new(key), code_key: code_key(key), store, source: None }
+    }
+
+    /// Opens what a store holds for a key, or begins where it holds nothing: for a key of which it is known that it has
+    /// published nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but for a store that holds nothing.
+    pub fn open_or_begin(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        match store.load()? {
+            Some(_) => Self::open(store, key),
+            None => Self::begin(store, key),
+        }
+    }
+
+    /// Opens what a store holds for a key.
+    ///
+    /// # Errors
+    /// If it holds nothing, or the ledger of another key, or something else, was changed by another program, or the key
+    /// belongs to a service.
+    pub fn open(mut store: impl Store + 'static, key: &SecretKey) -> Result<Self> {
+        let (bytes, shown) = (store.load()?, store.name());
+        let bytes = bytes.ok_or_else(|| {
+            usage(format!("the key {} has no ledger {shown}: it may have published anything; make a new key", key.id()))
+        })?;
+        let contents = Contents::open(&bytes, &shown, key)?;
+        contents.check_no_service(&shown)?;
+        Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
+    }
+
+    /// Writes a key to a new file, and this ledger beside it. An existing file is never replaced.
+    ///
+    /// # Errors
+    /// If there is such a file, or it cannot be written.
+    pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
+        let mut store = FileStore::create(Arc::new(RealDisk), path, key)?;
+        store.load()?;
+        store.commit(&self.contents.clone().sealed(&self.code_key)?)
+    }
+
+    /// How many streams have been published with this key.
+    pub fn stream_count(&self) -> usize {
+        self.contents.streams.len()
+    }
+
+    /// Every published stream: its name, the budget of its plan, and for how many steps it was published.
+    pub fn spent(&self) -> Result<Vec<(String, Budget, u64)>> {
+        #[derive(Deserialize)]
+        struct Plan {
+            budget: Budget,
+        }
+        let of = |(name, entry): (&String, &Entry)| {
+            let plan: Plan = toml::from_str(&entry.plan_text)
+                .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
+            Ok((name.clone(), plan.budget, entry.last_step()))
+        };
+        self.contents.streams.iter().map(of).collect()
+    }
+
+    /// Drawn when the ledger was made: copies of a ledger have the same, and no others do; empty in memory before the first
+    /// commit.
+    pub fn identity(&self) -> &str {
+        &self.contents.identity
+    }
+
+    /// How many runs were ever recorded.
+    pub fn counter(&self) -> u64 {
+        self.contents.counter
+    }
+
+    /// A public text that stands for the ledger after its first `counter` runs: two ledgers that have it in common
+    /// have these runs in common.
+    pub fn head(&self, counter: u64) -> String {
+        self.contents.head(counter)
+    }
+
+    /// What a report says of the place where a stream through some step is recorded: by the run that published so many
+    /// steps first, or by the next.
+    pub fn place_of(&self, name: &StreamName, through: u64) -> LedgerFacts {
+        let before = self.runs_of(name).iter().find(|run| run.through == through);
+        let run = before.map_or(self.counter() + 1, |run| run.counter);
+        LedgerFacts { identity: self.identity().to_owned(), run }
+    }
+
+    /// All runs in the order of their numbers, each with the name of its stream.
+    pub fn runs(&self) -> Vec<(&str, &Run)> {
+        self.contents.runs()
+    }
+
+    /// The runs of a stream, in order.
+    pub fn runs_of(&self, name: &StreamName) -> &[Run] {
+        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.runs)
+    }
+
+    /// Whether a stream is continued from a state.
+    pub fn has_state(&self, name: &StreamName) -> bool {
+        self.kept(name).is_some()
+    }
+
+    /// The state of a stream's session; `None` where it has none, or where it is lost.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not the one that was recorded.
+    pub fn state(&mut self, name: &StreamName) -> Result<Option<Vec<u8>>> {
+        match self.kept(name).cloned() {
+            Some(kept) => self.part(&kept.part),
+            None => Ok(None),
+        }
+    }
+
+    /// What outputs of a stream may lack, since a run was cut off before it had written them.
+    pub fn pending(&self, name: &StreamName) -> &[Pending] {
+        self.kept(name).map_or(&[], |kept| &kept.pending)
+    }
+
+    /// The table to which a stream's rows were appended last.
+    pub fn table(&self, name: &StreamName) -> Option<&TableMark> {
+        self.kept(name)?.table.as_ref()
+    }
+
+    /// The bytes of something pending; `None` once they were [delivered](Self::delivered).
+    ///
+    /// # Errors
+    /// As [`state`](Self::state).
+    pub fn part(&mut self, part: &str) -> Result<Option<Vec<u8>>> {
+        let bytes = self.store.part(part)?;
+        match bytes {
+            Some(bytes) if part_name(&mut bytes.as_slice())? != part => {
+                let shown = self.store.name();
+                Err(usage(format!(
+                    "part {part} of the ledger {shown} is not what was recorded; restore it from a copy, or make the state again from the raw data"
+                )))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+
+    /// All outputs of a stream are written: forgets what was kept for them, and parts that nothing needs. No more is
+    /// at stake than room, so that nothing is said where this fails.
+    pub fn delivered(&mut self, name: &StreamName) {
+        let needed = |(other, entry): (&String, &Entry)| {
+            let kept = entry.state.clone();
+            let pending = kept.iter().flat_map(|kept| &kept.pending).filter(|_| other != name.as_str());
+            let pending: Vec<String> = pending.map(|pending| pending.part.clone()).collect();
+            kept.into_iter().map(|kept| kept.part).chain(pending)
+        };
+        let needed: Vec<String> = self.contents.streams.iter().flat_map(needed).collect();
+        self.store.keep_parts(&needed);
+    }
+
+    /// From here on, whatever is published is counted by the budget of a data source, or by none: what does not fit is
+    /// refused when its stream is begun, and what does is reserved there before it is recorded here.
+    pub fn spend_from(&mut self, source: Option<(SourceBudget, Approval)>) {
+        self.source = source.map(|(budget, approval)| Spending { budget, approval, claims: Mutex::default() });
+    }
+
+    /// Begins the digest of a stream's closed steps.
+    ///
+    /// Fails if the name has been used under another plan, or if `last_step`, where this run ends, cannot be held
+    /// against what was published.
+    pub fn stream(&self, key: &SecretKey, name: &StreamName, plan: &Plan, last_step: u64) -> Result<StreamDigest> {
+        let text = toml::to_string(plan).map_err(failure)?;
+        self.begun(key, name, (plan.digest(), text), last_step, |key_id| Claim::new(name.as_str(), key_id, plan))
+    }
+
+    /// The same of a stream with all plans under which it is released: those of its measures, where it has some.
+    ///
+    /// # Errors
+    /// As [`stream`](Self::stream).
+    pub fn digest_of(&self, key: &SecretKey, stream: &Stream, last_step: u64) -> Result<StreamDigest> {
+        let plan = (stream.plan_digest(), stream.plan_text()?);
+        self.begun(key, &stream.name, plan, last_step, |key_id| Claim::of(stream, key_id))
+    }
+
+    fn begun(
+        &self,
+        key: &SecretKey,
+        name: &StreamName,
+        (plan_digest, plan_text): ([u8; 32], String),
+        last_step: u64,
+        claim: impl FnOnce(&str) -> Claim,
+    ) -> Result<StreamDigest> {
+        self.contents.check_not_issued(name)?;
+        let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
+        let past = match self.contents.streams.get(name.as_str()) {
+            Some(Entry { guard: Some(guard), .. }) => return Err(published_elsewhere(name, guard)),
+            Some(entry) if entry.plan != plan => {
+                let released = format!(
+                    "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
+                     the old one, or give another ",
+                    differences(&entry.plan_text, &plan_text)
+                );
+                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+            }
+            Some(entry) => Past::of(entry),
+            None => Past::default(),
+        };
+        past.check_covers(name, last_step)?;
+        if let Some(source) = &self.source {
+            source.begin(claim(&self.contents.key_id))?;
+        }
+        let key = mac_key(key, name, &plan_digest, Purpose::Ledger);
+        Ok(StreamDigest::new(name.clone(), plan, plan_text, key, past))
+    }
+
+    /// Leaves a stream to another ledger, which records its steps: from here on it is published under that one alone. Gives
+    /// the last step that was [seen](Self::note_left) there, and the digest of the steps through it.
+    ///
+    /// # Errors
+    /// If the stream has been released already, is left to another ledger, does not fit its budget, or the store cannot be
+    /// written.
+    pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<(u64, String)> {
+        let (through, chain) = (0, String::new());
+        let guard = Guard { identity: identity.to_owned(), place: place.to_owned(), through, chain };
+        let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
+        match self.contents.streams.get(stream.name.as_str()) {
+            None => {}
+            Some(Entry { guard: Some(there), .. }) if there.place != guard.place => {
+                return Err(published_elsewhere(&stream.name, there));
+            }
+            Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
+                return Err(made_anew(&stream.name, there));
+            }
+            // Another plan is refused by the other ledger, which has it.
+            Some(Entry { guard: Some(guard), plan: there, .. }) if *there == plan => {
+                return Ok((guard.through, guard.chain.clone()));
+            }
+            Some(_) => {
+                let released = format!(
+                    "stream `{}` has been released already, or under another plan; what a cluster publishes for ever is a \
+                     stream of its own: give another ",
+                    stream.name
+                );
+                return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
+            }
+        }
+        let digest = self.digest_of(key, stream, stream.last_step)?;
+        let claim = self.source.as_ref().map(|source| source.reserve(&stream.name)).transpose()?;
+        let mut contents = self.contents.clone();
+        contents.streams.insert(stream.name.to_string(), Entry { guard: Some(guard), ..digest.entry() });
+        self.commit(contents)?;
+        if let (Some(source), Some(claim)) = (&self.source, claim) {
+            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+        }
+        Ok((0, String::new()))
+    }
+
+    /// Notes how far the ledger that a stream was [left to](Self::leave_to) has come, so that an older copy of it is found.
+    ///
+    /// # Errors
+    /// If the stream was not left to one, or the store cannot be written.
+    pub fn note_left(&mut self, name: &StreamName, through: u64, chain: &str) -> Result<()> {
+        let mut contents = self.contents.clone();
+        let guard = contents.streams.get_mut(name.as_str()).and_then(|entry| entry.guard.as_mut());
+        let guard = guard.ok_or_else(|| failure(format!("stream `{name}` was not left to another ledger")))?;
+        if guard.through >= through {
+            return Ok(());
+        }
+        (guard.through, guard.chain) = (through, chain.to_owned());
+        self.commit(contents)
+    }
+
+    /// Records what is about to be published, as durably as the store is. Call this before anyone can see a release.
+    ///
+    /// # Errors
+    /// If the stream was published otherwise since its digest was begun, or the store cannot be written.
+    pub fn record(&mut self, stream: &mut StreamDigest) -> Result<()> {
+        self.record_run(stream, None)
+    }
+
+    /// Records what is about to be published and what the next run needs, all of it or nothing.
+    ///
+    /// # Errors
+    /// As [`record`](Self::record).
+    pub fn record_continued(&mut self, stream: &mut StreamDigest, left: Left<'_>) -> Result<()> {
+        self.record_run(stream, Some(left))
+    }
+
+    fn record_run(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
+        let Some(source) = &self.source else { return self.record_here(stream, left) };
+        // First the source, then the ledger: whoever is cut off in between has counted too much.
+        let claim = source.reserve(stream.name())?;
+        self.record_here(stream, left)?;
+        if let Some(source) = &self.source {
+            let _ = source.budget.settle(&claim); // what stays reserved counts as much
+        }
+        Ok(())
+    }
+
+    fn record_here(&mut self, stream: &mut StreamDigest, left: Option<Left<'_>>) -> Result<()> {
+        let name = stream.name().clone();
+        self.contents.check_not_issued(&name)?;
+        let mut contents = self.contents.clone();
+        let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
+        let past = Past::of(entry);
+        past.check_covers(&name, stream.steps())?;
+        if left.is_none() && entry.plan == stream.plan() && past.agrees(stream.steps(), &stream.digest()) {
+            return Ok(()); // nothing new
+        }
+        if entry.plan != stream.plan() || !stream.has_seen(&past) {
+            return Err(usage(format!("stream `{name}` has meanwhile been released otherwise; begin this run again")));
+        }
+        if left.is_none() && entry.state.is_some() {
+            return Err(usage(format!(
+                "stream `{name}` goes on from a state, and this run would leave none; let it go on as it began"
+            )));
+        }
+        let (mut files, mut policies) = (Vec::new(), BTreeMap::new());
+        if let Some(left) = left {
+            (files, policies) = (left.files, left.policies);
+            entry.follows = entry.follows.take().or(left.follows);
+            entry.joined.extend(left.joined.map(|joined| Joined { run: contents.counter + 1, ..joined }));
+            entry.state = Some(keep(&mut *self.store, &left.state, left.outputs, left.table)?);
+        }
+        contents.counter += 1;
+        let (counter, at, through) = (contents.counter, Timestamp::now(), stream.steps());
+        let in_parts = stream.is_in_parts();
+        entry.runs.push(Run { counter, at, through, digest: stream.digest(), in_parts, policies, files });
+        self.commit(contents)?;
+        stream.is_recorded(Past::of(&self.contents.streams[name.as_str()]));
+        Ok(())
+    }
+
+    fn kept(&self, name: &StreamName) -> Option<&KeptState> {
+        self.contents.streams.get(name.as_str())?.state.as_ref()
+    }
+
+    fn commit(&mut self, mut contents: Contents) -> Result<()> {
+        let bytes = contents.sealed(&self.code_key)?;
+        let shown = self.store.name();
+        self.store.commit(&bytes).context(format_args!("cannot write the ledger {shown}; nothing was published"))?;
+        self.contents = contents;
+        Ok(())
+    }
+}
+
+/// Where a release is recorded. Neither follows the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LedgerFacts {
+    /// Which ledger: copies of one have the same, and no others do.
+    pub identity: String,
+    /// Which of its runs, from 1.
+    pub run: u64,
+}
+
+impl Spending {
+    /// A stream that is begun: refused now, and not after hours, if it does not fit.
+    fn begin(&self, claim: Claim) -> Result<()> {
+        self.budget.check(&claim)?;
+        self.claims().insert(claim.stream.clone(), claim);
+        Ok(())
+    }
+
+    fn reserve(&self, name: &StreamName) -> Result<Claim> {
+        let claim = self.claims().get(name.as_str()).cloned();
+        let claim = claim.ok_or_else(|| failure(format!("stream `{name}` was not begun under this budget")))?;
+        self.budget.reserve(&claim, &self.approval)?;
+        Ok(claim)
+    }
+
+    fn claims(&self) -> MutexGuard<'_, BTreeMap<String, Claim>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
+    let elsewhere = format!(
+        "stream `{name}` is published by a cluster, whose ledger is {}: go on there, or give another ",
+        guard.place
+    );
+    usage(sentence![elsewhere, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
+}
+
+/// There is a ledger where there was one, and it is not that one.
+fn made_anew(name: &StreamName, guard: &Guard) -> Error {
+    let gone = format!(
+        "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken its place. \
+         Restore it whole, or give another ",
+        guard.place
+    );
+    usage(sentence![gone, NAME, ", checkpoint and sink (its budget then adds to what is already spent)"])
+}
+
+/// Puts what a run leaves into parts of a store.
+fn keep(
+    store: &mut dyn Store,
+    mut state: &[u8],
+    outputs: Vec<Output<'_>>,
+    table: Option<TableMark>,
+) -> Result<KeptState> {
+    let part = part_name(&mut &*state)?;
+    store.put_part(&part, &mut state)?;
+    let pending = |Output { target, behind, private, contents }: Output<'_>| {
+        contents.rewind()?;
+        let part = part_name(contents)?;
+        contents.rewind()?;
+        store.put_part(&part, contents)?;
+        Ok(Pending { part, target, behind, private })
+    };
+    let pending = outputs.into_iter().map(pending).collect::<Result<_>>()?;
+    Ok(KeptState { part, pending, table })
+}
+
+/// The name of a part: a digest of its content, so that a ledger that names it vouches for it.
+fn part_name(contents: &mut (impl Read + ?Sized)) -> Result<String> {
+    let mut hasher = blake3::Hasher::new_derive_key("evertally 1 part");
+    std::io::copy(contents, &mut hasher)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+/// What two plans differ in, line by line of their text: `grid = "1"`, now `grid = "0.01"`; …
+fn differences(before: &str, now: &str) -> String {
+    let only = |a: &str, b: &str| -> Vec<String> {
+        let entry = |line: &&str| !line.is_empty() && !line.starts_with('[') && !b.lines().any(|other| other == *line);
+        a.lines().filter(entry).map(str::to_owned).collect()
+    };
+    let (old, new) = (only(before, now), only(now, before));
+    format!("it had {}; this run has {}", old.join(", "), new.join(", "))
+}
+
+impl Records for Ledger {
+    fn plan_text(&self, name: &StreamName) -> Option<&str> {
+        self.contents.streams.get(name.as_str()).map(|entry| entry.plan_text.as_str())
+    }
+
+    fn joined(&self, name: &StreamName) -> &[Joined] {
+        self.contents.streams.get(name.as_str()).map_or(&[], |entry| &entry.joined)
+    }
+
+    fn follows(&self, name: &StreamName) -> Option<&Follows> {
+        self.contents.streams.get(name.as_str())?.follows.as_ref()
+    }
+
+    fn last_published(&self, name: &StreamName) -> u64 {
+        self.contents.streams.get(name.as_str()).map_or(0, Entry::last_step)
+    }
+}
+
+#[cfg(test)]
+mod tests;

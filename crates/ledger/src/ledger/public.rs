@@ -1,0 +1,226 @@
+//! What a ledger tells without its key.
+
+use super::contents::{Contents, Entry};
+use super::{Issuer, Run, ledger_path};
+use crate::protects::Protects;
+use evertally::plan::Plan;
+use evertally::privacy::composition::{Expense, Odometer};
+use evertally::privacy::selection::Selection;
+use evertally::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
+use evertally_declare::error::{Result, usage};
+use serde::Deserialize;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// A ledger as anyone may read it who has the file: nothing in it is secret, and nothing is checked but its form.
+pub struct PublicLedger {
+    contents: Contents,
+    /// Where the log of steps is, if there is one.
+    log: PathBuf,
+}
+
+/// A stream of a ledger.
+pub struct PublishedStream {
+    /// Its name.
+    pub name: String,
+    /// The budget of its plan.
+    pub budget: Budget,
+    /// The δ with which its groups are selected, where nobody declared them.
+    pub selection: Option<Delta>,
+    /// Whom the plan protects.
+    pub protects: Protects,
+    /// The last step that was published.
+    pub steps: u64,
+    /// Its runs, with their dates; none of a stream that was left to another ledger.
+    pub runs: Vec<Run>,
+    plan_text: String,
+}
+
+impl PublishedStream {
+    /// What its plan costs.
+    pub fn expense(&self) -> Expense {
+        let own = Expense::from(self.budget);
+        self.selection.map_or(own, |delta| own.with_selection(delta))
+    }
+}
+
+/// The order of pairs whose members are ordered alike; `None` where they are not.
+fn of_pairs(one: Ordering, other: Ordering) -> Option<Ordering> {
+    match (one, other) {
+        (Ordering::Equal, order) | (order, Ordering::Equal) => Some(order),
+        (one, other) => (one == other).then_some(one),
+    }
+}
+
+impl PublicLedger {
+    /// Reads a ledger: its own file, or that beside a key, which is not looked at.
+    ///
+    /// # Errors
+    /// If there is none, or it is damaged.
+    pub fn read(path: &Path) -> Result<Self> {
+        let beside = ledger_path(path);
+        // A key that is named is not read, but for the byte that tells it from a ledger.
+        let path = if is_json(path) || !beside.exists() { path } else { &beside };
+        let shown = path.display();
+        let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => usage(format!("there is no ledger {shown}; name a key or its ledger")),
+            _ => usage(format!("the ledger {shown} cannot be read: {error}")),
+        })?;
+        let key = if is_json(path) { path.with_extension("") } else { path.to_owned() };
+        let mut log = key.into_os_string();
+        log.push(".uses");
+        Ok(Self { contents: Contents::read(&bytes, &shown.to_string())?, log: log.into() })
+    }
+
+    /// Which of two copies of a ledger knows more, given that the runs of one are the first runs of the other: by their number,
+    /// by the names under which programs have issued noise, and by the logs of steps beside the ledgers. `None` where each
+    /// knows of noise that the other does not.
+    ///
+    /// A log only grows, but for one that is rewritten when it has thousands of records that are no longer needed; two
+    /// copies of which one was rewritten count as having gone different ways.
+    ///
+    /// # Errors
+    /// If a log cannot be read.
+    pub fn compare_copies(&self, other: &Self) -> Result<Option<Ordering>> {
+        let part_of = |ours: bool, theirs: bool| match (ours, theirs) {
+            (true, true) => Some(Ordering::Equal),
+            (true, false) => Some(Ordering::Less),
+            (false, true) => Some(Ordering::Greater),
+            (false, false) => None,
+        };
+        let (ours, theirs) = (self.contents.issued_noise(), other.contents.issued_noise());
+        let by_names = part_of(ours.is_subset(&theirs), theirs.is_subset(&ours));
+        let (ours, theirs) = (self.log()?, other.log()?);
+        let by_logs = part_of(theirs.starts_with(&ours), ours.starts_with(&theirs));
+        let by_runs = Some(self.counter().cmp(&other.counter()));
+        let both = |one: Option<Ordering>, other: Option<Ordering>| of_pairs(one?, other?);
+        Ok(both(both(by_runs, by_names), by_logs))
+    }
+
+    fn log(&self) -> Result<Vec<u8>> {
+        match std::fs::read(&self.log) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            read => read.map_err(|error| usage(format!("the log {} cannot be read: {error}", self.log.display()))),
+        }
+    }
+
+    /// The names under which something other than a release issued noise, and what did. What that costs is not known here.
+    pub fn issued(&self) -> impl Iterator<Item = (&str, Issuer)> {
+        self.contents.issued.iter().map(|(name, issued)| (name.as_str(), issued.by))
+    }
+
+    /// The folder of the service that the key belongs to.
+    pub fn service(&self) -> Option<&str> {
+        Some(&self.contents.service.as_ref()?.folder)
+    }
+
+    /// The public id of its key.
+    pub fn key_id(&self) -> &str {
+        &self.contents.key_id
+    }
+
+    /// See [`Ledger::identity`](super::Ledger::identity).
+    pub fn identity(&self) -> &str {
+        &self.contents.identity
+    }
+
+    /// How many runs were ever recorded.
+    pub fn counter(&self) -> u64 {
+        self.contents.counter
+    }
+
+    /// See [`Ledger::head`](super::Ledger::head).
+    pub fn head(&self, counter: u64) -> String {
+        self.contents.head(counter)
+    }
+
+    /// All runs in the order of their numbers, each with the name of its stream.
+    pub fn runs(&self) -> Vec<(&str, &Run)> {
+        self.contents.runs()
+    }
+
+    /// Every published stream.
+    ///
+    /// # Errors
+    /// If a plan cannot be read.
+    pub fn streams(&self) -> Result<Vec<PublishedStream>> {
+        #[derive(Deserialize)]
+        struct Plan {
+            budget: Budget,
+            selection: Option<Selection>,
+            unit: Unit,
+            neighbours: Neighbours,
+            #[serde(default)]
+            meaning: BTreeMap<String, String>,
+        }
+        let of = |(name, entry): (&String, &Entry)| {
+            let plan: Plan = toml::from_str(&entry.plan_text)
+                .map_err(|e| usage(format!("the ledger's plan of stream `{name}` cannot be read: {e}")))?;
+            Ok(PublishedStream {
+                name: name.clone(),
+                budget: plan.budget,
+                selection: plan.selection.map(|selection| selection.delta()),
+                protects: Protects::of(plan.unit, plan.neighbours, &plan.meaning),
+                steps: entry.last_step(),
+                runs: entry.runs.clone(),
+                plan_text: entry.plan_text.clone(),
+            })
+        };
+        self.contents.streams.iter().map(of).collect()
+    }
+}
+
+/// Whether a file begins as ledgers do.
+fn is_json(path: &Path) -> bool {
+    let mut first = [0];
+    path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok_and(|()| first == *b"{")
+}
+
+/// What streams that protect the same have spent together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spent {
+    /// Pure ε, where all of them have one.
+    pub pure_epsilon: Option<f64>,
+    /// ρ of zCDP, where all of them have one.
+    pub rho: Option<f64>,
+    /// The δ of the selection of groups, summed up: pure ε there is none then, ρ holds apart from it, and the δ that was
+    /// asked for has it in it.
+    pub selection: Option<f64>,
+    /// ε at the δ that was asked for; infinite where nothing is known.
+    pub epsilon: f64,
+}
+
+/// What streams have spent together, each in full as soon as its first step is published; rounded up.
+///
+/// A single stream has spent what its report says.
+pub fn spent(streams: &[&PublishedStream], delta: Delta) -> Spent {
+    let mut odometer = Odometer::default();
+    streams.iter().for_each(|stream| odometer.record(stream.expense()));
+    let selection = Some(odometer.selection()).filter(|delta| *delta > 0.0);
+    let by_budgets = Spent {
+        pure_epsilon: odometer.pure_epsilon(),
+        rho: odometer.rho(),
+        selection,
+        epsilon: odometer.epsilon_at(delta),
+    };
+    let [stream] = streams else { return by_budgets };
+    let Some(plan) = stream.plan() else { return by_budgets };
+    let guarantee = plan.guarantee();
+    Spent {
+        pure_epsilon: guarantee.pure_epsilon.map(Epsilon::get),
+        rho: Some(Rho::get(guarantee.rho)),
+        selection,
+        epsilon: guarantee.epsilon_at(delta),
+    }
+}
+
+impl PublishedStream {
+    /// The plan itself, unless that takes a search of minutes, or another version made it.
+    fn plan(&self) -> Option<Plan> {
+        let searched = self.plan_text.lines().any(|line| line.starts_with("mechanism = \"dense-pure"));
+        if searched { None } else { toml::from_str(&self.plan_text).ok() }
+    }
+}

@@ -1,0 +1,21 @@
+//! What each key has published, the budget of each data source, and the files in which both are kept.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`ledger`] | what a key has published, so that one key and stream name never serve two data sets |
+//! | [`source`] | the budget of a data source, which publications under all keys spend |
+//! | [`planner`] | plans; factorizations whose search takes minutes are kept on disk |
+//! | [`keyfile`], [`disk`], [`lock`] | key files, the few operations on files that must survive a crash, and locks |
+//! | [`protected`], [`protects`] | the files that no output may replace, and the unit that a budget protects |
+
+#![forbid(unsafe_code)]
+
+pub mod disk;
+pub mod keyfile;
+pub mod ledger;
+pub mod lock;
+pub mod planner;
+pub mod protected;
+pub mod protects;
+pub mod source;
+mod version;

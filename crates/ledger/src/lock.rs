@@ -1,0 +1,238 @@
+//! Locks that files stand for.
+//!
+//! What must not have two writers is locked by a hidden file beside it (`.NAME.lock`), and not by itself: a file that
+//! is replaced, by this program or by `mv`, is another file under the same name, and a lock on the old one keeps nobody
+//! away from the new one. The lock file is made by whoever comes first and taken away on release, so that a run leaves
+//! nothing behind; whoever waited for it finds out that it is gone, and begins again.
+
+use crate::disk::{beside, folder_of};
+use evertally_declare::error::{Cancelled, Context, Result, usage};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often a lock that another run holds is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What to do while another run holds a lock.
+pub(crate) struct Patience<'a> {
+    cancelled: &'a AtomicBool,
+    /// Told once, of what is waited for.
+    waiting: Option<&'a mut dyn FnMut(&Path)>,
+    waits: bool,
+}
+
+impl<'a> Patience<'a> {
+    /// Waits until `cancelled`, and says so once.
+    pub(crate) fn until(cancelled: &'a AtomicBool, waiting: &'a mut dyn FnMut(&Path)) -> Self {
+        Self { cancelled, waiting: Some(waiting), waits: true }
+    }
+
+    /// Does not wait.
+    pub(crate) fn none() -> Self {
+        static NEVER: AtomicBool = AtomicBool::new(false);
+        Self { cancelled: &NEVER, waiting: None, waits: false }
+    }
+
+    /// One pause, for a lock that protects `what`.
+    fn pause(&mut self, what: &Path) -> Result<()> {
+        if !self.waits {
+            return Err(usage(format!("{} is in use by another run; try again when it has ended", what.display())));
+        }
+        if let Some(waiting) = self.waiting.take() {
+            waiting(what);
+        }
+        if self.cancelled.load(Ordering::Relaxed) {
+            return Err(Cancelled.into());
+        }
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+}
+
+/// The lock of whatever has a name; held while this value lives.
+pub struct NameLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl NameLock {
+    /// Locks what has this name, or says that another process has.
+    ///
+    /// # Errors
+    /// A usage error if another process has; an IO error where the disk knows no locks.
+    pub fn now(protected: &Path) -> Result<Self> {
+        Self::take(protected, protected, &mut Patience::none())
+    }
+
+    /// Locks what has this name, as soon as no other process has.
+    ///
+    /// # Errors
+    /// If the lock cannot be made.
+    pub fn soon(protected: &Path) -> Result<Self> {
+        let never = AtomicBool::new(false);
+        Self::take(protected, protected, &mut Patience::until(&never, &mut |_| ()))
+    }
+
+    /// Locks `.NAME.lock` beside the file that it protects; `what` is how messages name that.
+    ///
+    /// # Errors
+    /// If the lock file cannot be made or locked, or patience ends.
+    pub(crate) fn take(protected: &Path, what: &Path, patience: &mut Patience<'_>) -> Result<Self> {
+        let path = beside(protected, "lock");
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            #[cfg(unix)]
+            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+            let file = options.open(&path).map_err(|error| no_lock(&path, protected, &error))?;
+            if try_lock(&file, &path)? {
+                let lock = Self { path: path.clone(), file };
+                // Whoever held it before takes the name away: then this is nobody's lock any more.
+                if lock.has_its_name() {
+                    return Ok(lock);
+                }
+            } else {
+                patience.pause(what)?;
+            }
+        }
+    }
+
+    /// Whether the lock's name still stands for it. Otherwise another run may hold another lock under this name.
+    pub(crate) fn has_its_name(&self) -> bool {
+        is_same_file(&self.file, &self.path)
+    }
+}
+
+impl Drop for NameLock {
+    fn drop(&mut self) {
+        if self.has_its_name() {
+            let _ = std::fs::remove_file(&self.path); // a lock file that stays is in nobody's way
+        }
+    }
+}
+
+fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error).context(format_args!("cannot lock {}", path.display())),
+    }
+}
+
+fn no_lock(path: &Path, protected: &Path, error: &std::io::Error) -> evertally_declare::error::Error {
+    usage(format!(
+        "cannot make {} ({error}), which keeps other runs away from {}; it must be possible to write there",
+        path.display(),
+        protected.display()
+    ))
+}
+
+#[cfg(unix)]
+fn is_same_file(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(a), Ok(b)) => a.dev() == b.dev() && a.ino() == b.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_same_file(_: &File, path: &Path) -> bool {
+    path.exists() // a file that is open keeps its name there
+}
+
+/// The file that a path stands for, with all links resolved; it need not be there, but its folder must.
+pub(crate) fn resolve(path: &Path, what: &str) -> Result<PathBuf> {
+    let shown = path.display();
+    match std::fs::canonicalize(path) {
+        Ok(path) => return Ok(path),
+        Err(e) if e.kind() != ErrorKind::NotFound => {
+            return Err(usage(format!("the {what} {shown} cannot be found: {e}")));
+        }
+        Err(_) => {}
+    }
+    if let Ok(target) = std::fs::read_link(path) {
+        let target = target.display();
+        return Err(usage(format!("the {what} {shown} is a link to {target}, which is not there; put that back")));
+    }
+    let Some(name) = path.file_name() else {
+        return Err(usage(format!("{shown} is not the name of a {what}")));
+    };
+    let folder = folder_of(path);
+    let folder = std::fs::canonicalize(folder)
+        .map_err(|_| usage(format!("there is no folder {} for the {what} {shown}; make it first", folder.display())))?;
+    Ok(folder.join(name))
+}
+
+/// Refuses a file with several names: that of one would be replaced, and the others would not learn of it.
+#[cfg(unix)]
+pub(crate) fn check_one_name(path: &Path, what: &str) -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.is_file() && meta.nlink() > 1 => Err(usage(format!(
+            "the {what} {} has several names (hard links), of which all but one would miss what is published; keep one \
+             and remove the others",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+pub(crate) fn check_one_name(_: &Path, _: &str) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    /// Many threads that take the lock again and again are never in it together, though each removes the lock file.
+    #[test]
+    fn one_at_a_time_though_the_file_comes_and_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let protected = folder.path().join("a");
+        let (inside, never) = (AtomicU32::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..25 {
+                        let mut waiting = |_: &Path| ();
+                        let lock = loop {
+                            // Without pauses, so that the threads meet at the moment of release.
+                            match NameLock::take(&protected, &protected, &mut Patience::none()) {
+                                Ok(lock) => break lock,
+                                Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
+                            }
+                            if inside.load(Ordering::SeqCst) > 4 {
+                                Patience::until(&never, &mut waiting).pause(&protected).unwrap();
+                            }
+                        };
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        std::thread::yield_now();
+                        assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                        drop(lock);
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "a lock file stayed");
+    }
+
+    #[test]
+    fn a_lock_knows_when_its_name_was_taken_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let protected = folder.path().join("a");
+        let lock = NameLock::take(&protected, &protected, &mut Patience::none()).unwrap();
+        assert!(lock.has_its_name());
+        std::fs::remove_file(beside(&protected, "lock")).unwrap();
+        let other = NameLock::take(&protected, &protected, &mut Patience::none()).unwrap();
+        assert!(!lock.has_its_name() && other.has_its_name());
+        drop(lock);
+        assert!(other.has_its_name(), "it took the other's lock away");
+    }
+}

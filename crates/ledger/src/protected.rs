@@ -1,0 +1,245 @@
+//! Which files no output may replace.
+//!
+//! What a key has beside it is the only record of the noise that it has issued. A table in its place would let the same
+//! noise come out again with other data, so every command that writes asks [`check_output`] first. Files are protected by
+//! their names, whether or not they are there yet; by what is in them, whatever they are called; and by the folder that
+//! they are in.
+
+use evertally_declare::error::{Result, usage};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+/// What a key has beside it, by what is appended to the name of its file. Whoever keeps something new there adds its ending
+/// here, and nowhere else.
+pub const BESIDE_KEY: [&str; 3] = [".ledger", ".uses", ".state"];
+
+/// Endings of hidden files beside what is protected: locks, and new contents before they have their name.
+const HIDDEN: [&str; 3] = [".lock", ".tmp", ".new"];
+
+/// The database in the folder of a service.
+pub const STORE: &str = "store.redb";
+
+/// How protected files begin, whatever they are called.
+const BEGINNINGS: [(&[u8], &str); 5] = [
+    (b"evertally key", "a key"),
+    (b"evertally sealed key", "a sealed key"),
+    (b"evertally uses", "the record of a key's noise"),
+    (b"evertally state", "a state"),
+    (b"redb\x1a\x0a\xa9\x0d\x0a", "the database of a service"),
+];
+
+/// What the fields of protected JSON files are.
+const FIELDS: [(&[&str], &str); 3] = [
+    (&["version", "key_id", "streams"], "the ledger of a key"),
+    (&["version", "name", "unit", "total", "costs"], "the budget of a data source"),
+    (&["version", "counter", "writer", "streams"], "the witness of a service"),
+];
+
+/// JSON files above this size are not looked at: a ledger of a million streams is smaller.
+const LONGEST_JSON: u64 = 1 << 30;
+
+/// Refuses a path that must not be written: what belongs to a key (its file, ledger, state and locks), the budget of a
+/// source, the folder and the witness of a service, and whatever the run reads or keeps (`used`: inputs, configuration, key
+/// and budget), under whatever name it is given.
+///
+/// # Errors
+/// If it must not be written, with the reason.
+pub fn check_output(path: &Path, used: &[PathBuf]) -> Result<()> {
+    if path.as_os_str() == "-" {
+        return Ok(());
+    }
+    match protection_of(path, used) {
+        Some(what) => Err(usage(format!("{}: {what}, and no output replaces it; give another name", path.display()))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a name for a new key that would be taken for something beside a key. A sealed key may lie anywhere, also in the
+/// folder of a service.
+///
+/// # Errors
+/// If it is such a name.
+pub fn check_key_name(path: &Path) -> Result<()> {
+    match by_name(&resolved(path), &[]) {
+        Some(what) => Err(usage(format!("{}: {what}; give the key another name", path.display()))),
+        None => Ok(()),
+    }
+}
+
+/// What is protected under a path, as in "this is a key"; `None` for what may be written.
+pub fn protection_of(path: &Path, used: &[PathBuf]) -> Option<String> {
+    let target = resolved(path);
+    if let Some(used) = used.iter().find(|used| is_same(used, &target)) {
+        return Some(format!("this is {}, which the run uses", used.display()));
+    }
+    // Also under the name as it was given: a link there may be replaced by what it stands for.
+    let names = [target.as_path(), path];
+    if let Some(what) = names.into_iter().find_map(|path| by_name(path, used)) {
+        return Some(what);
+    }
+    if let Some(folder) = target.ancestors().skip(1).find(|folder| folder.join(STORE).is_file()) {
+        return Some(format!("{} is the folder of a service", folder.display()));
+    }
+    by_content(&target).map(|what| format!("this is {what}"))
+}
+
+/// By its name, or that of a folder on the way to it.
+fn by_name(path: &Path, used: &[PathBuf]) -> Option<String> {
+    for (depth, path) in path.ancestors().enumerate() {
+        let Some(name) = path.file_name().map(lower) else { continue };
+        let ending = BESIDE_KEY.iter().find(|ending| name.len() > ending.len() && name.ends_with(**ending));
+        // Of folders only those with the parts of a key's state: a folder may be named after a state of another kind.
+        if ending.is_some_and(|ending| depth == 0 || is_beside_key(path, ending)) {
+            return Some(format!("files that end in {} belong to a key", BESIDE_KEY.join(", ")));
+        }
+        if depth > 0 {
+            continue;
+        }
+        if let Some(inner) = HIDDEN.iter().find_map(|ending| name.strip_suffix(ending)) {
+            // `.KEY.lock` and `.KEY.ledger.lock`, and the same without the dot.
+            let inner = inner.strip_prefix('.').unwrap_or(inner);
+            let of_used = used.iter().filter_map(|used| used.file_name()).any(|used| lower(used) == inner);
+            if of_used || BESIDE_KEY.iter().any(|ending| inner.ends_with(ending)) || protects_beside(path, inner) {
+                return Some("this is the lock of a protected file, or what is about to take its name".into());
+            }
+        }
+    }
+    None
+}
+
+/// Whether there is the key to which a file or folder of such a name belongs, or its ledger.
+fn is_beside_key(path: &Path, ending: &str) -> bool {
+    let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
+    let key = &name[..name.len() - ending.len()];
+    [key.to_owned(), format!("{key}.ledger")].iter().any(|name| by_content(&path.with_file_name(name)).is_some())
+}
+
+/// Whether there is a protected file of some name in the folder of a path.
+fn protects_beside(path: &Path, name: &str) -> bool {
+    let folder = crate::disk::folder_of(path);
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let same = entries.flatten().filter(|entry| lower(&entry.file_name()) == name);
+    same.map(|entry| entry.path()).any(|path| by_content(&path).is_some())
+}
+
+/// By what is in the file, where there is one.
+fn by_content(path: &Path) -> Option<&'static str> {
+    let meta = std::fs::metadata(path).ok().filter(|meta| meta.is_file())?;
+    let mut file = File::open(path).ok()?;
+    let mut head = Vec::new();
+    file.by_ref().take(64).read_to_end(&mut head).ok()?;
+    if let Some((_, what)) = BEGINNINGS.iter().find(|(beginning, _)| head.starts_with(beginning)) {
+        return Some(what);
+    }
+    if head.trim_ascii_start().first() != Some(&b'{') || meta.len() > LONGEST_JSON {
+        return None;
+    }
+    let rest = std::io::Cursor::new(head).chain(file);
+    let fields: Fields = serde_json::from_reader(std::io::BufReader::new(rest)).ok()?;
+    let has_all = |names: &[&str]| names.iter().all(|name| fields.0.iter().any(|field| field == name));
+    FIELDS.iter().find(|(names, _)| has_all(names)).map(|(_, what)| *what)
+}
+
+/// The names of the fields of a JSON object.
+struct Fields(Vec<String>);
+
+impl<'de> serde::Deserialize<'de> for Fields {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Names;
+        impl<'de> serde::de::Visitor<'de> for Names {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut names = Vec::new();
+                while let Some((name, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
+                    // Those that are looked for come among the first.
+                    if names.len() < 1000 {
+                        names.push(name);
+                    }
+                }
+                Ok(Fields(names))
+            }
+        }
+        from.deserialize_map(Names)
+    }
+}
+
+/// Where a path leads, with links and `..` resolved as far as there is anything.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if let Ok(found) = std::fs::canonicalize(&path) {
+        return found;
+    }
+    // A link to what is not there stands for the name that it leads to.
+    if let Ok(target) = std::fs::read_link(&path) {
+        let target = crate::disk::folder_of(&path).join(target);
+        if target != path {
+            let name = target.file_name().map(OsStr::to_owned).unwrap_or_default();
+            return folder_resolved(&target).join(name);
+        }
+    }
+    let name = path.file_name().map(OsStr::to_owned).unwrap_or_default();
+    folder_resolved(&path).join(name)
+}
+
+fn folder_resolved(path: &Path) -> PathBuf {
+    let Some(folder) = path.parent() else { return path.to_owned() };
+    std::fs::canonicalize(folder).unwrap_or_else(|_| without_dots(folder))
+}
+
+/// A path without `..`, for folders that are yet to be made.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+/// Whether two paths stand for one file: by links of either kind, and where only case differs, which many disks do not
+/// tell apart.
+fn is_same(used: &Path, target: &Path) -> bool {
+    if used.as_os_str().is_empty() || used.as_os_str() == "-" {
+        return false;
+    }
+    let used = resolved(used);
+    if used == *target || is_same_inode(&used, target) {
+        return true;
+    }
+    let is_other_case = || matches!((used.file_name(), target.file_name()), (Some(a), Some(b)) if lower(a) == lower(b));
+    // Where both are there they are two files.
+    used.parent() == target.parent() && is_other_case() && !(used.exists() && target.exists())
+}
+
+#[cfg(unix)]
+fn is_same_inode(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (std::fs::metadata(a), std::fs::metadata(b)) {
+        (Ok(a), Ok(b)) => a.is_file() && a.dev() == b.dev() && a.ino() == b.ino(),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_same_inode(_: &Path, _: &Path) -> bool {
+    false
+}
+
+fn lower(name: &OsStr) -> String {
+    name.to_string_lossy().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,224 @@
+//! What the file of a source's budget holds.
+
+use super::{Approval, Claim};
+use crate::protects::Protects;
+use crate::version::version_of;
+use evertally::privacy::composition::{Amount, Expense, Filter};
+use evertally::privacy::{Budget, Neighbours};
+use evertally_declare::error::{Result, usage};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+const VERSION: u32 = 1;
+
+/// The total of a source, and whom it protects.
+#[derive(Clone, Debug)]
+pub struct Total {
+    /// The total: ε, ρ or (ε, δ).
+    pub budget: Budget,
+    /// Whether ε and δ are added up, each by itself, and not by way of ρ.
+    pub is_basic: bool,
+    /// Whom it protects.
+    pub protects: Protects,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Contents {
+    version: u32,
+    pub(super) name: String,
+    unit: Unit,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    period: Option<String>,
+    neighbours: Neighbours,
+    total: Budget,
+    #[serde(default)]
+    basic: bool,
+    made: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approver: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    pub(super) costs: Vec<Costs>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Unit {
+    Person,
+    Event,
+}
+
+/// What a stream costs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Costs {
+    /// The stream.
+    pub stream: String,
+    /// The public id of its key; empty where it is reserved for whichever publishes first.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub key_id: String,
+    /// Digest of the plan.
+    pub plan: String,
+    /// The plan's budget in words.
+    pub budget: String,
+    /// What it costs, in every currency in which that is known.
+    pub cost: Expense,
+    /// When it was reserved.
+    pub reserved: Timestamp,
+    /// When the ledger of the key had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Timestamp>,
+    /// Who agreed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approver: Option<String>,
+    /// Why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What a budget says at some moment.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Name of the source.
+    pub name: String,
+    /// Its total.
+    pub total: Total,
+    /// When it was made.
+    pub made: Timestamp,
+    /// Who agreed to the total, and why.
+    pub approval: Approval,
+    /// What streams cost, in the order in which they came.
+    pub costs: Vec<Costs>,
+    /// The total, in the currency that counts.
+    pub cap: Amount,
+    /// What is spent, rounded up.
+    pub spent: Amount,
+    /// What is reserved and not spent, rounded up.
+    pub reserved: Amount,
+    /// What is left, rounded down.
+    pub left: Amount,
+}
+
+impl Costs {
+    pub(super) fn reserved(claim: &Claim, approval: &Approval) -> Self {
+        Self {
+            stream: claim.stream.clone(),
+            key_id: claim.key_id.clone(),
+            plan: claim.plan.clone(),
+            budget: claim.budget.clone(),
+            cost: claim.cost,
+            reserved: Timestamp::now(),
+            spent: None,
+            approver: approval.approver.clone(),
+            note: approval.note.clone(),
+        }
+    }
+
+    /// Writes down who agreed, where somebody did and it is not known yet.
+    pub(super) fn approve(&mut self, approval: &Approval) -> bool {
+        let mut changed = false;
+        for (kept, given) in [(&mut self.approver, &approval.approver), (&mut self.note, &approval.note)] {
+            if given.is_some() && kept != given {
+                kept.clone_from(given);
+                changed = true;
+            }
+        }
+        changed
+    }
+}
+
+impl Contents {
+    pub(super) fn new(name: &str, total: Total, Approval { approver, note }: Approval) -> Self {
+        Self {
+            version: VERSION,
+            name: name.to_owned(),
+            unit: if total.protects.persons { Unit::Person } else { Unit::Event },
+            period: total.protects.period.clone(),
+            neighbours: if total.protects.replaced { Neighbours::ReplaceOne } else { Neighbours::AddRemove },
+            total: total.budget,
+            basic: total.is_basic,
+            made: Timestamp::now(),
+            approver,
+            note,
+            costs: Vec::new(),
+        }
+    }
+
+    pub(super) fn read(bytes: &[u8], shown: &str) -> Result<Self> {
+        if version_of(bytes).is_some_and(|version| version != VERSION) {
+            return Err(usage(format!("the budget {shown} is of another version of this program")));
+        }
+        let contents: Self = serde_json::from_slice(bytes)
+            .map_err(|e| usage(format!("the budget {shown} is damaged ({e}); restore it from a copy")))?;
+        contents.filter().map_err(|error| usage(format!("the budget {shown} was changed by hand: {error}")))?;
+        Ok(contents)
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec_pretty(self).map_err(std::io::Error::from)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    pub(super) fn protects(&self) -> Protects {
+        let (persons, replaced) = (self.unit == Unit::Person, self.neighbours == Neighbours::ReplaceOne);
+        Protects { persons, period: self.period.clone(), replaced }
+    }
+
+    /// What is counted for the stream and plan of a claim: under its key, or reserved for any.
+    pub(super) fn find(&mut self, claim: &Claim) -> Option<&mut Costs> {
+        let fits = |cost: &Costs| cost.stream == claim.stream && cost.plan == claim.plan;
+        let own = self.costs.iter().position(|cost| fits(cost) && cost.key_id == claim.key_id);
+        let place = own.or_else(|| self.costs.iter().position(|cost| fits(cost) && cost.key_id.is_empty()))?;
+        Some(&mut self.costs[place])
+    }
+
+    /// Everything counted, reserved or spent.
+    pub(super) fn filter(&self) -> Result<Filter> {
+        self.filter_of(|_| true)
+    }
+
+    fn filter_of(&self, counts: impl Fn(&Costs) -> bool) -> Result<Filter> {
+        let mut filter = match (self.total, self.basic) {
+            (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),
+            (total, _) => Filter::new(total),
+        };
+        self.costs.iter().filter(|cost| counts(cost)).try_for_each(|cost| filter.spend(cost.cost))?;
+        Ok(filter)
+    }
+
+    pub(super) fn state(&self) -> Result<State> {
+        let whole = self.filter()?;
+        Ok(State {
+            name: self.name.clone(),
+            total: Total { budget: self.total, is_basic: self.basic, protects: self.protects() },
+            made: self.made,
+            approval: Approval { approver: self.approver.clone(), note: self.note.clone() },
+            costs: self.costs.clone(),
+            cap: whole.cap(),
+            spent: self.filter_of(|cost| cost.spent.is_some())?.used(),
+            reserved: self.filter_of(|cost| cost.spent.is_none())?.used(),
+            left: whole.left(),
+        })
+    }
+}
+
+impl State {
+    /// What a stream costs, in the currency that counts.
+    pub fn amount(&self, cost: &Costs) -> Amount {
+        self.amount_of(std::iter::once(cost))
+    }
+
+    /// What some of its streams cost together, reserved or spent, in the currency that counts; rounded up.
+    pub fn amount_of<'c>(&self, costs: impl Iterator<Item = &'c Costs>) -> Amount {
+        let mut filter = match (self.total.budget, self.total.is_basic) {
+            (Budget::Approximate(epsilon, delta), true) => Filter::basic(epsilon, delta),
+            (total, _) => Filter::new(total),
+        };
+        for cost in costs {
+            let _ = filter.spend(cost.cost); // it was admitted before
+        }
+        filter.used()
+    }
+}

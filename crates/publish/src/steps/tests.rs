@@ -1,4 +1,0 @@
-mod calendar;
-mod parsing;
-mod period;
-mod publication;

@@ -1,0 +1,240 @@
+//! Runs a program on the coordinates of a worker, piece by piece.
+//!
+//! Pieces end at multiples of [`PIECE`] coordinates, counted globally, so that keystreams are filled in whole groups;
+//! but an element never depends on the piece it is in.
+
+use super::blocks::Blocks;
+use super::buffer::Buffer;
+use super::program::{Op, REGISTERS};
+use evertally::mechanism::MAX_BUFFERS;
+use evertally::noise::Node;
+use evertally::number::threads::{helpful, share};
+use evertally_kernels::{BlockName, InstructionSet, Normals, Real};
+use smallvec::SmallVec;
+
+/// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
+pub(super) const PIECE: usize = 1024;
+
+/// What becomes of the accumulator in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Emit {
+    /// It replaces what the caller's slice holds.
+    Set,
+    /// It is added to it.
+    Add,
+}
+
+/// A program, and whether what it writes is kept. Without, its accumulator becomes the same and the buffers stay as
+/// they are: no program reads a buffer that it has written to.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub(super) ops: &'a [Op],
+    pub(super) writes: bool,
+}
+
+/// The vectors of a range of coordinates.
+struct Lane<'a, F> {
+    /// The first coordinate.
+    first: u64,
+    len: usize,
+    buffers: Vec<&'a mut [F]>,
+    /// The caller's slice, where anything is given out.
+    out: Option<&'a mut [F]>,
+}
+
+impl<'a, F> Lane<'a, F> {
+    /// Splits off the first `len` coordinates.
+    fn split(self, len: usize) -> (Self, Self) {
+        let (near, far) = self.buffers.into_iter().map(|buffer| buffer.split_at_mut(len)).unzip();
+        let (out, rest) = self.out.map(|out| out.split_at_mut(len)).unzip();
+        let end = Self { first: self.first + len as u64, len: self.len - len, buffers: far, out: rest };
+        (Self { first: self.first, len, buffers: near, out }, end)
+    }
+
+    /// Cuts into so many lanes of like length at multiples of [`PIECE`].
+    fn cut(self, count: usize) -> Vec<Self> {
+        let mut lanes = Vec::with_capacity(count);
+        let mut rest = self;
+        for left in (2..=count).rev() {
+            let middle = rest.len / left;
+            let end = middle + until_boundary(rest.first + middle as u64);
+            let whole = rest.len;
+            let (near, far) = rest.split(end.min(whole));
+            lanes.push(near);
+            rest = far;
+        }
+        lanes.push(rest);
+        lanes
+    }
+}
+
+/// Coordinates up to the next multiple of [`PIECE`]; 0 at one.
+fn until_boundary(coordinate: u64) -> usize {
+    (coordinate.next_multiple_of(PIECE as u64) - coordinate) as usize
+}
+
+/// Where a program has its noise from.
+pub(super) struct Sources<'a, F> {
+    pub(super) normals: &'a Normals,
+    /// For [`Op::Row`].
+    pub(super) rows: Option<&'a Blocks<F>>,
+}
+
+/// Runs programs, one after the other on each piece, over the coordinates from `first` on, of which there are `len`.
+/// What is given out is the accumulator of the last.
+pub(super) fn run<F: Real>(
+    passes: &[Pass<'_>],
+    sources: &Sources<'_, F>,
+    threads: usize,
+    (first, len): (u64, usize),
+    buffers: &mut [Buffer<F>],
+    out: Option<(&mut [F], Emit)>,
+) {
+    let emit = out.as_ref().map_or(Emit::Set, |(_, emit)| *emit);
+    let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
+    let lane = Lane { first, len, buffers, out: out.map(|(out, _)| out) };
+    let threads = helpful(threads, len);
+    share(threads, lane.cut(threads).into_iter(), |lanes| {
+        let mut worker = Worker::new(sources);
+        lanes.for_each(|lane| worker.run(passes, lane, emit));
+    });
+}
+
+/// What one thread works with.
+struct Worker<'a, F> {
+    sources: &'a Sources<'a, F>,
+    instructions: InstructionSet,
+    acc: Vec<F>,
+    drawn: Vec<F>,
+    registers: [Vec<F>; REGISTERS],
+    /// Copies of pieces of buffers that are not to change.
+    copies: Vec<F>,
+}
+
+impl<'a, F: Real> Worker<'a, F> {
+    fn new(sources: &'a Sources<'a, F>) -> Self {
+        let vector = || vec![F::default(); PIECE];
+        Self {
+            sources,
+            instructions: sources.normals.instructions(),
+            acc: vector(),
+            drawn: vector(),
+            registers: std::array::from_fn(|_| vector()),
+            copies: vec![],
+        }
+    }
+
+    fn run(&mut self, passes: &[Pass<'_>], mut lane: Lane<'_, F>, emit: Emit) {
+        let mut done = 0;
+        while done < lane.len {
+            let first = lane.first + done as u64;
+            let len = (until_boundary(first + 1) + 1).min(lane.len - done);
+            for Pass { ops, writes } in passes {
+                if !matches!(ops.first(), Some(Op::Load(_))) {
+                    self.acc[..len].fill(F::default());
+                }
+                for op in *ops {
+                    match writes {
+                        true => self.apply(op, first, done..done + len, &mut lane.buffers),
+                        false => self.apply_without_writing(op, first, done..done + len, &mut lane.buffers),
+                    }
+                }
+            }
+            if let Some(out) = &mut lane.out {
+                let (out, acc) = (&mut out[done..done + len], &self.acc[..len]);
+                match emit {
+                    Emit::Set => out.copy_from_slice(acc),
+                    Emit::Add => F::add(self.instructions, out, acc),
+                }
+            }
+            done += len;
+        }
+    }
+
+    /// One operation on one piece: the coordinates from `first` on, which are at `place` in the buffers.
+    fn apply(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
+        let (instructions, len) = (self.instructions, place.len());
+        let acc = &mut self.acc[..len];
+        match op {
+            Op::Clear => acc.fill(F::default()),
+            Op::Row(step) => self.sources.rows.expect("rows for a program of rows").copy_row(*step, first, acc),
+            Op::Load(slot) => acc.copy_from_slice(&buffers[*slot][place]),
+            Op::Add { slot, weight } => F::add_scaled(instructions, acc, F::of(*weight), &buffers[*slot][place]),
+            Op::Draw { node, scale } => {
+                let drawn = &mut self.drawn[..len];
+                F::draw(self.sources.normals, name(*node), first, drawn);
+                F::add_scaled(instructions, acc, F::of(*scale), drawn);
+            }
+            Op::DrawThrough { steps, scale } => {
+                let (drawn, scale) = (&mut self.drawn[..len], F::of(*scale));
+                for index in 0..*steps {
+                    F::draw(self.sources.normals, name(Node { level: 0, index }), first, drawn);
+                    F::add_scaled(instructions, acc, scale, drawn);
+                }
+            }
+            Op::Scale(factor) => F::scale(instructions, acc, F::of(*factor)),
+            Op::Store(slot) => buffers[*slot][place].copy_from_slice(acc),
+            Op::Accumulate(slot) => F::accumulate(instructions, &mut buffers[*slot][place], acc),
+            Op::Difference(slot) => F::difference(instructions, &mut buffers[*slot][place], acc),
+            Op::Save(register) => self.registers[*register][..len].copy_from_slice(acc),
+            Op::Restore(register) => acc.copy_from_slice(&self.registers[*register][..len]),
+            Op::Subtract(register) => F::subtract(instructions, acc, &self.registers[*register][..len]),
+            Op::UndoBuffers { steps, factor } => {
+                let rounded = |values: &[f64]| values.iter().map(|v| F::of(*v)).collect::<SmallVec<[F; MAX_BUFFERS]>>();
+                let (gaps, echoes) = (rounded(&steps.gaps), rounded(&steps.echoes));
+                let pieces = buffers[..gaps.len()].iter_mut().map(|buffer| &mut buffer[place.clone()]);
+                let mut pieces: SmallVec<[&mut [F]; MAX_BUFFERS]> = pieces.collect();
+                F::undo_buffers(instructions, acc, &mut pieces, &gaps, &echoes, F::of(*factor));
+            }
+        }
+    }
+
+    /// The same to the accumulator and the registers, bit for bit.
+    fn apply_without_writing(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
+        let acc = &mut self.acc[..place.len()];
+        match op {
+            Op::Store(_) => {}
+            Op::Accumulate(slot) => F::add(self.instructions, acc, &buffers[*slot][place]),
+            Op::Difference(slot) => F::subtract(self.instructions, acc, &buffers[*slot][place]),
+            Op::UndoBuffers { steps, .. } => {
+                let len = place.len();
+                let mut copies = std::mem::take(&mut self.copies);
+                copies.clear();
+                buffers[..steps.gaps.len()].iter().for_each(|buffer| copies.extend_from_slice(&buffer[place.clone()]));
+                let mut pieces: Vec<&mut [F]> = copies.chunks_mut(len).collect();
+                self.apply(op, first, 0..len, &mut pieces);
+                drop(pieces);
+                self.copies = copies;
+            }
+            op => self.apply(op, first, place, buffers),
+        }
+    }
+}
+
+/// The name of a node in the keystream.
+pub(super) fn name(node: Node) -> BlockName {
+    // fits: schedules refuse levels from 128 on.
+    BlockName { level: node.level as u8, index: node.index }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_end_at_boundaries() {
+        for (first, len, count) in [(0u64, 5000usize, 2usize), (1000, 9999, 3), (1023, 4097, 4), (7, 1_000_000, 5)] {
+            let mut out = vec![0.0f32; len];
+            let lane = Lane { first, len, buffers: vec![], out: Some(&mut out) };
+            let lanes = lane.cut(count);
+            assert_eq!(lanes.len(), count);
+            assert_eq!(lanes.iter().map(|lane| lane.len).sum::<usize>(), len);
+            let mut next = first;
+            for lane in lanes {
+                assert!(lane.first == next && lane.out.is_some_and(|out| out.len() == lane.len));
+                next += lane.len as u64;
+                assert!(next % PIECE as u64 == 0 || next == first + len as u64);
+            }
+        }
+    }
+}

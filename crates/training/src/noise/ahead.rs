@@ -1,0 +1,183 @@
+//! The noise of the next step, drawn before it is asked for.
+//!
+//! Noise does not depend on what it is added to, so it can be drawn while that is still computed, and wait in a vector
+//! of its own. Nothing else is different: the object stands where it stood, its state is the same, and so are the bytes
+//! of every step.
+//!
+//! **Buffers wait, too.** A recurrence changes its buffers with every step, and a saved state holds those after the last
+//! step that was given out. So drawing ahead leaves the buffers as they are. What the step writes to them is made up for
+//! when the step after it is drawn ahead, in one pass over each piece of the buffers, or when anything else is asked for.
+//! There are three ways:
+//!
+//! - Where a state holds no buffers (trees, independent noise), they are built from the key anew. They run ahead.
+//! - Where all that is written follows from one vector (increments of BLTs and bands), [that vector](Apart) is what waits.
+//! - Else the program is run without what it [writes](Pass), and once more with it: everything is drawn twice.
+
+use super::VectorNoise;
+use crate::Real;
+use crate::buffer::Buffer;
+use crate::execute::{Emit, Pass};
+use crate::program::Op;
+use crate::schedule::Apart;
+
+/// What the buffers lack, and whether noise waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// Buffers are as they are after the last step.
+    #[default]
+    Settled,
+    /// The noise of the next step waits. Buffers are as after the last step, or where no state holds them, the next.
+    Waiting,
+    /// The last step was given out of what had waited: buffers lack what it writes.
+    Behind,
+}
+
+/// A vector that waits: zeros when it is dropped.
+pub(super) struct Waiting<F: Real> {
+    vector: Buffer<F>,
+    /// What makes the noise of it.
+    given: Vec<Op>,
+    /// What the step writes, once it is given out: with the vector in the accumulator, or where that does not matter, by
+    /// itself.
+    owed: Vec<Op>,
+    /// Whether it is the vector that writes follow from.
+    apart: bool,
+}
+
+impl<F: Real> Waiting<F> {
+    fn new(len: usize) -> Self {
+        let vector = Buffer::zeros(usize::MAX, len); // behind all other buffers
+        Self { vector, given: vec![], owed: vec![], apart: false }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.vector[..])
+    }
+
+    /// The program of what is owed, with the vector in a buffer.
+    fn owed(&self, slot: usize) -> Vec<Op> {
+        let load = self.apart.then_some(Op::Load(slot));
+        load.into_iter().chain(self.owed.iter().cloned()).collect()
+    }
+}
+
+impl<F: Real> Drop for Waiting<F> {
+    fn drop(&mut self) {
+        self.vector.fill(F::default());
+        std::hint::black_box(&mut self.vector[..]); // or else the compiler may leave it out
+    }
+}
+
+impl<F: Real> VectorNoise<F> {
+    /// Draws the noise of the next step and lets it wait for [`add_next`](Self::add_next) or
+    /// [`next_into`](Self::next_into), which then only add or copy it: what they give out, and what
+    /// [`save`](Self::save) saves, is the same with it and without. To be called by another thread while the data of
+    /// the step are still computed. It does nothing if noise waits already, or after the last step.
+    ///
+    /// Takes one vector of memory more. What waits is overwritten by what follows it, or when a [`seek`](Self::seek) or
+    /// the end of this object abandons it.
+    ///
+    /// ```
+    /// # use evertally::noise::{GuardedKey, SecretKey};
+    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// # let plan = request.plan()?;
+    /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
+    /// let mut noise = VectorNoise::<f32>::new(plan, &key, "run 17".parse()?, 0..10_000, Tuning::default())?;
+    /// let mut gradient = vec![0.0; 10_000];
+    /// for _ in 0..3 {
+    ///     std::thread::scope(|scope| {
+    ///         scope.spawn(|| noise.draw_ahead());
+    ///         gradient.fill(0.25); // forward and backward
+    ///     });
+    ///     noise.add_next(&mut gradient)?;
+    /// }
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn draw_ahead(&mut self) {
+        if self.stand == Stand::Waiting || self.step == self.horizon {
+            return;
+        }
+        if self.rows.is_some() {
+            self.settle(); // two steps may be of two passes, of which one is held
+        }
+        let mut waiting = self.waiting.take().unwrap_or_else(|| Waiting::new(self.len));
+        let next = if self.keeps() { self.schedule.apart(self.step + 1) } else { None };
+        match next {
+            Some(apart) => self.draw_vector(&mut waiting, apart),
+            None => self.draw_noise(&mut waiting),
+        }
+        (self.waiting, self.stand) = (Some(waiting), Stand::Waiting);
+    }
+
+    /// Whether states hold buffers.
+    fn keeps(&self) -> bool {
+        self.schedule.kept() > 0
+    }
+
+    /// The vector that the noise of the next step, and what it writes, follow from.
+    fn draw_vector(&mut self, waiting: &mut Waiting<F>, apart: Apart) {
+        let Apart { mut vector, given, owed } = apart;
+        self.reserve(waiting.owed.iter().chain(&vector).chain(&owed));
+        let slot = self.buffers.len();
+        let before = if self.stand == Stand::Behind { waiting.owed(slot) } else { vec![] };
+        vector.push(Op::Store(slot));
+        self.buffers.push(std::mem::take(&mut waiting.vector));
+        self.run(&[Pass { ops: &before, writes: true }, Pass { ops: &vector, writes: true }], None);
+        waiting.vector = self.buffers.pop().expect("put there");
+        (waiting.given, waiting.owed, waiting.apart) = (given, owed, true);
+    }
+
+    /// The noise of the next step, by its program.
+    fn draw_noise(&mut self, waiting: &mut Waiting<F>) {
+        let before = if self.stand == Stand::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
+        waiting.owed.clear();
+        self.schedule.program(self.step + 1, &mut waiting.owed);
+        let next = Pass { ops: &waiting.owed, writes: !self.keeps() };
+        self.run(&[Pass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
+    }
+
+    /// Gives out what waits; false if nothing does.
+    pub(super) fn give_waiting(&mut self, out: &mut [F], emit: Emit) -> bool {
+        if self.stand != Stand::Waiting {
+            return false;
+        }
+        let mut waiting = self.waiting.take().expect("noise that waits");
+        let program: Vec<Op> = [Op::Load(0)].into_iter().chain(waiting.given.iter().cloned()).collect();
+        let mut vector = [std::mem::take(&mut waiting.vector)];
+        self.run_on(&mut vector, &[Pass { ops: &program, writes: true }], Some((out, emit)));
+        [waiting.vector] = vector;
+        self.stand = if self.keeps() { Stand::Behind } else { Stand::Settled };
+        self.waiting = Some(waiting);
+        self.step += 1;
+        true
+    }
+
+    /// Brings the buffers to where the last step leaves them.
+    pub(super) fn settle(&mut self) {
+        if self.stand == Stand::Behind {
+            let mut waiting = self.waiting.take().expect("what is owed");
+            let owed = waiting.owed(self.buffers.len());
+            self.buffers.push(std::mem::take(&mut waiting.vector));
+            self.run(&[Pass { ops: &owed, writes: true }], None);
+            waiting.vector = self.buffers.pop().expect("put there");
+            (self.waiting, self.stand) = (Some(waiting), Stand::Settled);
+        }
+    }
+
+    /// The buffers as the last step leaves them, where these are not.
+    pub(super) fn settled(&self) -> Option<Vec<Buffer<F>>> {
+        let waiting = self.waiting.as_ref().filter(|_| self.stand == Stand::Behind)?;
+        let mut buffers = self.buffers.clone();
+        let slot = buffers.len();
+        buffers.push(waiting.vector.clone());
+        self.run_on(&mut buffers, &[Pass { ops: &waiting.owed(slot), writes: true }], None);
+        buffers.pop();
+        Some(buffers)
+    }
+
+    /// Stands at a step whose buffers were built anew: what waits is of another.
+    pub(super) fn abandon(&mut self) {
+        (self.waiting, self.stand) = (None, Stand::Settled);
+    }
+}

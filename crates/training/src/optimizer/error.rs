@@ -1,0 +1,280 @@
+//! How far noise moves the parameters: the variance of `(W e)_t` at every step, exactly.
+//!
+//! Momentum `m` and parameters `u` follow a recursion, and so do their covariances: with what the increment `e` of a step
+//! has in common with `m` and `u`, the covariances of the next step are known ([`Iterates`]). What it has in common
+//! comes from the variables that later increments contain again ([`Echo`]): the nodes on a path, the buffers of a BLT,
+//! or for Toeplitz matrices all innovations so far.
+//!
+//! Cost of all steps together: `O(T log T)` for trees, `O(T d²)` for a BLT with `d` buffers, `O(T)` for noise on each
+//! step, `O(T²)` for the square roots.
+
+use super::{Optimizer, Step};
+use evertally::mechanism::{BufferSteps, MAX_BUFFERS, Mechanism, Streaming};
+use evertally::noise::Node;
+use evertally::{Error, Result};
+
+/// Longest horizon for mechanisms whose increments depend on all innovations.
+const LONGEST_CONVOLUTION: u64 = 1 << 14;
+/// And for those that have no recursion here.
+const LONGEST_DENSE: u64 = 512;
+
+/// The variance of the parameters after every step, for `σ = 1`.
+///
+/// # Errors
+/// If the optimizer does not fit the horizon, or that is too long for the mechanism.
+pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Result<Vec<f64>> {
+    let (steps, momentum) = (optimizer.steps(mechanism.horizon())?, optimizer.momentum);
+    match mechanism.streaming() {
+        Some(Streaming::Paths(_)) => Ok(of_paths(mechanism, momentum, &steps)),
+        Some(Streaming::Inputs) => {
+            let mut iterates = Iterates::new(momentum);
+            Ok(steps.iter().map(|step| iterates.advance(*step, Increment::fresh(1.0))).collect())
+        }
+        Some(Streaming::Buffers(buffers)) => Ok(of_buffers(&buffers, momentum, &steps)),
+        Some(Streaming::Outputs(past)) => {
+            let mut increments = vec![1.0f64];
+            for t in 1..steps.len() {
+                let known = past.iter().zip(increments.iter().rev());
+                let next = -known.map(|(c, u)| c * u).sum::<f64>();
+                increments.push(next);
+                debug_assert_eq!(increments.len(), t + 1);
+            }
+            of_convolution(mechanism, &increments, None, momentum, &steps)
+        }
+        Some(Streaming::Bands(bands)) => {
+            of_convolution(mechanism, &bands.inverse, Some(&bands.scales), momentum, &steps)
+        }
+        Some(Streaming::Innovations(weights)) => of_convolution(mechanism, &weights, None, momentum, &steps),
+        Some(Streaming::Convolution(own)) => {
+            of_convolution(mechanism, &own.increments, own.scales.as_deref(), momentum, &steps)
+        }
+        _ => of_matrix(mechanism, momentum, &steps),
+    }
+}
+
+/// What one increment has in common with what came before it.
+struct Increment {
+    variance: f64,
+    with_momentum: f64,
+    with_parameters: f64,
+}
+
+impl Increment {
+    /// Nothing.
+    fn fresh(variance: f64) -> Self {
+        Self { variance, with_momentum: 0.0, with_parameters: 0.0 }
+    }
+}
+
+/// Covariances of momentum and parameters.
+struct Iterates {
+    momentum: f64,
+    /// `Var m`, `Cov(m, u)`, `Var u`.
+    own: [f64; 3],
+}
+
+impl Iterates {
+    fn new(momentum: f64) -> Self {
+        Self { momentum, own: [0.0; 3] }
+    }
+
+    /// The variance of the parameters after a step.
+    fn advance(&mut self, step: Step, increment: Increment) -> f64 {
+        let [mm, mu, uu] = self.own;
+        let next = self.momentum * self.momentum * mm + 2.0 * self.momentum * increment.with_momentum;
+        let next = next + increment.variance;
+        // Of the new momentum with the parameters that are kept.
+        let crossed = step.kept * (self.momentum * mu + increment.with_parameters);
+        let kept = step.kept * step.kept * uu;
+        self.own = [next, crossed + step.rate * next, kept + step.rate * (2.0 * crossed + step.rate * next)];
+        self.own[2]
+    }
+}
+
+/// The covariances of a variable with momentum and parameters.
+#[derive(Clone, Copy, Default)]
+struct Echo {
+    with_momentum: f64,
+    with_parameters: f64,
+}
+
+impl Echo {
+    /// After a step in whose increment the variable has this covariance.
+    fn advance(&mut self, momentum: f64, step: Step, with_increment: f64) {
+        self.with_momentum = momentum * self.with_momentum + with_increment;
+        self.with_parameters = step.kept * self.with_parameters + step.rate * self.with_momentum;
+    }
+}
+
+/// Sums along paths: a node comes and goes once, and what has gone is never in an increment again.
+fn of_paths(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64> {
+    let mut iterates = Iterates::new(momentum);
+    // Nodes of the last path, with their weights.
+    let mut live: Vec<(Node, f64, Echo)> = vec![];
+    let mut path: Vec<(Node, f64)> = vec![];
+    let mut of_step = |(number, step): (usize, &Step)| {
+        path.clear();
+        mechanism.visit_row(number as u64 + 1, &mut |node, weight| path.push((node, weight)));
+        let weight = |node: Node| path.iter().find(|(other, _)| *other == node).map_or(0.0, |(_, weight)| *weight);
+        let gone = live.iter().map(|(node, before, echo)| (*node, weight(*node) - before, *echo));
+        let come = path.iter().filter(|(node, _)| live.iter().all(|(other, ..)| other != node));
+        let come = come.map(|(node, weight)| (*node, *weight, Echo::default()));
+        let changed: Vec<(Node, f64, Echo)> = gone.chain(come).collect();
+        let sum = |of: fn(&Echo) -> f64| changed.iter().map(|(_, change, echo)| change * of(echo)).sum::<f64>();
+        let increment = Increment {
+            variance: changed.iter().map(|(_, change, _)| change * change).sum(),
+            with_momentum: sum(|echo| echo.with_momentum),
+            with_parameters: sum(|echo| echo.with_parameters),
+        };
+        let variance = iterates.advance(*step, increment);
+        live = changed
+            .into_iter()
+            .filter(|(node, ..)| weight(*node) != 0.0)
+            .map(|(node, change, mut echo)| {
+                echo.advance(momentum, *step, change);
+                (node, weight(node), echo)
+            })
+            .collect();
+        variance
+    };
+    steps.iter().enumerate().map(&mut of_step).collect()
+}
+
+/// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the increment is `D u`.
+fn of_buffers(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> {
+    let mut covariances = Buffers::new(buffers);
+    let (mut iterates, mut variances) = (Iterates::new(momentum), Vec::with_capacity(steps.len()));
+    let mut segments = buffers.segments.iter().peekable();
+    for (number, step) in (1..).zip(steps) {
+        while segments.peek().is_some_and(|(last, _)| *last < number) {
+            segments.next();
+        }
+        let scale = segments.peek().map_or(1.0, |(_, scale)| *scale);
+        variances.push(covariances.advance(&mut iterates, *step, scale));
+    }
+    variances
+}
+
+/// One number a buffer; those beyond the number of buffers are 0 and stay so.
+type Row = [f64; MAX_BUFFERS];
+
+/// The covariances of the buffers of a BLT: with one another, with momentum and with the parameters.
+struct Buffers {
+    count: usize,
+    /// `θ_i` and `ω_i`.
+    kept: Row,
+    echoes: Row,
+    between: [Row; MAX_BUFFERS],
+    with_momentum: Row,
+    with_parameters: Row,
+}
+
+impl Buffers {
+    fn new(buffers: &BufferSteps) -> Self {
+        let (mut kept, mut echoes) = (Row::default(), Row::default());
+        kept.iter_mut().zip(&buffers.gaps).for_each(|(kept, gap)| *kept = 1.0 - gap);
+        echoes.iter_mut().zip(&buffers.echoes).for_each(|(own, echo)| *own = *echo);
+        let between = [Row::default(); MAX_BUFFERS];
+        let (with_momentum, with_parameters) = (Row::default(), Row::default());
+        Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters }
+    }
+
+    /// `-Σ ω_i x_i`: what `u` has in common with what the buffers have these covariances with.
+    #[inline]
+    fn echoed(&self, with: &Row) -> f64 {
+        -self.echoes[..self.count].iter().zip(with).map(|(echo, x)| echo * x).sum::<f64>()
+    }
+
+    /// The variance of the parameters after a step whose increment is `scale · u`.
+    fn advance(&mut self, iterates: &mut Iterates, step: Step, scale: f64) -> f64 {
+        let mut with = Row::default();
+        for (with, row) in with.iter_mut().zip(&self.between[..self.count]) {
+            *with = self.echoed(row);
+        }
+        let own = 1.0 + self.echoed(&with);
+        let (with_momentum, with_parameters) = (self.echoed(&self.with_momentum), self.echoed(&self.with_parameters));
+        let momentum = iterates.momentum;
+        let variance = iterates.advance(
+            step,
+            Increment {
+                variance: scale * scale * own,
+                with_momentum: scale * with_momentum,
+                with_parameters: scale * with_parameters,
+            },
+        );
+        for i in 0..self.count {
+            let kept = self.kept[i];
+            let mut echo = Echo {
+                with_momentum: kept * self.with_momentum[i] + with_momentum,
+                with_parameters: kept * self.with_parameters[i] + with_parameters,
+            };
+            echo.advance(momentum, step, scale * (kept * with[i] + own));
+            (self.with_momentum[i], self.with_parameters[i]) = (echo.with_momentum, echo.with_parameters);
+            let row = &mut self.between[i];
+            for (j, between) in row[..self.count].iter_mut().enumerate() {
+                *between = kept * self.kept[j] * *between + kept * with[i] + self.kept[j] * with[j] + own;
+            }
+        }
+        variance
+    }
+}
+
+/// Increments `D_t Σ_j r_j z_(t-j)`: every innovation followed on its own way, all of them side by side; where it does
+/// not matter when it came, the first one stands for all.
+fn of_convolution(
+    mechanism: &dyn Mechanism,
+    increments: &[f64],
+    scales: Option<&[f64]>,
+    momentum: f64,
+    steps: &[Step],
+) -> Result<Vec<f64>> {
+    let entry = |t: usize, j: usize| increments.get(t - j).map_or(0.0, |r| r * scales.map_or(1.0, |scales| scales[t]));
+    if scales.is_none() && steps.iter().all(|step| *step == steps[0]) {
+        let (mut echo, mut sum) = (Echo::default(), 0.0);
+        let squares = steps.iter().enumerate().map(|(t, step)| {
+            echo.advance(momentum, *step, entry(t, 0));
+            sum += echo.with_parameters * echo.with_parameters;
+            sum
+        });
+        return Ok(squares.collect());
+    }
+    check(mechanism, LONGEST_CONVOLUTION)?;
+    let mut echoes: Vec<Echo> = Vec::with_capacity(steps.len());
+    let variance = |(t, step): (usize, &Step)| {
+        echoes.push(Echo::default());
+        let mut sum = 0.0;
+        for (j, echo) in echoes.iter_mut().enumerate() {
+            echo.advance(momentum, *step, entry(t, j));
+            sum += echo.with_parameters * echo.with_parameters;
+        }
+        sum
+    };
+    Ok(steps.iter().enumerate().map(variance).collect())
+}
+
+/// By the dense twin, column by column.
+fn of_matrix(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Result<Vec<f64>> {
+    check(mechanism, LONGEST_DENSE)?;
+    let left = mechanism.dense().l;
+    let mut variances = vec![0.0; steps.len()];
+    for node in 0..left.shape().1 {
+        let (mut echo, mut before) = (Echo::default(), 0.0);
+        for (t, step) in steps.iter().enumerate() {
+            let now = left.row(t)[node];
+            echo.advance(momentum, *step, now - before);
+            variances[t] += echo.with_parameters * echo.with_parameters;
+            before = now;
+        }
+    }
+    Ok(variances)
+}
+
+fn check(mechanism: &dyn Mechanism, longest: u64) -> Result<()> {
+    if mechanism.horizon() <= longest {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "the error that an optimizer makes of `{}` is computed over {longest} steps at most; take another mechanism",
+        mechanism.name().brief()
+    )))
+}

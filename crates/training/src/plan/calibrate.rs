@@ -1,0 +1,139 @@
+//! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
+
+use super::request::SCALES;
+use super::{VectorCandidate, VectorRequest};
+use crate::sampling::Promise;
+use evertally::mechanism::{Mechanism, Participation};
+use evertally::privacy::{Budget, Delta, Epsilon, Rho, conversions};
+use evertally::{Error, Result};
+
+/// Head room for the few roundings of a formula.
+const ROUNDING: f64 = 1e-14;
+
+/// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from
+/// it.
+///
+/// ```
+/// use evertally::privacy::{Budget, Rho};
+/// use evertally_training::VectorRequest;
+/// let guarantee = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).plan()?.guarantee();
+/// assert!((guarantee.mu() - 1.0).abs() < 1e-13 && guarantee.rho().get() == 0.5);
+/// assert_eq!(guarantee.epsilon_delta(), None);
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorGuarantee {
+    mu: f64,
+    rho: Rho,
+    stated: Option<(Epsilon, Delta)>,
+    /// Where examples are sampled: what lots promise, and the plan's noise.
+    lots: Option<(Promise, f64)>,
+}
+
+impl VectorGuarantee {
+    /// All that a budget allows.
+    ///
+    /// # Errors
+    /// If it is pure ε.
+    pub(super) fn of(budget: &Budget) -> Result<Self> {
+        match *budget {
+            Budget::Pure(_) => Err(Error::invalid(
+                "vectors get Gaussian noise, which cannot give pure ε-differential privacy; add a delta or use rho",
+            )),
+            Budget::Zcdp(rho) => {
+                Ok(Self { mu: (2.0 * rho.get()).sqrt() * (1.0 + ROUNDING), rho, stated: None, lots: None })
+            }
+            Budget::Approximate(epsilon, delta) => {
+                let mu = conversions::mu_for(epsilon, delta);
+                let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
+                Ok(Self { mu, rho, stated: Some((epsilon, delta)), lots: None })
+            }
+        }
+    }
+
+    /// What the noise of a candidate promises: all that the budget allows, or with sampling the same (ε, δ), and for those
+    /// who know the batches what follows from the noise alone.
+    pub(super) fn of_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
+        let all = Self::of(&request.budget)?;
+        let Some(sampling) = request.sampling else { return Ok(all) };
+        let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
+        let mu = chosen.sensitivity / noise * (1.0 + ROUNDING);
+        let rho = Rho::derived(mu * mu / 2.0 * (1.0 + ROUNDING));
+        let lots = Some((sampling.promise(&*chosen.mechanism)?, noise));
+        Ok(Self { mu, rho, lots, ..all })
+    }
+
+    /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation
+    /// of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.) With
+    /// sampling: for whoever knows the batches.
+    pub fn mu(&self) -> f64 {
+        self.mu
+    }
+
+    /// `ρ` of zCDP; with sampling as [`mu`](Self::mu).
+    pub fn rho(&self) -> Rho {
+        self.rho
+    }
+
+    /// The pair the budget was stated in, if it was (ε, δ).
+    pub fn epsilon_delta(&self) -> Option<(Epsilon, Delta)> {
+        self.stated
+    }
+
+    /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling by a
+    /// bound that is within 0.1 % in the noise, or a percent with bins (then it takes seconds), rounded up.
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Delta, Epsilon};
+    /// use evertally_training::VectorRequest;
+    /// let delta = Delta::new(1e-6)?;
+    /// let budget = Budget::Approximate(Epsilon::new(2.0)?, delta);
+    /// let guarantee = VectorRequest::new(100, budget, 1.0).plan()?.guarantee();
+    /// assert_eq!(guarantee.epsilon_at(delta), 2.0);
+    /// assert!(guarantee.epsilon_at(Delta::new(1e-9)?) > 2.0);
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn epsilon_at(&self, delta: Delta) -> f64 {
+        if let Some((epsilon, at)) = self.stated
+            && at == delta
+        {
+            return epsilon.get();
+        }
+        let plain = conversions::epsilon_of_gaussian(self.mu, delta);
+        let of_lots =
+            |(promise, noise): &(Promise, f64)| promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain));
+        let curve = self.lots.as_ref().map_or(plain, of_lots);
+        match self.stated {
+            // What is stated holds by definition; the inverse conversion only adds rounding.
+            Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
+            _ => curve,
+        }
+    }
+}
+
+/// The sensitivity `s` of a mechanism for vectors of norm 1 and a participation, and the `σ` that hides a unit of the
+/// request.
+pub(super) fn calibrated(
+    request: &VectorRequest,
+    mechanism: &dyn Mechanism,
+    participation: Participation,
+) -> Result<(f64, f64)> {
+    let sensitivity = mechanism.participation_squared(participation).sqrt() * (1.0 + ROUNDING);
+    let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
+    let sigma = match (request.budget, request.sampling) {
+        (Budget::Approximate(epsilon, delta), Some(sampling)) => {
+            // The promise is computed again from σ, a little below it.
+            sampling.promise(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
+        }
+        (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
+        (ref budget, _) => by_mu(VectorGuarantee::of(budget)?.mu),
+    };
+    if !SCALES.contains(&sigma) {
+        return Err(Error::invalid(format!(
+            "`{}` would need noise of standard deviation {sigma:e}, outside of 1e-30 to 1e30; \
+             scale the vectors, raise the budget or take another mechanism",
+            mechanism.name()
+        )));
+    }
+    Ok((sensitivity, sigma))
+}

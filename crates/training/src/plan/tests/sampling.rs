@@ -1,0 +1,408 @@
+//! Plans whose examples are drawn by lot.
+
+use super::*;
+use crate::{Batches, Sampling};
+use evertally::noise::{GuardedKey, TestSeed};
+
+fn sampled(horizon: u64, epsilon: f64, fraction: f64) -> VectorRequest {
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::new(fraction).unwrap())
+}
+
+fn batches(plan: &VectorPlan, seed: u64, name: &str, examples: u64) -> Batches {
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
+    Batches::new(plan, &key, name.parse().unwrap(), examples).unwrap()
+}
+
+/// `∫∫ (p - e^ε q)⁺` of two rounds, from the law of the node sums themselves: an example of one group takes part in each of
+/// its two steps with probability `rate`, and its columns are those of the dense twin.
+fn delta_by_integration(plan: &VectorPlan, group: usize, rate: f64, epsilon: f64) -> f64 {
+    let right = plan.mechanism().dense().r;
+    let (rows, groups) = (right.shape().0, plan.groups().unwrap() as usize);
+    let column = |j: usize| (0..rows).map(|t| right.row(t)[j]).collect::<Vec<_>>();
+    let columns: Vec<Vec<f64>> = (group..rows).step_by(groups).map(column).collect();
+    assert_eq!(columns.len(), 2);
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    assert!(product(&columns[0], &columns[1]).abs() < 1e-12, "rounds share no row");
+    let moves = [0, 1].map(|r| product(&columns[r], &columns[r]).sqrt() / plan.sigma());
+    let normal = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let mixed = |x: f64, by: f64| (1.0 - rate) * normal(x) + rate * normal(x - by);
+    let (step, least) = (0.02, -9.0);
+    let place = |i: i32| least + step * (f64::from(i) + 0.5);
+    let cells = ((18.0 + 2.0 * moves[0].max(moves[1])) / step) as i32;
+    let tables = moves.map(|by| (0..cells).map(|i| (normal(place(i)), mixed(place(i), by))).collect::<Vec<_>>());
+    let (mut removed, mut added) = (0.0, 0.0);
+    for (n, m) in &tables[0] {
+        for (other_n, other_m) in &tables[1] {
+            let (without, with) = (n * other_n, m * other_m);
+            removed += (with - epsilon.exp() * without).max(0.0);
+            added += (without - epsilon.exp() * with).max(0.0);
+        }
+    }
+    removed.max(added) * step * step
+}
+
+/// The promise against the very law of the releases, for every group.
+#[test]
+fn the_promise_holds_for_every_group_and_is_nearly_met() {
+    for (name, groups, epsilon, fraction) in [
+        ("epoch-bands(bands=3)", 3, 1.0, 0.1),
+        ("banded-sqrt(bands=2)", 2, 2.0, 0.25),
+        ("epoch-bands(bands=4)", 4, 0.5, 0.05),
+    ] {
+        let plan = named(name, sampled(2 * groups, epsilon, fraction));
+        assert_eq!(plan.groups(), Some(groups));
+        let rate = fraction * groups as f64;
+        let truths: Vec<f64> =
+            (0..groups as usize).map(|group| delta_by_integration(&plan, group, rate, epsilon)).collect();
+        let largest = truths.iter().copied().fold(0.0, f64::max);
+        assert!(largest <= 1e-5 * 1.001, "{name}: {truths:?}");
+        assert!(largest >= 0.9e-5, "{name}: {truths:?}");
+        let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
+        assert!(stated <= epsilon && stated > 0.98 * epsilon, "{name}: {stated}");
+    }
+}
+
+/// Sampling needs less noise, and correlation less still; the plan takes what has the least error.
+#[test]
+fn less_noise_than_without() {
+    let request = sampled(512, 2.0, 4.0 / 512.0);
+    let input = named("input", request.clone());
+    assert!((input.sigma() / 0.795 - 1.0).abs() < 0.2, "{}", input.sigma());
+    let plan = request.clone().with_objective(Objective::Mean).plan().unwrap();
+    assert!(plan.groups().unwrap() > 1 && plan.mean_std_error() < 0.8 * input.mean_std_error(), "{}", plan.name());
+    assert_eq!(plan.lower_bound_max_std_error(), 0.0);
+    let unsampled = VectorRequest { sampling: None, ..request.clone() };
+    let unsampled = named("input", unsampled.with_participation(Participation::new(4, 128).unwrap()));
+    assert!(input.sigma() < 0.6 * unsampled.sigma());
+    // Whoever knows the batches knows more.
+    let known = plan.guarantee().mu() * plan.sigma();
+    assert!((known / plan.sensitivity() - 1.0).abs() < 1e-9);
+    assert!(plan.guarantee().rho().get() > unsampled.guarantee().rho().get());
+}
+
+#[test]
+fn files_keep_the_sampling() {
+    let plan = named("epoch-bands(bands=4)", sampled(40, 2.0, 0.1));
+    let text = serde_json::to_string(&plan).unwrap();
+    let read: VectorPlan = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.digest(), read.sigma(), read.groups()), (plan.digest(), plan.sigma(), Some(4)));
+    assert_eq!(read.guarantee(), plan.guarantee());
+    for (of, to) in [("0.1", "0.2"), ("\"fraction\":0.1", "\"fraction\":0.0"), ("\"most\":10", "\"most\":9")] {
+        let changed = text.replacen(of, to, 1);
+        assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err(), "{of}");
+    }
+}
+
+#[test]
+fn senseless_sampling_is_refused() {
+    let refused = |request: VectorRequest, word: &str| {
+        let message = request.plan().unwrap_err().to_string();
+        assert!(message.contains(word), "{message}");
+    };
+    let request = sampled(40, 2.0, 0.1);
+    refused(request.clone().with_budget(zcdp(0.5)), "epsilon and delta");
+    refused(request.clone().with_neighbours(Neighbours::ReplaceOne), "add-remove");
+    refused(request.clone().with_mechanism("blt".parse().unwrap()), "not banded");
+    refused(request.clone().with_mechanism("epoch-bands(bands=11)".parse().unwrap()), "at most 10 bands");
+    refused(
+        request.with_participation(Participation::new(4, 10).unwrap()).with_mechanism("input".parse().unwrap()),
+        "leave",
+    );
+    for fraction in [0.0, -0.1, 1.1, f64::NAN] {
+        assert!(Sampling::new(fraction).is_err());
+    }
+    // Three bands of a third each.
+    assert!(Sampling::new(1.0 / 3.0).unwrap().rate(3).is_some_and(|rate| rate <= 1.0));
+}
+
+/// Batches are those of the key: of the right group, of the right size, drawn anew for another key, name, plan and step.
+#[test]
+fn batches_are_drawn_by_lot() {
+    let plan = named("epoch-bands(bands=4)", sampled(40, 2.0, 0.05));
+    let examples = 20_000;
+    let own = batches(&plan, 1, "a", examples);
+    let mut sizes = 0;
+    for step in 1..=40 {
+        let batch = own.batch(step).unwrap();
+        assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(batch.iter().all(|example| example % 4 == (step - 1) % 4 && *example < examples));
+        sizes += batch.len();
+    }
+    // Binomial with 200 000 draws of 0.2: within 4.5 standard deviations (significance 10⁻⁵).
+    let deviations = (sizes as f64 - 40_000.0) / (200_000.0f64 * 0.2 * 0.8).sqrt();
+    assert!(deviations.abs() < 4.5, "{deviations}");
+    assert_eq!(own.expected_size(), 1000.0);
+    let first = own.batch(1).unwrap();
+    assert_eq!(first, batches(&plan, 1, "a", examples).batch(1).unwrap());
+    assert_eq!(first[..10], batches(&plan, 1, "a", examples + 5).batch(1).unwrap()[..10]);
+    assert_ne!(first, own.batch(5).unwrap());
+    assert_ne!(first, batches(&plan, 2, "a", examples).batch(1).unwrap());
+    assert_ne!(first, batches(&plan, 1, "b", examples).batch(1).unwrap());
+    assert_ne!(
+        first,
+        batches(&named("banded-sqrt(bands=4)", sampled(40, 2.0, 0.05)), 1, "a", examples).batch(1).unwrap()
+    );
+    assert!(own.batch(0).is_err() && own.batch(41).is_err());
+    // All of a group where batches are as large as groups.
+    let all = named("epoch-bands(bands=4)", sampled(8, 2.0, 0.25));
+    assert_eq!(batches(&all, 1, "a", 10).batch(2).unwrap(), [1, 5, 9]);
+    let plain = named("input", VectorRequest::new(8, zcdp(0.5), 1.0));
+    let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
+    assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("without sampling"));
+}
+
+fn in_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::in_bins(bins).unwrap())
+}
+
+/// `∫∫ (p - e^ε q)⁺` of two bins, from the node sums themselves, in the plane of what the bins move.
+fn delta_of_two_bins(plan: &VectorPlan, epsilon: f64) -> f64 {
+    let right = plan.mechanism().dense().r;
+    let rows = right.shape().0;
+    let moved =
+        |bin: usize| (0..rows).map(|t| (bin..rows).step_by(2).map(|j| right.row(t)[j]).sum()).collect::<Vec<f64>>();
+    let (one, other) = (moved(0), moved(1));
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>() / plan.sigma().powi(2);
+    let root = product(&one, &one).sqrt();
+    let across = product(&one, &other) / root;
+    let rest = (product(&other, &other) - across * across).sqrt();
+    let normal = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (step, reach) = (0.02, 10.0);
+    let place = |i: i32| -reach + step * (f64::from(i) + 0.5);
+    let (mut removed, mut added) = (0.0, 0.0);
+    for (x, y) in (0..1000).flat_map(|i| (0..1000).map(move |j| (i, j))).map(|(i, j)| (place(i), place(j))) {
+        let without = normal(x) * normal(y);
+        let with = (normal(x - root) * normal(y) + normal(x - across) * normal(y - rest)) / 2.0;
+        removed += (with - epsilon.exp() * without).max(0.0);
+        added += (without - epsilon.exp() * with).max(0.0);
+    }
+    removed.max(added) * step * step
+}
+
+#[test]
+fn bins_keep_the_promise_for_any_factorization() {
+    for (name, horizon, epsilon) in
+        [("input", 4, 1.0), ("epoch-bands(bands=2)", 6, 4.0), ("blt(buffers=2)", 6, 2.0), ("sqrt", 5, 3.0)]
+    {
+        let plan = named(name, in_bins(horizon, epsilon, 2));
+        assert_eq!((plan.bins(), plan.groups()), (Some(2), None));
+        let truth = delta_of_two_bins(&plan, epsilon);
+        assert!((0.7e-5..=1e-5 * 1.001).contains(&truth), "{name}: {truth:e}");
+        let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
+        let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
+        assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
+        let known = VectorRequest { sampling: None, ..plan.request().clone() }.plan().unwrap();
+        assert!(plan.sigma() < known.sigma() && plan.guarantee().mu() > known.guarantee().mu(), "{name}");
+    }
+}
+
+#[test]
+fn plans_in_bins_are_files_and_find_their_bands() {
+    let request = in_bins(64, 8.0, 16).with_objective(Objective::Mean);
+    let plan = request.clone().plan().unwrap();
+    let input = named("input", request.clone());
+    assert!(plan.mean_std_error() < 0.6 * input.mean_std_error(), "{}", plan.name());
+    let cyclic = sampled(64, 8.0, 1.0 / 16.0).with_objective(Objective::Mean).plan().unwrap();
+    assert!(plan.mean_std_error() < 0.9 * cyclic.mean_std_error(), "{} {}", plan.name(), cyclic.name());
+    let text = serde_json::to_string(&plan).unwrap();
+    let read: VectorPlan = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.digest(), read.sigma(), read.bins()), (plan.digest(), plan.sigma(), Some(16)));
+    assert_eq!(read.guarantee(), plan.guarantee());
+    let both = text.replace("{\"bins\":16}", "{\"bins\":16,\"fraction\":0.1}");
+    assert!(both != text && serde_json::from_str::<VectorPlan>(&both).is_err());
+    let tree = request.clone().with_mechanism("binary".parse().unwrap()).plan().unwrap_err().to_string();
+    assert!(tree.contains("plan without bins"), "{tree}");
+    let few = in_bins(8, 2.0, 16).with_mechanism("input".parse().unwrap()).plan().unwrap_err().to_string();
+    assert!(few.contains("at least as many steps as bins"), "{few}");
+    assert!(Sampling::in_bins(0).is_err());
+}
+
+/// Every example is in one bin, the same in every epoch; bins are uniform, and those of the key.
+#[test]
+fn bins_are_drawn_once() {
+    let plan = named("input", in_bins(25, 8.0, 10));
+    let examples = 50_000;
+    let own = batches(&plan, 1, "a", examples);
+    let mut seen = vec![0u8; examples as usize];
+    let mut squares = 0.0;
+    for step in 1..=10 {
+        let batch = own.batch(step).unwrap();
+        assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
+        batch.iter().for_each(|example| seen[*example as usize] += 1);
+        assert_eq!(batch, own.batch(step + 10).unwrap());
+        squares += (batch.len() as f64 - 5000.0).powi(2) / 5000.0;
+    }
+    assert!(seen.iter().all(|times| *times == 1));
+    // χ² with 9 degrees of freedom: beyond 60 with probability 10⁻⁹.
+    assert!(squares < 60.0, "{squares}");
+    assert_eq!((own.expected_size(), own.bins(), own.groups()), (5000.0, Some(10), None));
+    assert_eq!(own.batch(1).unwrap(), batches(&plan, 1, "a", examples).batch(1).unwrap());
+    assert_eq!(own.batch(1).unwrap()[..10], batches(&plan, 1, "a", examples + 5).batch(1).unwrap()[..10]);
+    assert_ne!(own.batch(1).unwrap(), batches(&plan, 2, "a", examples).batch(1).unwrap());
+    assert_ne!(own.batch(1).unwrap(), batches(&plan, 1, "b", examples).batch(1).unwrap());
+    // Neighbours in number are not neighbours in bins: of the 50 000 pairs a tenth, within 6 standard deviations.
+    let mut bins = vec![0; examples as usize];
+    (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| bins[*example as usize] = step));
+    let equal = bins.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
+    assert!((equal - 5000.0).abs() < 6.0 * (50_000.0f64 * 0.09).sqrt(), "{equal}");
+}
+
+fn in_fresh_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
+    let sampling = Sampling::in_fresh_bins(bins).unwrap();
+    VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(sampling)
+}
+
+/// The chances and likelihood ratios of a round in which an example adds one of two columns, over a grid in their plane.
+fn round_of_two(columns: [Vec<f64>; 2], sigma: f64) -> Vec<(f64, f64)> {
+    let product =
+        |a: usize, b: usize| columns[a].iter().zip(&columns[b]).map(|(a, b)| a * b).sum::<f64>() / (sigma * sigma);
+    let root = product(0, 0).sqrt();
+    let across = if root > 0.0 { product(0, 1) / root } else { 0.0 };
+    let rest = (product(1, 1) - across * across).max(0.0).sqrt();
+    let normal = |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let (step, reach) = (0.04, 9.0);
+    let place = |i: i32| -reach + step * (f64::from(i) + 0.5);
+    let cells = || (0..450).map(place);
+    let at = |x: f64, y: f64| {
+        let likelihood = |by: (f64, f64)| (by.0 * x + by.1 * y - (by.0 * by.0 + by.1 * by.1) / 2.0).exp();
+        (normal(x) * normal(y) * step * step, (likelihood((root, 0.0)) + likelihood((across, rest))) / 2.0)
+    };
+    cells().flat_map(|x| cells().map(move |y| (x, y))).map(|(x, y)| at(x, y)).collect()
+}
+
+/// `E_Q (M - e^ε)⁺` and `E_Q (1 - e^ε M)⁺`, the larger one, for the product of two rounds.
+fn delta_of_rounds(one: &[(f64, f64)], other: &[(f64, f64)], epsilon: f64) -> f64 {
+    let mut sorted = other.to_vec();
+    sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
+    // Chances and expectations of all from a place on.
+    let mut from = vec![(0.0, 0.0)];
+    for (chance, ratio) in sorted.iter().rev() {
+        let last = from[from.len() - 1];
+        from.push((last.0 + chance, last.1 + chance * ratio));
+    }
+    from.reverse();
+    let (mut removed, mut added) = (0.0, 0.0);
+    for (chance, ratio) in one {
+        let above = from[sorted.partition_point(|(_, other)| ratio * other <= epsilon.exp())];
+        removed += chance * (ratio * above.1 - epsilon.exp() * above.0);
+        let rest = from[sorted.partition_point(|(_, other)| ratio * other < (-epsilon).exp())];
+        added += chance * ((from[0].0 - rest.0) - epsilon.exp() * ratio * (from[0].1 - rest.1));
+    }
+    removed.max(added)
+}
+
+/// The promise against the very law of the releases, by the columns of the dense twin in the steps that are said, for
+/// every phase: two rounds of two lots.
+#[test]
+fn fresh_bins_keep_the_promise_for_every_phase() {
+    for (name, horizon, bins, epsilon) in [
+        ("input", 4, 2, 1.0),
+        ("banded-sqrt(bands=2)", 6, 3, 2.0),
+        ("banded-sqrt(bands=2)", 5, 3, 4.0),
+        ("epoch-bands(bands=3)", 8, 4, 3.0),
+    ] {
+        let plan = named(name, in_fresh_bins(horizon, epsilon, bins));
+        assert_eq!((plan.fresh_bins(), plan.bins(), plan.groups()), (Some(bins), None, None));
+        let apart = plan.request().participation().separation();
+        assert_eq!((plan.request().participation().most(), bins - apart + 1), (2, 2), "{name}");
+        let right = plan.mechanism().dense().r;
+        let column = |step: u64| -> Vec<f64> {
+            (0..right.shape().0).map(|t| if step < horizon { right.row(t)[step as usize] } else { 0.0 }).collect()
+        };
+        let truth = |phase: u64| {
+            let round = |round: u64| {
+                let step = |lot: u64| (round * bins + phase + lot) % (2 * bins);
+                round_of_two([column(step(0)), column(step(1))], plan.sigma())
+            };
+            delta_of_rounds(&round(0), &round(1), epsilon)
+        };
+        let truths: Vec<f64> = (0..bins).map(truth).collect();
+        let largest = truths.iter().copied().fold(0.0, f64::max);
+        assert!((0.6e-5..=1e-5 * 1.001).contains(&largest), "{name}: {truths:?}");
+        let stated = plan.guarantee().epsilon_at(Delta::new(1e-5).unwrap());
+        let elsewhere = plan.guarantee().epsilon_at(Delta::new(1e-4).unwrap());
+        assert!(stated == epsilon && elsewhere < epsilon && elsewhere > 0.6 * epsilon, "{name}: {stated} {elsewhere}");
+        let known = VectorRequest { sampling: None, ..in_fresh_bins(horizon, epsilon, bins) };
+        let known = named(name, known.with_participation(plan.request().participation()));
+        assert!(plan.sigma() < known.sigma() && plan.guarantee().mu() > known.guarantee().mu(), "{name}");
+    }
+}
+
+#[test]
+fn plans_in_fresh_bins_are_files_and_find_their_bands() {
+    let request = in_fresh_bins(160, 2.0, 40).with_objective(Objective::Mean);
+    let plan = request.clone().plan().unwrap();
+    let others = [in_bins(160, 2.0, 40), sampled(160, 2.0, 1.0 / 40.0)];
+    for other in others.map(|request| request.with_objective(Objective::Mean).plan().unwrap()) {
+        assert!(plan.mean_std_error() < 0.99 * other.mean_std_error(), "{} {}", plan.name(), other.name());
+    }
+    let text = serde_json::to_string(&plan).unwrap();
+    let read: VectorPlan = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.digest(), read.sigma(), read.fresh_bins()), (plan.digest(), plan.sigma(), Some(40)));
+    assert_eq!(read.guarantee(), plan.guarantee());
+    for changed in ["{\"fresh_bins\":40,\"bins\":40}", "{\"fresh_bins\":39}", "{\"bins\":40}"] {
+        let changed = text.replace("{\"fresh_bins\":40}", changed);
+        assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
+    }
+    assert!(Sampling::in_fresh_bins(0).is_err());
+    // Bands as wide as an epoch leave one place: the numbers are those of bins that are drawn once, the plan is another.
+    let wide = named("banded-sqrt(bands=10)", in_fresh_bins(20, 1.0, 10));
+    let text = serde_json::to_string(&wide).unwrap();
+    let changed = text.replace("{\"fresh_bins\":10}", "{\"bins\":10}");
+    assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
+    let one = [in_fresh_bins(5, 1.0, 1), in_bins(5, 1.0, 1)].map(|request| named("input", request));
+    assert!(one[0].sigma() == one[1].sigma() && one[0].digest() != one[1].digest());
+}
+
+/// Every example once in every round, in a uniform place, and rested; lots are those of the key, step by step.
+#[test]
+fn fresh_bins_are_drawn_in_every_epoch() {
+    for (horizon, rounds) in [(30u64, 3u64), (25, 3)] {
+        let plan = named("banded-sqrt(bands=3)", in_fresh_bins(horizon, 8.0, 10));
+        let examples = 40_000u64;
+        let own = batches(&plan, 1, "a", examples);
+        let all: Vec<Vec<u64>> = (1..=horizon).map(|step| own.batch(step).unwrap()).collect();
+        let mut steps = vec![vec![]; examples as usize];
+        for (batch, step) in all.iter().zip(0u64..) {
+            assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
+            // Eight phases with a lot of eight: 4000 in expectation, within 6 standard deviations.
+            assert!((batch.len() as f64 - 4000.0).abs() < 6.0 * 3500f64.sqrt(), "{}", batch.len());
+            batch.iter().for_each(|example| steps[*example as usize].push(step));
+        }
+        let (mut places, mut repeated) = (vec![[0u32; 8]; rounds as usize], 0u32);
+        for (steps, example) in steps.iter().zip(0u64..) {
+            assert!(steps.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{steps:?}");
+            // By the round that a step belongs to, and the lot in it.
+            let lots: Vec<(u64, u64)> = steps
+                .iter()
+                .map(|step| (step + rounds * 10 - example % 10) % (rounds * 10))
+                .map(|since| (since / 10, since % 10))
+                .collect();
+            assert!(horizon < 30 || lots.len() == 3, "{example}: {lots:?}");
+            for (round, lot) in &lots {
+                assert_eq!(lots.iter().filter(|(other, _)| other == round).count(), 1, "{example}: {lots:?}");
+                places[*round as usize][*lot as usize] += 1;
+            }
+            repeated += u32::from(lots.len() == 3 && lots[0].1 == lots[1].1);
+        }
+        if horizon == 30 {
+            for places in places {
+                // χ² with 7 degrees of freedom: beyond 56 with probability 10⁻⁹.
+                let squares: f64 = places.iter().map(|n| (f64::from(*n) - 5000.0).powi(2) / 5000.0).sum();
+                assert!(squares < 56.0, "{places:?}");
+            }
+            // Rounds do not know of each other: an eighth, within 6 standard deviations.
+            assert!((f64::from(repeated) - 5000.0).abs() < 6.0 * 4375f64.sqrt(), "{repeated}");
+        }
+        // In any order of asking, and for more examples; not under another key or name.
+        let again = batches(&plan, 1, "a", examples);
+        for step in [horizon, 1, 17, 11, 2, 21] {
+            assert_eq!(again.batch(step).unwrap(), all[step as usize - 1]);
+        }
+        assert_eq!(all[4][..10], batches(&plan, 1, "a", examples + 5).batch(5).unwrap()[..10]);
+        assert_ne!(all[4], batches(&plan, 2, "a", examples).batch(5).unwrap());
+        assert_ne!(all[4], batches(&plan, 1, "b", examples).batch(5).unwrap());
+        assert_eq!((own.expected_size(), own.fresh_bins(), own.bins(), own.groups()), (4000.0, Some(10), None, None));
+        assert!(own.batch(0).is_err() && own.batch(horizon + 1).is_err());
+    }
+}

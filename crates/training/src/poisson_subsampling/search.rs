@@ -1,0 +1,166 @@
+//! The least ε and the least noise that a composition meets.
+
+use super::cells::LEAST_NOISE;
+use super::compose::Workspace;
+use super::{Composition, NOISES, SampledGaussian, saddle, scaled};
+use evertally::privacy::{Delta, Epsilon, conversions};
+use evertally::{Error, Result};
+
+/// Results are this close to the least one, relatively.
+const TOLERANCE: f64 = 1e-9;
+/// The largest ε.
+const MOST_EPSILON: f64 = 1e6;
+
+/// A decreasing function of the logarithm of a number, above 0 where too little is protected.
+struct Search<F> {
+    excess: F,
+    /// The largest point seen that does not fit.
+    low: Option<(f64, f64)>,
+    /// The least point seen that fits.
+    high: Option<(f64, f64)>,
+}
+
+impl<F: FnMut(f64) -> f64> Search<F> {
+    /// The least point that fits, from a guess and the slope there, by secants that aim a little above the root.
+    fn least(&mut self, guess: f64, slope: f64, range: (f64, f64)) -> Option<f64> {
+        let (mut at, mut slope) = (guess, slope.min(-1e-3));
+        let mut last: Option<(f64, f64)> = None;
+        for round in 0..80 {
+            at = at.clamp(range.0, range.1);
+            let excess = (self.excess)(at);
+            if excess <= 0.0 {
+                if -excess <= -slope * TOLERANCE || at <= range.0 {
+                    return Some(at);
+                }
+                self.high = Some((at, excess));
+            } else {
+                if at >= range.1 {
+                    return None;
+                }
+                self.low = Some((at, excess));
+            }
+            if let (Some(low), Some(high)) = (self.low, self.high)
+                && high.0 - low.0 <= TOLERANCE
+            {
+                return Some(high.0);
+            }
+            if let Some((before, then)) = last
+                && (at - before).abs() > 1e-12
+                && (excess - then) / (at - before) < 0.0
+            {
+                slope = (excess - then) / (at - before);
+            }
+            last = Some((at, excess));
+            // A long way off a straight line may lead anywhere.
+            let step = (-excess / slope).clamp(-0.4, 0.4);
+            at = self.between(at + step + 0.4 * TOLERANCE, round);
+        }
+        self.high.map(|(at, _)| at)
+    }
+
+    /// The next point: as proposed, or the middle where that is not between those seen, or it takes long.
+    fn between(&self, proposed: f64, round: u32) -> f64 {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => {
+                let inside = low.0 < proposed && proposed < high.0;
+                if inside && round % 8 != 7 { proposed } else { low.0 + (high.0 - low.0) / 2.0 }
+            }
+            (Some(low), None) => proposed.max(low.0 + TOLERANCE),
+            (None, Some(high)) => proposed.min(high.0 - TOLERANCE),
+            (None, None) => proposed,
+        }
+    }
+}
+
+/// From a function that falls: about where it is 0, and its slope there.
+fn rough(excess: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> (f64, f64) {
+    while high - low > 1e-3 {
+        let middle = (low + high) / 2.0;
+        if excess(middle) > 0.0 { low = middle } else { high = middle }
+    }
+    let root = (low + high) / 2.0;
+    (root, (excess(root + 0.01) - excess(root - 0.01)) / 0.02)
+}
+
+pub(super) fn epsilon(composition: &Composition, delta: f64) -> f64 {
+    if composition.is_gaussian() {
+        let delta = Delta::new(delta * (1.0 - 2e-11)).expect("below a valid one");
+        return conversions::epsilon_of_gaussian(composition.mu, delta);
+    }
+    let mut space = Workspace::default();
+    if composition.delta(0.0, delta, &mut space) <= delta {
+        return 0.0;
+    }
+    if composition.delta(MOST_EPSILON, delta, &mut space) > delta {
+        return f64::INFINITY;
+    }
+    let range = (libm::log(1e-12), libm::log(MOST_EPSILON));
+    let log = libm::log(delta);
+    let (guess, slope) = rough(|at| saddle::rough_log_delta(&composition.events, libm::exp(at)) - log, range);
+    let excess =
+        |at: f64, wanted: f64, space: &mut Workspace| libm::log(composition.delta(libm::exp(at), wanted, space)) - log;
+    let found = least(excess, guess, slope, range, delta, &mut space);
+    found.map_or(f64::INFINITY, libm::exp)
+}
+
+/// About the least point at which the excess, told about what δ is expected, is at most 0, and so without being told.
+fn least(
+    excess: impl Fn(f64, f64, &mut Workspace) -> f64,
+    guess: f64,
+    slope: f64,
+    range: (f64, f64),
+    delta: f64,
+    space: &mut Workspace,
+) -> Option<f64> {
+    let told = |at: f64| excess(at, delta, space);
+    let found = Search { excess: told, low: None, high: None }.least(guess, slope, range)?;
+    // Bounds differ in some digits by what is expected: a small step more.
+    let mut at = found;
+    for round in 0..60 {
+        let short = excess(at, 1.0, space);
+        if short <= 0.0 {
+            return Some(at);
+        }
+        at += (short / -slope.min(-1e-3) + TOLERANCE) * libm::exp2(f64::from(round));
+    }
+    None
+}
+
+pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: Delta) -> Result<f64> {
+    // Factors with which all multipliers are in range.
+    let extreme =
+        |pick: fn(f64, f64) -> f64| events.iter().map(|own| own.noise).reduce(pick).expect("there are events");
+    let range = (libm::log(NOISES.start() / extreme(f64::min)), libm::log(NOISES.end() / extreme(f64::max)));
+    let range = (range.0 + 1e-9, range.1 - 1e-9);
+    let unmet = || Error::invalid("no noise multiplier in range meets this epsilon and delta");
+    if range.0 >= range.1 {
+        return Err(unmet());
+    }
+    let at = |log: f64| {
+        let factor = libm::exp(log);
+        Composition::new(&events.iter().map(|own| scaled(own, factor)).collect::<Vec<_>>())
+    };
+    let own = at(0.0);
+    if own.is_gaussian() {
+        let tight = Delta::new(delta.get() * (1.0 - 4e-11)).expect("below a valid one");
+        let factor = own.mu / conversions::mu_for(epsilon, tight) * (1.0 + 1e-13);
+        return if (range.0..=range.1).contains(&libm::log(factor)) { Ok(factor) } else { Err(unmet()) };
+    }
+    let target = libm::log(delta.get());
+    let start = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
+    let (guess, slope) = rough(start, (range.0.max(libm::log(LEAST_NOISE / extreme(f64::min)) + 1e-3), range.1));
+    let mut space = Workspace::default();
+    // What adding an example shows is mostly less, and need not be known then.
+    let excess = |log: f64, wanted: f64, space: &mut Workspace| {
+        let own = at(log);
+        let removed = own.delta_removed(epsilon.get(), wanted, space);
+        let worst = if removed > delta.get() {
+            removed
+        } else {
+            let added = own.delta_added(epsilon.get(), delta.get(), space);
+            if added > delta.get() { added } else { removed }
+        };
+        libm::log(worst) - target
+    };
+    least(excess, guess, slope, range, delta.get(), &mut space).map(libm::exp).ok_or_else(unmet)
+}

@@ -1,0 +1,45 @@
+//! Public coins: the output of BLAKE3 over what is accounted for.
+
+use evertally::noise::RandomBits;
+
+/// Bytes that are made at once.
+const AT_ONCE: usize = 4096;
+
+/// An endless stream of bytes that follows from a seed.
+pub(super) struct Coins {
+    source: blake3::OutputReader,
+    buffer: Box<[u8; AT_ONCE]>,
+    used: usize,
+}
+
+impl Coins {
+    /// Of a purpose and some numbers.
+    pub(super) fn new(purpose: &str, seed: &[u8; 32], numbers: &[f64]) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("evertally 1 coins of random allocation");
+        hasher.update(seed);
+        for number in numbers {
+            hasher.update(&number.to_bits().to_le_bytes());
+        }
+        hasher.update(purpose.as_bytes());
+        Self { source: hasher.finalize_xof(), buffer: Box::new([0; AT_ONCE]), used: AT_ONCE }
+    }
+
+    /// A number in [0, 1) with 53 bits.
+    pub(super) fn uniform(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl RandomBits for Coins {
+    fn take<const N: usize>(&mut self) -> [u8; N] {
+        const { assert!(N <= 16) };
+        if self.used + N > AT_ONCE {
+            // What is left over is thrown away.
+            self.source.fill(&mut *self.buffer);
+            self.used = 0;
+        }
+        let bytes = self.buffer[self.used..self.used + N].try_into().expect("as many as were asked for");
+        self.used += N;
+        bytes
+    }
+}

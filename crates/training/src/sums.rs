@@ -1,0 +1,124 @@
+//! Sums of clipped vectors that cannot be.
+//!
+//! The promise of a plan is for vectors that were clipped to its norm. A sum that has a number that is not finite, or that
+//! is longer than as many clipped vectors can make it, shows that something before it has failed: such a sum is refused
+//! before it meets its noise, so that neither noise nor parameters are spent on it. This finds mistakes; it proves nothing
+//! about sums that pass.
+
+use super::Real;
+use evertally::number::threads;
+use evertally::{Error, Result};
+
+/// Sums in single precision may be longer than the exact ones by this part.
+const TOLERANCE: f64 = 1e-3;
+/// Numbers that one thread looks at in a piece, and numbers that are added side by side.
+const PIECE: usize = 1 << 16;
+const LANES: usize = 16;
+
+/// Refuses a sum of vectors of this clipping norm that has a number that is not finite, or that is longer than `examples` of
+/// them can make it, where their number is known. Part of a sum may be given. `threads` work at once (0: as many as there
+/// are processors). `O(coordinates)`.
+///
+/// # Errors
+/// If the sum is not one of such vectors.
+///
+/// ```
+/// use evertally_training::check_sum;
+/// assert!(check_sum(&[3.0f32, -4.0], 1.0, Some(5), 1).is_ok());
+/// assert!(check_sum(&[3.0f32, -4.0], 1.0, Some(4), 1).is_err());
+/// assert!(check_sum(&[f32::NAN, 0.0], 1.0, None, 1).is_err());
+/// ```
+pub fn check_sum<F: Real>(sum: &[F], norm: f64, examples: Option<u64>, threads: usize) -> Result<()> {
+    check_length(length(sum, threads), norm, examples)
+}
+
+/// Refuses a sum of such a length, which is not finite if a number of the sum is not.
+fn check_length(length: f64, norm: f64, examples: Option<u64>) -> Result<()> {
+    if !length.is_finite() {
+        return Err(Error::invalid(
+            "the sum has a number that is NaN or infinite: clip every example's vector before it is added, and count an \
+             example whose vector is not finite as zero",
+        ));
+    }
+    let Some(examples) = examples else { return Ok(()) };
+    if length > norm * examples as f64 * (1.0 + TOLERANCE) {
+        // The number of examples may be secret.
+        return Err(Error::invalid(format!(
+            "the sum is longer than the vectors of its examples can make it, each of the plan's norm {norm} at most: clip \
+             the vector of every example before they are added"
+        )));
+    }
+    Ok(())
+}
+
+/// The length of a vector; NaN or infinite if one of its numbers is.
+fn length<F: Real>(vector: &[F], threads: usize) -> f64 {
+    let pieces = std::sync::Mutex::new(0.0f64);
+    threads::share(threads::helpful(threads, vector.len()), vector.chunks(PIECE), |some| {
+        let own: f64 = some.map(squares).sum();
+        *pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += own;
+    });
+    let squares = pieces.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if squares.is_finite() { squares.sqrt() } else { scaled_length(vector) }
+}
+
+fn squares<F: Real>(piece: &[F]) -> f64 {
+    let mut lanes = [0.0f64; LANES];
+    let chunks = piece.chunks_exact(LANES);
+    let rest: f64 = chunks.remainder().iter().map(|number| number.double() * number.double()).sum();
+    for chunk in chunks {
+        for (lane, number) in lanes.iter_mut().zip(chunk) {
+            *lane += number.double() * number.double();
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+/// The same where squares leave the range of doubles.
+fn scaled_length<F: Real>(vector: &[F]) -> f64 {
+    let largest = vector.iter().fold(0.0f64, |largest, number| {
+        let size = number.double().abs();
+        if size > largest || size.is_nan() { size } else { largest }
+    });
+    if !largest.is_finite() || largest == 0.0 {
+        return largest;
+    }
+    let squares: f64 = vector.iter().map(|number| (number.double() / largest).powi(2)).sum();
+    // Infinite only beyond what any norm in range times 2^64 examples is.
+    (largest * squares.sqrt()).min(f64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_number_that_is_not_finite_is_found_wherever_it_is() {
+        for length in [1, 15, 16, 17, PIECE + 3, 3 * PIECE] {
+            for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                for place in [0, length / 2, length - 1] {
+                    let mut sum = vec![0.5f32; length];
+                    sum[place] = bad;
+                    assert!(check_sum(&sum, 1.0, None, 2).is_err(), "{bad} at {place} of {length}");
+                }
+            }
+        }
+        // NaN does not hide behind larger numbers.
+        assert!(check_sum(&[f64::NAN, 1e308, 1e308], 1.0, None, 1).is_err());
+    }
+
+    #[test]
+    fn lengths_that_examples_cannot_have_are_refused() {
+        let of = |length: f64, size: usize| vec![(length / (size as f64).sqrt()) as f32; size];
+        for size in [1, 16, 1000, 4 * PIECE] {
+            assert!(check_sum(&of(0.7 * 12.0, size), 0.7, Some(12), 2).is_ok());
+            assert!(check_sum(&of(0.7 * 12.0 * 1.01, size), 0.7, Some(12), 2).is_err());
+            assert!(check_sum(&of(0.7 * 12.0 * 1.01, size), 0.7, None, 2).is_ok());
+        }
+        assert!(check_sum(&[0.0f64; 4], 1.0, Some(0), 1).is_ok());
+        assert!(check_sum(&[1e-9f64; 4], 1.0, Some(0), 1).is_err());
+        // Squares of these are infinite, and they are not.
+        assert!(check_sum(&[1e200f64; 4], 1e30, None, 1).is_ok());
+        assert!(check_sum(&[1e200f64; 4], 1e30, Some(u64::MAX), 1).is_err());
+    }
+}
