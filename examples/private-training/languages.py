@@ -1,8 +1,8 @@
-"""Trains a text classifier with an embedding table privately: which language is a short message in?
+"""Trains a text classifier with an embedding table privately: it recognizes the language of a short message.
 
     python languages.py
 
-README.md says what is compared and what the picture shows.
+README.md describes the comparison and the picture.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 NORM = 1.0
-ROWS, WIDTH = 1 << 14, 16  # trigrams of letters by their hash; coordinates of each
+ROWS, WIDTH = 1 << 14, 16  # hashed letter trigrams; coordinates per row
 BATCH = 1024
 EPOCHS = 20
 SEEDS = 3
@@ -35,10 +35,11 @@ METHODS = {
     "planned": "bands, by lot",
     "fixed": "bands or BLT, fixed order",
 }
-# Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
 STYLES = {"independent": ("#000000", "s"), "planned": ("#D55E00", "v"), "fixed": ("#0072B2", "o")}
 LANGUAGES = "az cs da de dsb es et fi fr ga gd gl hsb hu id it lt lv nl pl pt_BR ro sk sl sq sv tr".split()
-# Of table and layer, times the batch, by ε: the best of RATES for both kinds of lots with seed 100 (--tune).
+# Learning rates of table and layer, times the batch, by ε: the best of RATES for both sampling methods with seed 100
+# (--tune).
 RATES = ((10.0, 8.0), (30.0, 16.0), (100.0, 16.0), (100.0, 32.0))
 CHOSEN = {1.0: 0, 2.0: 1, 4.0: 1, 8.0: 1}
 STRING = r'"((?:[^"\\]|\\.)*)"'
@@ -46,7 +47,7 @@ STRING = r'"((?:[^"\\]|\\.)*)"'
 
 @dataclass(frozen=True)
 class Texts:
-    """Trigrams of all messages, one message after the other, and how much of its message each is."""
+    """Trigrams of all messages, one message after the other, with the share of each in its message."""
 
     rows: np.ndarray
     weights: np.ndarray
@@ -57,7 +58,7 @@ class Texts:
         return len(self.languages)
 
     def of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows and weights of some messages, and where each of these begins."""
+        """Rows and weights of some messages, and the start of each message."""
         lengths = self.starts[numbers + 1] - self.starts[numbers]
         starts = np.concatenate([[0], np.cumsum(lengths)])
         places = np.arange(starts[-1]) + np.repeat(self.starts[numbers] - starts[:-1], lengths)
@@ -65,10 +66,10 @@ class Texts:
 
 
 def messages() -> Iterator[tuple[str, int]]:
-    """The messages of Django in each language, without what is to be filled in."""
+    """The messages of Django in each language, without placeholders."""
     spec = importlib.util.find_spec("django")
     if spec is None or spec.submodule_search_locations is None:
-        raise SystemExit("the messages are those of a package: pip install django")
+        raise SystemExit("the messages come from a package: pip install django")
     folder = Path(spec.submodule_search_locations[0])
     for number, language in enumerate(LANGUAGES):
         found = set()
@@ -98,7 +99,7 @@ def texts() -> Texts:
 
 
 def split(seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of messages to learn from, four of five, and of the others."""
+    """Numbers of the training messages (four of five), and of the others."""
     order = np.random.default_rng(seed).permutation(len(texts()))
     return order[: training()], order[training() :]
 
@@ -151,7 +152,7 @@ class Model:
         back = wrong @ self.layer
         squares = np.add.reduceat(weights.astype(np.float64) ** 2, starts)
         lengths = np.sqrt(_squares(wrong) * _squares(means) + _squares(back) * squares)
-        # Room for the rounding of products in float32.
+        # Allow for the rounding of products in float32.
         factors = (np.minimum(1.0, norm / np.maximum(lengths, 1e-30)) * (1 - 2.0**-15)).astype(np.float32)
         wrong, back = wrong * factors[:, None], back * factors[:, None]
         used, places = np.unique(rows, return_inverse=True)
@@ -166,9 +167,9 @@ def _squares(rows: np.ndarray) -> np.ndarray:
 
 
 def train(model: Model, numbers: np.ndarray, method: str, epsilon: float, rates: tuple[float, float], seed: int) -> float:
-    """Returns the seconds that the table's noise took, of all."""
+    """Returns the seconds spent on the table's noise."""
     plan = plan_for(method, epsilon)
-    # A key made from a seed repeats the experiment, and protects nobody. These messages are public.
+    # A key from a seed makes the experiment reproducible, and protects nobody. These messages are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     name = f"{method}, {epsilon}, {rates}"
     table = et.RowNoise(plan, key, name, rows=ROWS, width=WIDTH, rates=rates[0] / BATCH)
@@ -287,7 +288,7 @@ def draw(rows: list[dict], folder: Path) -> None:
 
 
 def tune() -> None:
-    """Accuracies with a seed that the experiment does not have, for all rates."""
+    """Accuracies for all rates, with a seed that the experiment does not use."""
     for epsilon in EPSILONS:
         for place, rates in enumerate(RATES):
             found = [accuracy(method, epsilon, rates, 100) for method in ("independent", "planned")]
@@ -301,7 +302,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.tune:
         return tune()
-    print(f"{len(texts())} messages in {len(LANGUAGES)} languages, {training()} to learn from, {steps()} steps", flush=True)
+    print(f"{len(texts())} messages in {len(LANGUAGES)} languages, {training()} to train, {steps()} steps", flush=True)
     rows = []
     for row in experiment(arguments.seeds):
         rows.append(row)

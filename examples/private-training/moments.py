@@ -1,9 +1,9 @@
-"""Optimizers and clipping thresholds under the same promises: momentum, Adam, Adam without the noise, second moments
-out of the same release, and thresholds that adapt.
+"""Optimizers and clipping thresholds under the same guarantees: momentum, Adam, Adam without the noise, second moments
+from the same release, and adaptive thresholds.
 
     python moments.py
 
-README.md says what is compared and what the picture shows.
+README.md describes the comparison and the picture.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 8.0)
 SEEDS = 3
 TUNING_SEEDS = range(1000, 1002)
-RATES_OF = {1.0: 1.0, 2.0: 2.0, 8.0: 2.0}  # by ε: for which ε the learning rate was chosen
+RATES_OF = {1.0: 1.0, 2.0: 2.0, 8.0: 2.0}  # by ε: the ε for which the learning rate was chosen
 LOSS = nn.functional.cross_entropy
 LADDER = [float(f"{digit}e{power}") for power in range(-4, 3) for digit in (1, 3)]
-STARTS = {"sgd": (0.1, 10.0), "adam": (0.003, 0.1)}  # first and last rate to try; then further while the best is an end
+STARTS = {"sgd": (0.1, 10.0), "adam": (0.003, 0.1)}  # first and last rate to try; extended while the best is at an end
 
 
 @dataclass(frozen=True)
 class Data:
-    """Examples to learn from, the size of a batch, and the widths of a network with one hidden layer."""
+    """The number of training examples, the batch size, and the widths of a network with one hidden layer."""
 
     label: str
     training: int
@@ -56,8 +56,8 @@ DATA = {
 
 @dataclass(frozen=True)
 class Method:
-    """`threshold` is that of clipping, or the first one where it follows a `quantile`; `rates_of` names the method whose
-    learning rate is taken, without tuning."""
+    """`threshold` is the clipping threshold, or the initial one if it follows a `quantile`; `rates_of` names the method
+    whose learning rate is used, without tuning."""
 
     label: str
     optimizer: str
@@ -93,7 +93,7 @@ PANELS = {
     "optimizers": ("momentum", "adam", "dpadam", "moments-block", "moments-coordinate"),
     "thresholds": ("momentum", "clip-low", "clip-high", "median", "upper", "upper-low", "upper-high"),
 }
-# Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
 STYLES = {
     "momentum": ("#000000", "s"),
     "adam": ("#E69F00", "^"),
@@ -111,7 +111,7 @@ STYLES = {
 
 @functools.cache
 def examples(data: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """What is done to an example needs no other one: pixels in sixteenths, measures of cells by their logarithms."""
+    """Scales every example independently of the others: pixels in sixteenths, logarithms of cell measurements."""
     if data == "digits":
         inputs, targets = load_digits(return_X_y=True)
         inputs = inputs / 16
@@ -129,7 +129,7 @@ def network(data: str, seed: int) -> nn.Module:
 
 @functools.cache
 def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.VectorPlan:
-    """Independent noise with Poisson sampling (DP-SGD), or the best way of `plan_training` for the mean error."""
+    """Independent noise with Poisson sampling (DP-SGD), or the best option of `plan_training` for the mean error."""
     own = DATA[data]
     given: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "delta": DELTA}
     if planned:
@@ -145,16 +145,16 @@ def optimizer_of(method: Method, model: nn.Module, rate: float) -> torch.optim.O
 
 
 def accuracy(data: str, name: str, epsilon: float, rate: float, seed: int) -> float:
-    """After the last step, of the examples that were not learnt from. Split and first weights are the same for all."""
+    """Test accuracy after the last step. Split and initial weights are the same for all methods."""
     method, own = METHODS[name], DATA[data]
     inputs, targets = examples(data)
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))
     train, test = order[: own.training], order[own.training :]
     model = network(data, seed)
-    # A threshold that adapts starts where it is told; the norm is then nothing but a unit.
+    # An adaptive threshold starts at `initial`; the norm is then only a unit.
     follows = None if method.quantile is None else AdaptiveClipping(method.quantile, initial=method.threshold)
     plan = plan_for(data, epsilon, method.planned, 1.0 if follows else method.threshold)
-    # A key made from a seed repeats the experiment, and protects nobody. These data are public.
+    # A key from a seed makes the experiment reproducible, and protects nobody. These data are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     run = make_private(
         model,
@@ -295,7 +295,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def draw_method(panel: Any, rows: list[dict[str, Any]], name: str, place: float) -> None:
-    """Side by side with others, so that no bar hides another."""
+    """Draws a method next to the others, so that no bar hides another."""
     color, marker = STYLES[name]
     across = [row["epsilon"] * 1.05**place for row in rows]
     medians = [row["median"] for row in rows]

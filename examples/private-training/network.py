@@ -1,9 +1,9 @@
-"""Trains a small network privately, at the same promise with Opacus, with independent noise and with the noise that
-`plan_training` finds best.
+"""Trains a small network privately under the same guarantee: with Opacus, with independent noise, and with the best
+noise that `plan_training` finds.
 
     python network.py
 
-README.md says what is compared and what the picture shows.
+README.md describes the comparison and the picture.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, TensorDataset
 try:
     import opacus
 except ImportError:
-    opacus = None  # its rows stay as they are in network.csv
+    opacus = None  # its rows in network.csv are kept
 
 HERE = Path(__file__).parent
 DELTA = 1e-5
@@ -43,8 +43,8 @@ METHODS = {
     "planned": "evertally, least maximal error",
     "planned-mean": "evertally, least mean error",
 }
-PLANNED = {"planned": "max", "planned-mean": "mean"}  # what plan_training minimises
-# Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
+PLANNED = {"planned": "max", "planned-mean": "mean"}  # the objective of plan_training
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
 STYLES = {
     "opacus": ("#0072B2", "o"),
     "independent": ("#000000", "s"),
@@ -57,7 +57,7 @@ LOSS = nn.functional.cross_entropy
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent whose momentum takes as long strides in the end as `rate` does without: `rate` is divided."""
+    """Gradient descent with momentum, whose final step size is that of `rate` without it: `rate` is divided."""
 
     rate: float
     momentum: float
@@ -66,8 +66,7 @@ class Descent:
         return torch.optim.SGD(network.parameters(), lr=self.rate * (1 - self.momentum), momentum=self.momentum)
 
 
-# Chosen by accuracies with other seeds, `--tune`: momentum once for each method, rates once for each ε and all methods.
-# See README.md.
+# Chosen by accuracies with other seeds, `--tune`: momentum per method, and rates per ε for all methods. See README.md.
 GRID = [Descent(rate, momentum) for momentum in (0.0, 0.9) for rate in (0.5, 1.0, 2.0, 4.0)]
 TUNING_SEEDS = range(1000, 1004)
 RATES = {1.0: 1.0, 2.0: 2.0, 4.0: 2.0, 8.0: 4.0}
@@ -88,7 +87,7 @@ class Split:
 
 @functools.cache
 def split(seed: int) -> Split:
-    """Pictures in an order of the seed's own."""
+    """The pictures in an order that depends on the seed."""
     pixels, classes = load_digits(return_X_y=True)
     inputs, targets = torch.tensor(pixels / 16, dtype=torch.float32), torch.tensor(classes)
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(seed))
@@ -103,7 +102,7 @@ def network() -> nn.Module:
 
 @functools.cache
 def best(method: str, epsilon: float) -> et.Way:
-    """The best way that fits."""
+    """The best training option within the memory limit."""
     return et.plan_training(
         TRAINING,
         BATCH,
@@ -133,7 +132,7 @@ def plan_for(method: str, epsilon: float) -> et.VectorPlan:
 
 def train_ours(model: nn.Module, data: Split, descent: Descent, method: str, epsilon: float, seed: int) -> None:
     plan = plan_for(method, epsilon)
-    # A key made from a seed repeats the experiment, and protects nobody. These pictures are public.
+    # A key from a seed makes the experiment reproducible, and protects nobody. These pictures are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     name = f"{method}, {epsilon}, {descent.rate}, {descent.momentum}"
     fixed = {} if plan.sampled is not None else {"batch_size": BATCH}
@@ -144,7 +143,7 @@ def train_ours(model: nn.Module, data: Split, descent: Descent, method: str, eps
 
 @functools.cache
 def opacus_multiplier(epsilon: float) -> float:
-    """What `make_private_with_epsilon` looks for anew in every call."""
+    """The noise multiplier, which `make_private_with_epsilon` would search again in every call."""
     from opacus.accountants.utils import get_noise_multiplier
 
     return get_noise_multiplier(
@@ -173,7 +172,7 @@ def train_plainly(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Da
 
 
 def accuracy(method: str, epsilon: float, descent: Descent, seed: int) -> float:
-    """On the test pictures after the last step. Split and first weights are the same for all methods."""
+    """Test accuracy after the last step. Split and initial weights are the same for all methods."""
     data = split(seed)
     torch.manual_seed(seed)
     model = network()
@@ -195,7 +194,7 @@ def way_of(method: str, epsilon: float) -> str:
 
 
 def multiplier(method: str, epsilon: float) -> float | str:
-    """Standard deviation of the noise of a step, before correlation, over the norm."""
+    """Standard deviation of the noise of a step before correlation, divided by the norm."""
     if method == "none":
         return ""
     return round(opacus_multiplier(epsilon) if method == "opacus" else plan_for(method, epsilon).sigma / NORM, 4)
@@ -266,7 +265,7 @@ def draw(rows: list[dict], folder: Path) -> None:
     for place, method in enumerate(shown):
         color, marker = STYLES[method]
         mine = [row for row in rows if row["method"] == method]
-        # Side by side, so that no bar hides another.
+        # Next to each other, so that no bar hides another.
         across = [epsilon * 1.045 ** (place - (len(shown) - 1) / 2) for epsilon in EPSILONS]
         medians = [row["median"] for row in mine]
         below = [row["median"] - row["lowest"] for row in mine]
@@ -285,7 +284,7 @@ def draw(rows: list[dict], folder: Path) -> None:
 
 
 def tune() -> None:
-    """Prints the mean accuracy for each way to descend: one column for each ε."""
+    """Prints the mean accuracy for each rate and momentum: one column per ε."""
     for method, descent in itertools.product((*METHODS, "none"), GRID):
         if method == "opacus" and opacus is None:
             continue
@@ -305,7 +304,7 @@ def main() -> None:
         return tune()
     rows = list(experiment(args.seeds))
     if opacus is None:
-        print("Opacus is missing (pip install opacus): its rows are those of the network.csv that came with this script")
+        print("Opacus is missing (pip install opacus): its rows are copied from the network.csv next to this script")
         rows += [row for row in read(HERE / "network.csv") if row["method"] == "opacus"]
     args.out.mkdir(parents=True, exist_ok=True)
     with open(args.out / "network.csv", "w", newline="") as file:

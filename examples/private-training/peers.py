@@ -1,8 +1,8 @@
-"""Trains three models privately with the noise of Opacus, jax-privacy, opake and evertally, at the same promises.
+"""Trains three models privately with the noise of Opacus, jax-privacy, opake and evertally, under the same guarantees.
 
     python peers.py
 
-README.md says what is compared and what the picture shows.
+README.md describes the comparison and the picture.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ METHODS = {
     "evertally-max": "evertally, least maximal error",
 }
 MODULES = {"opake-bins": "opake", "jax-privacy": "jax_privacy", "independent": "evertally", "evertally-max": "evertally"}
-# Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
 STYLES = {
     "opacus": ("#0072B2", "o"),
     "jax-privacy": ("#E69F00", "^"),
@@ -54,17 +54,17 @@ STYLES = {
 
 @functools.cache
 def module_of(method: str) -> Any:
-    """None where it is not installed."""
+    """None if it is not installed."""
     try:
         return importlib.import_module(f"promises.of_{MODULES.get(method, method)}")
     except (ImportError, TypeError) as error:  # opake 0.16 ends with a TypeError on Python 3.11
-        print(f"{METHODS[method]}: its rows are those of the peers.csv that is there ({error})")
+        print(f"{METHODS[method]}: its rows are copied from the existing peers.csv ({error})")
         return None
 
 
 @functools.cache
 def way_of(method: str, data: str, epsilon: float) -> Way:
-    """How a method trains: DP-SGD, or the best noise that its makers offer for the mean error."""
+    """The training option of a method: DP-SGD, or the best noise that the library offers for the mean error."""
     task, module = TASKS[data], module_of(method)
     run = Run(task.steps, task.epochs, epsilon, DELTA)
     if method == "opake-bins":
@@ -74,12 +74,12 @@ def way_of(method: str, data: str, epsilon: float) -> Way:
         return list(ways)[-1]
     if method == "independent":
         return next(ways)
-    # Where independent noise is best, no other is trained.
+    # If independent noise is best, no other noise is trained.
     return min(ways, key=lambda way: way.error)
 
 
 def accuracy(method: str, data: str, epsilon: float, rate: float, momentum: float, seed: int) -> float:
-    """One loop for all: sum of clipped gradients, noise, descent. Split and first weights are the same for all
+    """The same loop for all: sum of clipped gradients, noise, descent. Split and initial weights are the same for all
     methods."""
     task = TASKS[data]
     model = task.make(seed)
@@ -104,7 +104,7 @@ def accuracy_without(data: str, seed: int) -> float:
 
 
 def best_descent(method: str, data: str, epsilon: float) -> tuple[float, float]:
-    """Learning rate (as long strides in the end with momentum as without) and momentum, by accuracies with other seeds."""
+    """Learning rate (scaled to the same final step size with momentum) and momentum, by accuracies with other seeds."""
     task = TASKS[data]
     seeds = range(TUNING_SEED, TUNING_SEED + task.tuning_seeds)
 
@@ -215,7 +215,7 @@ def draw(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def draw_method(panel: Any, rows: list[dict[str, Any]], method: str, place: float) -> None:
-    """Side by side with others, so that no bar hides another."""
+    """Draws a method next to the others, so that no bar hides another."""
     if not rows:
         return
     color, marker = STYLES[method]

@@ -9,7 +9,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-# Okabe and Ito's colours, told apart by colour-blind readers too; the markers tell them apart in grey.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the markers differ for prints in grey.
 STYLES = {
     "input": ("#000000", "s"),
     "binary": ("#E69F00", "^"),

@@ -1,5 +1,5 @@
-"""What `peers.py` trains: three data sets that come inside packages, and a network with its clipped gradients in
-NumPy, the same for every program."""
+"""The tasks of `peers.py`: three data sets from Python packages, and a network with its clipped gradients in
+NumPy, the same for every library."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ import languages
 import numpy as np
 
 ROOM = 1 - 2.0**-15  # for the rounding of products in float32
-TEXTS = 10_240  # messages to learn from, of the 10,395 of languages.py: ten batches
+TEXTS = 10_240  # training messages, of the 10,395 of languages.py: ten batches
 
 
 class Model(Protocol):
-    """Parameters as one vector, and what the loop needs of them."""
+    """Parameters as one vector, and the methods that the training loop needs."""
 
     parameters: np.ndarray  # changed in place
-    strides: Any  # of each parameter, times the learning rate
+    strides: Any  # factors of the learning rate, per parameter
 
     def clipped_sum(self, numbers: np.ndarray) -> np.ndarray:
-        """Of the gradients of some training examples, each clipped to length 1."""
+        """The sum of the gradients of some training examples, each clipped to length 1."""
         ...
 
     def accuracy(self) -> float:
-        """On the examples that were not learnt from."""
+        """The accuracy on the test examples."""
         ...
 
 
@@ -39,7 +39,7 @@ class Task:
     training: int
     batch: int
     epochs: int
-    make: Callable[[int], Model]  # from a seed: split and first weights
+    make: Callable[[int], Model]  # from a seed: split and initial weights
     rates: tuple[float, ...]  # to choose from
     tuning_seeds: int = 2
 
@@ -98,7 +98,7 @@ def _squares(rows: np.ndarray) -> np.ndarray:
 
 
 class Languages:
-    """The text classifier of `languages.py`: a table of rows, and one layer, which takes shorter strides."""
+    """The text classifier of `languages.py`: a table of rows, and one layer, which takes shorter steps."""
 
     def __init__(self, seed: int) -> None:
         self._model = languages.Model(seed)
@@ -132,10 +132,10 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def _diamonds() -> tuple[np.ndarray, np.ndarray]:
-    """Which tenth of all prices, from the other columns. What is done to a diamond needs no other one."""
+    """The decile of the price, from the other columns. Every diamond is scaled independently of the others."""
     spec = importlib.util.find_spec("plotnine")
     if spec is None or spec.submodule_search_locations is None:
-        raise SystemExit("the diamonds are those of a package: pip install plotnine")
+        raise SystemExit("the diamonds come from a package: pip install plotnine")
     with open(Path(spec.submodule_search_locations[0]) / "data" / "diamonds.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     cuts = ("Fair", "Good", "Very Good", "Premium", "Ideal")
@@ -166,7 +166,7 @@ def _diamonds_network(seed: int) -> Network:
     return Network(*_diamonds(), hidden=32, training=4_320, seed=seed)
 
 
-# Epochs of whole batches, which balls in bins need.
+# Epochs consist of complete batches, as random allocation requires.
 TASKS = {
     "digits": Task("digits", 1440, 120, 10, _digits_network, (0.5, 1.0, 2.0, 4.0)),
     "languages": Task("languages", TEXTS, 1024, 10, Languages, (30.0, 100.0), tuning_seeds=1),

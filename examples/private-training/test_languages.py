@@ -17,7 +17,7 @@ def test_every_method_has_its_figures():
 
 
 def test_sums_are_those_of_clipped_gradients():
-    """Message by message, with gradients that are written out."""
+    """Compared message by message, with explicit gradients."""
     model = languages.Model(3)
     model.layer[:] = np.random.default_rng(5).standard_normal(model.layer.shape)
     numbers = np.arange(40) * 200

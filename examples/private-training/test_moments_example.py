@@ -35,5 +35,5 @@ def test_the_committed_plans_are_those_of_this_evertally(data, epsilon):
 def test_the_committed_accuracies_are_those_of_this_noise(name):
     row = ROWS["cancer", name, 8.0]
     found = [moments.accuracy("cancer", name, 8.0, row["rate"], seed) for seed in range(row["seeds"])]
-    # Three examples of 113: other processors and versions of PyTorch add in another order.
+    # Three examples of 113: other processors and versions of PyTorch sum in another order.
     assert abs(statistics.median(found) - row["median"]) < 0.027

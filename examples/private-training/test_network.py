@@ -41,5 +41,5 @@ def test_the_committed_accuracies_are_those_of_this_noise():
     row = ROWS["independent", 4.0]
     descent = network.chosen("independent", 4.0)
     found = [network.accuracy("independent", 4.0, descent, seed) for seed in range(row["seeds"])]
-    # Three pictures of 357: other processors and versions of PyTorch add in another order.
+    # Three pictures of 357: other processors and versions of PyTorch sum in another order.
     assert abs(statistics.median(found) - row["median"]) < 0.009

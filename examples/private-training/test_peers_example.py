@@ -10,7 +10,7 @@ pytest.importorskip("evertally")
 pytest.importorskip("sklearn")
 pytest.importorskip("django")
 if importlib.util.find_spec("plotnine") is None:
-    pytest.skip("plotnine has the diamonds", allow_module_level=True)
+    pytest.skip("plotnine provides the diamonds", allow_module_level=True)
 import peers  # noqa: E402
 from tasks import TASKS, Network  # noqa: E402
 
@@ -27,7 +27,7 @@ def test_every_method_has_its_figures():
 
 
 def test_sums_are_those_of_clipped_gradients():
-    """By central differences, in float64."""
+    """Compared with central differences in float64."""
     random = np.random.default_rng(3)
     inputs = random.standard_normal((12, 5)) * np.geomspace(0.01, 9, 12)[:, None]
     network = Network(inputs, random.integers(0, 3, 12), 4, 10, 1)

@@ -45,7 +45,7 @@ def test_the_committed_figures_are_those_of_this_noise():
         row = rows[setting.name, mechanism, "0.5"]
         found, error = train.accuracies(setting, mechanism, 0.5, int(row["seeds"]))
         assert round(error, 3) == float(row["max_std_error"])
-        # Two pictures of 357: other processors add in another order.
+        # Two pictures of 357: other processors sum in another order.
         assert abs(np.median(found) - float(row["median"])) < 0.006
 
 

@@ -1,8 +1,8 @@
-"""Trains a small classifier privately, with five kinds of noise at equal budgets, and draws what each is worth.
+"""Trains a small classifier privately, with five kinds of noise at equal budgets, and draws the accuracies.
 
     python train.py
 
-README.md says what is compared and what the picture shows.
+README.md describes the comparison and the picture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MECHANISMS = {
 
 @dataclass(frozen=True)
 class Setting:
-    """How the pictures are gone through. Chosen once for all kinds of noise, by looking at accuracies: see
+    """Epochs, batches and learning rate. Chosen once for all kinds of noise, by their accuracies: see
     README.md."""
 
     name: str
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def batches(self) -> int:
-        """Batches of an epoch: they stay the same, so this is how far apart two uses of a picture are."""
+        """Batches per epoch. They stay the same, so this is the distance between two uses of a picture."""
         return TRAINING // self.batch
 
     @property
@@ -61,7 +61,7 @@ SETTINGS = (
 
 @dataclass(frozen=True)
 class Split:
-    """Pictures as vectors of length 1, which needs nothing but the picture itself, in an order of their own."""
+    """Pictures as vectors of length 1, each scaled independently of the others, in a random order."""
 
     features: np.ndarray
     classes: np.ndarray
@@ -89,7 +89,7 @@ def clipped_sum(weights: np.ndarray, features: np.ndarray, classes: np.ndarray) 
     residuals /= residuals.sum(axis=1, keepdims=True)
     residuals[np.arange(len(classes)), classes] -= 1
     lengths = np.linalg.norm(features, axis=1) * np.linalg.norm(residuals, axis=1)
-    # A little less than the norm, so that rounding to float32 does not go beyond it.
+    # A little less than the norm, so that rounding to float32 does not exceed it.
     residuals *= np.minimum(1, NORM * (1 - 2**-18) / np.maximum(lengths, 1e-12))[:, None]
     return features.T @ residuals
 
@@ -128,7 +128,7 @@ def accuracies(setting: Setting, mechanism: str | None, epsilon: float, seeds: i
         data = split(seed)
         noise = None
         if plan is not None:
-            # A key made from a seed repeats the experiment, and protects nobody. These pictures are public.
+            # A key from a seed makes the experiment reproducible, and protects nobody. These pictures are public.
             key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
             name = f"{setting.name}, {mechanism}, {epsilon}"
             noise = et.VectorNoise(plan, key, name, coordinates=data.features.shape[1] * CLASSES)

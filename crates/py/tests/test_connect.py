@@ -71,10 +71,10 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     assert counted.put_sums(again, 1, 2) and counted.put_sums(first[:0], 2, 2)
     cases: list[tuple[Any, tuple[int, int], str | None]] = [
         (first[:2], (1, 2), None),
-        (first[:1], (1, 1), "step 1 of stream `counted` was taken with other sums"),
+        (first[:1], (1, 1), "step 1 of stream `counted` was accepted with other sums"),
         (again[:0], (1, 3), "step 1 of"),
-        (again[:0], (4, 4), "step 3 would be left out"),
-        (again, (3, 3), "is not a step from 3 through 3"),
+        (again[:0], (4, 4), "step 3 would be missing"),
+        (again, (3, 3), "is no step from 3 through 3"),
         ([{"step": 3, "gate": "z", "sum": 1}], (3, 3), "`z`"),
         ([{"step": 3, "gate": "a", "sum": 0.25}], (3, 3), "between two multiples of the grid (0.5)"),
         ([{"step": 3, "gate": "a", "sum": "7.4999"}], (3, 3), "between two multiples"),
@@ -96,11 +96,11 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         assert refused.value.status == 422, refused.value
     assert counted.describe()["published"] == 2
     # It counts nothing itself, and nobody else closes its steps.
-    with pytest.raises(et.ServiceError, match="takes no events"):
+    with pytest.raises(et.ServiceError, match="accepts no events"):
         counted.push([{"time": "2026-01-03T00:00:00Z", "gate": "a", "size": 1, "who": 1}])
-    with pytest.raises(et.ServiceError, match="closed with its sums"):
+    with pytest.raises(et.ServiceError, match="sending the sums of a step closes it"):
         operator.stream("counted").close(3)
-    with pytest.raises(et.ServiceError, match="takes no sums"):
+    with pytest.raises(et.ServiceError, match="accepts no sums"):
         et.connect(running.url, running.write).stream("visits").put_sums([], 1, 1)
     with pytest.raises(et.ServiceError, match="does not allow"):
         et.connect(running.url, running.write).stream("counted").put_sums([], 3, 3)
@@ -119,11 +119,11 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     for more in ({}, {"evidence": "q"}):
         with pytest.raises(et.ServiceError, match="or sums of other events"):
             counted.put_sums([{"step": 3, "gate": "a", "sum": 1}], 3, 3, **more)
-    with pytest.raises(et.ServiceError, match="evidence is of one step"):
+    with pytest.raises(et.ServiceError, match="evidence is for a single step"):
         counted.put_sums([], 4, 5, evidence="p")
     assert not counted.put_sums([], 4, 9)
     assert counted.put_sums([], 4, 9) and counted.describe()["state"] == "ended"
-    with pytest.raises(et.ServiceError, match="taken with other sums"):
+    with pytest.raises(et.ServiceError, match="accepted with other sums"):
         counted.put_sums([{"step": 9, "gate": "a", "sum": 1}], 9, 9)
 
 

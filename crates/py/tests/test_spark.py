@@ -513,7 +513,7 @@ def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, 
     sent("check again")
     assert service.releases(table="pandas")[: len(released)].equals(released)
     (incoming / "day-02.parquet").unlink()
-    with pytest.raises(Exception, match="was taken with other sums"):
+    with pytest.raises(Exception, match="was accepted with other sums"):
         sent("check without")
 
 

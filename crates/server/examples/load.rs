@@ -1,11 +1,12 @@
-//! Loads a service that runs on this machine, and says how it held.
+//! Puts load on a service on this machine and reports its throughput and latency.
 //!
 //! ```text
 //! cargo run --release --example load -- 127.0.0.1:8800 STREAM TOKEN [--rows 1000] [--seconds 20] [--clients 8] [--rate BATCHES] [--persons 100000]
 //! ```
 //!
-//! Each client has a connection of its own and sends a batch of NDJSON rows as soon as the one before is answered, or so
-//! many batches a second together. Clients write what HTTP needs themselves, so that little of the machine is theirs.
+//! Each client has its own connection. It sends a batch of NDJSON rows as soon as the previous one is answered, or,
+//! with `--rate`, all clients together send that number of batches per second. Clients write HTTP by hand, so that they
+//! take little of the machine's time.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -51,7 +52,7 @@ impl Load {
         Ok(load)
     }
 
-    /// The rows of a batch: other ones for each number.
+    /// The rows of a batch, different for each number.
     fn body(&self, number: u64) -> String {
         let mut body = String::new();
         let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -70,7 +71,7 @@ impl Load {
 
 fn main() -> Result<(), Failure> {
     let load = Load::of_arguments()?;
-    // Bodies are made before the clock runs.
+    // Bodies are built before the clock starts.
     let bodies: Arc<Vec<String>> = Arc::new((0..64).map(|number| load.body(number)).collect());
     let began = Instant::now();
     let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
@@ -104,7 +105,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sends batches until the time is over; returns how long each took.
+/// Sends batches until the time is up; returns how long each took.
 fn send(load: &Load, bodies: &[String], began: Instant, client: usize, unique: u128) -> Result<Vec<Duration>, Failure> {
     let mut socket = TcpStream::connect(&load.address)?;
     socket.set_nodelay(true)?;
@@ -115,7 +116,7 @@ fn send(load: &Load, bodies: &[String], began: Instant, client: usize, unique: u
     while began.elapsed() < Duration::from_secs(load.seconds) {
         if let Some(pause) = pause {
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            // From when it was due: a late start is the service's.
+            // Measured from the due time: a late start counts against the service.
             due += pause;
         }
         let body = &bodies[(number as usize * load.clients + client) % bodies.len()];

@@ -1,7 +1,8 @@
-//! What time it is, and when to doubt it.
+//! The service's clock, and when to doubt the machine's.
 //!
-//! Steps are closed by the clock, and what is closed stays closed. A clock that jumps a year ahead would close a year of
-//! steps before their events can come, so that a jump is believed only once it has lasted; and time never goes back.
+//! The clock closes steps, and a closed step stays closed. A clock that jumps a year ahead would close a year of steps
+//! before their events can arrive. Therefore a jump is believed only after it has lasted, and time never goes
+//! backwards.
 
 use evertally_declare::steps::Instant;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -9,30 +10,30 @@ use std::time::{Duration, Instant as Monotonic, SystemTime};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
-    /// The time now. It never goes back.
+    /// The time now. It never goes backwards.
     fn now(&self) -> Instant;
 
-    /// Why the time is not what the machine says, in words for its operator; `None` where it is.
+    /// Why the time differs from the machine's clock, in words for the operator; `None` if it does not.
     fn doubt(&self) -> Option<String> {
         None
     }
 
-    /// How long it takes by the machine's own clock until some time of this clock has come; `None` where that cannot be
-    /// said.
+    /// How long this clock takes, in real time, to reach `time`; `None` if that cannot be predicted.
     fn wait_for(&self, time: Instant) -> Option<Duration>;
 }
 
-/// A difference that clocks may have at any time: that of a leap second, or of a machine that sleeps a little.
+/// The difference between clocks that is always accepted, in microseconds: a leap second, or a short sleep of the
+/// machine.
 const HARMLESS: i64 = 60_000_000;
 
-/// How long a machine's clock must stay ahead before it is believed.
+/// How long the machine's clock must stay ahead before it is believed.
 const BELIEVED: Duration = Duration::from_secs(600);
 
-/// The machine's clock, held against one that only counts seconds.
+/// The machine's clock, checked against a monotonic one.
 pub struct SystemClock(Mutex<Steady>);
 
 struct Steady {
-    /// The time that was told last, and when that was.
+    /// The last time returned, and when it was returned.
     told: i64,
     at: Monotonic,
     /// Since when the machine's clock has been ahead.
@@ -51,7 +52,7 @@ fn machine() -> i64 {
 }
 
 impl Steady {
-    /// The time to tell, where the machine says `machine`.
+    /// The time to return if the machine's clock shows `machine`.
     fn at(&mut self, machine: i64, now: Monotonic) -> i64 {
         let passed = i64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
         let counted = self.told.saturating_add(passed);
@@ -60,7 +61,7 @@ impl Steady {
             if now.duration_since(since) >= BELIEVED { machine } else { counted }
         } else {
             self.ahead_since = None;
-            // Behind: time stands still until the machine has caught up.
+            // The machine's clock is late: time stands still until it has caught up.
             machine.max(self.told)
         };
         if told == machine {
@@ -83,8 +84,8 @@ impl Clock for SystemClock {
         let by = machine().saturating_sub(now.micros()) / 1_000_000;
         if steady.ahead_since.is_some() {
             return Some(format!(
-                "the machine's clock has jumped {by} s ahead; steps go on by the old time until that has lasted ten \
-                 minutes. Mend the clock, or wait"
+                "the machine's clock has jumped {by} s ahead; steps follow the old time until the jump has lasted ten \
+                 minutes. Correct the clock, or wait"
             ));
         }
         (by < -HARMLESS / 1_000_000).then(|| {
@@ -98,7 +99,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands at some time until it is let [go](Self::go), and then runs so many times as fast: for
+/// A clock that stands still until [`go`](Self::go) is called, and then runs `speed` times as fast as real time: for
 /// demonstrations.
 pub struct FastClock {
     start: Instant,
@@ -107,12 +108,12 @@ pub struct FastClock {
 }
 
 impl FastClock {
-    /// From `start` on, at a speed of 1 or more.
+    /// Starts at `start`, with a speed of at least 1.
     pub fn new(start: Instant, speed: f64) -> Self {
         Self { start, began: OnceLock::new(), speed: speed.max(1.0) }
     }
 
-    /// Lets it run.
+    /// Starts the clock.
     pub fn go(&self) {
         self.began.get_or_init(Monotonic::now);
     }
@@ -131,17 +132,17 @@ impl Clock for FastClock {
     }
 }
 
-/// A clock that stands until it is set: for tests.
+/// A clock that stands still until it is set: for tests.
 #[derive(Default)]
 pub struct ManualClock(Mutex<i64>);
 
 impl ManualClock {
-    /// At some time.
+    /// A clock that shows `time`.
     pub fn at(time: Instant) -> Self {
         Self(Mutex::new(time.micros()))
     }
 
-    /// Sets the time; one before the present is as good as the present.
+    /// Sets the time; a time in the past changes nothing.
     pub fn set(&self, time: Instant) {
         let mut now = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *now = time.micros().max(*now);
@@ -169,16 +170,16 @@ mod tests {
         let second = 1_000_000;
         let mut steady = Steady { told: 0, at: began, ahead_since: None };
         assert_eq!(steady.at(5 * second, at(5)), 5 * second);
-        // A year ahead: the seconds count on.
+        // A year ahead: time follows the seconds.
         let year = 365 * 86_400 * second;
         assert_eq!(steady.at(year + 6 * second, at(6)), 6 * second);
         assert_eq!(steady.at(year + 100 * second, at(100)), 100 * second);
-        // Mended before ten minutes are over.
+        // Corrected before ten minutes are over.
         assert_eq!(steady.at(200 * second, at(200)), 200 * second);
         assert_eq!(steady.at(year + 300 * second, at(300)), 300 * second);
         assert_eq!(steady.at(year + 899 * second, at(899)), 899 * second);
         assert_eq!(steady.at(year + 900 * second, at(900)), year + 900 * second);
-        // Back: it stands.
+        // Backwards: it stands still.
         assert_eq!(steady.at(901 * second, at(901)), year + 900 * second);
     }
 }

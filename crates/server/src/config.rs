@@ -1,4 +1,4 @@
-//! `serve.toml`: where the folder and the key are, who listens where, and which streams there are.
+//! `serve.toml`: the folder, the key, the listeners and the streams.
 
 use crate::store::Closing;
 use evertally_declare::error::{Result, usage};
@@ -12,41 +12,41 @@ use toml::Value;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// The folder: the database and the tokens.
+    /// The folder with the database and the tokens.
     pub folder: PathBuf,
-    /// The file of the key, outside the folder; it is made where there is none and the folder is new.
+    /// The key file, outside the folder. It is created if it does not exist and the folder is new.
     pub key: PathBuf,
-    /// Whether a new folder may begin with a key that is there: no line of a file says so, but whoever starts it once.
+    /// Whether a new folder may begin with an existing key. Never in the file: a flag of a single start.
     #[serde(skip)]
     pub adopts_key: bool,
-    /// Whether a folder that has had a witness begins with a new one, or none: as with `adopts_key`.
+    /// Whether a folder that had a witness begins with a new one, or none. A flag of a single start, too.
     #[serde(skip)]
     pub forgets_witness: bool,
-    /// A file with the passphrase of the key, where the key is sealed.
+    /// A file with the passphrase of the key, if the key is sealed.
     #[serde(default)]
     pub passphrase: Option<PathBuf>,
-    /// Who reads.
+    /// The listener for readers.
     #[serde(default)]
     pub public: Option<Listener>,
-    /// Who writes and operates.
+    /// The listener for writers and operators.
     #[serde(default)]
     pub private: Option<Listener>,
-    /// What is told of every publication, outside the folder.
+    /// A record of every publication, outside the folder.
     #[serde(default)]
     pub witness: Option<WitnessConfig>,
     /// When steps are closed.
     #[serde(default)]
     pub steps: StepsConfig,
-    /// What one request and one client may take.
+    /// Limits per request and per client.
     #[serde(default)]
     pub limits: LimitsConfig,
-    /// Where publications are sent.
+    /// Webhooks: where publications are sent.
     #[serde(default, rename = "webhook")]
     pub webhooks: Vec<WebhookConfig>,
-    /// Where copies of the folder are written when an operator asks for one.
+    /// Where copies of the folder are written when an operator requests one.
     #[serde(default)]
     pub backups: Option<PathBuf>,
-    /// The budgets of data sources: files that `evertally budget` has made.
+    /// The budgets of data sources: files created by `evertally budget`.
     #[serde(default)]
     pub sources: BTreeMap<String, PathBuf>,
     /// The streams.
@@ -58,12 +58,12 @@ pub struct Config {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Listener {
-    /// Address and port; port 0 is any that is free.
+    /// Address and port; port 0 is any free port.
     pub listen: SocketAddr,
     /// The chain of certificates, as PEM; with it the connection is TLS.
     #[serde(default)]
     pub certificate: Option<PathBuf>,
-    /// Their key, as PEM.
+    /// Its private key, as PEM.
     #[serde(default)]
     pub certificate_key: Option<PathBuf>,
 }
@@ -75,10 +75,10 @@ pub struct WitnessConfig {
     /// A file on another disk.
     #[serde(default)]
     pub file: Option<PathBuf>,
-    /// An address that answers to GET and PUT.
+    /// A URL that answers GET and PUT.
     #[serde(default)]
     pub url: Option<String>,
-    /// A file with the value of an `Authorization` header for it.
+    /// A file with the value of an `Authorization` header for the URL.
     #[serde(default)]
     pub authorization_file: Option<PathBuf>,
 }
@@ -87,13 +87,13 @@ pub struct WitnessConfig {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct StepsConfig {
-    /// How long a step stays open behind its end, for events that are under way.
+    /// How long a step stays open after its end, for events under way.
     pub grace: Span,
-    /// How long its rows are ready before they are shown.
+    /// How long rows are ready before they are shown.
     pub delay: Span,
-    /// By how much the clocks of those who send may be ahead.
+    /// By how much the clocks of senders may be ahead.
     pub ahead: Span,
-    /// How long after a start no step is closed, for events that wait elsewhere.
+    /// How long after a start no step is closed, for events queued elsewhere.
     pub catch_up: Span,
 }
 
@@ -112,13 +112,14 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         Self::of(&text).ok_or_else(|| {
-            serde::de::Error::custom(format!("`{text}` is no time: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`"))
+            let problem = format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`");
+            serde::de::Error::custom(problem)
         })
     }
 }
 
 impl Span {
-    /// The same for timers.
+    /// The span as a `Duration`, for timers.
     pub fn duration(self) -> std::time::Duration {
         std::time::Duration::from_micros(self.0.unsigned_abs())
     }
@@ -138,31 +139,32 @@ impl Span {
     }
 }
 
-/// What one request and one client may take.
+/// Limits per request and per client.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct LimitsConfig {
     /// Bytes of a batch as it is sent.
     pub body_bytes: u64,
-    /// Bytes of a batch that is decompressed.
+    /// Bytes of a batch after decompression.
     pub decoded_bytes: u64,
-    /// Bytes of memory that decoding a batch may take, about.
+    /// Bytes of memory for decoding one batch, approximately.
     pub decoding_bytes: u64,
-    /// Bytes of memory that all batches may take together while they are read, about.
+    /// Bytes of memory for all batches together while they are read, approximately.
     pub all_decoding_bytes: u64,
-    /// Batches of Parquet and Arrow that are decoded at once.
+    /// Batches of Parquet and Arrow that are decoded at the same time.
     pub decoders: usize,
-    /// Open connections of each listener, as far as the limit of open files has room for them.
+    /// Open connections per listener, as far as the limit of open files allows.
     pub connections: usize,
-    /// Open connections of one address. Those of this machine have no such limit: a proxy may be in front.
+    /// Open connections per address. Connections from this machine have no such limit: a proxy may be in front.
     pub connections_per_address: usize,
-    /// Open connections of one network: the 2^64 addresses of version 6 that have their first half in common.
+    /// Open connections per network: the 2^64 IPv6 addresses that share their first half.
     pub connections_per_network: usize,
-    /// How long a connection may be open without a request: before the first, between two, and until a head is complete.
+    /// How long a connection may be open without a request: before the first, between two, and until a head is
+    /// complete.
     pub idle: Span,
-    /// Requests a second of one address or token, on average.
+    /// Requests per second and address or token, on average.
     pub requests_per_second: u32,
-    /// Watchers of one stream.
+    /// Watchers per stream.
     pub watchers: usize,
     /// Bytes that stay free on the disk of the folder.
     pub free_bytes: u64,
@@ -187,13 +189,13 @@ impl Default for LimitsConfig {
     }
 }
 
-/// Where publications are sent.
+/// A webhook: where publications are sent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WebhookConfig {
-    /// The address of a POST.
+    /// The URL for a POST.
     pub url: String,
-    /// The streams; all public ones where none are named.
+    /// The streams; if none are named, all public ones.
     #[serde(default)]
     pub streams: Vec<String>,
     /// A file with the value of an `Authorization` header.
@@ -214,9 +216,9 @@ pub struct StreamConfig {
     pub source: Option<String>,
     /// Who closes its steps.
     pub closer: Closer,
-    /// As the service's, where it has none of its own.
+    /// Overrides the `grace` of the service.
     pub grace: Option<Span>,
-    /// As the service's, where it has none of its own.
+    /// Overrides the `delay` of the service.
     pub delay: Option<Span>,
 }
 
@@ -263,12 +265,12 @@ pub enum Closer {
     Schedule,
     /// An operator, for data of the past.
     Operator,
-    /// Whoever counts elsewhere, and sends the sums of whole steps.
+    /// An external counter that sends the sums of complete steps.
     Sums,
 }
 
 impl Closer {
-    /// The same of a stream with these times of its own.
+    /// The rule by which steps are closed, with the stream's own `grace` and `delay` if it has them.
     pub fn with(self, steps: &StepsConfig, grace: Option<Span>, delay: Option<Span>) -> Closing {
         match self {
             Self::Schedule => {
@@ -281,10 +283,10 @@ impl Closer {
 }
 
 impl Config {
-    /// Reads a configuration. Paths in it are seen from its folder.
+    /// Reads a configuration. Paths in it are relative to its folder.
     ///
     /// # Errors
-    /// If it cannot be read, or something in it makes no sense: with line and name.
+    /// If it cannot be read or is invalid; the message names the line and the setting.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|e| usage(format!("cannot read {shown}: {e}")))?;
@@ -295,7 +297,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Makes paths absolute, or at least independent of where the program runs.
+    /// Makes paths relative to `base`, so that they do not depend on the working directory.
     fn from(&mut self, base: &Path) {
         let witness = self.witness.iter_mut().flat_map(|w| w.file.iter_mut().chain(&mut w.authorization_file));
         let listeners = [&mut self.public, &mut self.private].into_iter().flatten();
@@ -320,14 +322,14 @@ impl Config {
         }
         if self.key.starts_with(&self.folder) && self.passphrase.is_none() {
             return Err(format!(
-                "the key {} is inside the folder: whoever gets a backup of it could remove all noise. Keep the key elsewhere, or \
-                 seal it with a passphrase",
+                "the key {} is inside the folder: anyone with a backup of the folder could remove all noise. Keep the \
+                 key elsewhere, or seal it with a passphrase",
                 self.key.display()
             ));
         }
         if let Some(witness) = &self.witness {
             match (&witness.file, &witness.url) {
-                (Some(_), Some(_)) | (None, None) => return Err("[witness] has a file or a url: one of them".into()),
+                (Some(_), Some(_)) | (None, None) => return Err("[witness] needs either a file or a url".into()),
                 (Some(file), None) if file.starts_with(&self.folder) => {
                     return Err(
                         "the witness is inside the folder, and would be rolled back with it; keep it elsewhere".into(),
@@ -397,9 +399,9 @@ epsilon = 1
         for (from, to, said) in [
             ("keys/serve.key", "data/serve.key", "inside the folder"),
             ("other/witness.json", "data/witness.json", "rolled back"),
-            ("file = \"other/witness.json\"", "", "a file or a url"),
+            ("file = \"other/witness.json\"", "", "either a file or a url"),
             ("source = \"shop\"", "source = \"stop\"", "not in [sources]"),
-            ("grace = \"2m\"", "grace = \"two\"", "is no time"),
+            ("grace = \"2m\"", "grace = \"two\"", "is not a duration"),
             ("grace = \"2m\"", "grave = \"2m\"", "grave"),
             ("[public]\nlisten = \"127.0.0.1:0\"", "", "nobody can reach"),
             ("stream = \"visits\"", "", "needs a name"),

@@ -1,7 +1,7 @@
 //! A demonstration: the flights that left New York in 2013, played at high speed.
 //!
-//! The events are real, the clock is not: an hour takes half a second, and each flight is sent when its hour has come, in
-//! batches, as a client would send it. Folder and key are in a temporary place and go when the program ends.
+//! The events are real, the clock is not: an hour takes half a second. Each flight is sent when its hour has come, in
+//! batches, as a client would send it. Folder and key are temporary and are deleted when the program ends.
 
 use crate::clock::{Clock, FastClock};
 use crate::config::Config;
@@ -19,19 +19,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The flights: when, from where, and the aircraft.
+/// The flights: time, origin and aircraft.
 const FLIGHTS: &[u8] = include_bytes!("../../../examples/flights-2013.parquet");
 
 /// Midnight in New York, 2013-01-01.
 const START: i64 = 1_357_016_400_000_000;
 
-/// Seconds of 2013 in one of ours: an hour in half a second.
+/// Seconds of 2013 per real second: an hour takes half a second.
 const SPEED: f64 = 7200.0;
 
-/// How often flights are sent.
+/// The interval between two batches of flights.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// Streams of the demonstration: counts since New Year, and of the last week.
+/// The streams of the demonstration: counts since New Year, and counts of the last week.
 const STREAMS: &str = r#"
 [[stream]]
 stream = "flights"
@@ -65,10 +65,10 @@ workload = "window(7d)"
 rho = 0.5
 "#;
 
-/// Plays the year until the process is told to end.
+/// Plays the year until the process receives a signal to end.
 ///
 /// # Errors
-/// If the address is taken, or there is no room for temporary files.
+/// If the address is in use, or temporary files cannot be written.
 pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("serve.toml");
@@ -92,7 +92,7 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
     feeding.join().map_err(|_| failure("the demonstration ended early"))?
 }
 
-/// Where the demonstration is seen.
+/// The URL of the demonstration.
 pub fn url(running: &Running) -> &str {
     running.url(Side::Private).unwrap_or("")
 }
@@ -115,14 +115,14 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
             let batch = (BatchFormat::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
             let taken = service.take_in(info, &format!("hour {number}"), batch);
             if let Some(refusal) = taken.err().filter(|_| !is_over.load(Ordering::Relaxed)) {
-                tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not taken");
+                tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not accepted");
             }
         }
     }
     Ok(())
 }
 
-/// All flights in order of time, each as a line of JSON.
+/// All flights ordered by time, each as a line of JSON.
 fn flights() -> Result<Vec<(i64, String)>> {
     let columns =
         Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };

@@ -1,10 +1,10 @@
-//! Descriptors of files and sockets: as many as the process may have, of which some are kept for the store, the witness and
-//! webhooks, so that clients cannot stop what is published.
+//! File descriptors for files and sockets. Clients get as many as the process may open, less some that are reserved for
+//! the store, the witness and webhooks, so that clients cannot stop publication.
 
-/// Kept for the database, the witness, webhooks, tokens, certificates and copies.
+/// Reserved for the database, the witness, webhooks, tokens, certificates and copies.
 const RESERVED: u64 = 128;
 
-/// Raises the soft limit of open files to the hard one, and returns what it is then; `None` where there is none.
+/// Raises the soft limit of open files to the hard one, and returns the new limit; `None` if there is no limit.
 #[cfg(unix)]
 pub fn raise() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,21 +18,21 @@ pub fn raise() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// There is no such limit here.
+/// This platform has no such limit.
 #[cfg(not(unix))]
 pub fn raise() -> Option<u64> {
     None
 }
 
-/// How many connections clients may have in all, with this limit of open files.
+/// How many connections clients may have in total, with this limit of open files.
 pub fn for_clients(limit: Option<u64>) -> usize {
     let Some(limit) = limit else { return usize::MAX };
     let free = limit.saturating_sub(open_now()).saturating_sub(RESERVED);
-    // With very few descriptors clients still have some.
+    // Even with very few descriptors, clients get some.
     usize::try_from(free.max(limit / 4)).unwrap_or(usize::MAX)
 }
 
-/// How many are open; a guess where that cannot be seen.
+/// The number of open descriptors; a guess if it cannot be read.
 fn open_now() -> u64 {
     std::fs::read_dir("/proc/self/fd").map_or(32, |open| open.count() as u64)
 }

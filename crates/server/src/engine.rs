@@ -1,4 +1,4 @@
-//! Streams that live: batches of events in, closed steps out, and all that was promised after any crash.
+//! Running streams: batches of events in, closed steps out, with every promise kept after any crash.
 //!
 //! ```text
 //! bytes ──prepare──▶ Prepared ──┐                       ┌─▶ rows, heads (store)
@@ -6,10 +6,10 @@
 //! clock, operator ──────────────┘    take in · close    └─▶ witness ─▶ shown ─▶ watchers
 //! ```
 //!
-//! One thread decides all that depends on order. What it takes in is committed before it is acknowledged; a step is
-//! closed, its noise drawn and its rows committed before the moment at which they are shown, and the witness is told in
-//! between. The state of a session is a function of the events in the store, so that a crash loses nothing: what was
-//! counted in memory is counted again.
+//! One thread decides everything that depends on order. A batch is committed before it is acknowledged. A step is
+//! closed, its noise drawn and its rows committed before the moment at which they are shown, and the witness is updated
+//! in between. The state of a session is a function of the events in the store, so that a crash loses nothing: whatever
+//! was counted only in memory is counted again.
 
 mod accepting;
 mod closing;

@@ -1,9 +1,9 @@
-//! `evertally feed`: follows files that grow, a folder, or standard input, and sends what is new to a service.
+//! `evertally feed`: follows growing files, a folder, or standard input, and sends new rows to a service.
 //!
-//! What is about to be sent is on disk before it is sent: which bytes of which file, under which id. After any crash the
-//! same bytes go out under the same id, and the service takes them once. An id is made of the feeder's name, the path
-//! and the offset, so that even a feeder that has lost its memory cannot have anything counted twice: a batch that
-//! begins where another began is that other, or it is refused.
+//! A batch is recorded on disk before it is sent: which bytes of which file, under which id. After any crash the same
+//! bytes are sent under the same id, and the service accepts them once. An id consists of the feeder's name, the path
+//! and the offset. Therefore even a feeder that has lost its state file cannot have anything counted twice: a batch
+//! that begins where another began is either identical to it or refused.
 
 mod cutting;
 mod files;
@@ -24,51 +24,53 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// How often it is looked for something new.
+/// How often sources are checked for new rows.
 const OFTEN: Duration = Duration::from_millis(250);
-/// How often it is said how far it is.
+/// How often progress is reported.
 const NEWS: Duration = Duration::from_secs(60);
-/// How long a service that is away is left alone: at first, and at most.
+/// The first and the longest pause before an unreachable service is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Where events come from.
+/// The source of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum From {
-    /// A file that grows.
+    /// A growing file.
     File(PathBuf),
-    /// All files of a folder, also those to come; subfolders are left alone.
+    /// All files of a folder, including future ones; subfolders are ignored.
     Folder(PathBuf),
     /// Standard input.
     Stdin,
 }
 
-/// What is followed, and how.
+/// The source to follow, and the options.
 #[derive(Clone, Debug)]
 pub struct Feed {
-    /// Where events come from.
+    /// The source of events.
     pub from: From,
-    /// How they are written; of a file its ending says it otherwise.
+    /// The format of the rows; by default, from the file's ending.
     pub format: Option<String>,
-    /// Where it is remembered what was sent.
+    /// The state file, which records the position in every source.
     pub memory: PathBuf,
-    /// The feeder's name, a part of every id; the name of this machine otherwise.
+    /// The feeder's name, a part of every id; by default the name of this machine.
     pub name: Option<String>,
-    /// Rows of a batch, at most.
+    /// The most rows of a batch.
     pub rows: usize,
-    /// Whether to end where there is nothing more.
+    /// Whether to end when there is nothing new.
     pub is_once: bool,
-    /// Whether files are complete: a last line without an end is sent, too, and nobody is waited for who may still write.
+    /// Whether files are complete: then a last line without a line end is sent, too, without waiting for further
+    /// writes.
     pub is_complete: bool,
-    /// Where rows are written that the service refuses; without it, the first of them ends the feeder.
+    /// A file for rows that the service refuses; without it, the first refused row ends the feeder.
     pub aside: Option<PathBuf>,
 }
 
-/// Follows until there is nothing more, if it is to end there, or until `cancelled`. `say` gets what a person should read.
+/// Follows the source until `cancelled`, or until there is nothing new if `is_once`. `say` receives messages for
+/// people.
 ///
 /// # Errors
-/// If a source was changed behind what was sent, the service refuses a batch, or a disk fails. The service is waited for
-/// while it is away.
+/// If a source was changed after it was sent, the service refuses a batch, or a disk fails. An unreachable service is
+/// not an error: the feeder waits for it.
 pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dyn FnMut(&str)) -> Result<Sent> {
     check_outputs(feed)?;
     let format = feed.format.as_deref().map(Format::of_name).transpose()?;
@@ -94,14 +96,14 @@ pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dy
     Ok(feeder.sent)
 }
 
-/// What was sent.
+/// The totals sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Rows that the service has taken, those that it had before among them.
+    /// Rows that the service has accepted, including those that it had before.
     pub rows: u64,
     /// Batches.
     pub batches: u64,
-    /// Rows that were put aside.
+    /// Rows that were set aside.
     pub aside: u64,
 }
 
@@ -114,7 +116,7 @@ struct Feeder<'f> {
     source: Source,
     sent: Sent,
     said: Instant,
-    /// What was said last.
+    /// The totals reported last.
     news: Sent,
 }
 
@@ -139,7 +141,8 @@ impl Feeder<'_> {
                 None if self.feed.is_once || self.source.has_ended() => {
                     for left in self.source.unfinished(&self.memory)? {
                         (self.say)(&format!(
-                            "{left}: not sent, because it may still be written: run again later, or say --complete"
+                            "{left}: not sent, because the file may still be growing: run again later, or add \
+                             --complete"
                         ));
                     }
                     return Ok(());
@@ -156,7 +159,7 @@ impl Feeder<'_> {
         }
     }
 
-    /// Sends a batch until it is taken, without the rows that are put aside.
+    /// Sends a batch, without the rows that are set aside, until it is accepted.
     fn deliver(&mut self, mut piece: Piece, mut pending: Pending) -> Result<()> {
         let id = self.memory.id_of(&pending);
         piece.leave_out(&pending.left_out);
@@ -168,7 +171,7 @@ impl Feeder<'_> {
                     self.sent.batches += 1;
                     return self.memory.done(piece.mark());
                 }
-                // A feeder whose memory is older than the service's cuts its batches otherwise than it did.
+                // If the feeder's state is older than the service's, it cuts its batches differently than before.
                 Answer::Differs(Some(rows)) if !is_recut && pending.left_out.is_empty() => {
                     is_recut = true;
                     if let Some(again) = self.source.of_rows(&piece, rows)? {
@@ -179,8 +182,9 @@ impl Feeder<'_> {
                 }
                 Answer::Differs(_) => {
                     return Err(usage(format!(
-                        "{}, from byte {} on: the service has taken other bytes under the id {id}. This memory ({}) is not that \
-                         of the feeder that sent them: go on with that one, or give files that were never sent another --name",
+                        "{}, from byte {} on: the service has accepted other bytes under the id {id}. This state file \
+                         ({}) does not belong to the feeder that sent them: continue with that one, or give files that \
+                         were never sent another --name",
                         piece.place(),
                         pending.from,
                         self.feed.memory.display()
@@ -188,11 +192,12 @@ impl Feeder<'_> {
                 }
                 Answer::BadRows(rows) => {
                     let Some(aside) = &self.feed.aside else {
-                        // Nothing was taken under this id: what is sent next may be another batch.
+                        // Nothing was accepted under this id, so the next batch may use it.
                         self.memory.give_up()?;
                         let all: Vec<String> = rows.iter().map(|row| piece.describe(row)).collect();
                         return Err(usage(format!(
-                            "{}\nnone of the batch was taken; mend the source, or have such rows put aside with --aside FILE",
+                            "{}\nnothing of the batch was accepted; correct the source, or set such rows aside with \
+                             --aside FILE",
                             all.join("\n")
                         )));
                     };
@@ -206,7 +211,7 @@ impl Feeder<'_> {
                         return Err(usage(all.join("\n")));
                     }
                     self.sent.aside += (pending.left_out.len() - before) as u64;
-                    // The batch that goes out must be the same after a crash.
+                    // After a crash, exactly this batch must be sent.
                     self.memory.intend_without(&pending.left_out)?;
                     piece.leave_out(&pending.left_out);
                 }
@@ -232,7 +237,7 @@ impl Feeder<'_> {
                 }
                 Err(sending::Trouble::Away(why)) => {
                     if !is_away {
-                        (self.say)(&format!("{why}; it is tried again until it is taken"));
+                        (self.say)(&format!("{why}; retrying until the batch is accepted"));
                     }
                     is_away = true;
                     let until = Instant::now() + pause;
@@ -247,8 +252,7 @@ impl Feeder<'_> {
     }
 }
 
-/// Refuses outputs that would replace a file that is followed, or belongs to a key, a budget or a service, or that remembers
-/// what was sent.
+/// Refuses outputs that would replace a followed file, the state file, or a file of a key, a budget or a service.
 fn check_outputs(feed: &Feed) -> Result<()> {
     let source = match &feed.from {
         From::File(path) | From::Folder(path) => Some(path.clone()),
@@ -256,13 +260,13 @@ fn check_outputs(feed: &Feed) -> Result<()> {
     };
     let source: Vec<PathBuf> = source.into_iter().collect();
     if !feed.memory.exists() {
-        check_output(&feed.memory, &source)?; // it is about to be made
+        check_output(&feed.memory, &source)?; // it will be created
     }
     let used = [source, vec![feed.memory.clone()]].concat();
     feed.aside.iter().try_for_each(|aside| check_output(aside, &used))
 }
 
-/// Appends refused rows to a file that nobody else may read: one JSON object a row, with what is wrong.
+/// Appends refused rows, with their problems, to a file that nobody else may read: one JSON object per row.
 fn put_aside(path: &Path, piece: &Piece, rows: &[sending::BadRow]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);

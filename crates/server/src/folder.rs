@@ -3,26 +3,26 @@
 use evertally_declare::error::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// Makes a folder, if it is not there: for nobody else to look into.
+/// Creates a folder, if it does not exist, that nobody else can read.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn make_folder(folder: &Path) -> Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).context(format_args!("cannot make the folder {}", folder.display()))
+    builder.create(folder).context(format_args!("cannot create the folder {}", folder.display()))
 }
 
-/// Whether somebody but its owner can look into a folder.
+/// Whether others than its owner can read a folder.
 #[cfg(unix)]
 pub(crate) fn is_open_to_others(folder: &Path) -> bool {
     std::fs::metadata(folder)
         .is_ok_and(|meta| std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o077 != 0)
 }
 
-/// Whether somebody but its owner can look into a folder: the system does not say.
+/// Whether others than its owner can read a folder: unknown on this system.
 #[cfg(not(unix))]
 pub(crate) fn is_open_to_others(_: &Path) -> bool {
     false
@@ -33,19 +33,19 @@ pub fn store_path(folder: &Path) -> PathBuf {
     folder.join("store.redb")
 }
 
-/// How large the database is.
+/// The size of the database.
 pub(crate) fn store_bytes(folder: &Path) -> u64 {
     std::fs::metadata(store_path(folder)).map_or(0, |meta| meta.len())
 }
 
-/// How much room there is beside it; `None` where the system does not say.
+/// The free space on the disk of the folder; `None` if the system does not report it.
 #[cfg(unix)]
 pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
     let disk = rustix::fs::statvfs(folder).ok()?;
     disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
-/// How much room there is beside it; `None` where the system does not say.
+/// The free space on the disk of the folder; `None` if the system does not report it.
 #[cfg(not(unix))]
 pub(crate) fn free_bytes(_: &Path) -> Option<u64> {
     None

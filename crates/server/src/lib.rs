@@ -1,23 +1,23 @@
-//! `evertally serve`: events come in over HTTP, private releases go out on schedule, for many streams and for years,
-//! through crashes and upgrades. One folder, one process.
+//! `evertally serve`: accepts events over HTTP and publishes private releases on schedule, for many streams and for
+//! years, through crashes and upgrades. One folder, one process.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`config`] | `serve.toml` |
-//! | [`clock`] | what time it is, and when to doubt it |
-//! | [`store`] | the folder: one database, in which a change is whole or was never made |
-//! | [`engine`] | streams that live: batches in, closed steps out, all that was promised after any crash |
+//! | [`clock`] | the service's clock, and when to doubt the machine's |
+//! | [`store`] | the folder: one database with atomic changes |
+//! | [`engine`] | running streams: batches in, closed steps out, every promise kept after any crash |
 //! | [`http`] | listeners, routes, limits, the page |
 //! | [`tokens`] | who may do what |
-//! | [`feed`] | files that are followed, and sent to a service elsewhere |
-//! | [`folder`] | the folder, as files |
-//! | [`descriptors`] | how many connections there may be, so that the store can always open its files |
+//! | [`feed`] | follows files and sends them to a service elsewhere |
+//! | [`folder`] | the files of the folder |
+//! | [`descriptors`] | the limit on connections, so that the store can always open its files |
 //! | [`supervisor`] | signs of life for the service manager |
-//! | [`webhook`] | publications, sent to whoever wants them |
-//! | [`witness`] | what is kept outside the folder, so that an old copy of it is known as one |
+//! | [`webhook`] | publications, sent to subscribers |
+//! | [`witness`] | a record outside the folder that reveals old copies of it |
 //!
-//! The engine knows no HTTP and has no thread of its own that matters: what it does follows from the batches it is given
-//! and the time it is told, so that tests play whole years, crashes included, from a seed.
+//! The engine does not depend on HTTP and needs no thread: its actions follow from its batches and its clock. Therefore
+//! tests play whole years, crashes included, from a seed.
 
 #![forbid(unsafe_code)]
 

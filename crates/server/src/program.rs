@@ -1,4 +1,4 @@
-//! The service as a program: what `evertally serve` runs.
+//! The service as a program: the implementation of `evertally serve`.
 
 use crate::config::Config;
 use crate::http::Side;
@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// What whoever starts a service says once, and no configuration for ever.
+/// Permissions for a single start, which never stand in the configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Once {
-    /// A new folder may begin with a key that is there: nothing was ever published with it.
+    /// A new folder may begin with an existing key: nothing was ever published with it.
     pub adopts_key: bool,
-    /// A folder that has had a witness may go on with a new one, or none: it is the newest copy.
+    /// A folder that had a witness may continue with a new one, or none: it is the newest copy.
     pub forgets_witness: bool,
 }
 
-/// Runs what a configuration says until the process is told to end. `say` gets what a person should read.
+/// Runs a configured service until the process receives a signal to end. `say` receives messages for people.
 ///
 /// # Errors
 /// If it cannot be started.
@@ -27,14 +27,14 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
     let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
     run(until_told(&config, |running| {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
-            say("no token opens anything yet; make one with `evertally token make --config FILE --role operate`");
+            say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
         if let Some(listener) =
             config.private.as_ref().filter(|own| own.certificate.is_none() && !own.listen.ip().is_loopback())
         {
             say(&format!(
-                "others can reach {} and it has no certificate: tokens and events travel for all to read, unless something in \
-                 front of it speaks TLS",
+                "{} is reachable from other machines without a certificate: tokens and events are sent unencrypted, \
+                 unless a proxy in front of it speaks TLS",
                 listener.listen
             ));
         }
@@ -47,23 +47,23 @@ pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
     }))
 }
 
-/// Plays the demonstration until the process is told to end.
+/// Plays the demonstration until the process receives a signal to end.
 ///
 /// # Errors
 /// If it cannot be started.
 pub fn demonstrate(listen: SocketAddr, say: impl Fn(&str)) -> Result<()> {
     run(demo::play(listen, |running, token| {
-        say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it, and all of it goes");
-        say(&format!("look: {}", demo::url(running)));
-        say(&format!("the operator's view opens with the token {token}"));
+        say("the flights that left New York in 2013, an hour in half a second; Ctrl-C ends it and deletes its data");
+        say(&format!("open: {}", demo::url(running)));
+        say(&format!("for the operator's view, sign in with the token {token}"));
     }))
 }
 
-/// Checks the folder of a configuration: every closed step is computed again from what the store holds, chains of
-/// digests are followed from their beginnings, and the witness is asked.
+/// Checks the folder of a configuration: every closed step is computed again from the store, all hash chains are
+/// followed from their beginnings, and the witness is compared.
 ///
 /// # Errors
-/// If something is not as it was published.
+/// If something differs from the published steps.
 pub fn verify(config: &Path, say: impl Fn(&str)) -> Result<()> {
     for line in crate::serving::verify(&Config::read(config)?)? {
         say(&line);
@@ -84,10 +84,10 @@ fn addresses(running: &Running) -> Vec<String> {
     running.urls.iter().map(line).chain([streams]).collect()
 }
 
-/// How long threads may take to end what no request waits for any more. What they write is whole, or was never written.
+/// The time that threads have to end without a waiting request. Their writes are atomic.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Runs until it is over, and does not wait for answers that nobody hears.
+/// Runs until the future ends, without waiting for answers that nobody receives.
 fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
     let ended = runtime.block_on(until);
@@ -95,7 +95,7 @@ fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
     ended
 }
 
-/// Writes what happens to standard error: no data, no keys, no tokens.
+/// Logs to standard error: no data, no keys, no tokens.
 pub fn log(level: tracing::Level) {
     let subscriber = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     let _ = subscriber.try_init(); // once is enough

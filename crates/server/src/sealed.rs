@@ -1,8 +1,8 @@
 //! A key under a passphrase: Argon2id, then XChaCha20-Poly1305.
 //!
-//! Four lines of text: a header with the version, the parameters of Argon2id with its salt, the nonce, and the sealed
-//! key. The parameters are read within bounds, so that a file can neither make a reader spend hours nor pass with a
-//! passphrase that is stretched less than it should be: they are sealed with the key as well.
+//! The file has four lines of text: a header with the version, the parameters of Argon2id with its salt, the nonce, and
+//! the sealed key. The parameters must be within bounds, so that a file can neither occupy a reader for hours nor
+//! weaken the stretching of the passphrase. They are authenticated with the key.
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
@@ -20,14 +20,14 @@ const HEADER: &str = "evertally sealed key 1";
 
 /// Memory in KiB, passes, lanes.
 const COST: (u32, u32, u32) = (64 << 10, 3, 1);
-/// What a file may ask for.
+/// The bounds of these in a file.
 const MOST: (u32, u32, u32) = (1 << 20, 16, 4);
 const LEAST: (u32, u32, u32) = (16 << 10, 2, 1);
 
-/// Bytes of a passphrase at least: shorter ones are guessed.
+/// The minimum length of a passphrase in bytes: shorter ones can be guessed.
 const SHORTEST: usize = 12;
 
-/// The passphrase in a file of one line, such as a credential of the service manager.
+/// The passphrase in a one-line file, such as a credential of the service manager.
 fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
     let text = Zeroizing::new(
         std::fs::read_to_string(path).context(format_args!("cannot read the passphrase {}", path.display()))?,
@@ -42,7 +42,7 @@ fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
 /// Seals a key into a new file.
 ///
 /// # Errors
-/// If the file is there, or cannot be written, or the passphrase cannot be read or is too short.
+/// If the file exists, or cannot be written, or the passphrase cannot be read or is too short.
 pub fn write(path: &Path, key: &SecretKey, passphrase: &Path) -> Result<()> {
     if path.exists() {
         return Err(usage(format!("{} exists already; a key is never replaced", path.display())));
@@ -58,7 +58,7 @@ pub fn write(path: &Path, key: &SecretKey, passphrase: &Path) -> Result<()> {
 /// Opens a sealed key.
 ///
 /// # Errors
-/// If it cannot be read, the passphrase is another, or somebody has changed it.
+/// If it cannot be read, the passphrase is wrong, or the file was changed.
 pub fn read(path: &Path, passphrase: &Path) -> Result<SecretKey> {
     let text = std::fs::read_to_string(path).context(format_args!("cannot read the key {}", path.display()))?;
     let shown = path.display();
@@ -86,7 +86,8 @@ fn sealed(key: &SecretKey, passphrase: &str, cost: (u32, u32, u32)) -> Result<St
 }
 
 fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'static str> {
-    const NONE: &str = "it is no sealed key of this version; leave `passphrase` out if it is not sealed, or seal it with `evertally key seal`";
+    const NONE: &str = "this is not a sealed key of this version; omit `passphrase` if the key is not sealed, or seal \
+                        it with `evertally key seal`";
     let lines: Vec<&str> = text.lines().collect();
     let [header, stretching, nonce, sealed] = lines.as_slice() else { return Err(NONE) };
     let words: Vec<&str> = stretching.split(' ').collect();
@@ -96,7 +97,7 @@ fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'stat
     let is_within = |cost: u32, least: u32, most: u32| (least..=most).contains(&cost);
     if !(is_within(cost.0, LEAST.0, MOST.0) && is_within(cost.1, LEAST.1, MOST.1) && is_within(cost.2, LEAST.2, MOST.2))
     {
-        return Err("the passphrase is stretched by parameters that are out of bounds");
+        return Err("the parameters that stretch the passphrase are out of bounds");
     }
     let decode = |text: &str| STANDARD_NO_PAD.decode(text).map_err(|_| NONE);
     let nonce: [u8; 24] = decode(nonce)?.try_into().map_err(|_| NONE)?;
@@ -104,7 +105,7 @@ fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'stat
     let head = format!("{header}\n{stretching}");
     let payload = Payload { msg: &decode(sealed)?, aad: head.as_bytes() };
     let bytes = cipher.decrypt(&XNonce::from(nonce), payload).map(Zeroizing::new);
-    let bytes = bytes.map_err(|_| "the passphrase is another, or somebody has changed the file")?;
+    let bytes = bytes.map_err(|_| "wrong passphrase, or the file was changed")?;
     let bytes: [u8; 32] = bytes.as_slice().try_into().map_err(|_| NONE)?;
     SecretKey::from_bytes(bytes).map_err(|_| NONE)
 }
@@ -125,7 +126,7 @@ mod tests {
         write(&at("key"), &key, &at("right")).unwrap();
         assert!(write(&at("key"), &key, &at("right")).is_err(), "never replaced");
         assert_eq!(read(&at("key"), &at("right")).unwrap().id(), key.id());
-        assert!(read(&at("key"), &at("wrong")).unwrap_err().to_string().contains("another"));
+        assert!(read(&at("key"), &at("wrong")).unwrap_err().to_string().contains("wrong passphrase"));
         let text = std::fs::read_to_string(at("key")).unwrap();
         for (from, to) in
             [("65536 3 1", "16384 2 1"), ("65536 3 1", "4294967295 3 1"), ("65536 3 1", "1 1 1"), ("key 1", "key 2")]

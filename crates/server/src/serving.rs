@@ -1,4 +1,4 @@
-//! From a configuration to a service that answers.
+//! From a configuration to a running service.
 
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, StreamConfig, WebhookConfig, WitnessConfig};
@@ -21,29 +21,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A service that answers.
+/// A running service.
 pub struct Running {
     /// The streams.
     pub service: Arc<Service>,
-    /// What answers.
+    /// The HTTP application.
     pub app: Arc<App>,
     serving: Serving,
     webhooks: Vec<std::thread::JoinHandle<()>>,
     is_over: Arc<AtomicBool>,
-    /// Where it is read, and where it is written and operated, for people.
+    /// The URLs for reading, and for writing and operating.
     pub urls: Vec<(Side, String)>,
 }
 
 impl Running {
-    /// Starts what a configuration says, by the machine's clock.
+    /// Starts a configured service with the machine's clock.
     ///
     /// # Errors
-    /// If the folder or the key cannot be used, a stream cannot be opened, or an address is taken.
+    /// If the folder or the key cannot be used, a stream cannot be opened, or an address is in use.
     pub async fn start(config: &Config) -> Result<Self> {
         Self::by(config, Arc::new(SystemClock::default())).await
     }
 
-    /// The same by another clock.
+    /// The same with another clock.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -79,19 +79,19 @@ impl Running {
         Ok(Self { service, app, serving, webhooks, is_over, urls })
     }
 
-    /// Where one side answers.
+    /// The URL of one side.
     pub fn url(&self, side: Side) -> Option<&str> {
         self.urls.iter().find(|(of, _)| *of == side).map(|(_, url)| url.as_str())
     }
 
-    /// Stops: requests under way are answered, and what sessions remember is put by.
+    /// Stops: requests under way are answered, and sessions are checkpointed.
     pub async fn stop(self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.serving.stop().await;
         let (service, webhooks) = (self.service, self.webhooks);
         let stopped = tokio::task::spawn_blocking(move || {
             service.stop();
-            // One that waits for an answer is not waited for long.
+            // A webhook that waits for an answer delays the stop only briefly.
             let until = std::time::Instant::now() + Duration::from_secs(5);
             while webhooks.iter().any(|thread| !thread.is_finished()) && std::time::Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(20));
@@ -102,11 +102,11 @@ impl Running {
     }
 }
 
-/// What readers ask for first of every stream is computed before they ask; nobody waits for it.
+/// Computes in the background what readers request first of every stream.
 fn compute_promises(streams: Vec<Arc<StreamInfo>>) {
     let computing = std::thread::Builder::new().name("promises".to_owned());
     let started = computing.spawn(move || streams.iter().for_each(|info| info.compute_promise()));
-    drop(started); // otherwise whoever asks first computes it
+    drop(started); // otherwise the first request computes it
 }
 
 /// Opens the folder, and the streams of the configuration that are not open yet.
@@ -114,9 +114,9 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     let store_file = store_path(&config.folder);
     make_folder(&config.folder)?;
     if is_open_to_others(&config.folder) {
-        tracing::warn!("others can look into the folder, which holds exact sums and events: chmod 700");
+        tracing::warn!("other users can read the data folder, which holds exact sums and events: chmod 700");
     }
-    // Whoever has the folder open keeps others out, before anything is written.
+    // Opening the store excludes other processes before anything is written.
     let store = Store::open(&store_file)?;
     let is_new = store.is_unused()?;
     let key = key_of(config, &store, is_new)?;
@@ -137,11 +137,11 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     let (own, key_id) = (setting.store.clone(), setting.key.id().to_string());
     let service = Service::start(setting)?;
     if is_new {
-        own.begin_with(&key_id)?; // now that nothing speaks against it
+        own.begin_with(&key_id)?; // only after the folder was opened successfully
     }
     for stream in &config.streams {
         open_stream(&service, config, stream).map_err(|error| {
-            // Parameters are named as the file names them.
+            // Parameters have their names of the configuration file.
             let worded = error.worded(Wording::Toml);
             let error = if error.is_usage() { usage(worded) } else { failure(worded) };
             error.context(format_args!("stream `{}`", stream.name))
@@ -150,15 +150,15 @@ fn open(config: &Config, clock: Arc<dyn Clock>) -> Result<Service> {
     Ok(service)
 }
 
-/// The key of the service: read, or made together with a new folder. A new folder knows nothing of what was published with a
-/// key that is there already, and would publish it again with the same noise.
+/// The key of the service: read, or created together with a new folder. A new folder has no record of earlier
+/// publications with an existing key, and would publish again with the same noise.
 fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
     let shown = config.key.display();
     if !config.key.exists() {
         if !is_new {
             return Err(usage(format!(
-                "the key {shown} is not there, and the folder {} was written with it; put it back. Without it no step can be \
-                 published: its noise would be another",
+                "the key {shown} is missing, but the folder {} was written with it; restore the key. Without it no \
+                 step can be published: its noise would be different",
                 config.folder.display()
             )));
         }
@@ -166,7 +166,7 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
             make_folder(folder)?;
         }
         let key = SecretKey::generate()?;
-        // A start that is cut off here knows the key again for its own.
+        // If this start is interrupted here, the next one recognizes the key as its own.
         store.note_making(&key.id().to_string())?;
         match &config.passphrase {
             Some(passphrase) => crate::sealed::write(&config.key, &key, passphrase)?,
@@ -183,15 +183,16 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
         return Ok(key);
     }
     Err(usage(format!(
-        "the key {shown} is there already, and the folder {} is new: whatever was published with this key would be published \
-         again, of other events with the same noise. Put the folder back, from a backup; or name a key that is not there, \
-         and it is made. A key whose ledger says that it was never used is taken with --adopt-key",
+        "the key {shown} exists, but the folder {} is new: everything published with this key would be published \
+         again, from other events with the same noise. Restore the folder from a backup; or name a key file that does \
+         not exist, and it is created. If the ledger of the key shows that it was never used, start once with \
+         --adopt-key",
         config.folder.display()
     )))
 }
 
-/// Makes the key this service's own: everything else refuses it from here on. A folder that was begun has its own record of
-/// what the key has issued, so that a ledger is made anew beside the key if it is lost.
+/// Reserves the key for this service: everything else refuses it from here on. An existing folder has its own record of
+/// what the key has issued, so the ledger next to the key is created again if it is lost.
 fn give_key(config: &Config, store: &Store, key: &SecretKey, is_new: bool) -> Result<()> {
     let may_make = !is_new || store.making()?.is_some_and(|id| id == key.id().to_string());
     let folder = config.folder.canonicalize().unwrap_or_else(|_| config.folder.clone());
@@ -203,7 +204,7 @@ fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
     match (&config.file, &config.url) {
         (Some(file), _) => Ok(Box::new(FileWitness::new(file))),
         (None, Some(url)) => Ok(Box::new(HttpWitness::new(url, authorization))),
-        (None, None) => Err(usage("[witness] has a file or a url")),
+        (None, None) => Err(usage("[witness] needs a file or a url")),
     }
 }
 
@@ -212,13 +213,13 @@ fn webhook_of(config: &WebhookConfig) -> Result<Webhook> {
     Ok(Webhook::new(&config.url, &config.streams, authorization))
 }
 
-/// A secret in a file of one line.
+/// A secret in a one-line file.
 pub(crate) fn secret_of(path: &Path) -> Result<String> {
     let text = std::fs::read_to_string(path).context(format_args!("cannot read {}", path.display()))?;
     Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Opens a stream of the configuration, unless it is open as it is declared.
+/// Opens a stream of the configuration, unless it is open with the same declaration.
 fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Result<()> {
     if let Some(info) = service.stream(&stream.name) {
         let record = info.record();
@@ -227,17 +228,17 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
         let joining = groups_behind(&record.declaration, &stream.declaration);
         if let Some(groups) = joining.filter(|_| same_source) {
             if is_recovering {
-                // They join behind the step behind which they did before, which its operator knows.
+                // They must join after the same step as before, which only the operator knows.
                 tracing::warn!(stream = %stream.name, groups = groups.len(), "groups wait until the stream has recovered");
             } else {
                 service.join_groups(&stream.name, groups).map_err(refused)?;
             }
         } else if same_source && groups_behind(&stream.declaration, &record.declaration).is_some() {
-            // Some have joined over the API.
+            // Some groups were added over the API.
         } else if let Some(differing) = differing(&record.declaration, &stream.declaration, !same_source) {
             return Err(usage(format!(
-                "the configuration declares it otherwise than it was opened: {differing} differ; what is open stays as it \
-                 is: put back what it was, or retire it and give the new one another name"
+                "the configuration differs from the open stream in {differing}, and open streams do not change: \
+                 restore the previous settings, or retire the stream and choose another name for the new one"
             )));
         }
         if record.public != stream.public {
@@ -256,7 +257,7 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
     Ok(())
 }
 
-/// The names of what two declarations say otherwise; `None` where that is nothing.
+/// The names of the parameters that differ between two declarations; `None` if there are none.
 fn differing(a: &str, b: &str, source_differs: bool) -> Option<String> {
     type Declared = serde_json::Map<String, serde_json::Value>;
     let [a, b] = [a, b].map(|text| serde_json::from_str::<Declared>(text).unwrap_or_default());
@@ -279,14 +280,14 @@ fn decoding_of(limits: &LimitsConfig) -> Decoding {
     Decoding::new(limits.decoding_bytes, limits.decoded_bytes, limits.decoders, limits.all_decoding_bytes)
 }
 
-/// Checks a folder that no service has open, and says what was found.
+/// Checks a folder that no service has open, and returns the findings.
 ///
 /// # Errors
-/// If something is not as it was published.
+/// If something differs from the published steps.
 pub fn verify(config: &Config) -> Result<Vec<String>> {
     let path = store_path(&config.folder);
     if !path.exists() {
-        return Err(usage(format!("there is no folder of a service at {}", config.folder.display())));
+        return Err(usage(format!("there is no service folder at {}", config.folder.display())));
     }
     let store = Store::open(&path)?;
     let setting = Setting {
@@ -305,11 +306,11 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
     if !problems.is_empty() {
         return Err(usage(problems.join("; ")));
     }
-    found.push("all is as it was published".to_owned());
+    found.push("everything is as it was published".to_owned());
     Ok(found)
 }
 
-/// Runs a service until the process is told to end.
+/// Runs a service until the process receives a signal to end.
 ///
 /// # Errors
 /// As [`Running::start`].
@@ -327,21 +328,21 @@ pub async fn until_told(config: &Config, started: impl FnOnce(&Running)) -> Resu
     told
 }
 
-/// Waits until the disk has failed the service.
+/// Waits until the disk of the service has failed.
 async fn lost(service: &Service) -> Result<()> {
     while !service.has_ended() {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     Err(failure(
-        "the folder could not be written, so that the service ends: nothing that was acknowledged is lost. See to the disk, and \
-         start it again",
+        "the service ends because it could not write to the data folder: nothing that was acknowledged is lost. Check \
+         the disk, then start the service again",
     ))
 }
 
-/// Waits for Ctrl-C, or for the service manager.
+/// Waits for Ctrl-C, or for a signal of the service manager.
 ///
 /// # Errors
-/// If signals cannot be heard.
+/// If signal handlers cannot be installed.
 pub async fn told_to_end() -> Result<()> {
     #[cfg(unix)]
     {

@@ -1,25 +1,26 @@
-//! The folder of a service: one [redb](redb) database, in which a change is whole or was never made, and is durable
-//! before anybody hears of it.
+//! The folder of a service: one [redb](redb) database, in which every change is atomic, and durable before anybody
+//! learns of it.
 //!
 //! | table | key | what |
 //! |---|---|---|
 //! | `meta` | name | version of the format, identity of the folder, and the like |
-//! | `streams` | number | [what a stream is](StreamRecord) |
-//! | `batches` | stream, id | [batches that were taken](BatchRecord) |
-//! | `events` | stream, step, number of the batch | events that are not in a state yet, [as bytes](evertally_publish::session::Placed::write) |
-//! | `late` | stream, number of the batch | late events that were put aside |
-//! | `states` | stream | [where its session stood](StateRecord) |
-//! | `closed` | stream, step | [what was closed](ClosedRecord), a chain of digests |
+//! | `streams` | number | [stream records](StreamRecord) |
+//! | `batches` | stream, id | [accepted batches](BatchRecord) |
+//! | `events` | stream, step, number of the batch | events that no state includes yet, [as bytes](evertally_publish::session::Placed::write) |
+//! | `late` | stream, number of the batch | late events that were set aside |
+//! | `states` | stream | [the state of its session](StateRecord) |
+//! | `closed` | stream, step | [closed steps](ClosedRecord), a hash chain |
 //! | `rows` | stream, publication, block | [released rows](RowBlock) |
 //! | `names` | stream, place | names of groups |
 //! | `ledger` | name | the ledger of the key, and its parts |
-//! | `recovering` | stream | what its witness has seen beyond the folder, until that is found here, too |
-//! | `follows` | stream | what it goes on from that began where another ended |
-//! | `delivered` | address, stream | the publication that a webhook has taken last |
+//! | `recovering` | stream | later steps that its witness has seen, until they are reproduced here |
+//! | `follows` | stream | its link to the stream that it continues |
+//! | `delivered` | address, stream | the last publication that a webhook has accepted |
 //!
-//! Every commit is of two phases and syncs, so that a torn write leaves the state before it.
+//! Commits are two-phase and synced, so that a torn write leaves the previous state.
 
-/// Every table but `meta`, for a macro that takes their names: what is made is also what is copied.
+/// Every table but `meta`, for a macro that takes their names: the tables that are created are also those that are
+/// copied.
 macro_rules! with_tables {
     ($each:ident) => {
         $each!(STREAMS BATCHES EVENTS LATE STATES CLOSED ROWS NAMES LEDGER RECOVERING FOLLOWS DELIVERED)
@@ -63,13 +64,13 @@ pub(crate) const RECOVERING: TableDefinition<u32, &[u8]> = TableDefinition::new(
 pub(crate) const FOLLOWS: TableDefinition<u32, &[u8]> = TableDefinition::new("follows");
 pub(crate) const DELIVERED: TableDefinition<(&str, u32), u64> = TableDefinition::new("delivered");
 
-/// Where it says that a witness was told something.
+/// The key of the note that a witness has a record of the folder.
 pub(crate) const WITNESSED: &str = "witnessed";
 
-/// Where it says with which key a service has begun.
+/// The key of the note of the service's key.
 const KEY: &str = "key";
 
-/// Where it says which key was about to be made.
+/// The key of the note of a key about to be created.
 const MAKING: &str = "making";
 
 /// The database of a folder.
@@ -77,33 +78,33 @@ const MAKING: &str = "making";
 pub struct Store(Arc<Database>);
 
 impl Store {
-    /// Opens the database in a file, or makes it.
+    /// Opens the database in a file, or creates it.
     ///
     /// # Errors
     /// If another process has it open, it cannot be read or written, or a later version has written it.
     pub fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         if !path.exists() {
-            // A database that was cut off while it was made is none, so that it gets its name once it is one.
+            // A partly created database is not a database: it gets its name only when it is complete.
             let unfinished = beside(path, "new");
             let _ = std::fs::remove_file(&unfinished);
-            drop(Self::of(private(&unfinished).context(format_args!("cannot make {shown}"))?)?);
+            drop(Self::of(private(&unfinished).context(format_args!("cannot create {shown}"))?)?);
             std::fs::rename(&unfinished, path)?;
             RealDisk.sync_folder(folder_of(path))?;
         }
         let database = builder().create(path).map_err(|error| match error {
             DatabaseError::DatabaseAlreadyOpen => usage(format!(
-                "{shown} is open in another process: one service at a time publishes from a folder; stop the other first"
+                "{shown} is open in another process: only one service at a time can use a folder; stop the other first"
             )),
             DatabaseError::Storage(redb::StorageError::Corrupted(what)) => {
-                usage(format!("{shown} is damaged ({what}): restore it from a backup, and have its disk looked at"))
+                usage(format!("{shown} is corrupt ({what}): restore it from a backup, and check its disk"))
             }
             error => failure(error).context(format_args!("cannot open {shown}")),
         })?;
         Self::of(database)
     }
 
-    /// A database on whatever stores bytes.
+    /// A database on any storage backend.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -117,12 +118,12 @@ impl Store {
         Ok(store)
     }
 
-    /// Looks at the database as it is now, while others write.
+    /// A snapshot of the database, while others write.
     pub(crate) fn look(&self) -> Result<ReadTransaction> {
         self.0.begin_read().map_err(failure)
     }
 
-    /// Whether no service has begun with it: it knows of no key.
+    /// Whether no service has begun with it: it has no key on record.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -130,7 +131,7 @@ impl Store {
         Ok(self.noted(KEY)?.is_none())
     }
 
-    /// Notes which key is about to be made for it.
+    /// Notes the key about to be created for it.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -138,7 +139,7 @@ impl Store {
         self.note(MAKING, key_id.as_bytes())
     }
 
-    /// Which key was made for it, by its public name.
+    /// The public name of the key that was created for it.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -146,22 +147,22 @@ impl Store {
         Ok(self.noted(MAKING)?.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
-    /// Forgets that there is a witness, whoever it was.
+    /// Forgets the witness.
     ///
     /// # Errors
-    /// If a stream is behind what it has seen, or the database cannot be written.
+    /// If a stream has fewer steps than the witness has seen, or the database cannot be written.
     pub fn forget_witness(&self) -> Result<()> {
         let looking = self.look()?;
         let (streams, recovering) =
             (looking.open_table(STREAMS).map_err(stored)?, looking.open_table(RECOVERING).map_err(stored)?);
         for entry in recovering.iter().map_err(stored)? {
             let number = entry.map_err(stored)?.0.value();
-            let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("a stream is not on record"))?;
-            let record: StreamRecord = from_bytes(bytes.value(), "what a stream is")?;
+            let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("a stream has no record"))?;
+            let record: StreamRecord = from_bytes(bytes.value(), "a stream record")?;
             if record.phase == Phase::Open {
                 return Err(usage(format!(
-                    "this folder is not the newest: the witness has seen more of stream `{}` than is in it. Recover the \
-                     stream or retire it before the witness is forgotten",
+                    "this folder is not the newest: the witness has seen more steps of stream `{}` than it contains. \
+                     Recover or retire the stream before you forget the witness",
                     record.name
                 )));
             }
@@ -172,7 +173,7 @@ impl Store {
         })
     }
 
-    /// Notes with which key a service has begun, by its public name.
+    /// Notes the key with which a service has begun, by its public name.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -180,19 +181,19 @@ impl Store {
         self.note(KEY, key_id.as_bytes())
     }
 
-    /// What tells this folder and its copies from others.
+    /// The identity that this folder shares with its copies only.
     ///
     /// # Errors
-    /// If it cannot be read, or is damaged.
+    /// If it cannot be read, or is corrupt.
     pub fn identity(&self) -> Result<String> {
         let bytes = self.noted("identity")?.ok_or_else(|| failure("the folder has no identity"))?;
         if bytes.len() != 16 {
-            return Err(usage("the identity of the folder is damaged"));
+            return Err(usage("the identity of the folder is corrupt"));
         }
         Ok(digits(&bytes))
     }
 
-    /// Writes a note of the folder itself under a name, in the place of one that is there.
+    /// Writes a note of the folder under a name, replacing an existing one.
     pub(crate) fn note(&self, name: &str, bytes: &[u8]) -> Result<()> {
         self.change(|writing| {
             writing.open_table(META).map_err(stored)?.insert(name, bytes).map_err(stored)?;
@@ -200,29 +201,29 @@ impl Store {
         })
     }
 
-    /// What is noted under a name.
+    /// The note under a name.
     pub(crate) fn noted(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let table = self.look()?.open_table(META).map_err(stored)?;
         Ok(table.get(name).map_err(stored)?.map(|bytes| bytes.value().to_vec()))
     }
 
-    /// Whether the disk has failed it, so that nothing more is written until the folder is opened anew.
+    /// Whether the disk has failed, so that nothing more can be written until the folder is opened again.
     pub fn is_lost(&self) -> bool {
         self.0.begin_write().is_err()
     }
 
-    /// Changes the database: all that `change` does is durable when this returns, or none of it was done.
+    /// Changes the database: everything that `change` writes is durable when this returns, or nothing was written.
     ///
     /// # Errors
-    /// What `change` returns, or if the database cannot be written.
+    /// The error of `change`, or that the database cannot be written.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&WriteTransaction) -> Result<T>) -> Result<T> {
         let mut writing = self.0.begin_write().map_err(failure)?;
         writing.set_durability(Durability::Immediate).map_err(failure)?;
         writing.set_two_phase_commit(true);
-        // Whoever opens the folder after a crash does not look through all of it.
+        // After a crash, opening does not have to scan the whole folder.
         writing.set_quick_repair(true);
         let done = change(&writing)?;
-        writing.commit().map_err(stored).context("the folder cannot be written; nothing was taken or published")?;
+        writing.commit().map_err(stored).context("cannot write to the data folder; nothing was accepted or published")?;
         Ok(done)
     }
 }
@@ -233,14 +234,14 @@ fn builder() -> redb::Builder {
     builder
 }
 
-/// What tells one thing from all others: 128 random bits.
+/// A random identity of 128 bits.
 fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(failure)?;
     Ok(bytes)
 }
 
-/// A name that nothing else has: 32 hexadecimal digits.
+/// A unique name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> Result<String> {
     Ok(digits(&random_bytes()?))
 }
@@ -260,7 +261,7 @@ fn private(path: &Path) -> Result<Database> {
     builder().create_with_backend(backend).map_err(failure)
 }
 
-/// What the database says, as an error of the pipeline.
+/// An error of the database as an error of the pipeline.
 pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
     let error = match error.into() {
         redb::Error::Io(error) => error.into(),
@@ -269,7 +270,7 @@ pub(crate) fn stored(error: impl Into<redb::Error>) -> Error {
     error.context("the database")
 }
 
-/// Makes all tables of a new folder, and checks the format of any other.
+/// Creates all tables of a new folder, and checks the format of an existing one.
 fn make_tables(store: &Store) -> Result<()> {
     store.change(|writing| {
         let mut meta = writing.open_table(META).map_err(stored)?;
@@ -282,11 +283,11 @@ fn make_tables(store: &Store) -> Result<()> {
             Some(Ok(FORMAT)) => {}
             Some(Ok(other)) => {
                 return Err(usage(format!(
-                    "the folder was written by another version of this program (format {other}, and this one reads {FORMAT}); \
-                     start that version again"
+                    "the folder was written by another version of this program (its format is {other}, this one reads \
+                     {FORMAT}); start that version instead"
                 )));
             }
-            Some(Err(_)) => return Err(failure("the folder is damaged: it does not say which format it has")),
+            Some(Err(_)) => return Err(failure("the data folder is corrupt: its format version cannot be read")),
         }
         drop(meta);
         macro_rules! tables {

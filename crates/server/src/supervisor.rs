@@ -1,27 +1,27 @@
-//! What the service manager is told: systemd's `sd_notify`, a datagram to the socket that `NOTIFY_SOCKET` names.
+//! Notifications for the service manager: systemd's `sd_notify`, a datagram to the socket named by `NOTIFY_SOCKET`.
 //!
-//! `READY=1` once the service answers, `STOPPING=1` when it shuts down, and `WATCHDOG=1` as often as `WATCHDOG_USEC` asks for
-//! it: only while both are alive, the thread that counts and publishes and the runtime that answers. If one of them hangs,
-//! the manager hears nothing more, and starts the service again.
+//! `READY=1` once the service answers, `STOPPING=1` when it shuts down, and `WATCHDOG=1` at the interval of
+//! `WATCHDOG_USEC`, as long as both the counting thread and the answering runtime are alive. If one of them hangs, the
+//! manager receives nothing more and restarts the service.
 
 use crate::engine::Service;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The service manager, where there is one that wants to be told.
+/// The service manager, if it expects notifications.
 pub struct Supervisor {
     socket: Option<Arc<Socket>>,
-    /// How often a sign of life is expected.
+    /// The interval at which a sign of life is expected.
     watchdog: Option<Duration>,
     is_over: Arc<AtomicBool>,
 }
 
-/// How often the runtime shows that it is alive.
+/// The interval at which the runtime signals that it is alive.
 const BEAT: Duration = Duration::from_millis(500);
 
 impl Supervisor {
-    /// As the environment of the process says.
+    /// From the environment of the process.
     pub fn from_env() -> Self {
         let variable = |name: &str| std::env::var_os(name).and_then(|text| text.into_string().ok());
         let own = variable("WATCHDOG_PID").is_none_or(|id| id.parse() == Ok(std::process::id()));
@@ -29,13 +29,13 @@ impl Supervisor {
         Self::new(variable("NOTIFY_SOCKET").as_deref(), micros.map(Duration::from_micros))
     }
 
-    /// With a socket, a path or `@name` for an abstract one, and the time after which the manager takes a silent service for
-    /// dead.
+    /// With a socket (a path, or `@name` for an abstract one), and the time after which the manager considers a silent
+    /// service dead.
     pub fn new(socket: Option<&str>, watchdog: Option<Duration>) -> Self {
         let connected = socket.and_then(|address| match Socket::connect(address) {
             Ok(socket) => Some(Arc::new(socket)),
             Err(error) => {
-                tracing::warn!(error = %error, "the service manager cannot be told anything: NOTIFY_SOCKET");
+                tracing::warn!(error = %error, "cannot notify the service manager: NOTIFY_SOCKET");
                 None
             }
         });
@@ -49,7 +49,8 @@ impl Supervisor {
         }
     }
 
-    /// The service answers. From here on signs of life are sent, where they are expected; call this inside the runtime.
+    /// Reports that the service answers, and begins to send signs of life if expected. Must be called inside the
+    /// runtime.
     pub fn is_ready(&self, service: &Arc<Service>) {
         self.say("READY=1");
         let (Some(socket), Some(watchdog)) = (&self.socket, self.watchdog) else { return };
@@ -62,11 +63,11 @@ impl Supervisor {
         let beats = move || Some((service.upgrade()?.beats(), runtime.load(Ordering::Relaxed)));
         let started = watching.spawn(move || watch(&socket, &beats, watchdog / 3, &is_over));
         if let Err(error) = started {
-            tracing::error!(error = %error, "no signs of life can be sent to the service manager");
+            tracing::error!(error = %error, "cannot send signs of life to the service manager");
         }
     }
 
-    /// The service shuts down.
+    /// Reports that the service is shutting down.
     pub fn is_stopping(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         self.say("STOPPING=1");
@@ -79,7 +80,7 @@ impl Drop for Supervisor {
     }
 }
 
-/// Counts as long as the runtime runs and somebody looks.
+/// Counts as long as the runtime runs and the counter is in use.
 async fn beat(beats: Weak<AtomicU64>) {
     while let Some(beats) = beats.upgrade() {
         beats.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +89,7 @@ async fn beat(beats: Weak<AtomicU64>) {
     }
 }
 
-/// Sends a sign of life whenever both have shown that they are alive since the last one, until there is nobody to show it.
+/// Sends a sign of life whenever both have been alive since the last one, until the service is gone.
 fn watch(socket: &Socket, beats: &dyn Fn() -> Option<(u64, u64)>, often: Duration, is_over: &AtomicBool) {
     let mut last = None;
     let look = (often / 8).clamp(Duration::from_millis(5), BEAT);
@@ -122,7 +123,7 @@ impl Socket {
 
     fn send(&self, state: &str) {
         if let Err(error) = self.0.send(state.as_bytes()) {
-            tracing::debug!(error = %error, state, "the service manager was not told");
+            tracing::debug!(error = %error, state, "cannot notify the service manager");
         }
     }
 }
@@ -183,12 +184,12 @@ mod tests {
             supervisor.is_stopping();
             assert_eq!(heard(&socket), "STOPPING=1", "{address}");
         }
-        // Nobody listens there: nothing happens.
+        // Without a listening socket, nothing happens.
         Supervisor::new(Some("/nowhere/notify"), None).is_stopping();
         Supervisor::new(None, None).is_stopping();
     }
 
-    /// Each of both, if it hangs, ends the signs of life.
+    /// If either of the two hangs, the signs of life end.
     #[test]
     fn signs_of_life_need_both() {
         let folder = tempfile::tempdir().unwrap();
@@ -211,7 +212,7 @@ mod tests {
                 scope.spawn(|| watch(&told, &beats, Duration::from_millis(20), &is_over));
                 (0..5).for_each(|_| assert_eq!(heard(&socket), "WATCHDOG=1"));
                 is_hanging.store(true, Ordering::Relaxed);
-                // What was on its way.
+                // Datagrams that were under way.
                 std::thread::sleep(Duration::from_millis(200));
                 socket.set_nonblocking(true).unwrap();
                 let mut bytes = [0; 64];

@@ -1,9 +1,9 @@
 //! Tokens: who may write, read and operate.
 //!
-//! A token is `evt_<id>_<secret>` with a secret of 256 random bits. Its file holds a hash of it: of so much entropy a plain
-//! hash is as good as a slow one, since nobody can guess. Whoever reads the file learns who may do what, and no token.
-//! The file is read anew when it has changed, so that a token that was revoked opens nothing from then on, also where
-//! another process has revoked it.
+//! A token is `evt_<id>_<secret>` with a secret of 256 random bits. The file holds a hash of it: at that entropy,
+//! a plain hash is as good as a slow one, since nobody can guess the secret. Readers of the file learn the roles, but
+//! no token. The file is read again after every change, so that a revoked token is refused from then on, even if
+//! another process revoked it.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,10 +21,10 @@ use std::time::SystemTime;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// What every token begins with, so that scanners for lost secrets know one.
+/// The prefix of every token, for secret scanners.
 const MARK: &str = "evt_";
 
-/// What a token allows.
+/// The permission of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Sending batches to a stream.
@@ -67,7 +67,7 @@ impl FromStr for Role {
             Some(("read", "*")) => Ok(Self::ReadAll),
             Some(("read", name)) if !name.is_empty() => Ok(Self::Read(name.to_owned())),
             Some(("write", name)) if !name.is_empty() && name != "*" => Ok(Self::Write(name.to_owned())),
-            _ => Err(format!("`{text}` is no role: use write:STREAM, read:STREAM, read:* or operate")),
+            _ => Err(format!("`{text}` is not a role: use write:STREAM, read:STREAM, read:* or operate")),
         }
     }
 }
@@ -83,18 +83,18 @@ impl fmt::Display for Role {
     }
 }
 
-/// Characters of a label, at most.
+/// The most characters of a label.
 const LONGEST_LABEL: usize = 200;
 
-/// A token as its file has it.
+/// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its id, which is no secret.
+    /// Its id, which is not secret.
     pub id: String,
-    /// What it allows.
+    /// Its role.
     pub role: String,
-    /// Who has it, for people.
+    /// Its owner, for people.
     pub label: String,
     /// When it was made.
     pub made: Timestamp,
@@ -108,7 +108,7 @@ struct File {
     tokens: Vec<Entry>,
 }
 
-/// What tells whether the file is another.
+/// Identifies the version of the file.
 type Mark = Option<(SystemTime, u64)>;
 
 /// The tokens of a service.
@@ -118,7 +118,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Those of a folder; there need not be any.
+    /// The tokens of a folder; there may be none.
     ///
     /// # Errors
     /// If their file cannot be read.
@@ -128,7 +128,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// All of them.
+    /// All tokens.
     ///
     /// # Errors
     /// If their file cannot be read.
@@ -167,7 +167,7 @@ impl Tokens {
             .context(format_args!("cannot write {}", self.path.display()))
     }
 
-    /// Changes the file while nobody else does: a token that was revoked elsewhere must not come back.
+    /// Changes the file under a lock: a token that was revoked elsewhere must not come back.
     fn change<T>(&self, change: impl FnOnce(&mut File) -> Result<T>) -> Result<T> {
         let _lock = NameLock::soon(&self.path)?;
         let mut file = self.read()?;
@@ -177,7 +177,7 @@ impl Tokens {
         Ok(changed)
     }
 
-    /// Makes one. What is returned is shown once: nobody can tell it again.
+    /// Creates a token. The returned text is shown once and cannot be recovered.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -199,10 +199,10 @@ impl Tokens {
         Ok((id.clone(), Zeroizing::new(format!("{MARK}{id}_{}", *secret))))
     }
 
-    /// Revokes one, at once.
+    /// Revokes a token immediately.
     ///
     /// # Errors
-    /// If there is none of this id, or the file cannot be written.
+    /// If there is no token with this id, or the file cannot be written.
     pub fn revoke(&self, id: &str) -> Result<()> {
         self.change(|file| {
             let before = file.tokens.len();
@@ -214,7 +214,7 @@ impl Tokens {
         })
     }
 
-    /// What a token allows; `None` where it is none. All ways take the same work.
+    /// The role of a token; `None` if it is invalid. All cases take the same work.
     pub fn role_of(&self, token: &str) -> Option<Role> {
         let (id, secret) = token.strip_prefix(MARK).and_then(|rest| rest.split_once('_')).unwrap_or(("", ""));
         let found = hash_of(secret);
@@ -227,7 +227,7 @@ impl Tokens {
     }
 }
 
-/// Gives a file to whom its folder belongs: what an administrator writes, the service must be able to read.
+/// Gives a file to the owner of its folder: the service must be able to read files written by an administrator.
 #[cfg(unix)]
 fn belong_to_folder(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
@@ -266,7 +266,7 @@ mod tests {
         let role = tokens.role_of(&token).unwrap();
         assert!(role.writes("visits") && !role.writes("other") && !role.reads("visits") && !role.operates());
         let text = std::fs::read_to_string(folder.path().join("tokens.json")).unwrap();
-        assert!(!text.contains(token.split('_').next_back().unwrap()), "a file holds no token");
+        assert!(!text.contains(token.split('_').next_back().unwrap()), "the file contains no token");
         for wrong in ["", "evt_", &token[..token.len() - 1], &format!("{}A", *token), "evt_00000000_x", &token[4..]] {
             assert_eq!(tokens.role_of(wrong), None, "{wrong}");
         }

@@ -1,8 +1,8 @@
-//! Publications, sent to whoever wants them.
+//! Webhooks: publications, sent to subscribers.
 //!
-//! The store is the outbox: what was published stays there, and of each webhook it says how far it was told. A
+//! The store is the outbox: publications stay there, together with the last one delivered to each webhook. A
 //! publication is sent again until it is answered with a status of 2xx, in order, and with the same `Idempotency-Key`
-//! each time, so that a repetition is known as one. A webhook is told of what is published after it was first configured.
+//! each time, so that repetitions are recognizable. A webhook receives the publications after it was first configured.
 
 use crate::engine::{Service, StreamInfo};
 use crate::http::publication_message;
@@ -11,15 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How often it is looked for something to send.
+/// How often webhooks check for new publications.
 const OFTEN: Duration = Duration::from_millis(250);
-/// How long somebody who answers with an error is left alone: at first, and at most.
+/// The first and the longest pause after an error.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Where publications are sent.
+/// A webhook.
 pub struct Webhook {
     address: String,
     streams: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// To an address, for some streams, or for all public ones where none is named.
+    /// A webhook at a URL, for these streams, or for all public ones if none are named.
     pub fn new(address: &str, streams: &[String], authorization: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
@@ -40,12 +40,12 @@ impl Webhook {
         Self { address, streams, authorization, agent: config.into(), problem: Arc::default() }
     }
 
-    /// Why it cannot be told, if it cannot: shared with whoever looks.
+    /// Why it cannot be delivered, if it cannot; shared with its observers.
     pub fn problem(&self) -> Arc<Mutex<Option<String>>> {
         Arc::clone(&self.problem)
     }
 
-    /// Sends what is published until it is over. Its thread waits for answers, and for nothing else.
+    /// Sends publications until `is_over`. Its thread waits for nothing but answers.
     pub fn run(&self, service: &Service, is_over: &AtomicBool) {
         let mut pause = FIRST_PAUSE;
         while !is_over.load(Ordering::Relaxed) {
@@ -102,12 +102,12 @@ impl Webhook {
             request = request.header("authorization", authorization);
         }
         let cannot = |why: String| {
-            failure(format!("the webhook {} does not take publication {publication} of `{name}`: {why}", self.address))
+            failure(format!("the webhook {} did not accept publication {publication} of `{name}`: {why}", self.address))
         };
         let answer = request.send(&message).map_err(|e| cannot(e.to_string()))?;
         match answer.status().as_u16() {
             200..=299 => Ok(()),
-            status => Err(cannot(format!("it answers with status {status}"))),
+            status => Err(cannot(format!("it answered with status {status}"))),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What is kept outside the folder of a service, so that an old copy of it is known as one.
+//! A record outside the folder of a service that reveals old copies of the folder.
 //!
-//! Whoever publishes from an old copy of a folder publishes steps a second time, perhaps from other events, and the
-//! difference of two releases with equal noise is exact. So every publication extends a chain of digests, and its last
-//! links are told to a witness elsewhere before anybody sees the rows: a file on another disk, or whatever answers to
-//! GET and PUT at an address. A folder that is behind its witness does not publish, and neither does one whose witness
-//! somebody else has written: a copy of the folder runs somewhere.
+//! A service that runs on an old copy of a folder publishes steps a second time, perhaps from other events, and the
+//! difference of two releases with equal noise is exact. Therefore every publication extends a hash chain, and its last
+//! links are recorded at a witness elsewhere before anybody sees the rows: a file on another disk, or a URL that
+//! answers GET and PUT. A folder that lags its witness does not publish. Neither does a folder if another writer has
+//! changed its witness: a copy of the folder is running somewhere.
 
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, Disk, RealDisk, replace};
@@ -15,27 +15,27 @@ use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The version that is written.
+/// The version of the format.
 const VERSION: u32 = 1;
 
-/// No witness says more: 64 MiB.
+/// The size limit of a record: 64 MiB.
 const LONGEST: u64 = 64 << 20;
 
 /// How long an answer over HTTP may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a witness says.
+/// The record at a witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Testimony {
     version: u32,
-    /// The folder of which it says it.
+    /// The identity of the folder.
     pub folder: String,
-    /// How often it was told something.
+    /// How often it was updated.
     pub counter: u64,
-    /// Who told it last: another name for each start of a service.
+    /// The last writer: every start of a service has a new name.
     pub writer: String,
-    /// Of every stream with a closed step, the last.
+    /// The last closed step of every stream that has one.
     pub streams: BTreeMap<String, Seen>,
 }
 
@@ -52,7 +52,7 @@ pub struct Seen {
 }
 
 impl Testimony {
-    /// Of a folder of which nothing has been said.
+    /// The empty record of a folder.
     pub fn new(folder: &str) -> Self {
         Self {
             version: VERSION,
@@ -69,7 +69,7 @@ impl Testimony {
 
     fn from_text(text: &str, place: &str) -> Result<Self> {
         let read: Self = serde_json::from_str(text)
-            .map_err(|e| usage(format!("what the witness {place} says cannot be read: {e}; put back what it was")))?;
+            .map_err(|e| usage(format!("cannot read the witness record at {place}: {e}; restore its contents")))?;
         if read.version != VERSION {
             return Err(usage(format!("the witness {place} was written by another version of this program")));
         }
@@ -77,43 +77,44 @@ impl Testimony {
     }
 }
 
-/// A place outside the folder that remembers.
+/// A store for a record outside the folder.
 pub trait Witness: Send {
-    /// What it was told last; `None` where it was never told anything.
+    /// The last record; `None` if there was never one.
     ///
     /// # Errors
-    /// If it cannot be asked, or says what makes no sense.
+    /// If the witness cannot be reached, or the record is invalid.
     fn ask(&mut self) -> Result<Option<Testimony>>;
 
-    /// Tells it more, durably.
+    /// Replaces the record, durably.
     ///
     /// # Errors
-    /// If it cannot be told.
+    /// If it cannot be written.
     fn tell(&mut self, testimony: &Testimony) -> Result<()>;
 
     /// How messages name it.
     fn place(&self) -> String;
 
-    /// How long after it was told it must still say the same, before it is believed to have been told by nobody else: what
-    /// nobody can hold for himself, two copies of a folder may tell in the same moment.
+    /// How long the record must stay unchanged before it counts. Without locks or preconditions, two copies of a folder
+    /// may write in the same moment; the delay reveals that.
     fn settles_in(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// A file, on another disk than the folder. One service uses it at a time: a lock beside it says so.
+/// A file on another disk than the folder. A lock next to it ensures that only one service uses it at a time.
 pub struct FileWitness {
     path: PathBuf,
     lock: Option<NameLock>,
 }
 
 impl FileWitness {
-    /// In this file, which need not be there.
+    /// The witness in this file, which need not exist.
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), lock: None }
     }
 
-    /// Keeps others away from now on. A disk that knows no locks has none: then a copy is found at its first publication.
+    /// Locks out other services from now on. A disk without locks has none: then a copy is found at its first
+    /// publication.
     fn lock(&mut self) -> Result<()> {
         if self.lock.is_some() || !self.has_folder() {
             return Ok(());
@@ -121,8 +122,8 @@ impl FileWitness {
         self.lock = match NameLock::now(&self.path) {
             Err(error) if error.is_usage() => {
                 return Err(usage(format!(
-                    "the witness {} cannot be had for this service alone: another one uses it, of this folder or of a copy; \
-                     stop that one first ({error})",
+                    "cannot lock the witness {} for this service: another service uses it, for this folder or a copy \
+                     of it; stop that one first ({error})",
                     self.place()
                 )));
             }
@@ -142,11 +143,11 @@ impl Witness for FileWitness {
         match std::fs::read_to_string(&self.path) {
             Ok(text) => Testimony::from_text(&text, &self.place()).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // A disk that is not there is no witness that was never told anything.
+                // A disk that is not mounted is not an empty witness.
                 match self.has_folder() {
                     true => Ok(None),
                     false => {
-                        Err(usage(format!("the folder of the witness {} is not there; mount its disk", self.place())))
+                        Err(usage(format!("the folder of the witness {} does not exist; mount its disk", self.place())))
                     }
                 }
             }
@@ -166,20 +167,20 @@ impl Witness for FileWitness {
     }
 }
 
-/// Whatever answers to GET and PUT at an address; 404 says that it was never told anything.
+/// A URL that answers GET and PUT; 404 means that there is no record yet.
 pub struct HttpWitness {
     agent: ureq::Agent,
     address: String,
     authorization: Option<String>,
-    /// The entity tag of what it said last, where it gave one: a witness that knows preconditions is told nothing over what
-    /// somebody else told it in between.
+    /// The last entity tag received, if any: a witness that supports preconditions refuses to overwrite the record of
+    /// another writer.
     tag: Option<String>,
-    /// Whether it said that it was never told anything.
+    /// Whether it answered that there is no record.
     is_empty: bool,
 }
 
 impl HttpWitness {
-    /// At an address, with the value of an `Authorization` header where one is needed.
+    /// A witness at a URL, with the value of an `Authorization` header if required.
     pub fn new(address: &str, authorization: Option<String>) -> Self {
         let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
         Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
@@ -196,16 +197,16 @@ impl Witness for HttpWitness {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
-        let mut answer = request.call().map_err(|e| self.cannot("asked", e))?;
+        let mut answer = request.call().map_err(|e| self.cannot("read", e))?;
         self.tag = answer.headers().get("etag").and_then(|tag| tag.to_str().ok()).map(str::to_owned);
         self.is_empty = answer.status() == 404;
         match answer.status().as_u16() {
             404 => Ok(None),
             200 => {
                 let text = answer.body_mut().with_config().limit(LONGEST).read_to_string();
-                Testimony::from_text(&text.map_err(|e| self.cannot("asked", e))?, &self.address).map(Some)
+                Testimony::from_text(&text.map_err(|e| self.cannot("read", e))?, &self.address).map(Some)
             }
-            status => Err(self.cannot("asked", format_args!("it answers with status {status}"))),
+            status => Err(self.cannot("read", format_args!("it answered with status {status}"))),
         }
     }
 
@@ -220,11 +221,11 @@ impl Witness for HttpWitness {
         } else if self.is_empty {
             request = request.header("if-none-match", "*");
         }
-        let answer = request.send(&text).map_err(|e| self.cannot("told", e))?;
+        let answer = request.send(&text).map_err(|e| self.cannot("written", e))?;
         match answer.status().as_u16() {
             200..=299 => Ok(()),
-            412 => Err(self.cannot("told", "somebody else has told it something")),
-            status => Err(self.cannot("told", format_args!("it answers with status {status}"))),
+            412 => Err(self.cannot("written", "another writer has changed its record")),
+            status => Err(self.cannot("written", format_args!("it answered with status {status}"))),
         }
     }
 
@@ -232,7 +233,7 @@ impl Witness for HttpWitness {
         self.address.clone()
     }
 
-    // Longer than anything that was sent before can be on its way.
+    // Longer than any earlier request can still be under way.
     fn settles_in(&self) -> Duration {
         PATIENCE
     }
@@ -252,10 +253,10 @@ mod tests {
         witness.tell(&said).unwrap();
         assert_eq!(witness.ask().unwrap(), Some(said));
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
-        assert!(witness.ask().unwrap_err().to_string().contains("cannot be read"));
+        assert!(witness.ask().unwrap_err().to_string().contains("cannot read"));
         let second = FileWitness::new(&folder.path().join("witness.json")).ask().unwrap_err().to_string();
-        assert!(second.contains("another one uses it"), "{second}");
+        assert!(second.contains("another service uses it"), "{second}");
         let mut gone = FileWitness::new(&folder.path().join("unmounted/witness.json"));
-        assert!(gone.ask().unwrap_err().to_string().contains("is not there"));
+        assert!(gone.ask().unwrap_err().to_string().contains("does not exist"));
     }
 }

@@ -1,4 +1,4 @@
-// The page in a browser, over the demonstration: what people see, and what they must not.
+// Tests of the page in a browser, against the demonstration: what people see, and what they must not see.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -14,7 +14,7 @@ const wrong = [];
 before(async () => {
   service = spawn(process.env.EVERTALLY_BIN, ["serve", "--demo", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
   for await (const line of createInterface({ input: service.stderr })) {
-    url ??= /^look: (http\S+)/.exec(line)?.[1];
+    url ??= /^open: (http\S+)/.exec(line)?.[1];
     token ??= /(evt_\S+)/.exec(line)?.[1];
     if (url && token) break;
   }
@@ -27,7 +27,7 @@ after(async () => {
   service?.kill("SIGKILL");
 });
 
-/** A page that remembers whatever went wrong in it. */
+/** A page that records its errors. */
 async function open(path, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
@@ -35,7 +35,7 @@ async function open(path, options = {}) {
   page.on("pageerror", (error) => wrong.push(String(error)));
   page.on("request", (request) => {
     const is = new URL(request.url());
-    if (is.protocol !== "data:" && is.origin !== url) wrong.push(`it asks another host: ${is}`);
+    if (is.protocol !== "data:" && is.origin !== url) wrong.push(`the page sent a request to another host: ${is}`);
   });
   await page.goto(`${url}/${path}`);
   return page;
@@ -88,9 +88,9 @@ test("groups and ranges can be chosen, and are in the address", async () => {
 test("plan and report are there, and tables can be kept", async () => {
   const page = await open("#/stream/flights-of-the-week");
   await shown(page);
-  await page.getByText("What is promised, and what a reader may conclude").click();
+  await page.getByText("The privacy guarantee, and what a reader may conclude").click();
   await page.getByRole("heading", { name: "What you may not conclude" }).waitFor();
-  await page.getByText("The plan: all that was decided before the first event").click();
+  await page.getByText("The plan: everything that was decided before the first event").click();
   await page.getByText("mechanism = ").waitFor();
   await page.waitForFunction(() => /through/.test(document.querySelector(".note").textContent));
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "CSV" }).click()]);
@@ -123,19 +123,19 @@ test("the operator's view opens to an operator's token alone", async () => {
   const page = await open("#/operator");
   await page.getByLabel("Token of an operator").fill("evt_00000000_wrong");
   await page.keyboard.press("Enter");
-  await page.getByText("This token opens nothing").waitFor();
+  await page.getByText("This token is not valid").waitFor();
   await page.getByLabel("Token of an operator").fill(token);
   await page.keyboard.press("Enter");
-  await page.getByText("All is well.").waitFor();
+  await page.getByText("There are no problems.").waitFor();
   await page.getByLabel("Declaration, as JSON").fill(JSON.stringify({ stream: "visits", start: "2013-06-01", every: "1h", unbounded: true, rho: 0.5 }));
-  await page.getByRole("button", { name: "What would it be?" }).click();
-  await page.getByAltText("How large the error is as time goes by").waitFor();
+  await page.getByRole("button", { name: "Preview" }).click();
+  await page.getByAltText("The error over time").waitFor();
   await picture(page, "operator");
   await page.getByLabel("Role").fill("read:*");
-  await page.getByRole("button", { name: "Make a token" }).click();
+  await page.getByRole("button", { name: "Create token" }).click();
   const made = await page.getByText("Shown once, here:").textContent();
   assert.match(made, /evt_[0-9a-f]{8}_/);
-  // A token that only reads opens no operator's view.
+  // A token for reading does not open the operator's view.
   const reader = await open("#/operator");
   await reader.getByLabel("Token of an operator").fill(/evt_\S+/.exec(made)[0]);
   await reader.keyboard.press("Enter");

@@ -1,15 +1,15 @@
-// The service, as the page asks it.
+// Requests of the page to the service.
 
 const KEPT = "evertally-token";
 
-/** The token of this tab; it goes when the tab is closed. */
+/** The token of this tab; it is deleted when the tab is closed. */
 export const token = {
   get: () => sessionStorage.getItem(KEPT),
   set: (text) => sessionStorage.setItem(KEPT, text),
   forget: () => sessionStorage.removeItem(KEPT),
 };
 
-/** What went wrong, in the words of the service. */
+/** An error, in the words of the service. */
 export class Problem extends Error {
   constructor(status, document) {
     const rows = (document.errors ?? []).map((e) => `${e.row ? `row ${e.row}: ` : ""}${e.problem}`);
@@ -41,10 +41,10 @@ export const json = async (path, how) => (await answer(path, how)).json();
 export const text = async (path, how) => (await answer(path, how)).text();
 export const blob = async (path, how) => (await answer(path, how)).blob();
 
-/** Whether this listener answers to operators. */
+/** Whether this listener answers operators. */
 export const isOperators = async () => (await json("/v1/streams")).operated;
 
-/** What is published from now on: `{event, id, data}`, also after the connection was lost. */
+/** Publications after `behind`: `{event, id, data}`. Reconnects if the connection is lost. */
 export async function* watch(name, behind, signal, lost) {
   let last = behind;
   for (let wait = 1000; !signal.aborted; wait = Math.min(2 * wait, 30000)) {

@@ -1,4 +1,4 @@
-// Which view is shown, in light or dark.
+// Selects the view, and the light or dark theme.
 
 import { Problem, isOperators } from "./api.js";
 import { alarm, h } from "./dom.js";
@@ -9,7 +9,7 @@ import { streamsView } from "./streams.js";
 const main = document.getElementById("main");
 let leaving = new AbortController();
 
-/** Shows what the address says. */
+/** Shows the view that the address names. */
 async function show(isFirst) {
   leaving.abort();
   leaving = new AbortController();

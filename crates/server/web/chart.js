@@ -1,4 +1,4 @@
-// A chart of released values with their intervals, also for the keyboard.
+// A chart of released values with their intervals, with keyboard control.
 
 import uPlot from "./uPlot.esm.js";
 import { h } from "./dom.js";
@@ -9,10 +9,10 @@ export const COLOURS = 8;
 
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** The colour of a line, as the style sheet has it. */
+/** The colour of a line, from the style sheet. */
 export const colour = (place) => style(`--line-${place % COLOURS}`);
 
-// How times are written below the chart: by the distance of two, and where a new year, day or minute begins.
+// The format of times below the chart: by their distance, and at the start of a year, day or minute.
 const TIMES = [
   [365 * 86400, "{YYYY}", null, null, null, null, null, null, 1],
   [28 * 86400, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
@@ -21,7 +21,7 @@ const TIMES = [
   [1, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
 ];
 
-/** Times in the zone of a stream, where the browser knows it. */
+/** Times in the time zone of a stream, if the browser knows it. */
 function dates(zone) {
   try {
     new Intl.DateTimeFormat("en", { timeZone: zone });
@@ -32,7 +32,7 @@ function dates(zone) {
 }
 
 export class Chart {
-  /** `point(index)` is called where somebody points; with `null` where nobody does. */
+  /** `point(index)` is called for the point under the cursor, and with `null` if there is none. */
   constructor({ zone, point, signal }) {
     this.date = dates(zone);
     this.point = point;
@@ -50,7 +50,7 @@ export class Chart {
     });
   }
 
-  /** Draws lines `{name, place}`; data: times, and of each line its values, lower and upper ends. */
+  /** Draws lines `{name, place}`; data: times, then values, lower and upper ends of each line. */
   draw(lines, data, label) {
     const same = lines.length === this.lines.length && lines.every((line, at) => line.name === this.lines[at].name);
     [this.lines, this.data] = [lines, data];
@@ -96,7 +96,7 @@ export class Chart {
     this.plot = new uPlot(options, this.data, this.element);
   }
 
-  /** Arrow keys go from point to point, page keys further. */
+  /** Arrow keys move from point to point, page keys further. */
   #key(event) {
     const last = this.data[0].length - 1;
     if (!this.plot || last < 0) return;

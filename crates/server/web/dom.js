@@ -1,6 +1,6 @@
 // Elements, numbers and times for people.
 
-/** An element: `h("p", {class: "note"}, "text", element)`; names that begin with `on` are listeners. */
+/** An element: `h("p", {class: "note"}, "text", element)`; properties that begin with `on` are listeners. */
 export function h(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -12,13 +12,13 @@ export function h(tag, properties = {}, ...children) {
   return put(element, ...children);
 }
 
-/** Appends what there is of these. */
+/** Appends those children that are not empty. */
 export function put(element, ...children) {
   element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return element;
 }
 
-/** Says something to whoever listens and does not look. */
+/** Announces a text to screen readers. */
 export function say(words) {
   document.getElementById("said").textContent = words;
 }
@@ -38,7 +38,7 @@ export function bytes(count) {
   return `${precise.format(count / 1024 ** at)} ${units[at]}`;
 }
 
-/** A time such as `2013-01-01T00:00:00-05:00` as its own zone writes it; of days the date alone. */
+/** A time such as `2013-01-01T00:00:00-05:00` in its own time zone; for days, only the date. */
 export function time(text, isDate = false) {
   if (!text) return "–";
   const [date, clock = ""] = text.split("T");
@@ -48,7 +48,7 @@ export function time(text, isDate = false) {
 /** Whether the steps of a stream are days or longer. */
 export const isOfDays = (stream) => /(d|w|mo|y)$/.test(stream.every);
 
-/** How long something takes, from seconds. */
+/** A duration, from seconds. */
 export function duration(seconds) {
   if (seconds < 1) return "none";
   for (const [name, length] of [["d", 86400], ["h", 3600], ["min", 60]]) {
@@ -57,7 +57,7 @@ export function duration(seconds) {
   return `${number(Math.floor(seconds))} s`;
 }
 
-/** A box that says what is wrong. */
+/** A box with an error message. */
 export function alarm(words) {
   return h("p", { class: "alarm", role: "alert" }, words);
 }

@@ -1,4 +1,5 @@
-// What reports are made of: headings, paragraphs, lists, tables, bold and code. Elements are built, and no markup is run.
+// The Markdown of reports: headings, paragraphs, lists, tables, bold and code. It builds elements and never inserts
+// HTML.
 
 import { h } from "./dom.js";
 

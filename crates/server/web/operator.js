@@ -1,4 +1,4 @@
-// How the service is, for whoever has a token to operate it.
+// The health of the service, for its operators.
 
 import * as api from "./api.js";
 import { Problem } from "./api.js";
@@ -25,12 +25,12 @@ async function enter(inside, signal) {
   } catch (problem) {
     if (!(problem instanceof Problem) || ![401, 403].includes(problem.status)) throw problem;
     api.token.forget();
-    const why = problem.status === 403 ? "This token does not operate the service." : "This token opens nothing: it is wrong, or was revoked.";
+    const why = problem.status === 403 ? "This token does not operate the service." : "This token is not valid: it is wrong or was revoked.";
     inside.replaceChildren(alarm(why), door(inside, signal));
   }
 }
 
-/** Where the token is asked for. It stays in this tab. */
+/** The form for the token, which stays in this tab. */
 function door(inside, signal) {
   const field = h("input", { type: "password", id: "token", name: "token", autocomplete: "off", required: true, placeholder: "evt_…" });
   return h("form", { class: "door", onsubmit: (event) => {
@@ -41,7 +41,7 @@ function door(inside, signal) {
   h("label", { for: "token" }, "Token of an operator"),
   field,
   h("button", { type: "submit" }, "Open"),
-  h("p", { class: "note" }, "It is kept in this tab, and goes with it. A token is made with ",
+  h("p", { class: "note" }, "The token is kept in this tab until the tab is closed. Create one with ",
     h("code", {}, "evertally token make --config FILE --role operate"), "."));
 }
 
@@ -68,7 +68,7 @@ class Operator {
       h("p", {}, h("button", { type: "button", class: "quiet", onclick: () => {
         api.token.forget();
         location.hash = "#/";
-      } }, "Leave: forget the token of this tab")),
+      } }, "Sign out: forget the token of this tab")),
     );
     this.#show(state);
     this.#tokens();
@@ -88,35 +88,35 @@ class Operator {
     const at = performance.now();
     const sum = (name) => state.streams.reduce((all, stream) => all + stream[name], 0);
     const now = { at, events: sum("events"), batches: sum("batches") };
-    // Of the last moments, and on average where there are none yet.
+    // The current rate, or the average until there is one.
     const rate = (name, usual) => this.before ? (1000 * Math.max(0, now[name] - this.before[name])) / (at - this.before.at) : usual;
     const rates = [rate("events", state.rates.events_per_second), rate("batches", state.rates.batches_per_second)];
     this.before = now;
     const alarms = [state.read_only, ...state.problems.filter((problem) => problem !== state.read_only)].filter(Boolean);
     const words = alarms.join("\n");
-    if (words !== this.said) this.problems.replaceChildren(...(alarms.length > 0 ? alarms.map(alarm) : [h("p", { class: "well" }, "All is well.")]));
+    if (words !== this.said) this.problems.replaceChildren(...(alarms.length > 0 ? alarms.map(alarm) : [h("p", { class: "well" }, "There are no problems.")]));
     this.said = words;
     const witness = state.witness
-      ? [state.witness.behind ? "behind" : "has seen all", state.witness.place] : ["none", "old copies of the folder are not found"];
+      ? [state.witness.behind ? "lagging" : "up to date", state.witness.place] : ["none", "old copies of the folder are not detected"];
     const tile = ([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, more ? h("small", {}, more) : null));
     this.tiles.replaceChildren(...[
-      ["Events a second", number(rates[0]), `${number(now.events)} since the start`],
-      ["Batches a second", number(rates[1]), `${number(now.batches)} since the start`],
+      ["Events per second", number(rates[0]), `${number(now.events)} since the start`],
+      ["Batches per second", number(rates[1]), `${number(now.batches)} since the start`],
       ["Late events", number(sum("late")), `${number(sum("refused"))} batches refused`],
       ["Watchers", number(state.watchers), ""],
       ["Folder", bytes(state.disk.store_bytes), state.folder],
-      ["Free on its disk", bytes(state.disk.free_bytes), ""],
+      ["Free disk space", bytes(state.disk.free_bytes), ""],
       ["Witness", ...witness],
-      ["Key", state.key.id.slice(0, 12), state.key.sealed ? "sealed with a passphrase" : "in a file that is not sealed"],
+      ["Key", state.key.id.slice(0, 12), state.key.sealed ? "sealed with a passphrase" : "in an unsealed file"],
       ["Version", state.version, `since ${time(state.started)}`],
     ].map(tile));
     this.#streams(state.streams);
   }
 
   #streams(streams) {
-    const heads = ["Stream", "State", ...["Open step", "Events", "Waiting", "Late", "Refused", "Behind by"].map((number) => ({ number })), "For good"];
+    const heads = ["Stream", "State", ...["Open step", "Events", "Waiting", "Late", "Refused", "Lag"].map((number) => ({ number })), "Action"];
     const held = this.streams.querySelector("[tabindex]")?.scrollLeft ?? 0;
-    if (this.streams.contains(document.activeElement)) return; // what has the focus stays
+    if (this.streams.contains(document.activeElement)) return; // keep the focused element
     this.streams.replaceChildren(table("Streams", heads, streams.map((stream) => [
       h("a", { href: `#/stream/${encodeURIComponent(stream.name)}` }, stream.name),
       h("span", { title: stream.problem ?? "" }, pill(stream.state), stream.problem ? ` ${stream.problem}` : ""),
@@ -134,7 +134,7 @@ class Operator {
   async #tokens() {
     const { tokens } = await api.json("/v1/tokens", { signal: this.signal });
     const role = h("input", { id: "role", required: true, placeholder: "write:STREAM, read:STREAM, read:* or operate" });
-    const label = h("input", { id: "label", placeholder: "who is to have it" });
+    const label = h("input", { id: "label", placeholder: "the owner of the token" });
     const made = h("p", { "aria-live": "polite" });
     const form = h("form", { class: "line", onsubmit: async (event) => {
       event.preventDefault();
@@ -145,18 +145,18 @@ class Operator {
       } catch (problem) {
         made.replaceChildren(alarm(problem.message));
       }
-    } }, h("label", { for: "role" }, "Role"), role, h("label", { for: "label" }, "Label"), label, h("button", { type: "submit" }, "Make a token"));
+    } }, h("label", { for: "role" }, "Role"), role, h("label", { for: "label" }, "Label"), label, h("button", { type: "submit" }, "Create token"));
     const rows = tokens.map((token) => [h("code", {}, token.id), token.role, token.label, time(token.made),
       asked("Revoke", `Revoke ${token.id} (${token.role})?`, async () => {
         await api.text(`/v1/tokens/${token.id}`, { method: "DELETE" });
         await this.#tokens();
-        say("The token opens nothing any more");
+        say("The token is revoked");
       })]);
-    this.tokens.replaceChildren(table("Tokens", ["Token", "Role", "Label", "Made", "At once"], rows), form, made);
+    this.tokens.replaceChildren(table("Tokens", ["Token", "Role", "Label", "Created", "Action"], rows), form, made);
   }
 }
 
-/** A button that asks first. */
+/** A button that asks for confirmation. */
 function asked(word, question, then) {
   return h("button", { type: "button", class: "quiet", onclick: async (event) => {
     if (!confirm(question)) return;
@@ -174,7 +174,7 @@ const EXAMPLE = `{
   "rho": 0.5
 }`;
 
-/** A stream that is to be opened: what it would be comes first. */
+/** The form that opens a stream, after a preview. */
 function opener(opened) {
   const declaration = h("textarea", { id: "declaration", rows: 10, spellcheck: false });
   declaration.value = EXAMPLE;
@@ -187,7 +187,7 @@ function opener(opened) {
       try {
         declared = JSON.parse(declaration.value);
       } catch (error) {
-        throw new Error(`The declaration is no JSON: ${error.message}`);
+        throw new Error(`The declaration is not JSON: ${error.message}`);
       }
       const body = { declaration: declared, public: isPublic.checked };
       const found = await api.json(`/v1/streams?dry-run=${isDry}`, { method: "POST", body });
@@ -197,13 +197,13 @@ function opener(opened) {
         return;
       }
       const picture = found.picture
-        ? h("img", { src: `data:image/svg+xml,${encodeURIComponent(found.picture)}`, alt: "How large the error is as time goes by", class: "picture" }) : null;
+        ? h("img", { src: `data:image/svg+xml,${encodeURIComponent(found.picture)}`, alt: "The error over time", class: "picture" }) : null;
       said.replaceChildren(
         h("p", {}, `${found.mechanism}: standard error at most ${number(found.max_std_error)}, ${number(found.mean_std_error)} on average, under ${found.budget} for ${found.unit}.`,
           found.left ? ` ${found.left}` : ""),
         ...[picture].filter(Boolean),
         h("details", {}, h("summary", {}, "The plan"), h("pre", {}, found.plan)),
-        h("button", { type: "button", onclick: () => ask(false) }, "Open it: what it spends stays spent"),
+        h("button", { type: "button", onclick: () => ask(false) }, "Open the stream: this spends its budget"),
       );
     } catch (problem) {
       said.replaceChildren(alarm(problem.message));
@@ -214,6 +214,6 @@ function opener(opened) {
     ask(true);
   } },
   h("label", { for: "declaration" }, "Declaration, as JSON"), declaration,
-  h("label", {}, isPublic, " anybody may read it"),
-  h("button", { type: "submit" }, "What would it be?"), said);
+  h("label", {}, isPublic, " public: anybody may read it"),
+  h("button", { type: "submit" }, "Preview"), said);
 }

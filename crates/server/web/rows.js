@@ -1,6 +1,6 @@
 // The released rows that a chart shows, by line and step.
 
-/** Names of a line in one text, with what no name has between them. */
+/** The names of a line as one text, with a separator that no name contains. */
 export const key = (names) => names.join("\u001f");
 
 export class Rows {
@@ -22,7 +22,7 @@ export class Rows {
     }
   }
 
-  /** Forgets steps before one. */
+  /** Forgets steps before `before`. */
   forget(before) {
     for (const step of this.#ends.keys()) {
       if (step >= before) continue;
@@ -42,7 +42,7 @@ export class Rows {
     return steps.get(this.last) ?? steps.get(Math.max(...steps.keys()));
   }
 
-  /** Steps in order, and for a chart: times, and of each line its values, lower and upper ends. */
+  /** The steps in order, and the data of a chart: times, then values, lower and upper ends of each line. */
   data(lines, isView) {
     const steps = [...this.#ends.keys()].sort((a, b) => a - b);
     const names = isView ? ["view_value", "view_lower", "view_upper"] : ["value", "lower", "upper"];

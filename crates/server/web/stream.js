@@ -1,4 +1,4 @@
-// One stream: its chart, its numbers, and what they promise.
+// One stream: its chart, its numbers, and its guarantee.
 
 import * as api from "./api.js";
 import { COLOURS, Chart } from "./chart.js";
@@ -7,7 +7,7 @@ import { markdown } from "./markdown.js";
 import { Rows, key } from "./rows.js";
 import { budget, pill } from "./streams.js";
 
-/** Points of a line at most; the service leaves some out of long ranges. */
+/** The most points of a line; the service omits some in long ranges. */
 const POINTS = 1500;
 const MOST_IN_TABLE = 200;
 const SAY_AGAIN = 20_000;
@@ -35,7 +35,7 @@ class StreamView {
   async begin() {
     const { stream } = this;
     this.state = h("p", { class: "note" });
-    this.lost = h("p", { class: "alarm", hidden: true }, "The connection is lost; trying again.");
+    this.lost = h("p", { class: "alarm", hidden: true }, "The connection is lost; reconnecting.");
     this.readout = h("div", { class: "readout" });
     this.numbers = h("div");
     this.#choose(await this.#names());
@@ -51,26 +51,26 @@ class StreamView {
       this.readout,
       this.chart.element,
       this.groups,
-      h("h2", {}, "Published last"),
+      h("h2", {}, "Last published values"),
       this.numbers,
       this.source ? [h("h2", {}, "Budget"), budget(this.source)] : null,
-      h("h2", {}, "To keep"),
+      h("h2", {}, "Downloads"),
       this.#downloads(),
-      this.#folded("What is promised, and what a reader may conclude", async () =>
+      this.#folded("The privacy guarantee, and what a reader may conclude", async () =>
         markdown(await api.text(`${api.stream(stream.name)}/report`))),
-      this.#folded("The plan: all that was decided before the first event", async () =>
+      this.#folded("The plan: everything that was decided before the first event", async () =>
         h("pre", {}, await api.text(`${api.stream(stream.name)}/plan`))),
     );
     this.#offerGroups();
     await this.#load();
-    // A chart needs its width, which it has once it is in the page.
+    // A chart needs its width, which is known only once it is in the page.
     this.root.addEventListener("shown", () => {
       this.#draw();
       this.#follow();
     });
   }
 
-  /** Names of all lines that may be chosen, those with the largest values first where not all are shown. */
+  /** The names of all selectable lines; if not all are shown, those with the largest values come first. */
   async #names() {
     const { stream } = this;
     const width = stream.measure_column ? -1 : undefined;
@@ -94,12 +94,12 @@ class StreamView {
     this.places = new Map(this.chosen.map((group, place) => [group, place]));
   }
 
-  /** A line of the table: a group, with the measure that is shown. */
+  /** A line of the table: a group, with the selected measure. */
   #line(group) {
     return this.measure ? key([...this.names.get(group), this.measure]) : group;
   }
 
-  /** The seconds of a step, on average. */
+  /** The average length of a step in seconds. */
   #seconds() {
     const { start, published, published_until: until } = this.stream;
     return published > 0 ? (Date.parse(until) - Date.parse(start)) / 1000 / published : 1;
@@ -165,10 +165,10 @@ class StreamView {
       return [this.#word(group), ...["value", "std_error", "lower", "upper"].map((name) => ({ number: number(row?.[name]) }))];
     });
     const heads = [column, { number: "Value" }, { number: "Standard error" }, { number: `${per} % from` }, { number: "to" }];
-    this.numbers.replaceChildren(table("Values published last", heads, rows));
+    this.numbers.replaceChildren(table("Last published values", heads, rows));
   }
 
-  /** What is read where somebody points, or what was published last. */
+  /** Shows the values under the cursor, or the last published values. */
   #point(at, isKey = false) {
     const step = at === null || at === undefined ? this.steps?.at(-1) : this.steps[at];
     const when = this.chosen.map((group) => this.rows.row(this.#line(group), step)?.end).find(Boolean);
@@ -214,7 +214,7 @@ class StreamView {
     }
   }
 
-  /** Draws once for all that came within a moment. */
+  /** Draws soon, once for all messages of the meantime. */
   #soon() {
     if (this.waits) return;
     this.waits = true;
@@ -233,7 +233,7 @@ class StreamView {
     this.#offerGroups();
   }
 
-  // What can be chosen.
+  // Selectable options.
 
   #ranges() {
     const all = this.stream.steps === null ? Infinity : this.#seconds() * this.stream.steps;
@@ -268,7 +268,7 @@ class StreamView {
       this.isView = event.target.checked;
       this.#draw();
     } });
-    return h("label", {}, box, " as it is shown beside");
+    return h("label", {}, box, " show the view");
   }
 
   #offerGroups() {
@@ -300,7 +300,7 @@ class StreamView {
     return chip;
   }
 
-  /** Takes a group into the chart, or out of it; the last one stays. */
+  /** Adds a group to the chart or removes it; the last one stays. */
   #toggle(group, isWanted) {
     if (!isWanted && this.chosen.length > 1) {
       this.places.delete(group);
@@ -308,7 +308,7 @@ class StreamView {
       return true;
     }
     if (!isWanted || this.chosen.length >= COLOURS) {
-      say(isWanted ? `At most ${COLOURS} groups are drawn at once` : "One group stays");
+      say(isWanted ? `At most ${COLOURS} groups are drawn at once` : "At least one group must stay");
       return false;
     }
     const taken = new Set(this.places.values());
@@ -333,7 +333,7 @@ class StreamView {
     const path = api.stream(stream.name);
     const of = (word, target, file) => h("a", { href: target, download: file, onclick: async (event) => {
       if (!api.token.get()) return;
-      // A link cannot bring a token.
+      // A link cannot send a token.
       event.preventDefault();
       const url = URL.createObjectURL(await api.blob(target));
       h("a", { href: url, download: file }).click();

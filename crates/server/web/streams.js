@@ -1,4 +1,4 @@
-// All streams that may be read.
+// All readable streams.
 
 import * as api from "./api.js";
 import { h, isOfDays, number, time } from "./dom.js";
@@ -11,7 +11,7 @@ export async function streamsView(root, signal) {
   ]);
   root.append(h("h1", {}, "Streams"));
   if (streams.length === 0) {
-    const words = api.token.get() ? "No stream is open." : "No stream is public here. A token may open more.";
+    const words = api.token.get() ? "No stream is open." : "No stream is public here. A token may give access to more.";
     root.append(h("p", { class: "note" }, words));
   }
   root.append(h("ul", { class: "cards" }, streams.map(card)));
@@ -28,12 +28,12 @@ function card(stream) {
       stream.public ? null : " · not public"));
 }
 
-/** The state of a stream, in one word and a colour. */
+/** The state of a stream, as a word and a colour. */
 export function pill(state) {
   return h("span", { class: `pill ${state}` }, state);
 }
 
-/** How much of a source's budget is spent: for operators by all streams, for others by those that they may read. */
+/** The spent budget of a source: for operators by all streams, for others by the streams that they may read. */
 export function budget(source) {
   const id = `budget-${source.name}`;
   const name = h("strong", {}, source.name);

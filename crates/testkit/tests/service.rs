@@ -1,9 +1,9 @@
-//! A service under fire: schedules from a seed, over a disk that tears, a witness that is away, and a network that repeats,
-//! reorders and delays. Whatever happens, what is released is what one run over the accepted events releases, nothing
-//! that was acknowledged is lost, and nothing is shown twice with other bytes.
+//! A service under faults: schedules from a seed, over a disk with torn writes, a witness that is sometimes
+//! unreachable, and a network that repeats, reorders and delays. In every schedule, the release equals that of a single
+//! run over the accepted events, nothing that was acknowledged is lost, and nothing is shown twice with other bytes.
 //!
-//! `EVERTALLY_SCHEDULES` says how many schedules are played (200 unless told; the long run takes 10,000), and
-//! `EVERTALLY_FIRST_SCHEDULE` with which to begin.
+//! `EVERTALLY_SCHEDULES` is the number of schedules to play (200 by default; the long run uses 10,000), and
+//! `EVERTALLY_FIRST_SCHEDULE` is the first one.
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
@@ -29,7 +29,7 @@ const HOUR: i64 = 3_600_000_000;
 const STEPS: u64 = 7;
 const START: i64 = 1_767_225_600_000_000; // 2026-01-01
 
-/// The streams that are played: declared groups with persons, one sum, discovered groups, several measures.
+/// The streams: declared groups with persons, one sum, discovered groups, several measures, and a coarser publication.
 const DECLARATIONS: [(&str, &str); 5] = [
     (
         "persons",
@@ -62,7 +62,7 @@ fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(7))
 }
 
-/// A small generator: the schedule of a seed must not change with a library.
+/// A small random number generator: the schedule of a seed must not depend on a library.
 struct Dice(u64);
 
 impl Dice {
@@ -79,7 +79,7 @@ impl Dice {
     }
 }
 
-/// A witness that survives, and is away when it is told to be.
+/// A witness that survives crashes, and can be made unreachable.
 #[derive(Clone, Default)]
 struct FarWitness {
     said: Arc<Mutex<Option<Testimony>>>,
@@ -107,20 +107,20 @@ impl Witness for FarWitness {
     }
 }
 
-/// A batch on its way.
+/// A batch that was sent.
 #[derive(Clone)]
 struct Sent {
     stream: usize,
     id: String,
     text: String,
-    /// Whether it was answered as taken.
+    /// Whether it was acknowledged.
     is_acknowledged: bool,
 }
 
-/// A publication, as watchers are told of it.
+/// A publication, as watchers receive it.
 type Shown = (Arc<StreamInfo>, u64);
 
-/// A whole history.
+/// A complete history.
 struct History {
     dice: Dice,
     disk: TornDisk,
@@ -129,11 +129,11 @@ struct History {
     core: Option<Core>,
     has_begun: bool,
     shown: Arc<Mutex<Vec<Shown>>>,
-    /// Of every stream the accepted batches in their order, and the one of which nobody knows.
+    /// The accepted batches of every stream in order; `unknown` holds the batches without an answer.
     accepted: BTreeMap<usize, Vec<String>>,
     unknown: Vec<Sent>,
     sent: Vec<Sent>,
-    /// What anybody has ever seen.
+    /// All rows that were ever shown.
     seen: BTreeMap<(usize, u64), Vec<String>>,
 }
 
@@ -154,7 +154,7 @@ impl History {
         }
     }
 
-    /// Starts the service, however often that takes.
+    /// Starts the service, with as many attempts as necessary.
     fn start(&mut self) {
         while self.core.is_none() {
             if self.dice.one_in(6) {
@@ -182,7 +182,7 @@ impl History {
             });
             match opened {
                 Ok(core) => (self.core, self.has_begun) = (Some(core), true),
-                // A file gets its name once it is a database; a disk that is none yet is begun anew.
+                // A file gets its name only when it is a database; a disk without a database starts from scratch.
                 Err(error) if !self.has_begun && error.to_string().contains("magic number") => {
                     self.disk = TornDisk::default();
                 }
@@ -226,7 +226,7 @@ impl History {
         }
     }
 
-    /// A new batch of some rows about the present.
+    /// A new batch of some rows near the current time.
     fn write(&mut self) -> Sent {
         let stream = self.dice.roll(DECLARATIONS.len() as u64) as usize;
         let now = (evertally_server::clock::Clock::now(&*self.clock).micros() - START) / HOUR;
@@ -243,7 +243,7 @@ impl History {
         Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }
     }
 
-    /// Sends some batches at once, old ones again among them.
+    /// Sends some batches at once, including repeated ones.
     fn send(&mut self) {
         self.start();
         let mut batches = Vec::new();
@@ -302,19 +302,19 @@ impl History {
     fn took(&mut self, sent: Sent, repeated: bool) {
         let known = self.sent.iter_mut().find(|known| known.id == sent.id).unwrap();
         assert!(repeated || !known.is_acknowledged, "{} was acknowledged, and lost", sent.id);
-        assert_eq!(known.text, sent.text, "other bytes were taken under the same id");
+        assert_eq!(known.text, sent.text, "other bytes were accepted under the same id");
         if !repeated {
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         } else if !known.is_acknowledged {
-            // It was taken when the disk failed: before everything since.
+            // It was accepted when the disk failed: before everything since.
             let at = self.unknown.iter().position(|unknown| unknown.id == sent.id);
-            assert!(at.is_some(), "nobody was told that {} was taken", sent.id);
+            assert!(at.is_some(), "{} was accepted without an acknowledgement", sent.id);
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         }
         self.sent.iter_mut().find(|known| known.id == sent.id).unwrap().is_acknowledged = true;
     }
 
-    /// A client that was not answered asks again at once, in the same order.
+    /// A client without an answer repeats its requests immediately, in the same order.
     fn ask_again(&mut self) {
         for sent in self.unknown.clone() {
             loop {
@@ -341,7 +341,7 @@ impl History {
         self.unknown.clear();
     }
 
-    /// Time goes on, and what is due is done.
+    /// Advances the time, and does everything that is due.
     fn wait(&mut self, micros: i64) {
         self.start();
         let now = evertally_server::clock::Clock::now(&*self.clock).micros();
@@ -365,7 +365,7 @@ impl History {
         }
     }
 
-    /// Everybody looks at what is shown.
+    /// Checks everything that is shown.
     fn look(&mut self) {
         let Some(core) = &self.core else { return };
         if core.find("sum").is_none() {
@@ -393,7 +393,7 @@ impl History {
         }
     }
 
-    /// What one run over the accepted events releases.
+    /// The rows of a single run over the accepted events.
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
         settings.sort_buffer = 1 << 20;
@@ -460,7 +460,7 @@ impl History {
     }
 }
 
-/// Whether an error is that of a disk that fails, and of nothing else.
+/// Whether an error is caused by the failing disk alone.
 fn is_of_the_disk(error: &str) -> bool {
     error.contains("disk has failed") || error.contains("Previous I/O error")
 }

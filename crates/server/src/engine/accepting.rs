@@ -1,4 +1,4 @@
-//! Taking batches in: durable before they are acknowledged, each whole or not at all.
+//! Accepting batches: durable before they are acknowledged, each completely or not at all.
 
 use super::core::Core;
 use super::decoding::Share;
@@ -15,31 +15,31 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind::StorageFull;
 use std::sync::Arc;
 
-/// What is said of a batch that was taken.
+/// The receipt of an accepted batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The id that the client chose.
+    /// The id chosen by the client.
     pub batch: String,
-    /// How many rows it has.
+    /// The number of its rows.
     pub rows: u64,
-    /// Keyed digest of its bytes.
+    /// The keyed digest of its bytes.
     pub digest: [u8; 32],
-    /// Whether it was taken before.
+    /// Whether it had been accepted before.
     pub repeated: bool,
 }
 
-/// A batch in its turn: what is written of it, and counted once that is durable.
+/// A batch in its turn, to be counted once it is durable.
 struct Accepted {
     number: u32,
     batch: u64,
     chunks: BTreeMap<u64, Chunk>,
     late: u64,
-    /// Of the memory for all batches.
+    /// Its share of the memory for all batches.
     _memory: Share,
 }
 
 impl Core {
-    /// Takes batches in, in this order, with one commit for all of them. Each is answered for itself.
+    /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
     pub fn take_in(&mut self, batches: Vec<(Arc<StreamInfo>, Prepared)>) -> Vec<Result<Receipt, Refusal>> {
         let (mut accepted, mut answers) = (Vec::new(), Vec::new());
         let now = self.clock.now().micros();
@@ -54,7 +54,7 @@ impl Core {
                         Ok(receipt)
                     }
                     Ok((receipt, None)) => Ok(receipt),
-                    // Part of it may be written: nothing of this commit is.
+                    // Part of it may be written, so this commit is abandoned.
                     Err(Refusal::Other(error)) => return Err(error),
                     Err(refusal) => {
                         Counts::add(&counts.counts.refused, 1);
@@ -78,7 +78,7 @@ impl Core {
         answers
     }
 
-    /// Writes a batch, if it can be taken. `next` has the numbers of the last batches in this commit.
+    /// Writes a batch, if it can be accepted. `next` holds the numbers of the last batches in this commit.
     fn admit(
         &self,
         writing: &WriteTransaction,
@@ -103,8 +103,8 @@ impl Core {
         }
         check_open(&live.state(), info.name())?;
         if live.closing == Closing::Sums {
-            let why = "it is counted elsewhere, and takes the sums of whole steps: PUT them to its `sums`";
-            return Err(Refusal::ReadOnly(format!("stream `{}` takes no events: {why}", info.name())));
+            let why = "it is counted elsewhere and accepts the sums of complete steps: PUT them to its `sums`";
+            return Err(Refusal::ReadOnly(format!("stream `{}` accepts no events: {why}", info.name())));
         }
         let closed = live.closed();
         let Divided { chunks, aside, late } = divide(info, chunks, closed)?;
@@ -128,10 +128,10 @@ impl Core {
         ))
     }
 
-    /// Counts what was written: events of the open step at once, the others when theirs is open.
+    /// Counts a written batch: events of the open step now, the others once their step is open.
     fn count(&mut self, accepted: Accepted) {
         let Accepted { number, batch, chunks, late, _memory } = accepted;
-        let live = self.live.get_mut(&number).expect("it was admitted");
+        let live = self.live.get_mut(&number).expect("the batch was admitted");
         live.batches = batch;
         let counts = &live.info.counts;
         Counts::add(&counts.batches, 1);
@@ -158,22 +158,22 @@ pub(super) fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
         State::Open | State::Recovering(_) => return Ok(()),
         State::Ended => "all steps of its horizon are closed",
         State::Retired => "it was retired",
-        State::Failed(_) => "something is wrong with it, which its operator can see",
+        State::Failed(_) => "it has failed; its operator can see why",
     };
-    Err(Refusal::ReadOnly(format!("stream `{name}` takes no more events in: {why}")))
+    Err(Refusal::ReadOnly(format!("stream `{name}` accepts no more events: {why}")))
 }
 
-/// The events of a batch, by where they go.
+/// The events of a batch, by destination.
 struct Divided {
-    /// By step, those that are counted.
+    /// The counted events, by step.
     chunks: BTreeMap<u64, Chunk>,
-    /// Those that are put aside.
+    /// The events that are set aside.
     aside: Vec<LateEvent>,
-    /// How many came late.
+    /// How many were late.
     late: u64,
 }
 
-/// Where the events of a batch go that come behind the last closed step, and which are put aside.
+/// Splits the events of a batch into those after the last closed step and late ones, and treats the latter by policy.
 fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> Result<Divided, Refusal> {
     let in_time = chunks.split_off(&(closed + 1));
     let (past, mut chunks) = (chunks, in_time);
@@ -196,7 +196,7 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> R
         }
         Late::SideFile => aside.extend(past.into_values().flat_map(|chunk| chunk.texts)),
         Late::NextStep => {
-            // Before those of the step itself, in the order of their steps.
+            // Before those of the step itself, ordered by their steps.
             let mut first = Chunk::default();
             for chunk in past.into_values() {
                 first.events += chunk.events;

@@ -1,5 +1,5 @@
-//! Closing steps: noise is drawn and rows are committed, the witness is told, and only at its moment is a publication
-//! shown.
+//! Closing steps: noise is drawn, rows are committed, and the witness is updated; only then, and at its moment, is a
+//! publication shown.
 
 use super::Notice;
 use super::core::{Core, is_behind};
@@ -16,22 +16,22 @@ use evertally_publish::rows::ReleaseRow;
 use redb::WriteTransaction;
 use std::sync::Arc;
 
-/// Rows in one piece of a publication.
+/// Rows in one block of a publication.
 pub(super) const BLOCK: u32 = 128;
-/// The first piece of the rows of the publication's own step; before it are those of groups that were discovered with
-/// it, of earlier steps.
+/// The first block with rows of the publication's own step. The blocks before it hold rows of earlier steps, of groups
+/// that were discovered with this publication.
 pub(super) const OWN: u32 = 1 << 31;
 
-/// Steps that are closed for one request, at most: meanwhile nothing else is done.
+/// The most steps closed for one request, since nothing else is done meanwhile.
 pub(super) const MOST_STEPS: u64 = 100_000;
 
-/// How long is closed in a row before somebody else has a turn.
+/// How long steps are closed before other requests get a turn.
 const TURN: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// How long whoever closes by hand waits for the witness, at most.
+/// How long a manual close waits for the witness, at most.
 const WHILE: std::time::Duration = std::time::Duration::from_secs(6);
 
-/// Rows that are committed at once, at most about so many: what closes in a row after a long stop is cut here.
+/// About the most rows in one commit: it splits the steps that are closed together after a long stop.
 pub(super) const ROWS_AT_ONCE: usize = 200_000;
 
 /// A step that is closed in memory, to be committed.
@@ -45,11 +45,11 @@ pub(super) struct Computed {
 }
 
 impl Core {
-    /// Does all that is due by the clock: closes steps, tells the witness, shows what is to be shown. Returns when to
-    /// come again, if by then nothing else was asked of it.
+    /// Does everything that is due by the clock: closes steps, updates the witness, shows publications. Returns when to
+    /// call it again if nothing happens before.
     ///
     /// # Errors
-    /// If the store cannot be written; then it was as if nothing had been due.
+    /// If the store cannot be written; then nothing has changed.
     pub fn tick(&mut self) -> Result<Option<Instant>> {
         let closed = self.close_due();
         self.say_and_show();
@@ -61,7 +61,7 @@ impl Core {
         }
         let next = self.live.values().filter(|live| live.state() == State::Open).filter_map(|live| {
             let closes = live.times(live.session.open_step()).map(|(closes, _)| closes.max(self.held_until));
-            // What the witness has not been told waits for it, and not for a time.
+            // A step that the witness has not acknowledged waits for the witness, not for a time.
             let unseen = live.unseen.front().filter(|(step, _)| *step <= live.showable(self.witness.is_some()));
             let shows = unseen.map(|(_, record)| Instant::from_micros(record.shown_at));
             closes.into_iter().chain(shows).min()
@@ -100,29 +100,29 @@ impl Core {
             self.commit(done)?;
             self.say_and_show();
             if began.elapsed() > TURN {
-                return Ok(()); // what is left is due at once
+                return Ok(()); // the rest is due at once
             }
         }
     }
 
-    /// Closes steps through one, of a stream that its operator closes, or that is behind its witness.
+    /// Closes steps through `through`, if an operator closes the stream or it lags its witness.
     ///
     /// # Errors
-    /// If it is not for an operator to close, the step is behind the horizon, or what comes out is not what the witness
-    /// has seen.
+    /// If an operator may not close the stream, the step is after the horizon, or the result differs from the step that
+    /// the witness has seen.
     pub fn close_through(&mut self, name: &str, through: u64) -> Result<(), Refusal> {
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
         }
         let number = self.find(name).ok_or(Refusal::NoStream)?.number;
         if self.live.get(&number).is_some_and(|live| live.closing == Closing::Sums) {
-            let why = "a step is closed with its sums";
+            let why = "sending the sums of a step closes it";
             return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
         }
         self.close_of(number, through)
     }
 
-    /// The same, whoever closes its steps.
+    /// The same for every stream, by number.
     pub(super) fn close_of(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
         let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
         let name = live.info.name().to_owned();
@@ -132,12 +132,12 @@ impl Core {
                 return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
             }
             State::Open => {}
-            // Whoever asks again has not heard the answer.
+            // The client repeats its request: it has not received the answer.
             State::Ended if live.times(1).is_none() && through <= live.closed() => return Ok(()),
             State::Recovering(_) => return self.close_as_witnessed(number, through),
             state => {
                 let word = state.word();
-                return Err(Refusal::ReadOnly(format!("stream `{name}` closes no more steps: it is {word}")));
+                return Err(Refusal::ReadOnly(format!("stream `{name}` has no more steps to close: it is {word}")));
             }
         }
         if through > live.closed().saturating_add(MOST_STEPS) {
@@ -149,7 +149,7 @@ impl Core {
         }
         if through > live.session.last_step() {
             let last = live.session.last_step();
-            return Err(usage(format!("stream `{name}` has {last} steps, and no step {through}")).into());
+            return Err(usage(format!("stream `{name}` has only {last} steps: there is no step {through}")).into());
         }
         loop {
             let mut done = Vec::new();
@@ -171,7 +171,8 @@ impl Core {
         Ok(())
     }
 
-    /// Tells the witness and waits until that has settled: whoever closes by hand wants to see what comes out.
+    /// Updates the witness and waits until the update has settled: an operator who closes by hand wants to see the
+    /// result.
     pub(super) fn show_now(&mut self) {
         self.say_and_show();
         let until = std::time::Instant::now() + WHILE;
@@ -181,10 +182,10 @@ impl Core {
         }
     }
 
-    /// Closes steps once more that the witness has seen: they are committed only where they come out the same.
+    /// Closes steps again that the witness has seen: they are committed only if the result is the same.
     fn close_as_witnessed(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
         let live = self.live.get_mut(&number).expect("just seen");
-        let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("it is behind"));
+        let (name, seen) = (live.info.name().to_owned(), live.ahead.clone().expect("the witness is ahead"));
         if through > seen.closed || through <= live.closed() {
             let problem = format!("stream `{name}`: {}", is_behind(live.closing, live.closed(), seen.closed));
             return Err(usage(problem).into());
@@ -196,16 +197,17 @@ impl Core {
             self.take_over(number, computed, &mut done);
         }
         if through < seen.closed {
-            // On the way, for groups that joined there: nobody sees it before the last one has come out the same.
+            // An intermediate close, for groups that joined there. Nobody sees it until the last step has come out the
+            // same.
             return Ok(self.commit(done)?);
         }
         if done.last().is_none_or(|last| hex(&last.record.head) != seen.head || hex(&last.record.events) != seen.events)
         {
             self.reload(number)?;
             let problem = format!(
-                "the events of stream `{name}` are not those of which steps through {} were published; send what is \
-                 missing and close again; if something was sent that was not among them, restore the copy of the folder again; or \
-                 retire the stream: what it has spent stays spent",
+                "the events of stream `{name}` do not reproduce the steps published through {}. Send the missing \
+                 events and close again; if extra events were sent, restore the folder copy again; or retire the \
+                 stream (its spent budget stays spent)",
                 seen.closed
             );
             return Err(usage(problem).into());
@@ -215,13 +217,13 @@ impl Core {
             self.live.get_mut(&number).expect("just seen").ahead = Some(seen);
             return Err(error.into());
         }
-        // Where this is cut off, the next start finds that it has come out the same.
+        // If this is interrupted, the next start finds that the result is the same.
         self.recovered(number)?;
         self.show_now();
         Ok(())
     }
 
-    /// A step that was closed in memory joins the others; one that could not be is the last of its stream.
+    /// Adds a step that was closed in memory to `done`; a step that could not be closed ends its stream.
     fn take_over(&mut self, number: u32, computed: Result<Computed>, done: &mut Vec<Computed>) {
         match computed {
             Ok(computed) => done.push(computed),
@@ -234,12 +236,12 @@ impl Core {
         }
     }
 
-    /// Commits steps that were closed in memory; where that fails, their streams go back to what is committed.
+    /// Commits steps that were closed in memory; if that fails, their streams return to the committed state.
     fn commit(&mut self, done: Vec<Computed>) -> Result<()> {
         self.commit_with(done, |_| Ok(()))
     }
 
-    /// The same, and with them something else.
+    /// The same, with an additional write in the same commit.
     pub(super) fn commit_with(
         &mut self,
         done: Vec<Computed>,
@@ -276,7 +278,7 @@ impl Core {
             let live = self.live.get_mut(&number).expect("it was closed");
             live.info.add_names(names.into_iter().map(|(_, name)| name));
             if let Some((closes, shows)) = live.times(step) {
-                // Rows that took longer than their delay are shown at the next whole one, which says nothing of how long.
+                // Late rows are shown at the next multiple of the delay, which does not reveal how long they took.
                 let (delay, late) = (shows.micros() - closes.micros(), now - shows.micros());
                 if delay > 0 && late > 0 && late < 100 * delay {
                     record.shown_at = shows.micros() + (late / delay + 1) * delay;
@@ -289,7 +291,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a stream up again from the store, after what was done in memory could not be committed.
+    /// Loads a stream from the store again, after changes in memory could not be committed.
     pub(super) fn reload(&mut self, number: u32) -> Result<()> {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
@@ -306,7 +308,8 @@ impl Core {
         }
     }
 
-    /// Tells the witness what was committed, and shows what its moment has come for. What cannot be told is not shown.
+    /// Updates the witness with the committed steps, and shows publications that are due. Steps that the witness has
+    /// not acknowledged are not shown.
     pub(super) fn say_and_show(&mut self) {
         self.settle();
         if self.is_unsaid && self.read_only.is_none() {
@@ -340,18 +343,18 @@ impl Core {
 }
 
 impl Computed {
-    /// About how many rows it has.
+    /// Its number of rows, approximately.
     pub(super) fn rows(&self) -> usize {
         1 + self.blocks.len() * BLOCK as usize
     }
 }
 
-/// Closes the open step of a stream in memory, and counts what the store holds of the next.
+/// Closes the open step of a stream in memory, and counts the stored events of the next one.
 pub(super) fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     let step = live.session.open_step();
     let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
     let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));
-    // Of steps that are closed one after the other before they are committed, each knows of those before it.
+    // Of steps that are closed in a row before they are committed, each knows the lines of those before it.
     let discovers = live.info.stream.plan.threshold().is_some();
     let known = if discovers { live.last.lines as usize } else { live.info.all_lines() };
     let steps_before = live.info.stream.steps_before();
@@ -379,13 +382,13 @@ pub(super) fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
     Ok(Computed { number: live.info.number, step, record, publication, blocks, names })
 }
 
-/// The rows of a publication, in pieces.
+/// The rows of a publication, in blocks.
 struct Pieces {
     publication: u64,
     blocks: Vec<(u32, RowBlock)>,
     names: Vec<(u32, Vec<String>)>,
     known: usize,
-    /// Steps of the streams that this one goes on from, which are counted through.
+    /// Steps of the streams that this one continues; step numbers run through all of them.
     steps_before: u64,
 }
 
@@ -431,10 +434,10 @@ impl Pieces {
 }
 
 fn too_many() -> Error {
-    failure("the stream has more lines than a service keeps: 2^31")
+    failure("the stream has more lines than a service can keep: 2^31")
 }
 
-/// The digest of all published rows, once those of a step are among them.
+/// The digest of all published rows, including those of `step`.
 pub(super) fn next_head(
     head: &[u8; 32],
     step: u64,

@@ -1,4 +1,4 @@
-//! All streams of a folder, and the one place where their order is decided.
+//! All streams of a folder, and the one place that decides their order.
 
 use super::decoding::Decoding;
 use super::info::StreamInfo;
@@ -16,36 +16,36 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What a service is started with.
+/// The settings with which a service is started.
 pub struct Setting {
     /// The database of its folder.
     pub store: Store,
     /// Its key.
     pub key: SecretKey,
-    /// What tells the time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What is told of every publication, if anything is.
+    /// The witness of every publication, if there is one.
     pub witness: Option<Box<dyn Witness>>,
-    /// The budgets of data sources, by name: the files that hold them.
+    /// The budget files of data sources, by name.
     pub sources: BTreeMap<String, PathBuf>,
-    /// By how much the clocks of those who send events may be ahead, in microseconds.
+    /// By how much the clocks of event senders may be ahead, in microseconds.
     pub ahead: i64,
-    /// What batches may take while they are decoded.
+    /// Memory limits for decoding batches.
     pub decoding: Arc<Decoding>,
-    /// How long after a start steps whose time came before are held open, in microseconds: for events that wait elsewhere.
+    /// How long after a start past steps are held open, in microseconds: for events queued elsewhere.
     pub catch_up: i64,
 }
 
-/// Something that watchers may know.
+/// A change that watchers may know.
 #[derive(Clone)]
 pub enum Notice {
     /// A publication of a stream is shown.
     Published(Arc<StreamInfo>, u64),
-    /// A stream was opened, retired, has ended, or gone wrong.
+    /// A stream was opened or retired, has ended or has failed.
     Changed(Arc<StreamInfo>),
 }
 
-/// The streams that anybody may look up, by name.
+/// The streams that any thread may look up, by name.
 #[derive(Clone, Default)]
 pub(super) struct Directory(Arc<RwLock<BTreeMap<String, Arc<StreamInfo>>>>);
 
@@ -63,9 +63,9 @@ impl Directory {
     }
 }
 
-/// All streams of a folder: batches are taken in, steps closed and shown.
+/// All streams of a folder: accepts batches, closes and shows steps.
 ///
-/// It has no thread and waits for nothing: what it does follows from what it is given, and from its clock.
+/// It has no thread and waits for nothing: its actions follow from its input and its clock alone.
 pub struct Core {
     pub(super) store: Store,
     pub(super) key: SecretKey,
@@ -74,45 +74,45 @@ pub struct Core {
     pub(super) sources: BTreeMap<String, PathBuf>,
     pub(super) ahead: i64,
     pub(super) decoding: Arc<Decoding>,
-    /// No step is closed by the clock before.
+    /// The clock closes no step before this time.
     pub(super) held_until: Instant,
     pub(super) live: BTreeMap<u32, Live>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,
     pub(super) said: Testimony,
-    /// What it is being told, where nobody knows yet whether it has heard.
+    /// The record being sent to the witness, if it is unknown whether it arrived.
     pub(super) saying: Option<Testimony>,
-    /// What it was told, through which step of which streams, where that has not settled yet.
+    /// The steps recorded at the witness that have not settled yet, by stream.
     pub(super) settling: Option<(std::time::Instant, Vec<(String, u64)>)>,
-    /// The name under which the witness is told, of this start.
+    /// The name of this start, under which it writes to the witness.
     pub(super) writer: String,
-    /// Whether publications were committed of which the witness has not been told.
+    /// Whether publications were committed that the witness does not know yet.
     pub(super) is_unsaid: bool,
-    /// Whether the folder says that it has a witness, so that one that says nothing is one that is lost.
+    /// Whether the folder records that it has a witness: then an empty witness is a lost one.
     pub(super) has_witnessed: bool,
-    /// Not before is the witness asked again, after it took long to say nothing.
+    /// When to ask the witness again, after it was slow to fail.
     pub(super) ask_again: Option<std::time::Instant>,
-    /// Why the witness could not be told, if it could not.
+    /// Why the witness could not be updated, if it could not.
     pub(super) witness_problem: Option<String>,
-    /// Why the store could not be written last, if it could not.
+    /// Why the last write to the store failed, if it did.
     pub(super) store_problem: Option<String>,
-    /// Why nothing may be taken in or published, if that is so: another copy of the folder is about.
+    /// Why nothing may be accepted or published, if so: another copy of the folder is running.
     pub(super) read_only: Option<String>,
     pub(super) notify: Arc<dyn Fn(Notice) + Send + Sync>,
-    /// A number that grows as it gets on.
+    /// A counter that grows while work makes progress.
     pub(super) beats: Arc<AtomicU64>,
 }
 
 impl Core {
-    /// Shows that it gets on.
+    /// Signals progress.
     pub(super) fn beat(&self) {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Opens a folder: all of its streams are as they were when it was last written.
+    /// Opens a folder: all streams are as they were at its last write.
     ///
     /// # Errors
-    /// If the folder is of another key, or damaged, or its witness is of another folder.
+    /// If the folder belongs to another key, or is damaged, or its witness belongs to another folder.
     pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
         let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up } = setting;
         let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
@@ -151,12 +151,12 @@ impl Core {
         Ok(core)
     }
 
-    /// What the store says of every stream.
+    /// The stored records of all streams.
     fn records(&self) -> Result<Vec<(u32, StreamRecord)>> {
         let table = self.store.look()?.open_table(STREAMS).map_err(stored)?;
         let record = |entry: std::result::Result<(redb::AccessGuard<'_, u32>, redb::AccessGuard<'_, &[u8]>), _>| {
             let (number, bytes) = entry.map_err(|e: redb::StorageError| stored(e))?;
-            Ok((number.value(), from_bytes(bytes.value(), "what a stream is")?))
+            Ok((number.value(), from_bytes(bytes.value(), "a stream record")?))
         };
         table.iter().map_err(stored)?.map(record).collect()
     }
@@ -166,17 +166,17 @@ impl Core {
         self.live.insert(live.info.number, live);
     }
 
-    /// The stream of a name.
+    /// The stream with this name.
     pub fn find(&self, name: &str) -> Option<Arc<StreamInfo>> {
         self.directory.find(name)
     }
 
-    /// The name of the key, and of the folder.
+    /// The public name of the key, and the identity of the folder.
     pub fn identities(&self) -> (String, String) {
         (self.key.id().to_string(), self.said.folder.clone())
     }
 
-    /// What is wrong, in words for an operator; nothing where all is well.
+    /// Current problems, in words for an operator; empty if there are none.
     pub fn problems(&self) -> Vec<String> {
         let failed = |live: &Live| {
             let why = live.failed.clone().or_else(|| {
@@ -188,9 +188,13 @@ impl Core {
         let missing = |(name, seen): (&String, &Seen)| {
             let step = seen.closed;
             let remedy =
-                "open it as it was, with the same declaration, and it recovers; or leave it: it publishes nothing more";
+                "open it with the same declaration, and it recovers; or leave it closed: then it publishes nothing \
+                 more";
             self.find(name).is_none().then(|| {
-                format!("stream `{name}`, of which the witness has seen step {step}, is not in this folder, which is older: {remedy}")
+                format!(
+                    "stream `{name}`, of which the witness has seen step {step}, is missing from this folder, which is \
+                     older: {remedy}"
+                )
             })
         };
         let own = [&self.read_only, &self.store_problem, &self.witness_problem].map(Clone::clone);
@@ -201,23 +205,23 @@ impl Core {
             .collect()
     }
 
-    /// Puts by what sessions remember, so that the next start has less to count again.
+    /// Checkpoints all sessions, so that the next start has less to count again.
     pub fn rest(&mut self) {
         let numbers: Vec<u32> = self.live.keys().copied().collect();
         for number in numbers {
             let put_by = self.put_by(number);
-            drop(put_by); // what is not put by is counted again
+            drop(put_by); // without a checkpoint, events are counted again
         }
         let remembered = self.remember_told();
-        drop(remembered); // then the last step is shown once the witness was asked
+        drop(remembered); // otherwise the last step is shown once the witness was asked
     }
 }
 
-/// What is wrong with a stream whose witness has seen more.
+/// Describes a stream whose witness has seen later steps.
 pub(crate) fn is_behind(closing: Closing, closed: u64, seen: u64) -> String {
     let what = match closing {
-        Closing::Sums => format!("the sums of steps {} through {seen} again, as they were", closed + 1),
-        _ => format!("the events of the steps between again, then close it through step {seen}"),
+        Closing::Sums => format!("the sums of steps {} through {seen} again, unchanged", closed + 1),
+        _ => format!("the missing events again, then close it through step {seen}"),
     };
-    format!("it is at step {closed}, and the witness has seen step {seen}: send {what}")
+    format!("it is at step {closed}, but the witness has seen step {seen}: send {what}")
 }

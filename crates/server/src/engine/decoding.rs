@@ -1,4 +1,4 @@
-//! How much memory batches may take: each of them, and all of them together.
+//! Memory limits for batches: for each of them, and for all of them together.
 
 use super::refusal::Refusal;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,17 +7,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 /// A batch takes memory from the common pool in pieces of this size.
 const PIECE: u64 = 1 << 20;
 
-/// What decoding may take.
+/// Memory limits for decoding.
 #[derive(Debug)]
 pub struct Decoding {
-    /// Bytes of memory for one batch, about.
+    /// Bytes of memory for one batch, approximately.
     pub memory: u64,
-    /// Bytes that the cells of a batch in a binary format have, written out.
+    /// The most bytes of a binary batch's cells, written out as text.
     pub cells: u64,
-    /// How many batches in binary formats may still be decoded now.
+    /// How many more binary batches may be decoded now.
     free: Mutex<usize>,
     freed: Condvar,
-    /// Bytes that are free for all batches: those that are read and those that wait for the engine.
+    /// Free bytes for all batches: those being read and those waiting for the engine.
     pool: Arc<AtomicU64>,
 }
 
@@ -28,8 +28,9 @@ impl Default for Decoding {
 }
 
 impl Decoding {
-    /// Some memory and bytes of cells for each of some batches at once, and memory for all batches together. Of that is
-    /// set aside what binary formats take while they are decoded; what is left for rows has room for two batches, at least.
+    /// `memory` bytes and `cells` bytes of cells for each of `at_once` batches, and `together` bytes for all batches.
+    /// The memory for decoding binary formats is set aside from the latter; the rest, for rows, holds at least two
+    /// batches.
     pub fn new(memory: u64, cells: u64, at_once: usize, together: u64) -> Self {
         let decoded = memory.saturating_mul(at_once.max(1) as u64);
         let two = memory.saturating_add(16 * PIECE).saturating_mul(2);
@@ -37,7 +38,7 @@ impl Decoding {
         Self { memory, cells, free: Mutex::new(at_once.max(1)), freed: Condvar::new(), pool }
     }
 
-    /// Waits until there is memory for one more batch, which is all in a file already.
+    /// Waits until there is memory for one more batch, which is already complete in a file.
     pub(super) fn turn(&self) -> Turn<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
@@ -45,10 +46,10 @@ impl Decoding {
         Turn(self)
     }
 
-    /// A share of the common memory, of these bytes at first.
+    /// A share of the common memory, initially of `bytes` bytes.
     ///
     /// # Errors
-    /// [`Refusal::Busy`] if other batches have taken it: they end, and then the client may ask again.
+    /// [`Refusal::Busy`] if other batches use the memory: the client may retry once they end.
     pub fn share(&self, bytes: u64) -> Result<Share, Refusal> {
         let mut share = Share { pool: Arc::clone(&self.pool), taken: 0, used: 0 };
         share.use_more(bytes)?;
@@ -56,7 +57,7 @@ impl Decoding {
     }
 }
 
-/// Memory for a batch in a binary format, until this is dropped.
+/// Memory for a batch in a binary format, released on drop.
 pub(super) struct Turn<'d>(&'d Decoding);
 
 impl Drop for Turn<'_> {
@@ -66,7 +67,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// A share of the memory for all batches, until this is dropped.
+/// A share of the memory for all batches, returned on drop.
 #[derive(Debug)]
 pub struct Share {
     pool: Arc<AtomicU64>,
@@ -75,7 +76,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Uses some more bytes.
+    /// Uses `bytes` more bytes.
     ///
     /// # Errors
     /// [`Refusal::Busy`] if the pool has none left.
@@ -91,7 +92,7 @@ impl Share {
         Ok(())
     }
 
-    /// How many bytes are used.
+    /// The number of bytes in use.
     pub fn used(&self) -> u64 {
         self.used
     }

@@ -1,4 +1,4 @@
-//! What is known of a stream that is open, for whoever reads or writes: shared by all threads.
+//! Shared facts about an open stream, for readers and writers in any thread.
 
 use super::reporting::{Promise, Reporting};
 use crate::store::StreamRecord;
@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-/// A stream, as far as it may be known outside the thread that counts.
+/// A stream, as far as other threads than the counting one may know it.
 pub struct StreamInfo {
     /// Its number in the store.
     pub number: u32,
-    /// What it is.
+    /// The resolved stream.
     pub stream: Arc<Stream>,
-    /// What its table looks like.
+    /// The layout of its table.
     pub table: TableSpec,
     /// Its plan, as text.
     pub plan: String,
@@ -32,53 +32,53 @@ pub struct StreamInfo {
     placers: Mutex<Vec<Placer<GroupLabels>>>,
     /// Key of the digests of batches.
     pub(super) digest_key: [u8; 32],
-    /// What its operator may know.
+    /// Counts for the operator.
     pub counts: Counts,
 }
 
-/// The names of all lines of a stream, by their places.
+/// The names of all lines of a stream, by place.
 #[derive(Default)]
 struct Names {
     by_place: Vec<Arc<[String]>>,
     places: HashMap<Arc<[String]>, u32>,
-    /// So many are among the rows that are shown: a group that was discovered is known to nobody before.
+    /// The number of lines among the rows that are shown: a discovered group is unknown to everybody before that.
     shown: usize,
 }
 
-/// How far a stream is, as far as anybody may know.
+/// The progress of a stream, as far as anybody may know it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Steps through here are closed.
+    /// The last closed step.
     pub closed: u64,
-    /// How many publications are shown.
+    /// The number of publications shown.
     pub publications: u64,
-    /// The digest of their rows.
+    /// The digest of the shown rows.
     pub head: [u8; 32],
-    /// Whether it goes on.
+    /// The state of the stream.
     pub state: State,
-    /// When the next step is closed, where a clock does that.
+    /// When the next step is closed, if the clock closes it.
     pub closes_at: Option<Instant>,
     /// When its rows are shown.
     pub shows_at: Option<Instant>,
 }
 
-/// Whether a stream goes on.
+/// The state of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It takes events in and publishes.
+    /// It accepts events and publishes.
     Open,
     /// All steps of its horizon are closed.
     Ended,
     /// It was retired.
     Retired,
-    /// It is behind its witness, which has seen steps through this one.
+    /// It lags its witness, which has seen steps through this one.
     Recovering(u64),
-    /// Something is wrong with it, in words for its operator.
+    /// It has failed, for this reason, in words for its operator.
     Failed(String),
 }
 
 impl State {
-    /// In one word.
+    /// The state as one word.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -90,14 +90,14 @@ impl State {
     }
 }
 
-/// Exact counts: for the operator alone.
+/// Exact counts, for the operator alone.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Events taken since the service was started.
+    /// Events accepted since the service started.
     pub events: AtomicU64,
-    /// Batches taken.
+    /// Batches accepted.
     pub batches: AtomicU64,
-    /// Events of closed steps, refused, counted in a later step or put aside.
+    /// Late events: refused, counted in a later step, or set aside.
     pub late: AtomicU64,
     /// Batches refused.
     pub refused: AtomicU64,
@@ -111,7 +111,7 @@ impl Counts {
     }
 }
 
-/// What a stream is made of, when it is opened or the service starts.
+/// The parts of a stream, when it is opened or the service starts.
 pub(super) struct Parts {
     pub(super) number: u32,
     pub(super) stream: Arc<Stream>,
@@ -152,7 +152,7 @@ impl StreamInfo {
         self.stream.name.as_str()
     }
 
-    /// What it is, as it is stored.
+    /// Its stored record.
     pub fn record(&self) -> StreamRecord {
         self.record.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -171,34 +171,34 @@ impl StreamInfo {
         self.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The report of what is published so far. It may take some time.
+    /// The report on the publications so far. It may take some time.
     pub fn report(&self) -> Arc<Report> {
         self.reporting.report(self.progress().publications, self.groups())
     }
 
-    /// What is promised of all that it will ever publish.
+    /// The guarantee for everything it will ever publish.
     pub fn promise(&self) -> Promise {
         self.reporting.promise()
     }
 
-    /// Computes once what is promised and how large errors are, so that nobody who asks waits for it.
+    /// Computes the guarantee and the largest error once, so that no request waits for them.
     pub(crate) fn compute_promise(&self) {
         self.promise();
         self.max_std_error();
     }
 
-    /// The largest standard error of what it publishes; `None` where it grows without an end.
+    /// The largest standard error of a published value; `None` if it grows without bound.
     pub fn max_std_error(&self) -> Option<f64> {
         self.reporting.largest_error()
     }
 
-    /// Groups have joined: the report, and how events find their group, are others.
+    /// Replaces the groups and the reader of events after groups have joined.
     pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupLabels>) {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
         *self.placers() = vec![placer];
     }
 
-    /// How far it is.
+    /// Its progress.
     pub fn progress(&self) -> Progress {
         self.locked().clone()
     }
@@ -207,10 +207,10 @@ impl StreamInfo {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A reader of events, which is [given back](Self::give_back).
+    /// A reader of events, to be [given back](Self::give_back).
     pub(super) fn placer(&self) -> Placer<GroupLabels> {
         let mut placers = self.placers();
-        // One always stays, to be copied.
+        // One always stays, to be cloned.
         if placers.len() > 1 { placers.pop().expect("more than one") } else { placers[0].clone() }
     }
 
@@ -225,12 +225,12 @@ impl StreamInfo {
         self.placers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many lines anybody may know of: running sums, or figures of them.
+    /// The number of lines that anybody may know of: running sums, or measures of groups.
     pub fn line_count(&self) -> usize {
         self.visible(&self.all_names())
     }
 
-    /// How many lines there are, also of groups that are still to be shown.
+    /// The number of all lines, including groups that are not shown yet.
     pub(super) fn all_lines(&self) -> usize {
         self.all_names().by_place.len()
     }
@@ -239,23 +239,23 @@ impl StreamInfo {
         if self.stream.plan.threshold().is_some() { names.shown } else { names.by_place.len() }
     }
 
-    /// Lets anybody know of so many lines.
+    /// Makes the first `lines` lines known to everybody.
     pub(super) fn show_lines(&self, lines: u32) {
         self.names.write().unwrap_or_else(PoisonError::into_inner).shown = lines as usize;
     }
 
-    /// The names of the line at a place: the texts of its group, and of its measure where there are several.
+    /// The names of the line at a place: the texts of its group, and its measure if there are several.
     pub fn names_of(&self, place: u32) -> Option<Arc<[String]>> {
         self.all_names().by_place.get(place as usize).cloned()
     }
 
-    /// The names of the lines that anybody may know of, or of the first so many.
+    /// The names of the lines that anybody may know of, at most the first `most`.
     pub fn names(&self, most: usize) -> Vec<Arc<[String]>> {
         let names = self.all_names();
         names.by_place.iter().take(most.min(self.visible(&names))).cloned().collect()
     }
 
-    /// The place of a line that anybody may know of, by its names.
+    /// The place of a line with these names, if anybody may know of it.
     pub fn place_of(&self, names: &[String]) -> Option<u32> {
         let all = self.all_names();
         let place = all.places.get(names).copied();
@@ -266,7 +266,7 @@ impl StreamInfo {
         self.names.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lines behind those that there are.
+    /// Adds lines after the existing ones.
     pub(super) fn add_names(&self, more: impl IntoIterator<Item = Vec<String>>) {
         let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
         for line in more {

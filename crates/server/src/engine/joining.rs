@@ -1,4 +1,4 @@
-//! Groups that join a stream that has begun.
+//! Groups that join a running stream.
 
 use super::core::Core;
 use super::info::State;
@@ -9,13 +9,13 @@ use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};
 
 impl Core {
-    /// Lets groups join behind those of a stream, from the open step on: they have rows and noise of their own, and
-    /// nothing else changes. Where the session stands is put by with the same commit, so that what is counted again after
-    /// a crash begins with them.
+    /// Adds groups to a stream after the existing ones, from the open step on. They have their own rows and noise, and
+    /// nothing else changes. The session is checkpointed in the same commit, so that counting after a crash begins with
+    /// the new groups.
     ///
     /// # Errors
-    /// If there is no such stream, it does not go on, its groups are not declared, one of them is there already, or the
-    /// store cannot be written.
+    /// If there is no such stream, it has ended or its groups are not declared, one of the groups exists already, or
+    /// the store cannot be written.
     pub fn join_groups(&mut self, name: &str, more: &[Vec<String>]) -> Result<(), Refusal> {
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
@@ -27,12 +27,12 @@ impl Core {
             return Err(Refusal::ReadOnly(format!("no group can join stream `{name}`: it is {word}")));
         }
         if info.groups().is_none() {
-            return Err(usage(format!("stream `{name}` has no declared groups that others could join")).into());
+            return Err(usage(format!("stream `{name}` has no declared groups, so no group can join it")).into());
         }
         if live.session.live_state()?.is_none() {
             return Err(usage(format!(
-                "stream `{name}` publishes several figures, and its open step has events already: groups join it between \
-                 two steps; ask again right after its next step is closed"
+                "stream `{name}` publishes several measures, and its open step has events already: groups join it \
+                 between two steps; try again right after its next step is closed"
             ))
             .into());
         }
@@ -59,7 +59,7 @@ impl Core {
 
     fn write_joined(&self, number: u32, record: &StreamRecord, lines: &[Vec<String>]) -> Result<()> {
         let live = &self.live[&number];
-        let session = live.session.live_state()?.ok_or_else(|| failure("the session cannot be put by"))?;
+        let session = live.session.live_state()?.ok_or_else(|| failure("the session cannot be checkpointed"))?;
         let (closed, counted) = (live.closed(), live.batches);
         let state = to_bytes(&StateRecord { closed, counted, session })?;
         self.store.change(|writing| {
@@ -81,11 +81,11 @@ impl Core {
     }
 }
 
-/// A declaration with groups behind its own.
+/// A declaration with more groups after its own.
 fn with_groups(declaration: &str, more: &[Vec<String>]) -> Result<String> {
     let mut declared: Map<String, Value> = serde_json::from_str(declaration).map_err(failure)?;
     let groups = declared.entry("groups").or_insert_with(|| Value::Array(Vec::new()));
-    let Value::Array(groups) = groups else { return Err(failure("the groups of the declaration are no list")) };
+    let Value::Array(groups) = groups else { return Err(failure("the groups of the declaration are not a list")) };
     let as_texts = groups.iter().all(Value::is_string);
     for names in more {
         groups.push(match (as_texts, names.as_slice()) {
@@ -96,7 +96,7 @@ fn with_groups(declaration: &str, more: &[Vec<String>]) -> Result<String> {
     serde_json::to_string(&declared).map_err(failure)
 }
 
-/// The groups that a declaration has behind those of another that is the same but for them; `None` where it is not.
+/// The groups that `new` has after those of `old`; `None` if the declarations differ in anything else.
 pub fn groups_behind(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
     let [mut old, mut new] = [old, new].map(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     let (old, new) = (old.as_mut()?, new.as_mut()?);

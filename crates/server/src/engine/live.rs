@@ -1,4 +1,4 @@
-//! One stream in the thread that counts.
+//! One stream in the counting thread.
 
 use super::core::Core;
 use super::info::{Counts, Parts, Progress, State, StreamInfo};
@@ -17,26 +17,26 @@ use evertally_publish::views::Viewed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many events, or closed sums, are counted again at most when the service starts.
+/// The most events, or closed sums, that are counted again when the service starts.
 const MOST_AGAIN: u64 = 1_000_000;
 
-/// A stream, and where it stands.
+/// A stream and its current state.
 pub(super) struct Live {
     pub(super) info: Arc<StreamInfo>,
     pub(super) session: Session<RunningSums>,
-    /// The number of the batch that was taken last.
+    /// The number of the last accepted batch.
     pub(super) batches: u64,
-    /// What was closed last.
+    /// The record of the last closed step.
     pub(super) last: ClosedRecord,
-    /// Steps that are closed, and whose rows are not shown yet.
+    /// Closed steps whose rows are not shown yet.
     pub(super) unseen: VecDeque<(u64, ClosedRecord)>,
-    /// What would be counted again if the service started now.
+    /// How much would be counted again if the service restarted now.
     pub(super) unsaved: u64,
-    /// Why it does not go on, if it does not.
+    /// Why it has failed, if it has.
     pub(super) failed: Option<String>,
-    /// Through which step the witness was told; what is behind it is shown to nobody.
+    /// The last step recorded at the witness; later steps are shown to nobody.
     pub(super) told: u64,
-    /// What its witness has seen beyond what is here.
+    /// The witness's record, if it has seen more steps than this folder has.
     pub(super) ahead: Option<crate::witness::Seen>,
     pub(super) closing: Closing,
     pub(super) is_retired: bool,
@@ -66,7 +66,7 @@ impl Live {
         if self.closed() == self.session.last_step() { State::Ended } else { State::Open }
     }
 
-    /// When a step is closed and when it is shown, where a clock does that.
+    /// When a step is closed and when it is shown, if the clock decides that.
     pub(super) fn times(&self, step: u64) -> Option<(Instant, Instant)> {
         let Closing::Schedule { grace, delay } = self.closing else { return None };
         let end = self.info.stream.calendar.end_of(step).micros();
@@ -74,25 +74,25 @@ impl Live {
         Some((Instant::from_micros(closes), Instant::from_micros(closes.saturating_add(delay))))
     }
 
-    /// The last step that may be shown once its moment has come: where there is a witness, or one has seen more than is here,
-    /// that of which it was told.
+    /// The last step that may be shown once its moment has come. If there is a witness, or one has seen more than this
+    /// folder has, it is the last step recorded there.
     pub(super) fn showable(&self, has_witness: bool) -> u64 {
         if has_witness || self.ahead.is_some() { self.told } else { u64::MAX }
     }
 
-    /// Whether people, and not single events, are protected.
+    /// Whether people are protected, not single events.
     pub(super) fn with_person(&self) -> bool {
         self.info.stream.plan.request().unit() != Unit::Event
     }
 
-    /// Counts the events of a chunk, which are of the open step.
+    /// Counts the events of a chunk, all of the open step.
     pub(super) fn count(&mut self, mut bytes: &[u8]) -> Result<u64> {
         let are_sums = self.closing == Closing::Sums;
         let (step, with_person, mut events) = (self.session.open_step(), self.with_person() && !are_sums, 0);
         let numbers = self.info.stream.plan.threshold().is_some().then(|| self.session.numbers());
         while !bytes.is_empty() {
             let placed = Placed::read(step, with_person, numbers.as_ref(), &mut bytes)
-                .ok_or_else(|| failure("the folder is damaged: the events of a batch cannot be read"))?;
+                .ok_or_else(|| failure("the data folder is corrupt: the events of a batch cannot be read"))?;
             match are_sums {
                 true => self.session.take_sum(&placed)?,
                 false => self.session.take(placed)?,
@@ -103,7 +103,7 @@ impl Live {
         Ok(events)
     }
 
-    /// Counts the events of the open step that the store holds, of batches behind a number.
+    /// Counts the stored events of the open step, of batches after number `behind`.
     pub(super) fn count_stored(&mut self, store: &Store, behind: u64) -> Result<()> {
         let (number, step) = (self.info.number, self.session.open_step());
         let table = store.look()?.open_table(EVENTS).map_err(stored)?;
@@ -121,7 +121,7 @@ impl Live {
         Ok(())
     }
 
-    /// Says how far it is to whoever may know.
+    /// Updates the progress that readers see.
     pub(super) fn tell(&self, shown: Option<&ClosedRecord>) {
         let state = self.state();
         let next = (state == State::Open).then(|| self.times(self.session.open_step())).flatten();
@@ -139,7 +139,7 @@ impl Live {
 }
 
 impl Core {
-    /// A stream as the store has it: its state, and behind that the events that were not in it.
+    /// Loads a stream: its stored state, then the events that the state does not include.
     pub(super) fn load(&self, number: u32, record: StreamRecord) -> Result<Live> {
         let name = record.name.clone();
         self.loaded(number, record).context(format_args!("stream `{name}`"))
@@ -163,34 +163,35 @@ impl Core {
         live.batches = last_batch(&looking, number)?;
         self.recall(&mut live, &looking)?;
         let mut counted = live.count_stored(&self.store, state.map_or(0, |state| state.counted));
-        // Steps that were closed behind the state are closed again, and must come out as they did.
+        // Steps closed after the state was stored are closed again, and must give the same result.
         let mut records = Vec::new();
         for entry in closed.range((number, live.closed() + 1)..=(number, u64::MAX)).map_err(stored)? {
             let (key, bytes) = entry.map_err(stored)?;
-            records.push((key.value().1, from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?));
+            records.push((key.value().1, from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?));
         }
         if live.closed() > 0 {
             let bytes = closed.get((number, live.closed())).map_err(stored)?;
-            let bytes = bytes.ok_or_else(|| failure("the folder is damaged: a closed step is not on record"))?;
-            live.last = from_bytes(bytes.value(), "what was closed")?;
+            let bytes = bytes.ok_or_else(|| failure("the data folder is corrupt: a closed step has no record"))?;
+            live.last = from_bytes(bytes.value(), "a closed step")?;
         }
         for (step, record) in records {
             counted?;
             let looks_back = !live.info.stream.views.is_empty();
             let mut closing = live.session.close_open()?;
             if looks_back {
-                closing.for_each_row(|_, _| Ok::<(), Error>(()))?; // what is shown depends on what was
+                closing.for_each_row(|_, _| Ok::<(), Error>(()))?; // views depend on earlier rows
             }
             if live.closed() != step || live.session.chain() != record.events {
                 return Err(failure(
-                    "the folder is damaged: its events are not those of which steps were published; restore it from a backup",
+                    "the data folder is corrupt: its events do not reproduce the published steps; restore it from a \
+                     backup",
                 ));
             }
             live.last = record;
             counted = live.count_stored(&self.store, 0);
         }
         match counted {
-            // Events of the open step that leave its range end their stream, and no other.
+            // Events of the open step that leave its range end their own stream only.
             Err(error) if error.is_usage() => live.failed = Some(error.to_string()),
             counted => counted?,
         }
@@ -199,7 +200,7 @@ impl Core {
         Ok(live)
     }
 
-    /// A stream whose session was just made.
+    /// A stream whose session has just been created.
     pub(super) fn live_of(
         &self,
         number: u32,
@@ -258,7 +259,7 @@ impl Core {
         })
     }
 
-    /// The names of lines that the store holds.
+    /// The stored names of lines.
     fn names(&self, number: u32) -> Result<Vec<Vec<String>>> {
         let table = self.store.look()?.open_table(NAMES).map_err(stored)?;
         let mut names = Vec::new();
@@ -268,7 +269,7 @@ impl Core {
         Ok(names)
     }
 
-    /// What views go on from.
+    /// Restores the last views, from which later ones continue.
     fn recall(&self, live: &mut Live, looking: &redb::ReadTransaction) -> Result<()> {
         let publications = live.info.stream.rows_through(live.closed());
         if live.info.stream.views.is_empty() || publications == 0 {
@@ -287,14 +288,14 @@ impl Core {
         Ok(())
     }
 
-    /// Tells rows that were shown from those that are still to be, by the clock and by what the witness was told.
+    /// Separates shown rows from those still to be shown, by the clock and by the steps recorded at the witness.
     pub(super) fn unshown(&self, live: &mut Live) -> Result<()> {
         let closed = self.store.look()?.open_table(CLOSED).map_err(stored)?;
         let (now, number) = (self.clock.now().micros(), live.info.number);
         let mut shown = None;
         for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)?.rev() {
             let (key, bytes) = entry.map_err(stored)?;
-            let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
+            let record: ClosedRecord = from_bytes(bytes.value(), "a closed step")?;
             let step = key.value().1;
             if record.shown_at <= now && step <= live.showable(self.witness.is_some()) {
                 shown = Some(record);
@@ -306,7 +307,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts by what a session remembers, and forgets the events that are in it.
+    /// Checkpoints a session, and deletes the events that it includes.
     pub(super) fn put_by(&mut self, number: u32) -> Result<()> {
         let Some(live) = self.live.get_mut(&number).filter(|live| live.failed.is_none() && live.unsaved > 0) else {
             return Ok(());
@@ -325,7 +326,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts by what has grown long.
+    /// Checkpoints sessions with many uncheckpointed events.
     pub(super) fn put_by_where_long(&mut self) -> Result<()> {
         let is_long = |live: &&Live| live.unsaved > MOST_AGAIN;
         let long: Vec<u32> = self.live.values().filter(is_long).map(|live| live.info.number).collect();
@@ -333,22 +334,22 @@ impl Core {
     }
 }
 
-/// The number of the batch of a stream that was taken last.
+/// The number of the last accepted batch of a stream.
 fn last_batch(looking: &redb::ReadTransaction, number: u32) -> Result<u64> {
     let table = looking.open_table(BATCHES).map_err(stored)?;
     let last = table.get((number, LAST_BATCH)).map_err(stored)?;
     Ok(last.and_then(|bytes| bytes.value().try_into().ok()).map_or(0, u64::from_le_bytes))
 }
 
-/// Where the number of the last batch is: no id is empty.
+/// The key under which the number of the last batch is stored: no id is empty.
 pub(super) const LAST_BATCH: &str = "";
 
-/// The head of a stream that has published nothing.
+/// The head of a stream without publications.
 pub(super) fn first_head(name: &str) -> [u8; 32] {
     blake3::derive_key("evertally serve 1 head", name.as_bytes())
 }
 
-/// The number of events that wait, once more of them do.
+/// Adds to the number of waiting events.
 pub(super) fn waits(info: &StreamInfo, events: u64) {
     Counts::add(&info.counts.waiting, events);
 }

@@ -1,4 +1,4 @@
-//! Opening streams: from a declaration to a plan, and what it would cost, before anything is opened.
+//! Opening streams: from a declaration to a plan and its cost, before anything is opened.
 
 use super::Notice;
 use super::core::Core;
@@ -41,12 +41,12 @@ pub(super) struct Resolved {
     pub(super) missing: Vec<String>,
 }
 
-/// What a stream would be, of which nothing is opened yet.
+/// A planned stream that is not opened yet.
 pub struct Preview {
     resolved: Resolved,
     opening: Opening,
     follows: Option<Follows>,
-    /// What would be left of its source's budget, in words, where it has one.
+    /// The remaining budget of its source after it, in words, if it has a source.
     pub left: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Preview {
         &self.resolved.stream
     }
 
-    /// What was asked for.
+    /// The request.
     pub fn opening(&self) -> &Opening {
         &self.opening
     }
@@ -66,35 +66,35 @@ impl Preview {
         self.resolved.groups.as_ref()
     }
 
-    /// The errors of what it will publish.
+    /// The errors of its future publications.
     pub fn errors(&self) -> ErrorFacts {
         ErrorFacts::of_releases(&self.resolved.stream)
     }
 }
 
-/// A stream that goes on from another.
+/// A stream that continues another.
 pub(super) struct Next {
     opening: Opening,
     follows: Follows,
 }
 
 impl Next {
-    /// Plans it: that may take seconds.
+    /// Plans it, which may take seconds.
     ///
     /// # Errors
-    /// If nothing serves it.
+    /// If no plan meets the declaration.
     pub(super) fn planned(self) -> Result<Preview> {
         following(self.opening, Some(self.follows))
     }
 }
 
 impl Resolved {
-    /// Of a declaration, under the plan with which the stream began where the ledger knows it.
+    /// Resolves a declaration, under the stream's original plan if the ledger has one.
     fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
         let declared = Declaration::from_json(declaration)?;
         for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
             if is_there {
-                let why = " is for runs: a service closes steps as their time comes";
+                let why = " is for runs: a service closes steps when they are due";
                 return Err(Problem::of(parameter, sentence![parameter, why]).into());
             }
         }
@@ -103,7 +103,7 @@ impl Resolved {
             settings = settings.begun(ledger)?.0;
         }
         if matches!(settings.labels, Labels::Items(_)) {
-            return Err(usage("a service releases running counts and sums; items of a sketch are released by runs"));
+            return Err(usage("a service releases running counts and sums; sketches are released by runs"));
         }
         let missing = settings.missing_text.clone();
         let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
@@ -116,25 +116,25 @@ impl Resolved {
     }
 }
 
-/// Plans what is to be opened: for seconds, and in any thread.
+/// Plans a stream to be opened. It takes seconds, and runs in any thread.
 ///
 /// # Errors
-/// If it is no declaration, or nothing serves it.
+/// If the declaration is invalid, or no plan meets it.
 pub(super) fn preview(opening: Opening) -> Result<Preview> {
     following(opening, None)
 }
 
-/// The same of a stream that goes on from another.
+/// The same for a stream that may continue another.
 fn following(opening: Opening, follows: Option<Follows>) -> Result<Preview> {
     let resolved = Resolved::of(&opening.declaration, None, follows.clone())?;
     Ok(Preview { resolved, opening, follows, left: None })
 }
 
 impl Core {
-    /// What a planned stream would leave of its source's budget, and whether it could be opened now.
+    /// Checks whether a planned stream could be opened now, and computes the remaining budget of its source after it.
     ///
     /// # Errors
-    /// If its name is taken, it begins in the past, or its source is unknown or has no room.
+    /// If its name is taken, it begins in the past, or its source is unknown or lacks budget.
     pub fn check(&self, preview: &mut Preview) -> Result<()> {
         let (stream, opening) = (&preview.resolved.stream, &preview.opening);
         let name = stream.name.as_str();
@@ -143,18 +143,18 @@ impl Core {
         }
         if self.find(name).is_some() {
             return Err(usage(format!(
-                "there is a stream `{name}` already; what is open stays as it is: give another name"
+                "there is already a stream `{name}`, and open streams do not change: choose another name"
             )));
         }
-        // One that recovers is not closed by the clock.
+        // A stream that recovers is not closed by the clock.
         let recovers = self.said.streams.contains_key(name);
         if opening.closing == Closing::Sums && stream.columns.labels.iter().any(|name| name == "step" || name == "sum")
         {
-            return Err(usage("sums of steps have columns `step` and `sum`: call the column of the group otherwise"));
+            return Err(usage("sums of steps have columns `step` and `sum`: rename the column of the group"));
         }
         if opening.closing == Closing::Sums && stream.measures.is_some() {
             return Err(usage(
-                "several measures or workloads of one stream are counted where their events are: open one stream for each, \
+                "a stream that accepts sums cannot have several measures or workloads: open one stream for each, \
                  or close its steps by the clock",
             ));
         }
@@ -163,7 +163,7 @@ impl Core {
             if first.micros().saturating_add(grace) < self.clock.now().micros() {
                 let end = stream.calendar.format(first);
                 return Err(usage(format!(
-                    "its first step ended at {end}, and would be closed before its events can come; begin \
+                    "its first step ended at {end}, and would be closed before its events can arrive; begin \
                      later, or let an operator close its steps (`closing` = \"operator\")"
                 )));
             }
@@ -183,7 +183,7 @@ impl Core {
         SourceBudget::of_file(path).map(Some)
     }
 
-    /// Opens a stream that was planned: its budget is spent from here on.
+    /// Opens a planned stream: from here on its budget is spent.
     ///
     /// # Errors
     /// As [`check`](Self::check), or if the store cannot be written.
@@ -191,7 +191,7 @@ impl Core {
         self.check(&mut preview)?;
         let Preview { resolved, opening, follows, .. } = preview;
         let name = resolved.stream.name.clone();
-        // Where a crash came between ledger and store, the ledger has a plan already.
+        // If a crash came between ledger and store, the ledger has a plan already.
         let resolved = match self.ledger.plan_text(&name) {
             Some(_) => Resolved::of(&opening.declaration, Some(&self.ledger), follows.clone())?,
             None => resolved,
@@ -214,7 +214,7 @@ impl Core {
             phase: Phase::Open,
         };
         let lines = lines_of(&resolved);
-        // What its witness has seen of it was published from another copy of the folder.
+        // If its witness has seen steps of it, they were published from another copy of the folder.
         let seen = self.said.streams.get(name.as_str()).cloned();
         self.store.change(|writing| {
             let mut streams = writing.open_table(STREAMS).map_err(stored)?;
@@ -242,19 +242,19 @@ impl Core {
         Ok(())
     }
 
-    /// The stream that goes on where the horizon of another is over: as many steps of the same declaration, under a budget
-    /// of its own, whose values go on from the last that were released. It is called `NAME #2`, and so on. It is still to be
-    /// planned, in any thread, and opened.
+    /// Prepares the stream that continues another after its horizon: with the same number of steps and declaration, its
+    /// own budget, and values that continue from the last released ones. It is called `NAME #2`, and so on. It still
+    /// has to be planned, in any thread, and opened.
     ///
     /// # Errors
-    /// If the other has not ended or shown all that it released, or publishes what does not go on.
+    /// If the other has not ended, has steps that are not shown yet, or publishes something that cannot be continued.
     pub(super) fn next_of(&self, name: &str) -> Result<Next, Refusal> {
         let info = self.find(name).ok_or(Refusal::NoStream)?;
         let live = self.live.get(&info.number).ok_or(Refusal::NoStream)?;
         if live.state() != State::Ended || !live.unseen.is_empty() {
             let last = info.stream.calendar.format(info.stream.calendar.end());
             return Err(usage(format!(
-                "stream `{name}` goes on in another once its horizon is over, at {last}, and all of it is published"
+                "stream `{name}` can be extended once its horizon is over, at {last}, and all of it is published"
             ))
             .into());
         }
@@ -266,7 +266,7 @@ impl Core {
         };
         let next: StreamName = format!("{first} #{}", place + 1)
             .parse()
-            .map_err(|_| usage(format!("the name of stream `{name}` is too long for another to follow it")))?;
+            .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))?;
         let declared = Declaration::from_json(&record.declaration).map_err(Error::from)?;
         let declared = declared.followed_by(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;
@@ -275,11 +275,11 @@ impl Core {
         Ok(Next { opening: Opening { declaration, public, source, closing }, follows })
     }
 
-    /// What a stream goes on from, where it does.
+    /// The stream that a stream continues, if any.
     pub(super) fn follows_of(&self, number: u32) -> Result<Option<Follows>> {
         let table = self.store.look()?.open_table(FOLLOWS).map_err(stored)?;
         let bytes = table.get(number).map_err(stored)?;
-        bytes.map(|bytes| from_bytes(bytes.value(), "what a stream goes on from")).transpose()
+        bytes.map(|bytes| from_bytes(bytes.value(), "the link to an earlier stream")).transpose()
     }
 
     fn begin(&mut self, resolved: &Resolved) -> Result<Session<evertally_publish::session::RunningSums>> {
@@ -289,7 +289,7 @@ impl Core {
         Ok(session)
     }
 
-    /// Retires a stream: it takes nothing more in and closes nothing more; what it has spent stays spent.
+    /// Retires a stream: it accepts and closes nothing more; its spent budget stays spent.
     ///
     /// # Errors
     /// If there is no such stream, it is retired already, or the store cannot be written.
@@ -301,13 +301,13 @@ impl Core {
         let phase = Phase::Retired(self.clock.now().micros());
         self.change_record(&info, StreamRecord { phase, ..info.record() })?;
         let live = self.live.get_mut(&info.number).expect("all streams are loaded");
-        live.is_retired = true; // what it has closed that nobody has seen stays unseen
+        live.is_retired = true; // closed steps that were not shown stay hidden
         live.tell(None);
         (self.notify)(Notice::Changed(info));
         Ok(())
     }
 
-    /// Lets everybody read a stream, or not any more.
+    /// Makes a stream public, or private again.
     ///
     /// # Errors
     /// If there is no such stream, or the store cannot be written.

@@ -1,4 +1,4 @@
-//! From the bytes of a batch to events that name nobody: in any thread, before the batch takes its turn.
+//! From the bytes of a batch to anonymous events: in any thread, before the batch takes its turn.
 
 use super::decoding::{Decoding, Share};
 use super::info::StreamInfo;
@@ -18,16 +18,16 @@ use std::num::NonZero;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Rows that are named where a batch is refused.
+/// The most rows that are named when a batch is refused.
 pub(super) const MOST_NAMED: usize = 100;
 
-/// Rows of a batch, at most: a few bytes of some formats can stand for any number.
+/// The most rows of a batch: a few bytes of some formats can stand for any number.
 pub(super) const MOST_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
 
-/// How the bytes of a batch hold its rows.
+/// The format of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchFormat {
     /// One JSON object a line.
@@ -40,13 +40,13 @@ pub enum BatchFormat {
     Arrow,
 }
 
-/// A batch that was read: it is as declared, and waits for its turn.
+/// A valid batch that was read and waits for its turn.
 pub struct Prepared {
     pub(super) id: String,
     pub(super) digest: [u8; 32],
     pub(super) rows: u64,
     pub(super) chunks: BTreeMap<u64, Chunk>,
-    /// Of the memory for all batches, until the engine has taken it in.
+    /// Its share of the memory for all batches, until the engine has accepted it.
     pub(super) memory: Share,
 }
 
@@ -55,13 +55,13 @@ pub struct Prepared {
 pub(super) struct Chunk {
     pub(super) events: u64,
     pub(super) bytes: Vec<u8>,
-    /// The lines or rows of the first of them.
+    /// The line or row numbers of the first of them.
     pub(super) rows: Vec<u64>,
-    /// As they came, where late ones are put aside.
+    /// Their original texts, if late events are set aside.
     pub(super) texts: Vec<LateEvent>,
 }
 
-/// Reads a batch. `latest` is the last step whose events can be: later ones are of the future.
+/// Reads a batch. `latest` is the last step that can have events: later ones are in the future.
 pub(super) fn prepare(
     info: &StreamInfo,
     id: &str,
@@ -125,16 +125,16 @@ pub(super) fn prepare(
     Ok(Prepared { id: id.to_owned(), digest, rows: reading.rows, chunks: reading.chunks, memory })
 }
 
-/// What a reader of rows takes for its blocks of text, about.
+/// About the memory that a reader of rows takes for its blocks of text.
 pub(super) const READER_BYTES: u64 = 2 << 20;
 /// The memory for reading text: no record is longer than 1 MiB.
 const TEXT_MEMORY: u64 = 16 << 20;
-/// What a step takes in memory beside its rows, about.
+/// About the memory of a step, in addition to its rows.
 pub(super) const STEP_BYTES: u64 = 256;
-/// What a text takes in memory beside its bytes, about.
+/// About the memory of a text, in addition to its bytes.
 const TEXT_BYTES: u64 = 40;
 
-/// Reads a body to its end, for which there is no memory: many clients hear an answer only once they have sent everything.
+/// Reads a body without memory for it to its end: many clients read the answer only after they have sent everything.
 pub(super) fn drained(bytes: Digested) -> Refusal {
     match bytes.finish() {
         Ok(_) => Refusal::Busy,
@@ -142,12 +142,12 @@ pub(super) fn drained(bytes: Digested) -> Refusal {
     }
 }
 
-/// Counts bytes that are kept of a row against what the batch and all batches may take: a few bytes that are compressed
-/// can stand for any number of rows. Sets `busy` where other batches have taken the memory.
+/// Charges the bytes kept of a row to the memory of the batch and of all batches, since a few compressed bytes can
+/// stand for any number of rows. Sets `busy` if other batches use the memory.
 pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, busy: &mut bool) -> Result<()> {
     if memory.use_more(bytes).is_err() {
         *busy = true;
-        return Err(usage("other batches take all of the memory"));
+        return Err(usage("other batches use all of the memory"));
     }
     if memory.used() - READER_BYTES > decoding.memory {
         let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
@@ -157,16 +157,16 @@ pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, bu
     Ok(())
 }
 
-/// Reads, where the libraries that read binary formats may panic over bytes that are none.
+/// Runs `read`, and turns a panic of a library for binary formats over invalid bytes into an error.
 pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
-    // What was read so far is thrown away with the error.
+    // The error discards everything read so far.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        let error = InputError::of_file(BATCH, "its bytes are damaged, and cannot be read".to_owned());
+        let error = InputError::of_file(BATCH, "its bytes are damaged and cannot be read".to_owned());
         Err(error.as_unreadable(Unreadable::Damaged).into())
     })
 }
 
-/// Rows of a batch that cannot be taken in, after which it is read no further.
+/// After this many rejected rows a batch is read no further.
 const MOST_REFUSED: u64 = 100_000;
 
 struct Reading<'r> {
@@ -179,22 +179,22 @@ struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// Why the rest of a batch is not looked at.
+    /// Why the rest of a batch is not read.
     fn too_many(&self) -> String {
         let first = self.problems.first().map_or(String::new(), |row| {
             let place = row.row.map_or(String::new(), |row| format!("row {row}: "));
             format!("; the first: {place}{}", row.problem)
         });
-        format!("more than {MOST_REFUSED} of its rows cannot be taken in{first}")
+        format!("more than {MOST_REFUSED} of its rows cannot be accepted{first}")
     }
 
-    /// Where an event of a step goes; `None` for one of the future, which is a problem.
+    /// The chunk for an event of a step; `None` if the step is in the future, which is recorded as a problem.
     fn chunk(&mut self, step: u64, event: &Event<'_>) -> Option<&mut Chunk> {
         if step > self.latest {
             let calendar = &self.stream.calendar;
             let begins = calendar.format(calendar.start_of(step));
-            let problem = format!("lies in the future: its step begins at {begins}");
-            let error = event.bad_cell(Role::Time, problem).remedy("mend the clock that wrote it, or send it later");
+            let problem = format!("is in the future: its step begins at {begins}");
+            let error = event.bad_cell(Role::Time, problem).remedy("correct the clock of its sender, or send it later");
             if let Ok(()) = self.add(error.into()) {};
             return None;
         }
@@ -207,7 +207,7 @@ impl Reading<'_> {
         Some(chunk)
     }
 
-    /// A row that cannot be taken; anything else ends the reading.
+    /// Records a rejected row; any other error is returned.
     fn add(&mut self, error: Error) -> Result<()> {
         if error.io().is_some() {
             return Err(error);
@@ -225,7 +225,7 @@ impl Reading<'_> {
     }
 }
 
-/// Shows every row of a batch, in order.
+/// Visits every row of a batch, in order.
 pub(super) fn each_event(
     info: &StreamInfo,
     columns: &Columns,
@@ -251,13 +251,13 @@ pub(super) fn each_event(
         while events.next_batch::<Error>(visit)? {}
         return Ok(());
     }
-    // Whoever sends slowly keeps nobody else from being decoded.
+    // The body is complete in a file before decoding begins: a slow sender delays no other decoder.
     let file = spool(Box::new(bytes), BATCH, &running)?;
     let _turn = decoding.turn();
     let mut left = decoding.cells;
     let visit = &mut |event: &Event<'_>| {
         left = left.checked_sub(bytes_of(event)).ok_or_else(|| {
-            let problem = format!("its rows have more than {} bytes once they are written out", decoding.cells);
+            let problem = format!("its rows have more than {} bytes when written as text", decoding.cells);
             InputError::of_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
         })?;
         visit(event)
@@ -268,7 +268,7 @@ pub(super) fn each_event(
         return Ok(());
     }
     let unreadable = |e| {
-        let problem = format!("this is no stream of Arrow record batches: {e}");
+        let problem = format!("this is not a stream of Arrow record batches: {e}");
         InputError::of_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
     };
     let mut table = ArrowStream::new(BufReader::new(file), decoding.memory).map_err(unreadable)?;
@@ -277,8 +277,8 @@ pub(super) fn each_event(
     Ok(())
 }
 
-/// How many bytes the cells of an event have when they are written out, about: a few bytes of a binary format can stand
-/// for any number.
+/// About the number of bytes of an event's cells when written as text: a few bytes of a binary format can stand for any
+/// number.
 fn bytes_of(event: &Event<'_>) -> u64 {
     let cells = event.labels().chain([event.time(), event.person(), event.value()]);
     let bytes = |cell| match cell {
@@ -293,7 +293,7 @@ fn bytes_of(event: &Event<'_>) -> u64 {
 pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowProblem>, u64) {
     let end = stream.calendar.format(stream.calendar.end_of(step));
     let problem = format!("belongs to a step that is closed: it ended at {end}");
-    let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " where events may come so late"];
+    let remedy = sentence!["open streams with ", (LatePolicy, "next-step"), " if events may arrive this late"];
     let remedy = remedy.worded(evertally_declare::problem::Wording::Json);
     let of_row = |row: &u64| RowProblem {
         row: Some(*row),
@@ -304,7 +304,7 @@ pub(super) fn late_rows(stream: &Stream, step: u64, chunk: &Chunk) -> (Vec<RowPr
     (chunk.rows.iter().map(of_row).collect(), chunk.events - chunk.rows.len() as u64)
 }
 
-/// The latest step whose events are taken at some time; all of them where no clock closes steps.
+/// The last step whose events are accepted at this time; no limit if the clock does not close steps.
 pub(super) fn latest_step(stream: &Stream, now: Option<Instant>, ahead: i64) -> u64 {
     let Some(now) = now else { return u64::MAX };
     let calendar = &stream.calendar;
@@ -316,7 +316,7 @@ pub(super) fn latest_step(stream: &Stream, now: Option<Instant>, ahead: i64) -> 
     }
 }
 
-/// Bytes that are digested while they are read, by whoever holds a copy of this.
+/// Bytes that are digested while they are read, shared by all clones.
 #[derive(Clone)]
 pub(super) struct Digested(Arc<Mutex<(Box<dyn Read + Send>, blake3::Hasher)>>);
 
@@ -325,7 +325,7 @@ impl Digested {
         Self(Arc::new(Mutex::new((bytes, blake3::Hasher::new_keyed(key)))))
     }
 
-    /// The digest, once the rest is read.
+    /// Reads the rest, and returns the digest.
     fn finish(mut self) -> io::Result<[u8; 32]> {
         io::copy(&mut self, &mut io::sink())?;
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);

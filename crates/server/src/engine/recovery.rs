@@ -1,4 +1,4 @@
-//! Old copies of a folder, and folders of which somebody else publishes: found by what the witness has seen.
+//! Detects stale copies of a folder, and other publishers, by comparing it with the witness.
 
 use super::closing::{hex, next_head};
 use super::core::Core;
@@ -8,17 +8,17 @@ use crate::witness::Seen;
 use evertally_declare::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 
-/// No answer takes a witness so long that is well.
+/// A healthy witness answers in less time.
 const LONG: Duration = Duration::from_secs(1);
 
-/// Where it says through which steps, since the last stop.
+/// The note of the steps recorded at the witness, written at the last stop.
 const TOLD: &str = "told";
 
 impl Core {
-    /// Holds what the witness has seen against the folder, when the service starts.
+    /// Compares the folder with the witness's record when the service starts.
     ///
     /// # Errors
-    /// If it speaks of another folder, or cannot be asked.
+    /// If the witness belongs to another folder, or cannot be read.
     pub(super) fn hear_witness(&mut self) -> Result<()> {
         self.recall_told()?;
         self.hear()?;
@@ -35,9 +35,10 @@ impl Core {
         let Some(witness) = &mut self.witness else {
             if self.was_witnessed()? {
                 return Err(usage(
-                    "this folder has a witness, and the configuration names none: without it nobody can say whether the \
-                     folder is the newest copy. Put [witness] back; to move it, copy what it holds to the new place. If it is gone for \
-                     good, and this folder is certainly the newest, start once with --forget-witness",
+                    "this folder has a witness, but the configuration names none: without it nobody can tell whether \
+                     the folder is the newest copy. Put [witness] back; to move the witness, copy its contents to the \
+                     new place. If it is lost, and this folder is certainly the newest, start once with \
+                     --forget-witness",
                 ));
             }
             return Ok(());
@@ -47,9 +48,9 @@ impl Core {
         let Some(said) = said else {
             if self.has_witnessed {
                 self.read_only = Some(format!(
-                    "the witness {place} is gone, and nobody can say whether this folder is the newest copy; put the witness \
-                     back, and start again. If it is gone for good, and this folder is certainly the newest, start once with \
-                     --forget-witness. Until then nothing is taken in or published"
+                    "the record of the witness {place} is gone, and nobody can tell whether this folder is the newest \
+                     copy; restore it and start again. If it is lost, and this folder is certainly the newest, start \
+                     once with --forget-witness. Until then nothing is accepted or published"
                 ));
             }
             self.is_unsaid = self.live.values().any(|live| live.closed() > 0);
@@ -57,13 +58,14 @@ impl Core {
         };
         if said.folder != self.said.folder {
             return Err(usage(format!(
-                "the witness {place} is that of another folder ({}, and this one is {}); name its own, or a new place",
+                "the witness {place} belongs to another folder ({}, and this one is {}); configure its own witness, or \
+                 a new place",
                 said.folder, self.said.folder
             )));
         }
         let mut heard = Vec::new();
         for (name, seen) in &said.streams {
-            // One that is not here can be opened as it was: then it recovers.
+            // A stream that is missing here can be opened with the same declaration: then it recovers.
             let Some(number) = self.find(name).map(|info| info.number) else { continue };
             let live = self.live.get_mut(&number).expect("all streams are loaded");
             if live.closed() < seen.closed {
@@ -72,8 +74,9 @@ impl Core {
                 }
             } else if self.head_at(number, seen.closed)? != seen.head {
                 self.read_only = Some(format!(
-                    "stream `{name}` was published otherwise through step {} than the witness {place} has seen: another copy \
-                     of this folder has been running. Stop it, and restore the newest backup of that one",
+                    "stream `{name}` was published differently through step {} than the witness {place} has seen: \
+                     another copy of this folder has been running. Stop it, and restore the newest backup of that \
+                     copy",
                     seen.closed
                 ));
             } else {
@@ -81,7 +84,7 @@ impl Core {
             }
         }
         self.told_all(heard);
-        // A start that has nothing new to say says nothing: of two copies the one that publishes first goes on.
+        // A start without new publications writes nothing to the witness: of two copies, the first to publish wins.
         self.is_unsaid = self.live.values().any(|live| {
             let seen = said.streams.get(live.info.name());
             live.closed() > 0 && live.ahead.is_none() && seen.is_none_or(|seen| seen.closed != live.closed())
@@ -90,8 +93,8 @@ impl Core {
         self.mark_witnessed()
     }
 
-    /// Notes that a stream is behind its witness: for as long as that is not made good, whatever becomes of the witness,
-    /// nothing that was not told is shown.
+    /// Records that a stream lags its witness. Until it has caught up, steps that are not recorded at the witness are
+    /// not shown, even if the witness changes.
     fn remember_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
         self.store.change(|writing| {
             let mut table = writing.open_table(RECOVERING).map_err(stored)?;
@@ -100,11 +103,11 @@ impl Core {
         })
     }
 
-    /// What was noted, unless it has been made good.
+    /// The recorded lag, unless the stream has caught up.
     pub(super) fn recovering(&self, live: &super::live::Live) -> Result<Option<Seen>> {
         let table = self.store.look()?.open_table(RECOVERING).map_err(stored)?;
         let Some(bytes) = table.get(live.info.number).map_err(stored)? else { return Ok(None) };
-        let seen: Seen = from_bytes(bytes.value(), "what the witness has seen")?;
+        let seen: Seen = from_bytes(bytes.value(), "a witness record")?;
         let is_good = live.closed() >= seen.closed && self.head_at(live.info.number, seen.closed)? == seen.head;
         if is_good {
             self.recovered(live.info.number)?;
@@ -113,7 +116,7 @@ impl Core {
         Ok(Some(seen))
     }
 
-    /// A stream has come out as its witness has seen it.
+    /// Removes the record: the stream has reproduced the steps that its witness has seen.
     pub(super) fn recovered(&self, number: u32) -> Result<()> {
         self.store.change(|writing| {
             writing.open_table(RECOVERING).map_err(stored)?.remove(number).map_err(stored)?;
@@ -121,14 +124,14 @@ impl Core {
         })
     }
 
-    /// The head of a stream after a closed step, in hexadecimal; empty where it is not on record.
+    /// The head of a stream after a closed step, in hexadecimal; empty if the step has no record.
     fn head_at(&self, number: u32, step: u64) -> Result<String> {
         let table = self.store.look()?.open_table(CLOSED).map_err(stored)?;
         let Some(bytes) = table.get((number, step)).map_err(stored)? else { return Ok(String::new()) };
-        Ok(hex(&from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?.head))
+        Ok(hex(&from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head))
     }
 
-    /// Notes of every stream through which step the witness was told, for a start at which it cannot say so.
+    /// Records for every stream the last step recorded at the witness, for a start at which the witness cannot tell.
     pub(super) fn remember_told(&self) -> Result<()> {
         let told: Vec<(u32, u64)> = self.live.values().map(|live| (live.info.number, live.told)).collect();
         if self.witness.is_none() {
@@ -137,10 +140,10 @@ impl Core {
         self.store.note(TOLD, &to_bytes(&told)?)
     }
 
-    /// Takes up what was noted.
+    /// Restores the recorded steps.
     fn recall_told(&mut self) -> Result<()> {
         let Some(bytes) = self.store.noted(TOLD)? else { return Ok(()) };
-        for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "what the witness was told")? {
+        for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "the steps recorded at the witness")? {
             if let Some(live) = self.live.get_mut(&number) {
                 live.told = live.told.max(step);
             }
@@ -152,7 +155,7 @@ impl Core {
         Ok(self.store.noted(WITNESSED)?.is_some())
     }
 
-    /// Tells the witness how far all streams are, unless somebody else has told it something since.
+    /// Records the progress of all streams at the witness, unless another writer has changed it since.
     pub(super) fn say(&mut self, seen: Vec<(String, Seen)>) {
         let Some(witness) = &mut self.witness else {
             self.is_unsaid = false;
@@ -170,7 +173,7 @@ impl Core {
             }
         };
         if before.is_some() && before == self.saying {
-            // It was told, and its answer got lost.
+            // The last write arrived; its answer was lost.
             self.said = self.saying.take().expect("just compared");
         }
         match before {
@@ -190,7 +193,7 @@ impl Core {
         said.writer.clone_from(&self.writer);
         let told: Vec<(String, u64)> = seen.iter().map(|(name, seen)| (name.clone(), seen.closed)).collect();
         for (name, seen) in seen {
-            // What was published elsewhere stays published: nothing that it has seen is taken back.
+            // Steps published elsewhere stay recorded: nothing that the witness has seen is taken back.
             if said.streams.get(&name).is_none_or(|before| before.closed <= seen.closed) {
                 said.streams.insert(name, seen);
             }
@@ -203,11 +206,11 @@ impl Core {
                 self.told_all(told);
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
-            Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be told")),
+            Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
         }
     }
 
-    /// What the witness was told counts once it has settled.
+    /// Steps recorded at the witness may be shown once the record has settled.
     fn told_all(&mut self, told: Vec<(String, u64)>) {
         let Some(witness) = &self.witness else { return };
         let settles_in = witness.settles_in();
@@ -227,7 +230,7 @@ impl Core {
         }
     }
 
-    /// Asks the witness whether it still says what it was told, once that has settled.
+    /// Once the last record has settled, checks that the witness still holds it.
     pub(super) fn settle(&mut self) {
         let is_due = self.settling.as_ref().is_some_and(|(at, _)| Monotonic::now() >= *at);
         if !is_due || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
@@ -251,13 +254,13 @@ impl Core {
     }
 
     fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
-        self.witness_problem = Some(format!("{error}; nothing is shown until it can be asked"));
-        // One that takes long to say nothing is left alone for a while: batches wait meanwhile.
+        self.witness_problem = Some(format!("{error}; nothing is shown until it can be read"));
+        // A witness that is slow to fail is not asked again for a while: batches wait meanwhile.
         self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
     }
 
-    /// Notes that there is a witness: before anything is shown of which it was told, and not before it was told, since
-    /// one that never was would be taken for one that is lost.
+    /// Records that the folder has a witness: before anything recorded there is shown, but not before the first record,
+    /// since an empty witness would then be taken for a lost one.
     fn mark_witnessed(&mut self) -> Result<()> {
         if self.has_witnessed {
             return Ok(());
@@ -267,11 +270,11 @@ impl Core {
         Ok(())
     }
 
-    /// Follows the chain of every stream from its beginning: all published rows are there, and are those that the heads
-    /// stand for. What was behind the last state has been computed again when the folder was opened.
+    /// Follows the hash chain of every stream from its beginning: all published rows exist and match the heads. Steps
+    /// after the last checkpoint were computed again when the folder was opened.
     ///
     /// # Errors
-    /// If a row or a step is missing, or was changed.
+    /// If a row or a step is missing or was changed.
     pub fn verify(&self) -> Result<Vec<String>> {
         let looking = self.store.look()?;
         let (closed, rows) = (looking.open_table(CLOSED).map_err(stored)?, looking.open_table(ROWS).map_err(stored)?);
@@ -281,16 +284,17 @@ impl Core {
             let (mut head, mut step, mut known) = (first_head(info.name()), 0, known_at_first(info));
             let damaged = |step: u64, what: &str| {
                 usage(format!(
-                    "stream `{}`, step {step}: {what}; the folder is damaged or was changed: restore it from a backup",
+                    "stream `{}`, step {step}: {what}; the data folder is corrupt or was changed: restore it from a \
+                     backup",
                     info.name()
                 ))
             };
             for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)? {
                 let (key, bytes) = entry.map_err(stored)?;
-                let record: ClosedRecord = from_bytes(bytes.value(), "what was closed")?;
+                let record: ClosedRecord = from_bytes(bytes.value(), "a closed step")?;
                 step += 1;
                 if key.value().1 != step {
-                    return Err(damaged(step, "it is not on record"));
+                    return Err(damaged(step, "its record is missing"));
                 }
                 let publication = info.stream.rows_through(step);
                 if publication > info.stream.rows_through(step - 1) {
@@ -308,11 +312,11 @@ impl Core {
                     known = most;
                 }
                 if head != record.head {
-                    return Err(damaged(step, "its rows are not those that were published"));
+                    return Err(damaged(step, "its rows differ from the published ones"));
                 }
             }
             if step != live.closed() {
-                return Err(damaged(step + 1, "it is not on record"));
+                return Err(damaged(step + 1, "its record is missing"));
             }
             found.push(format!(
                 "stream `{}`: {step} closed steps, {} publications",
@@ -325,17 +329,17 @@ impl Core {
 }
 
 fn gone(place: &str) -> String {
-    format!("the witness {place} is gone: put it back as it was; nothing is shown until then")
+    format!("the record of the witness {place} is gone: restore its previous contents; nothing is shown until then")
 }
 
 fn somebody_else(place: &str) -> String {
     format!(
-        "somebody else has written the witness {place}: a copy of this folder is running somewhere, or the witness was lost. \
-         Nothing is taken in or published here; stop the other, then start this one again"
+        "another writer has changed the witness {place}: a copy of this folder is running somewhere, or the witness \
+         was lost. Nothing is accepted or published here; stop the other copy, then start this one again"
     )
 }
 
-/// How many lines a stream had before its first event.
+/// The number of lines that a stream had before its first event.
 fn known_at_first(info: &super::StreamInfo) -> u32 {
     if info.stream.plan.threshold().is_some() { 0 } else { info.all_lines() as u32 } // fits: places do
 }

@@ -1,52 +1,52 @@
-//! Why a batch, or what an operator asks for, is not done.
+//! Why a batch, or a request of an operator, is refused.
 
 use evertally_declare::error::{Error, Place};
 use evertally_declare::problem::Wording;
 use std::fmt;
 
-/// What is wrong with one row of a batch.
+/// The problem of one row of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowProblem {
-    /// The line of a text, counted with its header, or the row of a table; both from 1.
+    /// The line of a text, including its header, or the row of a table; both count from 1.
     pub row: Option<u64>,
     /// The column.
     pub field: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: Option<String>,
 }
 
-/// Why something is not done. Nothing has changed then.
+/// Why a request is refused. Nothing has changed then.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Rows of a batch are not as declared, or belong to steps that are closed; of more rows than are named.
+    /// Rows of a batch are not as declared, or belong to closed steps.
     Rows {
         /// The first of them.
         rows: Vec<RowProblem>,
         /// How many others there are.
         more: u64,
     },
-    /// A batch of this id was taken with other bytes, and so many rows.
+    /// A batch with this id was accepted with other bytes, and with this number of rows.
     Differs(u64),
-    /// Sums that were sent are not those that were taken, or not the next.
+    /// The sums differ from the accepted ones, or are not those of the next step.
     Conflict(String),
     /// There is no such stream.
     NoStream,
-    /// The stream takes nothing more in, for this reason.
+    /// The stream accepts nothing more, for this reason.
     ReadOnly(String),
-    /// The whole service does not, until its operator has seen to it.
+    /// The whole service accepts nothing, until its operator has solved the problem.
     Halted(String),
-    /// The service has more to do than it can; it can be asked again.
+    /// The service is overloaded; the request can be repeated.
     Busy,
-    /// There is no room on the disk.
+    /// The disk is full.
     DiskFull(String),
-    /// Anything else: a usage error is the caller's to mend.
+    /// Any other error; a usage error is for the caller to correct.
     Other(Error),
 }
 
 impl RowProblem {
-    /// Of an error that names a row; `None` of another.
+    /// The row that an error names; `None` if it names none.
     pub(super) fn of(error: &Error) -> Option<Self> {
         let input = error.input()?;
         let row = input.place().map(|place| match place {
@@ -59,7 +59,7 @@ impl RowProblem {
 }
 
 impl Refusal {
-    /// Of an error in what somebody asked for, or of the machine.
+    /// From an error in a request, or of the machine.
     pub fn of(error: Error) -> Self {
         match RowProblem::of(&error) {
             Some(problem) if error.io().is_none() && !is_unreadable(&error) => {
@@ -70,7 +70,7 @@ impl Refusal {
     }
 }
 
-/// Whether it is the bytes of an input that are at fault, and not its rows.
+/// Whether the bytes of an input are at fault, not its rows.
 fn is_unreadable(error: &Error) -> bool {
     error.input().is_some_and(|input| input.unreadable().is_some())
 }
@@ -88,14 +88,14 @@ impl fmt::Display for Refusal {
                 let first = rows.first().map_or("", |row| row.problem.as_str());
                 let count = rows.len() as u64 + more;
                 let rows = if count == 1 { "1 row".to_owned() } else { format!("{count} rows") };
-                write!(f, "{rows} cannot be taken, and so none was: {first}")
+                write!(f, "{rows} cannot be accepted, so nothing was: {first}")
             }
             Self::Differs(_) => {
-                f.write_str("a batch of this id was taken with other bytes; give another batch another id")
+                f.write_str("a batch with this id was accepted with other bytes; use a new id for another batch")
             }
             Self::NoStream => f.write_str("there is no such stream"),
             Self::Conflict(why) | Self::ReadOnly(why) | Self::Halted(why) => f.write_str(why),
-            Self::Busy => f.write_str("the service has more to do than it can; try again soon, with the same id"),
+            Self::Busy => f.write_str("the service is overloaded; try again soon, with the same id"),
             Self::DiskFull(what) => f.write_str(what),
             Self::Other(error) => f.write_str(&error.worded(Wording::Json)),
         }

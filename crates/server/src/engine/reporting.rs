@@ -1,4 +1,4 @@
-//! What is promised of a stream: made when somebody asks, for a plan may take long to say how large its errors are.
+//! The guarantee and the report of a stream, computed on request: some plans take long to compute their errors.
 
 use evertally::noise::SecretKey;
 use evertally_declare::groups::GroupTable;
@@ -8,34 +8,34 @@ use evertally_ledger::ledger::LedgerFacts;
 use evertally_publish::report::{ErrorFacts, Released, Report};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What is promised, in words and figures.
+/// The guarantee, in words and numbers.
 #[derive(Clone, Debug)]
 pub struct Promise {
     /// In words.
     pub words: String,
     /// ε, with [`delta`](Self::delta).
     pub epsilon: Option<f64>,
-    /// δ; 0 where the promise is of pure ε.
+    /// δ; 0 for pure ε.
     pub delta: Option<f64>,
-    /// ρ of zero-concentrated differential privacy, apart from a failure of `selection_delta`.
+    /// ρ of zero-concentrated differential privacy, apart from a failure with probability `selection_delta`.
     pub rho: f64,
-    /// The probability with which the selection of groups may fail, counted in δ and not in ρ; `None` where groups are not
+    /// The probability that the selection of groups fails, counted in δ and not in ρ; `None` if groups are not
     /// discovered.
     pub selection_delta: Option<f64>,
 }
 
-/// What reports are made of.
+/// The inputs of reports.
 pub(super) struct Reporting {
     stream: Arc<Stream>,
     key_id: String,
     ledger: LedgerFacts,
     promise: OnceLock<Promise>,
     largest: OnceLock<Option<f64>>,
-    /// The last report, made by the first who asks for it: others who ask for the same wait, and nobody else.
+    /// The last report, computed for its first request: requests for the same report wait, others do not.
     last: Mutex<Option<Last>>,
 }
 
-/// A report, and what it is of.
+/// A report, and its subject.
 #[derive(Clone)]
 struct Last {
     publications: u64,
@@ -51,7 +51,7 @@ impl Reporting {
         Self { stream, key_id: key.id().to_string(), ledger, promise, largest, last }
     }
 
-    /// The report of what is published so far.
+    /// The report on the publications so far.
     pub(super) fn report(&self, publications: u64, groups: Arc<Option<GroupTable>>) -> Arc<Report> {
         let last = {
             let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,7 +61,7 @@ impl Reporting {
                 None => last.insert(Last { publications, groups, report: Arc::default() }).clone(),
             }
         };
-        // Not under the lock: it may take long.
+        // Not under the lock, because it may take long.
         let make = || Arc::new(self.make(publications, last.groups.as_ref().as_ref()));
         Arc::clone(last.report.get_or_init(make))
     }
@@ -76,7 +76,7 @@ impl Reporting {
         Report::with_key_id(&stream, self.key_id.clone(), released).recorded_in(self.ledger.clone())
     }
 
-    /// What is promised of all that will ever be published.
+    /// The guarantee for everything that will ever be published.
     pub(super) fn promise(&self) -> Promise {
         let promise = || {
             let report = self.make(1, None);
@@ -92,7 +92,7 @@ impl Reporting {
         self.promise.get_or_init(promise).clone()
     }
 
-    /// The largest standard error of what it publishes; `None` where it grows without an end.
+    /// The largest standard error of a published value; `None` if it grows without bound.
     pub(super) fn largest_error(&self) -> Option<f64> {
         let is_endless = self.stream.plan.is_unbounded();
         *self.largest.get_or_init(|| (!is_endless).then(|| ErrorFacts::of_releases(&self.stream).max_std_error))

@@ -1,4 +1,4 @@
-//! Reading released rows, as they were committed.
+//! Reading released rows as they were committed.
 
 use super::closing::{BLOCK, OWN};
 use super::info::StreamInfo;
@@ -7,16 +7,16 @@ use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow, ViewRow};
 use std::ops::RangeInclusive;
 
-/// Which rows are wanted.
+/// The selection of rows.
 #[derive(Clone, Debug)]
 pub struct RowsQuery {
     /// The publications, from 1; those that are not shown yet have no rows.
     pub publications: RangeInclusive<u64>,
-    /// The places of the wanted lines, rising; `None` for all.
+    /// The places of the selected lines, rising; `None` for all.
     pub places: Option<Vec<u32>>,
-    /// One step of so many is wanted, those that are its multiples, and the last; 1 for all.
+    /// Keeps only the steps that are multiples of this number, and the last; 1 for all.
     pub every: u64,
-    /// The last publication, where these are a part of what is asked for.
+    /// The last publication, if this query is a part of a larger one.
     pub kept: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl RowsQuery {
     }
 }
 
-/// Late events that were put aside, of batches behind a number: each as its texts, and where to go on.
+/// Late events that were set aside, of batches after number `behind`: the texts of each, and where to continue.
 pub(super) fn late(
     store: &Store,
     info: &StreamInfo,
@@ -67,7 +67,7 @@ pub(super) fn visit(
         let block: RowBlock = from_bytes(bytes, "released rows")?;
         block.rows.iter().filter(is_wanted).try_for_each(|row| reader.show(publication, row, visit))
     };
-    // Groups that were discovered with a publication have rows of earlier steps in it, also of such as are kept.
+    // Groups that were discovered with a publication have rows of earlier steps in it, including kept ones.
     let has_earlier = info.stream.plan.threshold().is_some();
     let blocks = wanted.map(|places| {
         let mut blocks: Vec<u32> = places.iter().map(|place| OWN + place / BLOCK).collect();
@@ -91,9 +91,9 @@ pub(super) fn visit(
     Ok(())
 }
 
-/// The digest of all published rows through a publication that is shown.
+/// The digest of all published rows through a shown publication.
 pub(super) fn head_of(store: &Store, info: &StreamInfo, publication: u64) -> Result<[u8; 32]> {
-    // The first closed step with so many publications: rows are published as steps go by.
+    // The first closed step with this number of publications.
     let (mut low, mut high) = (publication, info.progress().closed.max(publication));
     while low < high {
         let middle = low + (high - low) / 2;
@@ -101,8 +101,8 @@ pub(super) fn head_of(store: &Store, info: &StreamInfo, publication: u64) -> Res
     }
     let table = store.look()?.open_table(CLOSED).map_err(stored)?;
     let bytes = table.get((info.number, low)).map_err(stored)?;
-    let bytes = bytes.ok_or_else(|| failure(format!("publication {publication} is not on record")))?;
-    Ok(from_bytes::<ClosedRecord>(bytes.value(), "what was closed")?.head)
+    let bytes = bytes.ok_or_else(|| failure(format!("the record of publication {publication} is missing")))?;
+    Ok(from_bytes::<ClosedRecord>(bytes.value(), "a closed step")?.head)
 }
 
 struct Reader<'i> {

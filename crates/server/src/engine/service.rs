@@ -1,4 +1,4 @@
-//! The thread that counts, and how others reach it.
+//! The counting thread, and how other threads reach it.
 
 use super::Receipt;
 use super::core::{Core, Directory, Notice, Setting};
@@ -23,13 +23,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Batches that wait for their turn, at most; more are refused for now.
+/// The most batches that wait for their turn; further ones are refused as busy.
 const MOST_WAITING: usize = 4096;
 
-/// Batches of one commit, at most.
+/// The most batches in one commit.
 const MOST_AT_ONCE: usize = 1024;
 
-/// How long the thread waits for a request before it looks at the clock again.
+/// How long the thread waits for a request before it checks the clock again.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 type Answer<T> = SyncSender<Result<T, Refusal>>;
@@ -42,7 +42,7 @@ enum Request {
 
 type Watcher = Box<dyn Fn(Notice) + Send + Sync>;
 
-/// A folder that is open: all of its streams, from any thread.
+/// An open folder with all of its streams, for any thread.
 pub struct Service {
     requests: SyncSender<Request>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -56,24 +56,24 @@ pub struct Service {
     beats: Arc<AtomicU64>,
     /// The public name of the key.
     pub key_id: String,
-    /// What tells the folder from others.
+    /// The identity of the folder.
     pub folder_id: String,
 }
 
-/// How the service is, for its operator.
+/// The health of the service, for its operator.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// Why nothing is taken in or published, if that is so.
+    /// Why nothing is accepted or published, if so.
     pub read_only: Option<String>,
-    /// What is wrong, in words.
+    /// Current problems, in words.
     pub problems: Vec<String>,
     /// Where the witness is.
     pub witness: Option<String>,
-    /// How often it was told something.
+    /// How often it was updated.
     pub witness_counter: u64,
-    /// Why it could not be told, if it could not.
+    /// Why it could not be updated, if it could not.
     pub witness_problem: Option<String>,
-    /// Whether there is something it has not been told.
+    /// Whether it lacks committed publications.
     pub witness_behind: bool,
 }
 
@@ -115,12 +115,12 @@ impl Service {
         })
     }
 
-    /// The time by which steps are closed.
+    /// The time of the clock that closes steps.
     pub fn now(&self) -> Instant {
         self.clock.now()
     }
 
-    /// The stream of a name.
+    /// The stream with this name.
     pub fn stream(&self, name: &str) -> Option<Arc<StreamInfo>> {
         self.directory.find(name)
     }
@@ -140,15 +140,15 @@ impl Service {
         &self.sources
     }
 
-    /// Calls somebody whenever there is something to know: from the thread that counts, which must not be kept.
+    /// Calls `watcher` on every change, from the counting thread, which it must not block.
     pub fn watch(&self, watcher: impl Fn(Notice) + Send + Sync + 'static) {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(watcher));
     }
 
-    /// Takes a batch in: reads it in this thread, and waits for its turn. What this returns is durable.
+    /// Accepts a batch: reads it in this thread, and waits for its turn. A returned receipt is durable.
     ///
     /// # Errors
-    /// If it is not taken; then it has left no trace.
+    /// If it is not accepted; then it has left no trace.
     pub fn take_in(
         &self,
         info: &Arc<StreamInfo>,
@@ -162,10 +162,10 @@ impl Service {
         answered.recv().unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Takes the sums of whole steps that were counted elsewhere, and publishes them: once, whoever sends them how often.
+    /// Accepts the sums of complete steps that were counted elsewhere, and publishes them idempotently.
     ///
     /// # Errors
-    /// If they are not those that were taken before, or not the next, or not as declared; then nothing has changed.
+    /// If they differ from the accepted ones, or are not the next, or not as declared; then nothing has changed.
     pub fn take_sums(
         &self,
         info: &Arc<StreamInfo>,
@@ -178,10 +178,10 @@ impl Service {
         self.ask(move |core| core.take_sums(&info, prepared))
     }
 
-    /// Does something in the thread that counts, and waits for it.
+    /// Runs `what` in the counting thread, and waits for its result.
     ///
     /// # Errors
-    /// What it returns; or that the service has too much to do, or stops.
+    /// The error of `what`, or that the service is overloaded or stopping.
     pub fn ask<T: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Core) -> Result<T, Refusal> + Send + 'static,
@@ -199,7 +199,7 @@ impl Service {
         })
     }
 
-    /// What a stream would be, and cost; nothing is opened.
+    /// Plans a stream and its cost, without opening it.
     ///
     /// # Errors
     /// If it could not be opened.
@@ -224,7 +224,7 @@ impl Service {
         Ok(info)
     }
 
-    /// Closes steps through one, of a stream that its operator closes.
+    /// Closes steps through `through`, of a stream that its operator closes.
     ///
     /// # Errors
     /// As [`Core::close_through`].
@@ -242,14 +242,14 @@ impl Service {
         self.ask(move |core| core.retire(&name))
     }
 
-    /// Opens the stream that goes on where the horizon of another is over; returns its name.
+    /// Opens the stream that continues another after its horizon; returns its name.
     ///
     /// # Errors
     /// As [`Core::extend`].
     pub fn extend(&self, name: &str) -> Result<String, Refusal> {
         let name = name.to_owned();
         let next = self.ask(move |core| core.next_of(&name))?;
-        // It is planned in this thread, while all streams go on.
+        // Planned in this thread, while all streams keep running.
         let preview = next.planned()?;
         let name = preview.stream().name.to_string();
         self.ask(move |core| core.open_stream(preview))?;
@@ -289,8 +289,8 @@ impl Service {
         rows::visit(&self.store, info, query, visit)
     }
 
-    /// Late events that were put aside, of batches behind a number: each as a text for every declared column. About `most`
-    /// of them, and where to go on if there are more.
+    /// Late events that were set aside, of batches after number `behind`: each as one text per declared column. Returns
+    /// about `most` of them, and where to continue if there are more.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -298,7 +298,7 @@ impl Service {
         rows::late(&self.store, info, behind, most)
     }
 
-    /// Writes all that the folder holds, as it is at this moment, to a new file.
+    /// Writes a snapshot of the folder's database to a new file.
     ///
     /// # Errors
     /// As [`Store::copy_to`].
@@ -306,7 +306,7 @@ impl Service {
         self.store.copy_to(path)
     }
 
-    /// The publication of a stream that a webhook has taken last; `None` where it was never told of the stream.
+    /// The last publication of a stream that a webhook has accepted; `None` if it never received the stream.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -315,7 +315,7 @@ impl Service {
         Ok(table.get((address, info.number)).map_err(stored)?.map(|last| last.value()))
     }
 
-    /// Remembers the publication of a stream that a webhook has taken last.
+    /// Records the last publication of a stream that a webhook has accepted.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -327,26 +327,26 @@ impl Service {
         })
     }
 
-    /// Whether nothing is counted any more: the service was stopped, or its disk has failed.
+    /// Whether counting has ended: the service was stopped, or its disk has failed.
     pub fn has_ended(&self) -> bool {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// A number that grows as long as the thread that counts gets on.
+    /// A counter that grows while the counting thread makes progress.
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// How the service is.
+    /// The health of the service.
     ///
     /// # Errors
-    /// If it stops, or has too much to do.
+    /// If it is stopping or overloaded.
     pub fn health(&self) -> Result<Health, Refusal> {
         self.ask(|core| Ok(core.health()))
     }
 
-    /// Stops counting; what was taken in is counted at the next start.
+    /// Stops counting; accepted events are counted at the next start.
     pub fn stop(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -362,7 +362,7 @@ impl Drop for Service {
     }
 }
 
-/// The latest step whose events are taken now.
+/// The last step whose events are accepted now.
 fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
     let by_clock = matches!(info.record().closing, Closing::Schedule { .. });
     latest_step(&info.stream, by_clock.then(|| clock.now()), ahead)
@@ -382,10 +382,10 @@ impl Core {
         prepare(info, id, batch, latest(info, &*self.clock, self.ahead), &self.decoding)
     }
 
-    /// What a declaration would be opened as.
+    /// Plans a declaration.
     ///
     /// # Errors
-    /// If it is none.
+    /// If the declaration is invalid.
     pub fn plan(opening: Opening) -> Result<Preview> {
         opening::preview(opening)
     }
@@ -403,7 +403,7 @@ impl Core {
         rows::visit(&self.store, info, query, visit)
     }
 
-    /// How it is, for its operator.
+    /// Its health, for its operator.
     pub fn health(&self) -> Health {
         Health {
             read_only: self.read_only.clone(),
@@ -420,17 +420,17 @@ fn stopping() -> Refusal {
     Refusal::Other(failure("the service is stopping; try again when it is up, with the same id"))
 }
 
-/// Whether the disk has failed for good what is open. What is in memory may be ahead of it: whoever starts again begins
-/// with what is there.
+/// Whether the disk has failed permanently for this process. Memory may be ahead of the disk: a restart begins from the
+/// disk.
 fn is_lost(core: &Core) -> bool {
     let is_lost = core.store.is_lost();
     if is_lost {
-        tracing::error!("the disk has failed the folder: nothing more is taken in or published until a new start");
+        tracing::error!("the disk of the data folder has failed: nothing is accepted or published until a restart");
     }
     is_lost
 }
 
-/// What was said in the log of what is wrong.
+/// The problems already logged.
 #[derive(Default)]
 struct Log {
     looked: Option<std::time::Instant>,
@@ -438,7 +438,7 @@ struct Log {
 }
 
 impl Log {
-    /// Says what is wrong, once, and when it is over.
+    /// Logs each problem once, and its end.
     fn look(&mut self, core: &Core) {
         if self.looked.is_some_and(|looked| looked.elapsed() < Duration::from_secs(1)) {
             return;
@@ -446,16 +446,16 @@ impl Log {
         self.looked = Some(std::time::Instant::now());
         let problems = core.problems();
         for problem in problems.iter().filter(|problem| !self.said.contains(problem)) {
-            tracing::error!(problem = %problem, "something is wrong");
+            tracing::error!(problem = %problem, "problem");
         }
         if problems.is_empty() && !self.said.is_empty() {
-            tracing::info!("all is well again");
+            tracing::info!("all problems are solved");
         }
         self.said = problems;
     }
 }
 
-/// Counts until it is told to stop.
+/// Counts until it receives a request to stop.
 fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
     let mut log = Log::default();
     loop {
@@ -463,7 +463,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
         let next = match core.tick() {
             Ok(next) => next,
             Err(error) => {
-                tracing::error!(error = %error, "the folder cannot be written");
+                tracing::error!(error = %error, "cannot write to the data folder");
                 core.store_problem = Some(error.to_string());
                 None
             }
@@ -497,7 +497,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
                 if let Err(refusal @ (Refusal::Other(_) | Refusal::DiskFull(_))) = &receipt {
                     core.store_problem = Some(refusal.to_string());
                 }
-                let _ = answer.send(receipt); // whoever has gone may ask again
+                let _ = answer.send(receipt); // a client that is gone may ask again
             }
             if core.store_problem.is_some() && is_lost(&core) {
                 return;

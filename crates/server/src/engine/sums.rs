@@ -1,8 +1,9 @@
-//! Sums of whole steps that were counted elsewhere, by a cluster for example: each is taken once, and published with it.
+//! Sums of complete steps that were counted elsewhere, for example by a cluster: each step is accepted once, and
+//! published.
 //!
-//! Under the name of a step stands what it was: a keyed digest of its sums, which does not depend on how they were sent or
-//! in what order. What is sent again is the same or refused, so that the noise of a step never meets other sums. Whoever
-//! sends them vouches for the bounds of persons.
+//! Each step is recorded with a keyed digest of its sums, which does not depend on how or in what order they were sent.
+//! Repeated sums must be identical, otherwise they are refused: the noise of a step never meets other sums. The sender
+//! guarantees the bounds of persons.
 
 use super::accepting::check_open;
 use super::closing::{MOST_STEPS, ROWS_AT_ONCE, compute};
@@ -26,48 +27,48 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// The columns of a step and its sum.
+/// The column names of a step and its sum.
 const STEP: &str = "step";
 const SUM: &str = "sum";
 
-/// Which steps are sent.
+/// The steps that are sent.
 #[derive(Clone, Debug)]
 pub struct Whole {
     /// All of them, from the first to the last.
     pub steps: RangeInclusive<u64>,
-    /// What stands for who was counted, as a text that means nothing here: a step that is sent again must have the same. For
-    /// one step alone.
+    /// A text that stands for the counted events and means nothing here: a step that is sent again must have the same
+    /// one. Allowed for a single step only.
     pub evidence: Option<String>,
 }
 
-/// Bytes of evidence, at most.
+/// The most bytes of evidence.
 const LONGEST: usize = 200;
 
-/// The sums of whole steps, as declared.
+/// The sums of complete steps, as declared.
 pub struct PreparedSums {
     steps: RangeInclusive<u64>,
     rows: u64,
-    /// By step, those that have sums, and of how many groups.
+    /// The written sums of each step that has some, and the number of its groups.
     sums: BTreeMap<u64, (Vec<u8>, u64)>,
-    /// What stands for who was counted, where one step is sent.
+    /// The evidence, if one step is sent.
     evidence: Option<String>,
-    /// Of the memory for all batches, until the engine has taken them in.
+    /// Their share of the memory for all batches, until the engine has accepted them.
     _memory: Share,
 }
 
-/// What is said of sums that were taken.
+/// The receipt of accepted sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SumsReceipt {
-    /// The last step whose sums were ever taken.
+    /// The last step whose sums were ever accepted.
     pub through: u64,
-    /// How many rows were sent.
+    /// The number of rows sent.
     pub rows: u64,
-    /// Whether all of the steps were taken before.
+    /// Whether all of the steps had been accepted before.
     pub repeated: bool,
 }
 
-/// Reads the sums of steps: rows with the group, `step` and `sum`. Those of one step and group add up; a group without a
-/// row adds nothing. By `now` all of them must have ended.
+/// Reads the sums of steps: rows with the group, `step` and `sum`. Rows of the same step and group add up; a group
+/// without a row adds nothing. All steps must have ended by `now`.
 pub(super) fn prepare(
     info: &StreamInfo,
     now: Instant,
@@ -81,7 +82,7 @@ pub(super) fn prepare(
         return Err(usage(problem).into());
     }
     if evidence.as_ref().is_some_and(|evidence| first < last || evidence.len() > LONGEST) {
-        return Err(usage(format!("evidence is of one step, and has at most {LONGEST} bytes")).into());
+        return Err(usage(format!("evidence is for a single step, and has at most {LONGEST} bytes")).into());
     }
     if last - first >= MOST_STEPS {
         return Err(
@@ -91,7 +92,7 @@ pub(super) fn prepare(
     let calendar = &info.stream.calendar;
     if calendar.end_of(last) > now {
         let end = calendar.format(calendar.end_of(last));
-        return Err(usage(format!("step {last} has not ended: it does at {end}, by the clock of the service")).into());
+        return Err(usage(format!("step {last} has not ended: it ends at {end}, by the clock of the service")).into());
     }
     let labels = info.stream.columns.labels.clone();
     let columns = Columns { time: STEP.to_owned(), labels, person: None, value: Some(SUM.to_owned()) };
@@ -105,7 +106,7 @@ pub(super) fn prepare(
         each_event(info, &columns, (format, bytes.clone()), decoding, &mut |row| {
             rows += 1;
             if rows > MOST_ROWS {
-                return Err(usage(format!("at most {MOST_ROWS} rows are sent at once; send fewer steps")));
+                return Err(usage(format!("a request has at most {MOST_ROWS} rows; send fewer steps")));
             }
             let error = match placer.place_sum(row, steps.clone()) {
                 Ok(None) => return Ok(()),
@@ -126,7 +127,7 @@ pub(super) fn prepare(
                         }
                     };
                     let Some(total) = sum.checked_add(value) else {
-                        return Err(usage("the sum of a step leaves 64 bits; open the stream with a coarser grid"));
+                        return Err(usage("the sum of a step exceeds 64 bits; open the stream with a coarser grid"));
                     };
                     *sum = total;
                     return Ok(());
@@ -154,7 +155,7 @@ pub(super) fn prepare(
     }
     let mut written = BTreeMap::new();
     for (step, sums) in sums {
-        // In an order of their own, so that the same sums have the same bytes.
+        // Sorted, so that equal sums have equal bytes.
         let mut ordered: Vec<Vec<u8>> = Vec::with_capacity(sums.len());
         for (label, value) in sums.into_iter().filter(|(_, sum)| *sum != 0) {
             let mut bytes = Vec::new();
@@ -167,7 +168,7 @@ pub(super) fn prepare(
     Ok(PreparedSums { steps, rows, sums: written, evidence, _memory: memory })
 }
 
-/// What the sum of a group takes in memory, about: in a table, and written out.
+/// About the memory of a group's sum: in a table, and written out.
 fn bytes_of(label: &GroupLabel) -> u64 {
     match label {
         GroupLabel::Place(_) => 80,
@@ -176,12 +177,12 @@ fn bytes_of(label: &GroupLabel) -> u64 {
 }
 
 impl PreparedSums {
-    /// What a step adds, in an order of its own.
+    /// The sums of a step, sorted.
     fn sums_of(&self, step: u64) -> &[u8] {
         self.sums.get(&step).map_or(&[], |(bytes, _)| bytes)
     }
 
-    /// To how many groups it adds something.
+    /// The number of groups with a sum in a step.
     fn count_of(&self, step: u64) -> u64 {
         self.sums.get(&step).map_or(0, |(_, count)| *count)
     }
@@ -195,7 +196,7 @@ impl PreparedSums {
         *digest.finalize().as_bytes()
     }
 
-    /// Writes steps down as taken.
+    /// Records steps as accepted.
     fn write(&self, writing: &WriteTransaction, info: &StreamInfo, steps: RangeInclusive<u64>, at: i64) -> Result<()> {
         let mut table = writing.open_table(BATCHES).map_err(stored)?;
         let mut events = writing.open_table(EVENTS).map_err(stored)?;
@@ -215,14 +216,15 @@ fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
     let name = info.name();
     if let State::Recovering(seen) = state {
         return Refusal::Conflict(format!(
-            "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are right is seen once \
-             all are there through step {seen}: send the rest, and begin again behind what is said then"
+            "step {step} of stream `{name}` was sent with other sums since its folder was restored; which of them are \
+             right is known once all steps through {seen} are there: send the rest, then begin again after the step \
+             reported then"
         ));
     }
     Refusal::Conflict(format!(
-        "step {step} of stream `{name}` was taken with other sums, or sums of other events; releasing it again with the same noise \
-         would reveal the difference exactly. Restore the events, and the checkpoint of whoever counts them, or open another \
-         stream"
+        "step {step} of stream `{name}` was accepted with other sums, or sums of other events; releasing it again with \
+         the same noise would reveal the difference exactly. Restore the events and the checkpoint of the external \
+         counter, or open another stream"
     ))
 }
 
@@ -240,18 +242,18 @@ impl Core {
         prepare(info, latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
     }
 
-    /// Takes the sums of whole steps in, closes and publishes them, all at once. Those that were taken before must be the
-    /// same.
+    /// Accepts, closes and publishes the sums of complete steps, all at once. Steps that were accepted before must be
+    /// identical.
     ///
     /// # Errors
-    /// If they are not, or are not the next, or leave the range of the stream; or the store cannot be written. Of a step that
-    /// is refused, and of those behind it, nothing is left.
+    /// If they are not identical, are not the next, or exceed the range of the stream; or if the store cannot be
+    /// written. A refused step and the steps after it leave no trace.
     pub fn take_sums(&mut self, info: &Arc<StreamInfo>, prepared: PreparedSums) -> Result<SumsReceipt, Refusal> {
         let (number, name) = (info.number, info.name());
         let live = self.live.get(&number).ok_or(Refusal::NoStream)?;
         if live.closing != Closing::Sums {
-            let why = "it counts events; open a stream with `closing` = \"sums\" for those that are counted elsewhere";
-            return Err(Refusal::ReadOnly(format!("stream `{name}` takes no sums: {why}")));
+            let why = "it counts events; open a stream with `closing` = \"sums\" to count them elsewhere";
+            return Err(Refusal::ReadOnly(format!("stream `{name}` accepts no sums: {why}")));
         }
         if let Some(why) = &self.read_only {
             return Err(Refusal::Halted(why.clone()));
@@ -260,8 +262,9 @@ impl Core {
         let (first, last) = (*prepared.steps.start(), *prepared.steps.end());
         if first > taken + 1 {
             return Err(Refusal::Conflict(format!(
-                "stream `{name}` has the sums of steps through {taken}, and step {} would be left out: send the steps from there on; a \
-                 query that cannot is begun again from its first event, and sends all steps again",
+                "stream `{name}` has the sums of steps through {taken}, and step {} would be missing: send the steps \
+                 from there on; a query that cannot do so must begin again from its first event, and send all steps \
+                 again",
                 taken + 1
             )));
         }
@@ -273,7 +276,7 @@ impl Core {
         let repeated = last <= taken;
         let new = taken.max(first - 1) + 1..=last;
         match &state {
-            // What is taken was closed with it.
+            // Accepted steps were closed in the same commit.
             State::Open | State::Ended if repeated => {}
             State::Recovering(seen) => self.take_as_witnessed(info, &prepared, new, *seen)?,
             state => {
@@ -286,7 +289,7 @@ impl Core {
         Ok(SumsReceipt { through: taken.max(last), rows, repeated })
     }
 
-    /// Takes and closes steps, as many at once as fit.
+    /// Accepts and closes steps, in commits as large as allowed.
     fn take_and_close(
         &mut self,
         info: &StreamInfo,
@@ -300,8 +303,8 @@ impl Core {
         Ok(())
     }
 
-    /// Counts and closes the first of some steps in memory; only where they can be is anything written, and then all of it.
-    /// Gives the last of them.
+    /// Counts and closes the first of these steps in memory. Everything is written in one commit, and only if all of
+    /// them can be closed. Returns the last of them.
     fn take_some(
         &mut self,
         info: &StreamInfo,
@@ -332,7 +335,7 @@ impl Core {
             }
         }
         let at = self.clock.now().micros();
-        let steps = *steps.start()..=*steps.start() + done.len() as u64 - 1; // fits: there is one at least
+        let steps = *steps.start()..=*steps.start() + done.len() as u64 - 1; // fits: there is at least one
         let last = *steps.end();
         self.commit_with(done, |writing| prepared.write(writing, info, steps.clone(), at))?;
         Counts::add(&info.counts.batches, 1);
@@ -340,8 +343,8 @@ impl Core {
         Ok(last)
     }
 
-    /// Keeps sums of a stream that is behind its witness, until all are there that it has seen; they are published if they
-    /// come out the same, and thrown away if not.
+    /// Stores sums of a stream that lags its witness, until all steps that the witness has seen are there. They are
+    /// published if the result is the same, and deleted otherwise.
     fn take_as_witnessed(
         &mut self,
         info: &StreamInfo,
@@ -370,9 +373,9 @@ impl Core {
             if matches!(&refusal, Refusal::Other(error) if error.is_usage()) {
                 self.forget_unclosed(number)?;
                 return Err(Refusal::Conflict(format!(
-                    "the sums of stream `{}` are not those of which steps through {seen} were published, and all that were sent since its \
-                     folder was restored were thrown away: send them again as they were; or retire the stream: what it \
-                     has spent stays spent",
+                    "the sums of stream `{}` do not reproduce the steps published through {seen}, and all sums sent \
+                     since its folder was restored were deleted: send them again unchanged; or retire the stream (its \
+                     spent budget stays spent)",
                     info.name()
                 )));
             }
@@ -382,7 +385,7 @@ impl Core {
         if rest.is_empty() { Ok(()) } else { self.take_and_close(info, prepared, rest) }
     }
 
-    /// Forgets sums that were kept and never closed.
+    /// Deletes stored sums that were never closed.
     fn forget_unclosed(&mut self, number: u32) -> Result<()> {
         let live = &self.live[&number];
         let (closed, kept) = (live.last_committed(), live.batches);
@@ -399,7 +402,7 @@ impl Core {
         self.reload(number)
     }
 
-    /// The digest of a step whose sums were taken.
+    /// The digest of a step whose sums were accepted.
     fn digest_of_step(&self, number: u32, step: u64) -> Result<Option<[u8; 32]>> {
         let table = self.store.look()?.open_table(BATCHES).map_err(stored)?;
         let record = table.get((number, id_of(step).as_str())).map_err(stored)?;
@@ -408,12 +411,12 @@ impl Core {
     }
 }
 
-/// By when steps have ended whose sums are taken: the clocks of those who send them may be ahead.
+/// Steps that end by this time are accepted: the clocks of senders may be ahead.
 pub(super) fn latest(clock: &dyn Clock, ahead: i64) -> Instant {
     Instant::from_micros(clock.now().micros().saturating_add(ahead))
 }
 
-/// What a step is called among batches: the id of none has a space.
+/// The key of a step among batches: no batch id has a space.
 fn id_of(step: u64) -> String {
     format!("step {step}")
 }

@@ -1,4 +1,4 @@
-//! Cutting what was read into batches of whole rows.
+//! Cuts bytes into batches of complete rows.
 
 use super::memory::{Mark, Pending, Window};
 use super::sending::BadRow;
@@ -6,15 +6,15 @@ use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes of a batch at most, where rows can be cut.
+/// The most bytes of a batch, if rows can be cut.
 pub(super) const MOST_BYTES: usize = 4 << 20;
 
-/// How a source holds its rows.
+/// The format of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Csv,
     JsonLines,
-    /// Files that are sent whole: their content type, and their compression.
+    /// A file that is sent as a whole: its content type and its compression.
     Whole(&'static str, Option<&'static str>),
 }
 
@@ -23,11 +23,11 @@ impl Format {
         match name {
             "csv" => Ok(Self::Csv),
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
-            other => Err(usage(format!("`{other}` is no format that can be followed; choose csv or jsonl"))),
+            other => Err(usage(format!("`{other}` is not a format that can be followed; choose csv or jsonl"))),
         }
     }
 
-    /// By the ending of a file's name.
+    /// From the ending of a file's name.
     pub(super) fn of_path(path: &std::path::Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let (name, coding) = match (name.strip_suffix(".gz"), name.strip_suffix(".zst")) {
@@ -59,14 +59,14 @@ impl Format {
         if let Self::Whole(_, coding) = self { coding } else { None }
     }
 
-    /// Whether rows can be cut off it while it grows.
+    /// Whether rows can be cut off while the file grows.
     pub(super) fn grows(self) -> bool {
         !matches!(self, Self::Whole(..))
     }
 }
 
-/// Where the next row of a text ends, behind its line end; `None` where it does not yet. A line end inside of quotes ends
-/// no row of CSV.
+/// The position after the line end of the next row of a text; `None` if the row is incomplete. A line end inside quotes
+/// does not end a CSV row.
 pub(super) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
     let mut is_quoted = false;
     for (place, byte) in bytes.iter().enumerate() {
@@ -79,27 +79,27 @@ pub(super) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whole rows of a source that are one batch.
+/// Complete rows of a source that form one batch.
 pub(super) struct Piece {
     pub(super) format: Format,
-    /// What is remembered of the source.
+    /// The name of the source in the state file.
     pub(super) source: String,
-    /// Where it begins and ends, in bytes of the source.
+    /// Its byte range in the source.
     pub(super) range: Range<u64>,
     /// The line of its first row.
     pub(super) line: u64,
     /// The header line of CSV.
     pub(super) header: Vec<u8>,
-    /// Its bytes, all of them.
+    /// All of its bytes.
     pub(super) bytes: Vec<u8>,
-    /// By what the source is known again, for its mark.
+    /// The fingerprint of the source, for its mark.
     pub(super) windows: Vec<Window>,
     body: Vec<u8>,
-    /// The lines of the source that the lines of the body are, where some were left out.
+    /// For each line of the body, its line in the source, if some rows were omitted.
     lines: Vec<u64>,
 }
 
-/// What tells bytes from others.
+/// The digest that identifies bytes.
 pub(super) fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
@@ -114,17 +114,17 @@ impl Piece {
         piece
     }
 
-    /// What was to be sent, from where it was kept.
+    /// The pending batch, from its stored bytes.
     pub(super) fn again(bytes: Vec<u8>, pending: &Pending) -> Result<Self> {
         let format = Format::of_name(&pending.format)?;
         let header = pending.header.clone().into_bytes();
         if digest(&bytes) != pending.digest {
-            return Err(usage("what was to be sent is not what was kept; the folder of the memory was changed"));
+            return Err(usage("the pending batch changed on disk; was the state folder modified?"));
         }
         Ok(Self::new(format, pending.source.clone(), pending.from, pending.line, header, bytes))
     }
 
-    /// What is to be remembered before it is sent.
+    /// The record to store before the batch is sent.
     pub(super) fn pending(&self) -> Pending {
         let format = match self.format {
             Format::Csv => "csv",
@@ -143,7 +143,7 @@ impl Piece {
         }
     }
 
-    /// What is to be remembered once it was taken.
+    /// The mark to store after the batch was accepted.
     pub(super) fn mark(&self) -> Mark {
         Mark {
             source: self.source.clone(),
@@ -162,7 +162,7 @@ impl Piece {
         self.source.clone()
     }
 
-    /// Makes the body again, without the rows that begin in some lines of the source.
+    /// Builds the body again, without the rows that begin in these lines of the source.
     pub(super) fn leave_out(&mut self, lines: &[u64]) {
         let left_out: BTreeSet<u64> = lines.iter().copied().collect();
         self.body = self.header.clone();
@@ -180,7 +180,8 @@ impl Piece {
         }
     }
 
-    /// The line of the source in which a row begins that the service has named; of a file that is sent whole its row.
+    /// The source line in which a row named by the service begins; for a file that is sent as a whole, the row's
+    /// number.
     pub(super) fn line_of(&self, row: &BadRow) -> Option<u64> {
         let named = row.row?;
         if !self.format.grows() {
@@ -199,7 +200,7 @@ impl Piece {
         Some(String::from_utf8_lossy(row).trim_end_matches(['\r', '\n']).to_owned())
     }
 
-    /// What is wrong with a row, with its place in the source.
+    /// Describes the problem of a row, with its place in the source.
     pub(super) fn describe(&self, row: &BadRow) -> String {
         let line = self.line_of(row).map_or(String::new(), |line| format!(", line {line}"));
         let field = row.field.as_ref().map_or(String::new(), |field| format!(", field {field}"));
@@ -208,7 +209,7 @@ impl Piece {
     }
 }
 
-/// The rows of some bytes, each with the line in which it begins.
+/// The rows in some bytes, each with the line in which it begins.
 fn rows_of(format: Format, line: u64, bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
     let (mut line, mut rest) = (line, bytes);
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! Sources: what is new in them, and whether they are still what was sent.
+//! Sources: their new rows, and whether they still begin with the bytes already sent.
 
 use super::From;
 use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
@@ -11,14 +11,14 @@ use std::time::Duration;
 
 /// The name of standard input.
 pub(super) const STDIN: &str = "-";
-/// Bytes by which a file is known again, at its beginning and before what is new.
+/// Bytes that identify a file, at its beginning and before the new rows.
 const WINDOW: u64 = 4096;
-/// Bytes of a file that is sent whole, at most: 512 MiB.
+/// The most bytes of a file that is sent as a whole: 512 MiB.
 const MOST_WHOLE: u64 = 512 << 20;
-/// How long a file that is sent whole must have been left alone.
+/// How long a file that is sent as a whole must have been unchanged.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// Where events come from, opened.
+/// An open source of events.
 pub(super) enum Source {
     File(PathBuf, Format),
     Folder(PathBuf, Option<Format>),
@@ -38,7 +38,7 @@ impl Source {
     pub(super) fn open(from: &From, format: Option<Format>) -> Result<Self> {
         match from {
             From::Stdin => {
-                let format = format.ok_or_else(|| usage("say how standard input is written: --format csv or jsonl"))?;
+                let format = format.ok_or_else(|| usage("name the format of standard input: --format csv or jsonl"))?;
                 let from = BufReader::with_capacity(1 << 20, std::io::stdin());
                 Ok(Self::Stdin(Box::new(Input { from, format, header: None, rest: Vec::new(), has_ended: false })))
             }
@@ -46,28 +46,28 @@ impl Source {
                 let of_path = format.or_else(|| Format::of_path(path));
                 let shown = path.display();
                 let format =
-                    of_path.ok_or_else(|| usage(format!("the name {shown} does not say its format: add --format")))?;
+                    of_path.ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
                 let folder = evertally_ledger::disk::folder_of(path);
                 let folder = folder.canonicalize().context(format_args!("cannot find the folder of {shown}"))?;
-                let name = path.file_name().ok_or_else(|| usage(format!("{shown} is no file")))?;
+                let name = path.file_name().ok_or_else(|| usage(format!("{shown} is not a file")))?;
                 Ok(Self::File(folder.join(name), format))
             }
             From::Folder(path) => {
                 let folder = path.canonicalize().context(format_args!("cannot find {}", path.display()))?;
                 if !folder.is_dir() {
-                    return Err(usage(format!("{} is no folder; follow a file with --file", path.display())));
+                    return Err(usage(format!("{} is not a folder; follow a file with --file", path.display())));
                 }
                 Ok(Self::Folder(folder, format))
             }
         }
     }
 
-    /// Whether nothing can come any more.
+    /// Whether the source has ended for good.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self, Self::Stdin(input) if input.has_ended)
     }
 
-    /// The next batch; `None` where there is nothing new yet. `is_complete` says that nobody writes files any more.
+    /// The next batch; `None` if there is nothing new yet. `is_complete` means that files no longer grow.
     pub(super) fn next(&mut self, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
         match self {
             Self::File(path, format) => next_of(path, *format, memory, rows, is_complete),
@@ -84,9 +84,9 @@ impl Source {
         }
     }
 
-    /// The batch that begins where another does, of so many rows; `None` where there are not so many.
+    /// The batch of `rows` rows that begins where another does; `None` if there are fewer rows.
     pub(super) fn of_rows(&self, piece: &Piece, rows: u64) -> Result<Option<Piece>> {
-        // Of standard input its memory alone has given out the ids: no other can have sent under them.
+        // Only this state file issued the ids of standard input: no other feeder can have used them.
         if !piece.format.grows() || rows == 0 || matches!(self, Self::Stdin(_)) {
             return Ok(None);
         }
@@ -101,7 +101,7 @@ impl Source {
         Ok(Some(again))
     }
 
-    /// What is there and was not sent, because whoever writes it may not be done.
+    /// The places that were not sent because the files may still be growing.
     pub(super) fn unfinished(&self, memory: &Memory) -> Result<Vec<String>> {
         let paths = match self {
             Self::File(path, _) => vec![path.clone()],
@@ -126,7 +126,7 @@ impl Source {
         Ok(left)
     }
 
-    /// What was being sent when the last run ended, read again.
+    /// The batch that was pending when the last run ended, read again.
     pub(super) fn again(&self, pending: &Pending, memory: &Memory) -> Result<Piece> {
         let path = Path::new(&pending.source);
         let format = match (pending.format.as_str(), self) {
@@ -134,7 +134,7 @@ impl Source {
             (name, _) => Format::of_name(name)?,
         };
         let mut file = File::open(path)
-            .context(format_args!("cannot open {}, of which a batch is on its way: put it back", path.display()))?;
+            .context(format_args!("cannot open {}, of which a batch is pending: put it back", path.display()))?;
         let len = pending.to.checked_sub(pending.from).ok_or_else(|| replaced(path, pending.line))?;
         let bytes = read_at(&mut file, pending.from, len)?;
         if digest(&bytes) != pending.digest {
@@ -150,7 +150,7 @@ impl Source {
     }
 }
 
-/// The files of a folder, by name: no hidden ones, and none that somebody is still writing under another name.
+/// The files of a folder, ordered by name, without hidden ones, which may still be written under a temporary name.
 fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     let cannot = || format!("cannot list {}", folder.display());
     let mut paths = Vec::new();
@@ -168,7 +168,7 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
 
 fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
     let shown = path.display();
-    let source = path.to_str().ok_or_else(|| usage(format!("the path {shown} is no UTF-8")))?.to_owned();
+    let source = path.to_str().ok_or_else(|| usage(format!("the path {shown} is not UTF-8")))?.to_owned();
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None), // it may be there later
@@ -191,7 +191,7 @@ fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_complet
     Ok(Some(piece))
 }
 
-/// Whole rows from where the source was left.
+/// The complete rows after the mark.
 fn cut_rows(
     path: &Path,
     source: &str,
@@ -222,7 +222,7 @@ fn cut_rows(
     Ok(Some(Piece::new(format, source.to_owned(), offset, line, header, bytes)))
 }
 
-/// How many bytes hold whole rows, of so many at most.
+/// The number of bytes of the first complete rows, at most `rows`.
 fn whole_rows(format: Format, bytes: &[u8], rows: usize) -> usize {
     let mut taken = 0;
     for _ in 0..rows {
@@ -238,11 +238,11 @@ fn no_row_yet(path: &Path, line: u64, bytes: usize) -> Result<Option<Piece>> {
     if bytes <= MOST_BYTES {
         return Ok(None);
     }
-    let remedy = "if it is CSV, see whether a quote stays open";
-    Err(usage(format!("{}, line {line}: a row of more than {} MiB; {remedy}", path.display(), MOST_BYTES >> 20)))
+    let remedy = "if it is CSV, look for an unclosed quote";
+    Err(usage(format!("{}, line {line}: a row exceeds {} MiB; {remedy}", path.display(), MOST_BYTES >> 20)))
 }
 
-/// A file that is sent whole, once nobody writes it any more.
+/// A file that is sent as a whole, once it no longer changes.
 fn whole(
     path: &Path,
     source: &str,
@@ -260,7 +260,7 @@ fn whole(
     }
     if about.len() > MOST_WHOLE {
         let most = MOST_WHOLE >> 20;
-        return Err(usage(format!("{} has more than {most} MiB, and is sent whole; divide it", path.display())));
+        return Err(usage(format!("{} has more than {most} MiB, but is sent as a whole; split it", path.display())));
     }
     let bytes = read_at(file, 0, about.len())?;
     Ok(Some(Piece::new(format, source.to_owned(), 0, 1, Vec::new(), bytes)))
@@ -273,7 +273,7 @@ fn read_at(file: &mut File, offset: u64, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// By what a file is known again whose first bytes are sent.
+/// The fingerprint of a file whose first bytes were sent.
 fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Window>> {
     let mut windows = Vec::new();
     for from in [0, sent.saturating_sub(WINDOW)] {
@@ -284,7 +284,7 @@ fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Window>> {
     Ok(windows)
 }
 
-/// Whether a file begins with what was sent.
+/// Whether a file begins with the bytes that were sent.
 fn begins_as(file: &mut File, mark: &Mark) -> Result<bool> {
     for window in &mark.windows {
         let bytes = read_at(file, window.from, window.len)?;
@@ -299,13 +299,13 @@ fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
     if begins_as(file, mark)? { Ok(()) } else { Err(replaced(path, mark.line)) }
 }
 
-/// A file that was sent under another name, or a copy of one, is not sent again.
+/// Refuses a file that was sent under another name, or a copy of one.
 fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memory) -> Result<()> {
     for (source, mark) in memory.marks().filter(|(_, mark)| !mark.windows.is_empty()) {
         if about.len() >= mark.offset && begins_as(file, mark)? {
             return Err(usage(format!(
-                "{} begins with what was sent of {source} ({} bytes), under another name; a file that is followed keeps its \
-                 name: give it its old one again, or take it out of the folder",
+                "{} begins with the bytes sent of {source} ({} bytes), under another name; a followed file keeps its \
+                 name: rename it back, or remove it from the folder",
                 path.display(),
                 mark.offset
             )));
@@ -316,15 +316,15 @@ fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memor
 
 fn replaced(path: &Path, line: u64) -> evertally_declare::error::Error {
     usage(format!(
-        "{}: what was sent through line {} is no longer there: the file was cut or replaced. Put it back, or give the new one \
-         another name; nothing of it was sent",
+        "{}: the rows sent through line {} have disappeared: the file was truncated or replaced. Restore it, or \
+         give the new file another name; nothing of the new file was sent",
         path.display(),
         line.saturating_sub(1)
     ))
 }
 
 impl Input {
-    /// Waits for whole rows.
+    /// Waits for complete rows.
     fn next(&mut self, memory: &Memory, rows: usize) -> Result<Option<Piece>> {
         loop {
             if self.header.is_none()

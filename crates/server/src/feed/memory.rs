@@ -1,4 +1,4 @@
-//! What a feeder remembers: how far every source was sent, and what is being sent.
+//! The state file of a feeder: the position in every source, and the pending batch.
 
 use super::files::STDIN;
 use crate::store::random_name;
@@ -12,23 +12,23 @@ use std::path::{Path, PathBuf};
 
 const VERSION: u32 = 1;
 
-/// How far a source was sent.
+/// The position in a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {
     #[serde(skip)]
     pub(super) source: String,
-    /// All bytes before were taken.
+    /// All bytes before it were accepted.
     pub(super) offset: u64,
     /// The line that begins there.
     pub(super) line: u64,
     /// The header line of CSV.
     pub(super) header: String,
-    /// By what it is known again: bytes at its beginning and before the offset.
+    /// The fingerprint of the source: bytes at its beginning and before the offset.
     pub(super) windows: Vec<Window>,
 }
 
-/// So many bytes from an offset on have this digest.
+/// Bytes from an offset, with their digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Window {
@@ -37,7 +37,7 @@ pub(super) struct Window {
     pub(super) digest: String,
 }
 
-/// What is being sent.
+/// The pending batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pending {
@@ -48,7 +48,7 @@ pub(super) struct Pending {
     pub(super) digest: String,
     pub(super) format: String,
     pub(super) header: String,
-    /// Lines whose rows the service has refused, and that are put aside.
+    /// Lines with rows that the service has refused, and that are set aside.
     pub(super) left_out: Vec<u64>,
 }
 
@@ -57,15 +57,15 @@ pub(super) struct Pending {
 struct Contents {
     version: u32,
     name: String,
-    /// A random word: what comes by standard input is known by its memory, for nothing else tells two pipes apart.
+    /// A random word, which identifies standard input: nothing else distinguishes two pipes.
     word: String,
-    /// The stream, as an address.
+    /// The URL of the stream.
     target: String,
     pending: Option<Pending>,
     sources: BTreeMap<String, Mark>,
 }
 
-/// A file that remembers; held while this value lives, so that two feeders cannot use it at once.
+/// A state file; locked while this value lives, so that two feeders cannot use it at the same time.
 pub(super) struct Memory {
     path: PathBuf,
     contents: Contents,
@@ -73,7 +73,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Opens it, or begins a new one.
+    /// Opens it, or creates a new one.
     pub(super) fn open(path: &Path, name: Option<&str>, target: &str) -> Result<Self> {
         let lock = NameLock::now(path)?;
         let read = match std::fs::read_to_string(path) {
@@ -85,9 +85,9 @@ impl Memory {
         let contents = match read {
             Some(text) => {
                 let contents: Contents = serde_json::from_str(&text)
-                    .map_err(|e| usage(format!("{} is no memory of a feeder: {e}", path.display())))?;
+                    .map_err(|e| usage(format!("{} is not a feed state file: {e}", path.display())))?;
                 if contents.version != VERSION {
-                    return Err(usage(format!("{} is of another version of this program", path.display())));
+                    return Err(usage(format!("{} belongs to another version of this program", path.display())));
                 }
                 contents
             }
@@ -102,7 +102,7 @@ impl Memory {
         };
         if contents.target != target || name.is_some_and(|name| name != contents.name) {
             return Err(usage(format!(
-                "{} remembers what `{}` has sent to {}; every feeder and stream has a memory of its own",
+                "{} is the state of feeder `{}` for {}; every feeder and stream needs its own state file",
                 path.display(),
                 contents.name,
                 contents.target
@@ -110,14 +110,14 @@ impl Memory {
         }
         let memory = Self { path: path.to_owned(), contents, _lock: lock };
         if is_new {
-            memory.write()?; // whoever cannot remember does not begin
+            memory.write()?; // a feeder that cannot store its state does not start
         }
         Ok(memory)
     }
 
     /// The id of a batch.
     pub(super) fn id_of(&self, pending: &Pending) -> String {
-        // Two names cannot run into each other: a path is absolute, and a word has no slash.
+        // The two kinds cannot collide: a path is absolute, and a word has no slash.
         let place = if pending.source == STDIN { &self.contents.word } else { &pending.source };
         let whose = blake3::hash(format!("{}\0{place}", self.contents.name).as_bytes()).to_hex();
         format!("feed:{}:{}", &whose[..32], pending.from)
@@ -135,7 +135,7 @@ impl Memory {
         self.contents.sources.iter()
     }
 
-    /// Remembers what is about to be sent, and its bytes where they cannot be read again.
+    /// Records the pending batch, with its bytes if they cannot be read again.
     pub(super) fn intend(&mut self, pending: Pending, spool: Option<&[u8]>) -> Result<()> {
         if let Some(bytes) = spool {
             self.replace(&self.spool(), bytes)?;
@@ -144,7 +144,7 @@ impl Memory {
         self.write()
     }
 
-    /// Remembers which lines of it are left out.
+    /// Records which of its lines are omitted.
     pub(super) fn intend_without(&mut self, lines: &[u64]) -> Result<()> {
         if let Some(pending) = &mut self.contents.pending {
             pending.left_out = lines.to_vec();
@@ -152,25 +152,26 @@ impl Memory {
         self.write()
     }
 
-    /// Forgets what was on its way: the service has refused it, and has nothing under its id. What cannot be read again is kept.
+    /// Deletes the pending batch: the service has refused it, and has nothing under its id. Standard input is kept,
+    /// since it cannot be read again.
     pub(super) fn give_up(&mut self) -> Result<()> {
         self.contents.pending = self.contents.pending.take().filter(|pending| pending.source == STDIN);
         self.write()
     }
 
-    /// Remembers that it was taken.
+    /// Records that the pending batch was accepted.
     pub(super) fn done(&mut self, mark: Mark) -> Result<()> {
         let was_spooled = mark.source == STDIN;
         self.contents.pending = None;
         self.contents.sources.insert(mark.source.clone(), mark);
         self.write()?;
         if was_spooled {
-            let _ = std::fs::remove_file(self.spool()); // the next one takes its place
+            let _ = std::fs::remove_file(self.spool()); // the next one replaces it
         }
         Ok(())
     }
 
-    /// The bytes of what is being sent, where they were kept.
+    /// The bytes of the pending batch, if they were stored.
     pub(super) fn spooled(&self) -> Result<Option<Vec<u8>>> {
         let is_stdin = self.contents.pending.as_ref().is_some_and(|pending| pending.source == STDIN);
         if !is_stdin {

@@ -1,4 +1,4 @@
-//! The service at the other end.
+//! The HTTP client that sends batches to the service.
 
 use super::cutting::Format;
 use evertally_declare::error::{Context, Error, Result, usage};
@@ -11,30 +11,30 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A stream of a service that is written to.
+/// A stream of a service, as the target of batches.
 pub struct Remote {
     agent: ureq::Agent,
     address: String,
     authorization: String,
 }
 
-/// What is said of a batch.
+/// The service's answer to a batch.
 pub(super) enum Answer {
     Taken(u64),
-    /// Other bytes were taken under this id, of so many rows.
+    /// Other bytes were accepted under this id, with this number of rows.
     Differs(Option<u64>),
     BadRows(Vec<BadRow>),
 }
 
-/// Why nothing is said of it.
+/// Why there is no answer.
 pub(super) enum Trouble {
-    /// It can be sent again.
+    /// The batch can be sent again.
     Away(String),
-    /// `is_certain` says that nothing was taken under this id, now or before.
+    /// `is_certain` means that nothing was accepted under this id, now or before.
     Refused { error: Error, is_certain: bool },
 }
 
-/// A row that the service does not take.
+/// A row that the service refuses.
 #[derive(Debug, Deserialize)]
 pub(super) struct BadRow {
     #[serde(default)]
@@ -62,34 +62,34 @@ struct Problem {
 }
 
 impl Remote {
-    /// A stream of the service at an address such as `https://HOST:PORT`. `authority` is a file with the certificate of who
-    /// vouches for the service, where that is nobody whom all know.
+    /// A stream of the service at a URL such as `https://HOST:PORT`. `authority` is a file with the certificate of the
+    /// issuer, if that is not a well-known one.
     ///
     /// # Errors
-    /// If the address is none, or the token would travel for all to read.
+    /// If the URL is invalid, or the token would be sent unencrypted.
     pub fn new(url: &str, stream: &str, token: &str, authority: Option<&Path>) -> Result<Self> {
-        let uri: Uri = url.parse().map_err(|e| usage(format!("`{url}` is no address: {e}")))?;
-        let host = uri.host().ok_or_else(|| usage(format!("`{url}` is no address; write https://HOST:PORT")))?;
+        let uri: Uri = url.parse().map_err(|e| usage(format!("`{url}` is not a valid URL: {e}")))?;
+        let host = uri.host().ok_or_else(|| usage(format!("`{url}` is not a valid URL; write https://HOST:PORT")))?;
         match uri.scheme_str() {
             Some("https") => {}
             Some("http") if is_this_machine(host) => {}
             Some("http") => {
                 return Err(usage(format!(
-                    "{host} is another machine, and http would show it the token on the way: use https"
+                    "{host} is another machine, and http would reveal the token on the way: use https"
                 )));
             }
-            _ => return Err(usage(format!("`{url}` is no address; write https://HOST:PORT"))),
+            _ => return Err(usage(format!("`{url}` is not a valid URL; write https://HOST:PORT"))),
         }
         if !matches!(uri.path(), "" | "/") || uri.query().is_some() {
-            return Err(usage(format!("`{url}` has a path; give the address of the service alone")));
+            return Err(usage(format!("`{url}` has a path; give only the address of the service")));
         }
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(usage("the token is none; make one with `evertally token make --role write:STREAM`"));
+            return Err(usage("invalid token; create one with `evertally token make --role write:STREAM`"));
         }
         let mut config = ureq::Agent::config_builder()
             .timeout_global(Some(PATIENCE))
             .http_status_as_error(false)
-            .max_redirects(0) // a token goes nowhere else
+            .max_redirects(0) // the token is sent to no other host
             .max_redirects_will_error(false);
         if let Some(authority) = authority {
             let shown = authority.display();
@@ -98,7 +98,7 @@ impl Remote {
                 .filter_map(|item| if let Ok(PemItem::Certificate(one)) = item { Some(one) } else { None })
                 .collect();
             if certificates.is_empty() {
-                return Err(usage(format!("{shown} holds no certificate")));
+                return Err(usage(format!("{shown} contains no certificate")));
             }
             let roots = RootCerts::new_with_certs(&certificates);
             config = config.tls_config(TlsConfig::builder().root_certs(roots).build());
@@ -107,7 +107,7 @@ impl Remote {
         Ok(Self { agent: config.build().into(), address, authorization: format!("Bearer {token}") })
     }
 
-    /// How messages name it.
+    /// How messages name the stream.
     pub fn place(&self) -> &str {
         &self.address
     }
@@ -122,10 +122,10 @@ impl Remote {
         let mut answer = request.send(body).map_err(|error| {
             let why = error.to_string();
             if why.contains("invalid peer certificate") {
-                // Waiting mends no certificate.
-                let remedy = "give the certificate of who vouches for it with --authority; a certificate that vouches for \
-                              itself must not be one of an authority (CA:FALSE)";
-                let error = usage(format!("the certificate of {} is not to be trusted: {why}; {remedy}", self.address));
+                // An invalid certificate stays invalid: no retry.
+                let remedy = "pass the certificate of its issuer with --authority; a self-signed certificate must not \
+                              be marked as an authority (CA:FALSE)";
+                let error = usage(format!("the certificate of {} is not trusted: {why}; {remedy}", self.address));
                 return Trouble::Refused { error, is_certain: false };
             }
             away(why)
@@ -138,7 +138,7 @@ impl Remote {
         }
         let problem: Problem = match serde_json::from_str(&text) {
             Ok(problem) => problem,
-            Err(_) if status >= 500 => return Err(away(format!("it answers with status {status}"))),
+            Err(_) if status >= 500 => return Err(away(format!("it answered with status {status}"))),
             Err(error) => return Err(self.strange(status, &error.to_string())),
         };
         match status {
@@ -146,23 +146,23 @@ impl Remote {
             422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
             408 | 429 | 500..=599 => {
                 let why = problem.detail.unwrap_or_else(|| format!("status {status}"));
-                Err(Trouble::Away(format!("{} does not take the batch now: {why}", self.address)))
+                Err(Trouble::Away(format!("{} does not accept the batch now: {why}", self.address)))
             }
             _ => {
-                let why = problem.detail.unwrap_or_else(|| format!("it answers with status {status}"));
-                let error = usage(format!("the service at {} refuses the batch: {why}", self.address));
+                let why = problem.detail.unwrap_or_else(|| format!("it answered with status {status}"));
+                let error = usage(format!("the service at {} refused the batch: {why}", self.address));
                 Err(Trouble::Refused { error, is_certain: [400, 413, 415, 422].contains(&status) })
             }
         }
     }
 
     fn strange(&self, status: u16, why: &str) -> Trouble {
-        let what = format!("{} answers with status {status}, and not as evertally does: {why}", self.address);
+        let what = format!("{} answered with status {status}, but not as evertally does: {why}", self.address);
         Trouble::Refused { error: usage(what), is_certain: false }
     }
 }
 
-/// Whether a name stands for the machine itself.
+/// Whether a host name means this machine.
 fn is_this_machine(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -1,7 +1,8 @@
-//! What a connection is doing, and when it is to be closed.
+//! What a connection is doing, and when to close it.
 //!
-//! A connection without a request under way is closed after some seconds, whatever protocol it speaks: before its first
-//! byte, in the middle of a head, between two requests. One whose client does not read its answer is closed, too.
+//! A connection without a request under way is closed after some seconds, in any protocol and in any state: before its
+//! first byte, in the middle of a head, between two requests. A connection is also closed if its client does not read
+//! the answer.
 
 use super::pace::LEAST_RATE;
 use axum::BoxError;
@@ -17,13 +18,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How long altogether a client may not take what is written for it, before it must have taken [`LEAST_RATE`] bytes a second.
+/// How long in total a client may read nothing, before it must have read at least [`LEAST_RATE`] bytes per second.
 const UNREAD: Duration = Duration::from_secs(60);
 
-/// Why a connection is to be closed.
+/// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
-    /// There was no request for long: it may say farewell.
+    /// It had no request for long: it may end gracefully.
     Idle,
     /// Its client does not read, or its descriptor is needed.
     AtOnce,
@@ -31,29 +32,29 @@ pub(super) enum Over {
 
 /// What a connection is doing.
 pub(super) struct Activity {
-    /// How long there may be no request.
+    /// How long the connection may be idle.
     idle: Duration,
-    /// How long its client may take nothing.
+    /// How long its client may read nothing.
     unread: Duration,
     state: Mutex<State>,
     close: Notify,
 }
 
 struct State {
-    /// Requests whose answers are not written yet.
+    /// Requests whose answers are not fully written.
     requests: usize,
-    /// Whether there was a request.
+    /// Whether there was ever a request.
     has_asked: bool,
     idle_since: Instant,
-    /// Since when the client takes nothing.
+    /// Since when the client reads nothing.
     stalled_since: Option<Instant>,
-    /// How long it took nothing before, and how many bytes it has taken, since it was idle last.
+    /// For how long the client has read nothing, and how many bytes it has read, since the connection was last idle.
     stalled: Duration,
     taken: u64,
 }
 
 impl Activity {
-    /// Of a connection that may be without a request for so long.
+    /// For a connection that may be idle this long.
     pub(super) fn new(idle: Duration) -> Arc<Self> {
         let idle_since = Instant::now();
         let state =
@@ -61,7 +62,7 @@ impl Activity {
         Arc::new(Self { idle, unread: UNREAD, state: Mutex::new(state), close: Notify::new() })
     }
 
-    /// How long there may be no request.
+    /// How long the connection may be idle.
     pub(super) fn idle(&self) -> Duration {
         self.idle
     }
@@ -70,25 +71,25 @@ impl Activity {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request has come; it is under way as long as this lives.
+    /// Begins a request; it is under way until the result is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
         let mut state = self.state();
         (state.requests, state.has_asked) = (state.requests + 1, true);
         UnderWay(Arc::clone(self))
     }
 
-    /// Since when nothing is under way, and whether something was; `None` where something is.
+    /// Since when the connection is idle, and whether it ever had a request; `None` if a request is under way.
     pub(super) fn idle_since(&self) -> Option<(bool, Instant)> {
         let state = self.state();
         (state.requests == 0).then_some((state.has_asked, state.idle_since))
     }
 
-    /// Has the connection closed, to make room for others.
+    /// Closes the connection, to make room for others.
     pub(super) fn close(&self) {
         self.close.notify_one();
     }
 
-    /// Waits until the connection is to be closed, and says why.
+    /// Waits until the connection has to be closed, and returns the reason.
     pub(super) async fn is_over(&self) -> Over {
         loop {
             let next = {
@@ -104,7 +105,7 @@ impl Activity {
                     }
                     None if state.requests == 0 && now >= state.idle_since + self.idle => return Over::Idle,
                     None if state.requests == 0 => state.idle_since + self.idle,
-                    // Whether its client takes what is written is looked at again before it can have taken nothing for too long.
+                    // Check again, before its client can have read nothing for too long.
                     None => now + self.idle.min(self.unread),
                 }
             };
@@ -144,7 +145,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// The body of an answer: its request is under way until it is written or given up.
+/// The body of an answer: its request is under way until the body is written or dropped.
 pub(super) struct Answer {
     pub(super) body: Body,
     pub(super) _under_way: UnderWay,
@@ -170,7 +171,7 @@ impl HttpBody for Answer {
     }
 }
 
-/// A socket that notes whether its client takes what is written.
+/// A socket that records whether its client reads.
 pub(super) struct Noted<S> {
     pub(super) socket: S,
     pub(super) activity: Arc<Activity>,

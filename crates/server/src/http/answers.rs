@@ -1,4 +1,4 @@
-//! What is answered, as data.
+//! Answers as data.
 
 use crate::engine::{Promise, RowsQuery, Service, StreamInfo};
 use evertally_declare::error::Result;
@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// Names of groups in a description, at most.
+/// The most names of groups in a description.
 pub(super) const MOST_GROUPS: usize = 1000;
 
-/// Rows that are told to watchers, at most; of larger publications they are asked for.
+/// The most rows that are sent to watchers; they request the rows of larger publications.
 const MOST_TOLD: usize = 256;
 
-/// A stream, for whoever reads it.
+/// A stream, for its readers.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Description {
     name: String,
@@ -25,9 +25,9 @@ pub(super) struct Description {
     /// `open`, `ended`, `retired`, `recovering` or `failed`.
     state: String,
     public: bool,
-    /// What is counted or summed, in words.
+    /// The counted or summed quantity, in words.
     quantity: String,
-    /// Whom the promise protects, in words.
+    /// Who is protected, in words.
     unit: String,
     time_column: String,
     group_columns: Vec<String>,
@@ -38,34 +38,34 @@ pub(super) struct Description {
     end: Option<String>,
     every: String,
     zone: String,
-    /// How many publications there will be; `null` without an end.
+    /// The number of all publications; `null` without an end.
     steps: Option<u64>,
-    /// How many publications are shown.
+    /// The number of publications shown.
     published: u64,
-    /// The end of the last of them.
+    /// The end of the last publication shown.
     published_until: Option<String>,
-    /// When the next is shown, where a clock does that.
+    /// When the next publication is shown, if the clock decides that.
     next_publication: Option<String>,
-    /// How many lines there are: groups, or measures of groups.
+    /// The number of lines: groups, or measures of groups.
     group_count: usize,
-    /// Their names, one text for each group column, and the measure where there are several.
+    /// The names of lines: one text per group column, and the measure if there are several.
     groups: Vec<Vec<String>>,
     more_groups: bool,
-    /// Whether groups are shown once many have them.
+    /// Whether groups are discovered: shown once many people have them.
     discovered: bool,
-    /// The name of the column of measures or workloads, where there are several.
+    /// The name of the column of measures or workloads, if there are several.
     measure_column: Option<String>,
     measures: Vec<String>,
     confidence: f64,
     band: String,
     /// Whether all values are whole numbers.
     integral: bool,
-    /// Whether something is shown beside the released values: `view_value`, `view_lower`, `view_upper`.
+    /// Whether rows have views next to the released values: `view_value`, `view_lower`, `view_upper`.
     has_views: bool,
     guarantee: Guarantee,
     mechanism: String,
     plan_digest: String,
-    /// The largest standard error of a released value; `null` where it grows without an end.
+    /// The largest standard error of a released value; `null` if it grows without bound.
     max_std_error: Option<f64>,
     /// The data source whose budget it spends.
     source: Option<String>,
@@ -75,19 +75,20 @@ pub(super) struct Description {
     closing: String,
 }
 
-/// What is promised.
+/// The privacy guarantee.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Guarantee {
     words: String,
     epsilon: Option<f64>,
     delta: Option<f64>,
-    /// Of zero-concentrated differential privacy; it holds apart from a failure of probability `selection_delta`.
+    /// ρ of zero-concentrated differential privacy; it holds apart from a failure with probability `selection_delta`.
     rho: f64,
-    /// How often the selection of groups may fail: counted in `delta`, not in `rho`. `null` where groups are declared.
+    /// The probability that the selection of groups fails: counted in `delta`, not in `rho`. `null` if groups are
+    /// declared.
     selection_delta: Option<f64>,
 }
 
-/// A time as RFC 3339, in the zone of a stream.
+/// A time as RFC 3339, in the time zone of the stream.
 pub(super) fn time(stream: &Stream, instant: Instant) -> String {
     let Some(time) = instant.timestamp() else { return String::new() };
     let zoned = time.to_zoned(stream.calendar.zone().time_zone().clone());
@@ -152,7 +153,7 @@ pub(super) fn errors(stream: &Stream) -> ErrorFacts {
 }
 
 /// A released row: `time`, a text for each group column, `step`, `value`, `std_error`, `lower`, `upper`, `end`, and
-/// `view_value`, `view_lower`, `view_upper` where there are views.
+/// `view_value`, `view_lower`, `view_upper` if there are views.
 #[derive(Serialize, ToSchema)]
 #[schema(value_type = Object)]
 pub(super) struct Row(pub(super) Map<String, Value>);
@@ -163,12 +164,12 @@ pub(super) struct Releases {
     pub(super) stream: String,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// How many publications are shown.
+    /// The number of publications shown.
     pub(super) published: u64,
     pub(super) rows: Vec<Row>,
 }
 
-/// Rows as JSON, exactly as the table has them, with the ends of their steps.
+/// Rows as JSON, exactly as in the table, with the ends of their steps.
 pub(super) struct JsonRows<'s> {
     stream: &'s Stream,
     writer: TableWriter<Vec<u8>>,
@@ -186,7 +187,7 @@ impl<'s> JsonRows<'s> {
         self.writer.write(row)
     }
 
-    /// The rows with commas between them.
+    /// The rows, separated by commas.
     pub(super) fn finish(self) -> Result<String> {
         let lines = self.writer.finish()?;
         let text = String::from_utf8(lines).map_err(evertally_declare::error::failure)?;
@@ -204,7 +205,7 @@ impl<'s> JsonRows<'s> {
     }
 }
 
-/// A publication as watchers are told of it: without its rows where there are many.
+/// A publication for watchers: without its rows if there are many.
 pub(super) fn publication(service: &Service, info: &StreamInfo, publication: u64) -> String {
     let has_many = info.line_count() > MOST_TOLD;
     let rows = if has_many { None } else { rows_of(service, info, publication).ok() };

@@ -1,4 +1,4 @@
-//! What every request needs: the streams, the tokens, and who is asking.
+//! The state that every request needs: the streams, the tokens, and the caller.
 
 use super::hub::Hub;
 use super::limits::Limits;
@@ -17,25 +17,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
-/// A service, as HTTP sees it.
+/// The service's state for HTTP.
 pub struct App {
     /// The streams.
     pub service: Arc<Service>,
-    /// Who may do what.
+    /// The tokens and their roles.
     pub tokens: Tokens,
     /// The folder.
     pub folder: PathBuf,
-    /// What one request may take.
+    /// Limits per request.
     pub config: LimitsConfig,
-    /// When steps are closed, unless a stream says otherwise.
+    /// When steps are closed, unless a stream overrides it.
     pub steps: StepsConfig,
     /// Whether the key is sealed.
     pub is_sealed: bool,
-    /// Where copies of the folder go.
+    /// The folder for copies of the service's folder.
     pub(super) backups: Option<PathBuf>,
-    /// Why webhooks cannot be told, if they cannot.
+    /// Why webhooks cannot be delivered, if they cannot.
     troubles: Vec<Arc<Mutex<Option<String>>>>,
-    /// Whether there was room on the disk, and when that was looked at.
+    /// Whether the disk had free space, and when that was checked.
     room: Mutex<Option<(Instant, bool)>>,
     pub(super) limits: Limits,
     pub(super) threads: Threads,
@@ -43,47 +43,47 @@ pub struct App {
     pub(super) started: (jiff::Timestamp, Instant),
 }
 
-/// What a service is told when it begins to answer.
+/// The settings of [`App`].
 pub struct AppSetting {
-    /// Who may do what.
+    /// The tokens and their roles.
     pub tokens: Tokens,
     /// The folder.
     pub folder: PathBuf,
-    /// What one request may take.
+    /// Limits per request.
     pub limits: LimitsConfig,
-    /// When steps are closed, unless a stream says otherwise.
+    /// When steps are closed, unless a stream overrides it.
     pub steps: StepsConfig,
     /// Whether the key is sealed.
     pub is_sealed: bool,
-    /// Where copies of the folder go.
+    /// The folder for copies of the service's folder.
     pub backups: Option<PathBuf>,
-    /// Why webhooks cannot be told, if they cannot.
+    /// Why webhooks cannot be delivered, if they cannot.
     pub troubles: Vec<Arc<Mutex<Option<String>>>>,
 }
 
-/// How long a look at the disk holds.
+/// How long a check of the disk is valid.
 const LOOKED: Duration = Duration::from_secs(1);
 
-/// Which listener a request came to.
+/// The listener that received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one for reading.
+    /// The listener for readers.
     Public,
-    /// The one for writing and operating.
+    /// The listener for writers and operators.
     Private,
 }
 
-/// Where a request came from.
+/// The address that sent a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// Who is asking.
+/// The caller of a request.
 pub(super) struct Caller {
     pub(super) role: Option<Role>,
 }
 
 impl App {
-    /// A service, as HTTP sees it.
+    /// Creates the state for a service.
     pub fn new(service: Arc<Service>, setting: AppSetting) -> Arc<Self> {
         let AppSetting { tokens, folder, limits: config, steps, is_sealed, backups, troubles } = setting;
         let hub = Hub::new(&service, config.watchers);
@@ -107,11 +107,13 @@ impl App {
         })
     }
 
-    /// What is wrong with webhooks and the disk, in words for an operator.
+    /// Problems of webhooks and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
         let room = (!self.is_roomy()).then(|| {
             let most = self.config.free_bytes;
-            format!("less than {most} bytes (`free-bytes`) are left on the disk of the folder: nothing is taken in; make room")
+            format!(
+                "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
+            )
         });
         let said =
             |trouble: &Arc<Mutex<Option<String>>>| trouble.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -126,7 +128,7 @@ impl App {
                 let free = crate::folder::free_bytes(&self.folder);
                 let is_roomy = free.is_none_or(|free| free >= self.config.free_bytes);
                 if !is_roomy && unknown.as_ref().is_none_or(|(_, was_roomy)| *was_roomy) {
-                    tracing::error!("there is too little room on the disk of the folder: nothing is taken in");
+                    tracing::error!("the data disk is almost full: refusing new events");
                 }
                 *unknown = Some((Instant::now(), is_roomy));
                 is_roomy
@@ -134,18 +136,18 @@ impl App {
         }
     }
 
-    /// Refuses events while the disk is nearly full: what is left is for what is published.
+    /// Refuses events while the disk is almost full: the remaining space is kept for publications.
     pub(super) fn has_room(&self) -> Result<(), Problem> {
         if self.is_roomy() {
             return Ok(());
         }
         Err(Refusal::DiskFull(
-            "the disk of the service is nearly full; send the batch again later, with the same id".into(),
+            "the data disk of the service is almost full; send the batch again later, with the same id".into(),
         )
         .into())
     }
 
-    /// A stream that the caller may read. One that there is not, and one that is not for them, are the same to them.
+    /// A stream that the caller may read. Missing and unreadable streams look the same to the caller.
     pub(super) fn readable(&self, name: &str, caller: &Caller) -> Result<Arc<StreamInfo>, Problem> {
         let info = self.service.stream(name).filter(|info| caller.reads(info));
         info.ok_or_else(Problem::no_stream)
@@ -162,7 +164,7 @@ impl Caller {
         info.is_public() || self.role.as_ref().is_some_and(|role| role.reads(info.name()))
     }
 
-    /// Refuses whoever does not write to a stream.
+    /// Refuses callers who may not write to a stream.
     pub(super) fn writes(&self, stream: &str) -> Result<(), Problem> {
         match &self.role {
             Some(role) if role.writes(stream) => Ok(()),
@@ -171,7 +173,7 @@ impl Caller {
         }
     }
 
-    /// Refuses whoever does not operate the service.
+    /// Refuses callers who may not operate the service.
     pub(super) fn operates(&self) -> Result<(), Problem> {
         match &self.role {
             Some(role) if role.operates() => Ok(()),
@@ -185,15 +187,15 @@ impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("a state is there");
+        let State(app) = State::<Arc<App>>::from_request_parts(parts, app).await.expect("the state is infallible");
         let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Self { role: None }) };
         let peer = parts.extensions.get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or("");
         let token = Zeroizing::new(token.to_owned());
-        // It looks at the file of the tokens.
+        // In a thread, because it reads the token file.
         match in_thread(&app, Work::Quick, move |app| Ok(app.tokens.role_of(&token))).await? {
             Some(role) => Ok(Self { role: Some(role) }),
-            // Nobody guesses 256 bits: this keeps the work small, and shuts nobody out who has a token.
+            // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {
                 let problem =
                     Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-wrong-tokens", "Too many wrong tokens");

@@ -1,4 +1,4 @@
-//! The body of a batch as bytes that a parser reads, in bounded memory, time and size.
+//! The body of a batch as bytes for a parser, within limits of memory, time and size.
 
 use super::problem::Problem;
 use crate::engine::{Decoding, Share};
@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use tokio_stream::Stream;
 use tokio_util::io::{StreamReader, SyncIoBridge};
 
-/// The window of a zstd body has at most 8 MiB (RFC 9659): memory that the decoder takes before anything has come.
+/// The window of a zstd body has at most 8 MiB (RFC 9659): the decoder allocates it before any data.
 const WINDOW_LOG: u32 = 23;
 
 /// How a body is compressed.
@@ -26,7 +26,7 @@ pub(super) enum Coding {
     Zstd,
 }
 
-/// A body may take so much, and is to have this digest.
+/// The limits of a body, and its expected digest.
 pub(super) struct Expected {
     pub(super) coding: Coding,
     pub(super) bytes: u64,
@@ -34,16 +34,16 @@ pub(super) struct Expected {
     pub(super) sha256: Option<[u8; 32]>,
 }
 
-/// Why a body ends before it has ended.
+/// Why a body ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Exceeded {
     Bytes(u64),
     Decoded(u64),
     Slow,
     Digest,
-    /// It does not come out of its compression.
+    /// It cannot be decompressed.
     Damaged(Coding),
-    /// The connection has ended before it has.
+    /// The connection ended early.
     Cut,
 }
 
@@ -51,13 +51,13 @@ impl fmt::Display for Exceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bytes(most) => {
-                write!(f, "a batch has at most {most} bytes; send it in parts, each with an id of its own")
+                write!(f, "a batch has at most {most} bytes; send it in parts, each with its own id")
             }
             Self::Decoded(most) => {
-                write!(f, "a batch has at most {most} bytes once it is decompressed; send it in parts")
+                write!(f, "a batch has at most {most} bytes after decompression; send it in parts")
             }
             Self::Slow => f.write_str("the body came too slowly"),
-            Self::Digest => f.write_str("the body has another SHA-256 than its `Content-Digest` says; send it again"),
+            Self::Digest => f.write_str("the SHA-256 of the body does not match its `Content-Digest`; send it again"),
             Self::Damaged(coding) => {
                 let (name, window) = match coding {
                     Coding::Zstd => ("zstd", " (with a window of at most 8 MiB)"),
@@ -65,11 +65,11 @@ impl fmt::Display for Exceeded {
                 };
                 write!(
                     f,
-                    "the body is damaged, cut short, or not compressed as its `Content-Encoding` says; compress it again with \
-                     {name}{window} and send it again"
+                    "the body is damaged, truncated, or not compressed as its `Content-Encoding` states; compress it \
+                     again with {name}{window} and send it again"
                 )
             }
-            Self::Cut => f.write_str("the connection ended before all of the body had come; send it again"),
+            Self::Cut => f.write_str("the connection ended before the body was complete; send it again"),
         }
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Exceeded {
 impl std::error::Error for Exceeded {}
 
 impl Exceeded {
-    /// If that is why reading failed.
+    /// The cause of a read error, if it is one of these.
     pub(super) fn of(error: &io::Error) -> Option<Self> {
         let mut source: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
         while let Some(error) = source {
@@ -109,23 +109,23 @@ impl From<Exceeded> for io::Error {
     }
 }
 
-/// A body that is on its way, for a thread that may wait.
+/// An incoming body, for a thread that may block.
 pub(super) struct Incoming {
     raw: Limited<SyncIoBridge<StreamReader<Chunks, Bytes>>>,
     expected: Expected,
 }
 
 impl Incoming {
-    /// Call this inside the runtime; nothing is read yet.
+    /// Must be called inside the runtime; nothing is read yet.
     pub(super) fn new(body: Body, expected: Expected) -> Self {
         let inner = SyncIoBridge::new(StreamReader::new(Chunks(body.into_data_stream())));
         Self { raw: Limited::new(inner, expected.bytes, Exceeded::Bytes(expected.bytes)), expected }
     }
 
-    /// Its bytes, decoded. Call this where waiting is allowed: decoders read when they are made.
+    /// Its decoded bytes. Must be called in a thread that may block: decoders read when they are created.
     ///
     /// # Errors
-    /// If a decoder cannot be made, or has no memory.
+    /// If a decoder cannot be created, or has no memory.
     pub(super) fn open(self, decoding: &Decoding) -> Result<Box<dyn Read + Send>, Problem> {
         let Self { raw, expected } = self;
         let raw = Checked { inner: raw, digest: expected.sha256.map(|digest| (Sha256::new(), digest)) };
@@ -142,7 +142,7 @@ impl Incoming {
                 let window = match decoding.share(1 << WINDOW_LOG) {
                     Ok(window) => window,
                     Err(busy) => {
-                        // Many clients hear an answer only once they have sent everything.
+                        // Many clients read the answer only after they have sent everything.
                         io::copy(&mut raw, &mut io::sink()).map_err(|e| Problem::of(&Error::from(e)))?;
                         return Err(busy.into());
                     }
@@ -158,11 +158,11 @@ impl Incoming {
     }
 }
 
-/// What comes out of a decompressor. Its own errors are faults of the body; those of the connection are handed on.
+/// The output of a decompressor. Its own errors become faults of the body; errors of the connection are passed on.
 struct Decoded {
     inner: Box<dyn Read + Send>,
     coding: Coding,
-    /// What the decompressor takes of the memory for all batches.
+    /// The decompressor's share of the memory for all batches.
     _window: Option<Share>,
 }
 
@@ -176,7 +176,7 @@ impl Read for Decoded {
     }
 }
 
-/// The bytes of a body as they come; [`Paced`](super::pace::Paced) has them keep coming.
+/// The bytes of a body as they arrive; [`Paced`](super::pace::Paced) enforces a minimum rate.
 struct Chunks(BodyDataStream);
 
 impl Stream for Chunks {
@@ -188,13 +188,13 @@ impl Stream for Chunks {
             if Exceeded::of(&error).is_some() {
                 return error;
             }
-            tracing::debug!(%error, "a body has ended early");
+            tracing::debug!(%error, "a body ended early");
             Exceeded::Cut.into()
         })
     }
 }
 
-/// So many bytes and no more.
+/// A reader with a limit of bytes.
 struct Limited<R> {
     inner: R,
     left: u64,
@@ -214,7 +214,7 @@ impl<R: Read> Read for Limited<R> {
         let Some(left) = self.left.checked_sub(count as u64) else {
             self.left = 0;
             if matches!(self.exceeded, Exceeded::Bytes(_)) {
-                // Many clients hear an answer only once they have sent everything.
+                // Many clients read the answer only after they have sent everything.
                 io::copy(&mut (&mut self.inner).take(self.most), &mut io::sink())?;
             }
             return Err(self.exceeded.into());
@@ -224,7 +224,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Bytes that must have a digest.
+/// A reader that checks the digest of its bytes.
 struct Checked<R> {
     inner: R,
     digest: Option<(Sha256, [u8; 32])>,
@@ -242,7 +242,7 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// The SHA-256 in a `Content-Digest` header (RFC 9530); `None` where it names none that is known here.
+/// The SHA-256 in a `Content-Digest` header (RFC 9530); `None` if it names no known algorithm.
 pub(super) fn sha256_of(header: &str) -> Result<Option<[u8; 32]>, Problem> {
     let Some(code) = header.split(',').find_map(|part| part.trim().strip_prefix("sha-256=:")) else { return Ok(None) };
     let digest =

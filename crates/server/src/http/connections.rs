@@ -1,8 +1,8 @@
-//! How many connections there are: in all, of one address, of one network.
+//! Limits on the number of connections: in total, per address, and per network.
 //!
-//! Where there is no room for another, one that waits for nothing makes room: of those that have sent no request the one that
-//! has been silent longest, and else the one that has been idle longest. So whoever opens connections and says nothing
-//! keeps nobody out. Where all are busy, the new one is closed.
+//! If there is no room for another connection, one without a request under way is closed: among those that never sent a
+//! request, the oldest, otherwise the one that has been idle longest. Therefore connections that send nothing keep
+//! nobody out. If all are busy, the new one is closed.
 
 use super::activity::Activity;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many there may be.
+/// The limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Most {
     pub(super) all: usize,
@@ -40,14 +40,14 @@ struct Connection {
     activity: Arc<Activity>,
 }
 
-/// How many there are of some kind, and those that were new when they were looked at last, oldest first.
+/// The number of connections of some kind, and those that had sent no request when last checked, oldest first.
 #[derive(Default)]
 struct Order {
     count: usize,
     silent: VecDeque<u64>,
 }
 
-/// A connection that counts as long as this lives.
+/// A connection that counts until this is dropped.
 pub(super) struct Entered {
     connections: Arc<Connections>,
     number: u64,
@@ -62,12 +62,12 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a connection in, and has another closed if there is no room; `None` where all are busy. The second says whether
-    /// another is closed.
+    /// Admits a connection, and closes another if there is no room; `None` if all are busy. The second value tells
+    /// whether another is closed.
     pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, activity: &Arc<Activity>) -> Option<(Entered, bool)> {
         let (mut open, mut closes) = (self.open(), false);
         let network = network_of(peer);
-        // A proxy on this machine brings the connections of all.
+        // A proxy on this machine carries everybody's connections.
         let Most { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
         let of_network = if peer.is_ipv6() { of_network } else { usize::MAX };
         while open.of_address.get(&peer).map_or(0, |own| own.count) >= of_address {
@@ -86,7 +86,7 @@ impl Connections {
         Some((Entered { connections: Arc::clone(self), number }, closes))
     }
 
-    /// How many there are.
+    /// The number of open connections.
     pub(super) fn count(&self) -> usize {
         self.open().all.len()
     }
@@ -118,7 +118,7 @@ impl Open {
         for order in orders {
             order.count += 1;
             order.silent.push_back(number);
-            // Those that have gone, or have asked something, are let go now and then.
+            // Closed connections, and those that have sent a request, are removed from time to time.
             if order.silent.len() > 2 * order.count + 16 {
                 order.silent.retain(|number| all.get(number).is_some_and(Connection::is_silent));
             }
@@ -126,7 +126,7 @@ impl Open {
         number
     }
 
-    /// Closes one connection of a kind that waits for nothing.
+    /// Closes one connection of a kind that has no request under way.
     fn make_room(
         &mut self,
         is_kind: &dyn Fn(IpAddr) -> bool,
@@ -144,7 +144,7 @@ impl Open {
             let idle = own.filter_map(|(number, connection)| Some((connection.activity.idle_since()?.1, *number)));
             idle.min().map(|(_, number)| number)
         })?;
-        // It no longer counts, and its descriptor is free as soon as its task has heard of it.
+        // It no longer counts, and its descriptor is free as soon as its task has been notified.
         self.remove(chosen)?.activity.close();
         Some(())
     }
@@ -159,7 +159,7 @@ impl Open {
 }
 
 impl Connection {
-    /// Whether it has sent no request.
+    /// Whether it never sent a request.
     fn is_silent(&self) -> bool {
         self.activity.idle_since().is_some_and(|(has_asked, _)| !has_asked)
     }
@@ -177,11 +177,12 @@ fn less<K: Eq + Hash>(orders: &mut HashMap<K, Order>, key: K) {
 impl Drop for Entered {
     fn drop(&mut self) {
         let removed = self.connections.open().remove(self.number);
-        drop(removed); // it may have made room before
+        drop(removed); // it may have been closed to make room
     }
 }
 
-/// The network of an address: the first 64 bits of one of version 6, since whoever has one of them has all of its network.
+/// The network of an address: the first 64 bits of an IPv6 address, since the owner of one address owns its whole
+/// network.
 pub(super) fn network_of(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V4(_) => peer,
@@ -213,7 +214,7 @@ mod tests {
         let activities: Vec<_> = (0..3).map(|_| Activity::new(IDLE)).collect();
         let entered: Vec<_> = activities.iter().map(|own| connections.enter(peer, own).unwrap()).collect();
         assert!(entered.iter().all(|(_, closes)| !closes) && connections.count() == 3);
-        // The first asks, and is idle again; the second is busy; the third is silent.
+        // The first sends a request, and is idle again; the second is busy; the third never sent one.
         drop(activities[0].begin());
         let busy = activities[1].begin();
         let fourth = Activity::new(IDLE);

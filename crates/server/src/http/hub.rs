@@ -1,4 +1,4 @@
-//! Those who watch: each publication is put into words once, for all of them.
+//! Watchers: each publication is serialized once for all of them.
 
 use super::answers;
 use crate::engine::{Notice, Service, StreamInfo};
@@ -10,37 +10,37 @@ use tokio::sync::broadcast::{self, Receiver};
 use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Publications that a slow watcher may be behind; then it is told of the last alone.
+/// The most publications that a slow watcher may miss; after that it receives only the last ones.
 const BEHIND: usize = 256;
 
-/// What waits for one watcher; whoever does not read is let go.
+/// The most messages that wait for one watcher; a watcher that does not read them is disconnected.
 const WAITING: usize = 32;
 
-/// A line now and then, so that nobody in between takes the connection for dead.
+/// The interval of comment lines, which keep proxies from closing an idle connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Threads that read publications for watchers.
 const THREADS: usize = 16;
 
-/// Something to be told to watchers.
+/// A message for watchers.
 pub(super) struct Told {
     pub(super) info: Arc<StreamInfo>,
     publication: Option<u64>,
-    /// Made by the first watcher who needs them; if it goes away meanwhile, by the next.
+    /// Created by the first watcher that needs them; if it disconnects meanwhile, by the next.
     words: OnceCell<Bytes>,
 }
 
-/// What is told of each stream that somebody watches, by its number.
+/// The channels of watched streams, by stream number.
 type Channels = Mutex<HashMap<u32, broadcast::Sender<Arc<Told>>>>;
 
-/// All who watch.
+/// All watchers.
 pub(super) struct Hub {
     channels: Arc<Channels>,
     service: Weak<Service>,
-    /// How many watch each stream, by its number. A limit on all of them together would tell of streams that the caller
-    /// may not read.
+    /// The number of watchers of each stream, by stream number. A limit on their sum would reveal streams that the
+    /// caller may not read.
     watchers: Mutex<HashMap<u32, usize>>,
-    /// Watchers of one stream at most.
+    /// The most watchers of one stream.
     most: usize,
     threads: Arc<Semaphore>,
 }
@@ -58,7 +58,7 @@ impl Hub {
             let Some(channel) = channels.get(&info.number) else { return };
             let number = info.number;
             if channel.send(Arc::new(Told { info, publication, words: OnceCell::new() })).is_err() {
-                channels.remove(&number); // nobody watches any more
+                channels.remove(&number); // no watchers are left
             }
         });
         let threads = Arc::new(Semaphore::new(THREADS));
@@ -70,7 +70,7 @@ impl Hub {
         channels.entry(info.number).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe()
     }
 
-    /// How many watch, all streams together.
+    /// The number of watchers of all streams.
     pub(super) fn count(&self) -> usize {
         self.watchers().values().sum()
     }
@@ -79,7 +79,7 @@ impl Hub {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more watcher of a stream; `None` where there are too many.
+    /// Counts one more watcher of a stream; `None` if there are too many.
     fn admit(self: &Arc<Self>, stream: u32) -> Option<Watching> {
         let mut watchers = self.watchers();
         let count = watchers.entry(stream).or_default();
@@ -90,7 +90,8 @@ impl Hub {
         Some(Watching(Arc::clone(self), stream))
     }
 
-    /// What one watcher of a stream is told, behind a publication that it knows; `None` where too many watch this stream.
+    /// The messages for one watcher of a stream, after a publication that it knows; `None` if too many watch this
+    /// stream.
     pub(super) fn watch(
         self: &Arc<Self>,
         info: Arc<StreamInfo>,
@@ -110,7 +111,7 @@ impl Hub {
         mut told: Receiver<Arc<Told>>,
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) {
-        // Without a word of what it knows, a watcher is told of the last publication, and of those that follow.
+        // Without a `Last-Event-ID`, a watcher receives the last publication and the following ones.
         let shown = info.progress().publications;
         let mut last = behind.map_or_else(|| shown.saturating_sub(1), |behind| behind.min(shown));
         if !self.catch_up(info.name(), &mut last, to).await {
@@ -136,14 +137,14 @@ impl Hub {
                 _ = heartbeat.tick() => NOTHING,
                 () = to.closed() => return,
             };
-            // A watcher that does not read is let go; it comes again, and says what it knows.
+            // A watcher that does not read is disconnected; it reconnects with its last id.
             if to.try_send(Ok(words)).is_err() {
                 return;
             }
         }
     }
 
-    /// Tells a watcher what it has missed, or the last of it; `false` where it has gone.
+    /// Sends a watcher the publications that it has missed, or the last of them; `false` if it has disconnected.
     async fn catch_up(
         &self,
         name: &str,
@@ -166,9 +167,9 @@ impl Hub {
         told.words.get_or_init(|| self.in_thread(&told.info, told.publication)).await.clone()
     }
 
-    /// The words for a publication, or for another state, made in a thread that may wait for the disk.
+    /// The message of a publication or of a state, created in a thread that may wait for the disk.
     async fn in_thread(&self, info: &Arc<StreamInfo>, publication: Option<u64>) -> Bytes {
-        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("it is never closed");
+        let permit = Arc::clone(&self.threads).acquire_owned().await.expect("the semaphore is never closed");
         let (service, info) = (self.service.clone(), Arc::clone(info));
         let words = tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -182,10 +183,10 @@ impl Hub {
     }
 }
 
-/// A comment.
+/// A comment line.
 const NOTHING: Bytes = Bytes::from_static(b":\n\n");
 
-/// One who watches a stream, counted as long as this lives.
+/// A watcher of a stream, counted until this is dropped.
 struct Watching(Arc<Hub>, u32);
 
 impl Drop for Watching {

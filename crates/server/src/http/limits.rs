@@ -1,4 +1,4 @@
-//! How often one address may ask, and how often it may be wrong.
+//! Limits per address: on requests, and on wrong tokens.
 
 use super::connections::network_of;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
@@ -8,18 +8,19 @@ use std::num::NonZero;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Wrong tokens of one address in a minute.
+/// Wrong tokens that one address may send per minute.
 const WRONG_A_MINUTE: u32 = 30;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Addresses with wrong tokens that are remembered at most: behind them all wait for the minute to end.
+/// The most addresses with wrong tokens to remember; beyond that, every caller with a wrong token waits for the minute
+/// to end.
 const MOST_WRONG: usize = 100_000;
 
 /// The limits of all addresses.
 pub(super) struct Limits {
     requests: DefaultKeyedRateLimiter<IpAddr>,
-    /// Since when, and how often, an address was wrong.
+    /// For each address, the start of its minute and its wrong tokens since.
     wrong: Mutex<HashMap<IpAddr, (Instant, u32)>>,
 }
 
@@ -30,12 +31,12 @@ impl Limits {
         Self { requests: RateLimiter::keyed(Quota::per_second(a_second).allow_burst(burst)), wrong: Mutex::default() }
     }
 
-    /// Whether an address may ask once more.
+    /// Whether an address may send one more request.
     pub(super) fn admits(&self, peer: IpAddr) -> bool {
         self.requests.check_key(&network_of(peer)).is_ok()
     }
 
-    /// An address had a wrong token.
+    /// Counts a wrong token of an address.
     pub(super) fn failed(&self, peer: IpAddr) {
         let mut wrong = self.wrong();
         if wrong.len() >= MOST_WRONG {
@@ -48,7 +49,7 @@ impl Limits {
         *count = count.saturating_add(1);
     }
 
-    /// Whether it had too many within a minute.
+    /// Whether an address sent too many wrong tokens within a minute.
     pub(super) fn has_failed_often(&self, peer: IpAddr) -> bool {
         let wrong = self.wrong();
         let own = wrong.get(&network_of(peer));
@@ -60,7 +61,7 @@ impl Limits {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets addresses that have not asked for long.
+    /// Forgets addresses without recent requests.
     pub(super) fn forget(&self) {
         self.requests.retain_recent();
         self.wrong().retain(|_, (since, _)| since.elapsed() < MINUTE);

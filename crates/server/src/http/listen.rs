@@ -1,4 +1,4 @@
-//! Listeners: connections in, each within its limits.
+//! Listeners: they accept connections, each within its limits.
 
 use super::activity::{Activity, Answer, Noted, Over};
 use super::app::{App, Peer, Side};
@@ -21,28 +21,28 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tower::ServiceExt;
 
-/// How long it may take to agree on a cipher.
+/// The timeout of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// The least time between two requests that a configuration can ask for.
+/// The shortest idle timeout that a configuration can set.
 const LEAST_IDLE: Duration = Duration::from_millis(100);
-/// How long a connection may take to end that is to end.
+/// The time a connection has to end gracefully.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long requests under way may take once the service stops.
+/// The time that requests under way have to finish once the service stops.
 const LAST: Duration = Duration::from_secs(10);
-/// Bytes and number of the headers of a request.
+/// The most bytes, and the most headers, in the head of a request.
 const HEADER_BYTES: usize = 64 << 10;
 const HEADERS: usize = 64;
 
-/// A listener that is bound to its address, and accepts nobody yet.
+/// A listener that is bound to its address, but accepts no connections yet.
 pub struct Bound {
     listener: TcpListener,
     tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::Renewed>)>,
     side: Side,
-    /// Where it listens.
+    /// The address it listens at.
     pub address: SocketAddr,
 }
 
-/// Listeners that accept; they end when this is told to stop.
+/// Listeners that accept connections until they are stopped.
 pub struct Serving {
     stop: watch::Sender<bool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -52,7 +52,7 @@ impl Bound {
     /// Binds a listener.
     ///
     /// # Errors
-    /// If its address is taken, or its certificate cannot be used.
+    /// If its address is in use, or its certificate cannot be used.
     pub async fn new(side: Side, config: &Listener) -> Result<Self> {
         let listener =
             TcpListener::bind(config.listen).await.context(format_args!("cannot listen at {}", config.listen))?;
@@ -64,14 +64,15 @@ impl Bound {
         Ok(Self { listener, tls, side, address })
     }
 
-    /// The address for people.
+    /// The URL of the listener.
     pub fn url(&self) -> String {
         format!("{}://{}", if self.tls.is_some() { "https" } else { "http" }, self.address)
     }
 }
 
 impl Serving {
-    /// Begins to accept. So many descriptors are for clients, an equal part of them for each listener.
+    /// Begins to accept connections. `descriptors` is the number of descriptors for clients, shared equally by the
+    /// listeners.
     pub fn start(app: &Arc<App>, listeners: Vec<Bound>, descriptors: usize) -> Self {
         let (stop, stopping) = watch::channel(false);
         let room = descriptors / listeners.len().max(1);
@@ -88,7 +89,7 @@ impl Serving {
         Self { stop, tasks }
     }
 
-    /// Accepts nobody any more, and waits some seconds for requests under way.
+    /// Stops accepting connections, and waits some seconds for requests under way.
     pub async fn stop(self) {
         let _ = self.stop.send(true);
         for task in self.tasks {
@@ -97,7 +98,7 @@ impl Serving {
     }
 }
 
-/// Does something now and then, in a thread that may wait.
+/// Runs `what` at regular intervals, in a thread that may block.
 async fn repeat(often: Duration, mut stopping: watch::Receiver<bool>, what: impl Fn() + Clone + Send + 'static) {
     loop {
         tokio::select! {
@@ -113,7 +114,7 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> Most {
         tracing::info!(
             side = ?side,
             connections = all,
-            "fewer connections than configured: the limit of open files (ulimit -n, LimitNOFILE) has no room for more"
+            "fewer connections than configured: the limit of open files (ulimit -n, LimitNOFILE) allows no more"
         );
     }
     Most { all, of_address: limits.connections_per_address.max(1), of_network: limits.connections_per_network.max(1) }
@@ -130,7 +131,7 @@ async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::R
             _ = stopping.changed() => break,
         };
         let Ok((socket, peer)) = accepted else {
-            // Out of descriptors, mostly: those who are here go first.
+            // Usually out of descriptors: let existing connections finish first.
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };

@@ -1,4 +1,4 @@
-//! What the service answers, for programs: generated from the code that answers.
+//! The OpenAPI document of the service, generated from the code of its routes.
 
 use super::routes;
 use std::sync::OnceLock;
@@ -47,7 +47,7 @@ struct Api;
 /// The OpenAPI document as JSON, made once.
 pub(super) fn text() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
-    TEXT.get_or_init(|| serde_json::to_string(&document()).expect("it is plain data"))
+    TEXT.get_or_init(|| serde_json::to_string(&document()).expect("the document is plain data"))
 }
 
 /// The OpenAPI document.
@@ -55,9 +55,9 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Api::openapi();
     let components = document.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
-    // Whatever else is answered, anywhere, is a problem: no token, another's, too much, too often, not now.
+    // Every other answer is a problem: no token, a wrong token, too large, too often, unavailable.
     let problem = ResponseBuilder::new()
-        .description("Why this is not done.")
+        .description("Why the request is refused.")
         .content("application/problem+json", Content::new(Some(Ref::from_schema_name("Document"))))
         .build();
     for path in document.paths.paths.values_mut() {

@@ -1,5 +1,5 @@
-//! Bodies of requests that must keep coming: a client that stops in the middle, or sends a byte now and then, holds a
-//! connection and a thread for nothing.
+//! A minimum rate for the bodies of requests: a client that stops in the middle, or sends a byte from time to time,
+//! would hold a connection and a thread for nothing.
 
 use super::activity::Activity;
 use super::body::Exceeded;
@@ -18,18 +18,18 @@ use tokio::time::{Instant, Sleep, sleep};
 /// How long a client may be silent in the middle of a body.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// A body must come at so many bytes a second, once it has been coming for a while.
+/// The minimum rate of a body in bytes per second, enforced after [`PATIENCE`].
 pub(super) const LEAST_RATE: u64 = 1000;
 
-/// How long it may come more slowly.
+/// How long a body may arrive more slowly.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Bytes of a body that nobody wants, at most, that are read all the same.
+/// The most bytes of an unread body that are still read and discarded.
 const MOST_UNWANTED: u64 = 32 << 20;
 
-/// A body that ends with [`Exceeded::Slow`] where its client is too slow. What is left of it when its request is answered is
-/// read in the background: many clients see an answer only once they have sent everything, and take a connection that is
-/// reset meanwhile for broken.
+/// A body that ends with [`Exceeded::Slow`] if its client is too slow. If the request is answered before the body is
+/// complete, the rest is read in the background: many clients read an answer only after they have sent everything, and
+/// report a connection that is reset before that as broken.
 pub(super) struct Paced {
     rest: Option<Rest>,
     /// Whether the client sends the body without being asked to (`Expect: 100-continue`).
@@ -40,7 +40,7 @@ pub(super) struct Paced {
 struct Rest {
     body: Incoming,
     activity: Arc<Activity>,
-    /// Since it was asked for, and until when it must go on.
+    /// When the body was first requested, and when it is too late for its next bytes.
     waiting: Option<(Instant, Pin<Box<Sleep>>)>,
     bytes: u64,
 }
@@ -79,7 +79,7 @@ impl Rest {
         }
     }
 
-    /// Reads what nobody wants. The connection is not idle meanwhile.
+    /// Reads and discards the rest. The connection is not idle meanwhile.
     async fn discard(mut self) {
         let _under_way = self.activity.begin();
         while self.bytes < MOST_UNWANTED {

@@ -1,4 +1,4 @@
-//! The page, inside the program.
+//! The web page, embedded in the program.
 
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
@@ -36,7 +36,7 @@ const ASSETS: &[Asset] = assets! {
     "icon.svg" => "image/svg+xml",
 };
 
-/// Answers with a file of the page; `None` where it has none of this name.
+/// Answers with a file of the page; `None` if it has no file with this name.
 pub(super) fn asset(name: &str, headers: &HeaderMap) -> Option<Response> {
     let asset = ASSETS.iter().find(|asset| asset.name == name)?;
     let tag = format!("\"{}\"", &blake3::hash(asset.bytes).to_hex()[..16]);

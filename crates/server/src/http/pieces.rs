@@ -1,7 +1,7 @@
-//! Answers of many rows, made piece by piece.
+//! Answers with many rows, created piece by piece.
 //!
-//! The next piece is made when the client has taken the one before: a client that reads slowly holds the memory of one
-//! piece and no thread, and compressing a piece keeps a thread of the runtime busy for a moment only.
+//! Each piece is created when the client has read the previous one. Therefore a slow client holds the memory of one
+//! piece and no thread, and compressing a piece occupies a thread of the runtime only briefly.
 
 use super::answers::JsonRows;
 use super::app::App;
@@ -20,10 +20,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Rows of a piece, about.
+/// About the number of rows of a piece.
 const ROWS: u64 = 2048;
 
-/// How the rows of an answer are written.
+/// The format of the rows of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowFormat {
     /// One JSON object.
@@ -42,8 +42,8 @@ pub(super) struct Pieces {
     query: RowsQuery,
     format: RowFormat,
     lines: u64,
-    /// The next publication, and the place of its next line where it has too many for a piece; `None` once all are
-    /// written.
+    /// The next publication, and the place of its next line if it has too many lines for a piece; `None` once
+    /// everything is written.
     next: Option<(u64, u64)>,
     has_begun: bool,
     has_rows: bool,
@@ -96,7 +96,7 @@ impl Pieces {
             }
             RowFormat::Csv | RowFormat::JsonLines => {
                 let format = if self.format == RowFormat::Csv { OutputFormat::Csv } else { OutputFormat::JsonLines };
-                // The header stands in the first piece.
+                // Only the first piece has the header.
                 let header = match is_first {
                     true => 0,
                     false => TableWriter::new(format, &self.info.table, Vec::new())?.finish()?.len(),
@@ -124,7 +124,7 @@ impl Pieces {
         Ok(piece)
     }
 
-    /// What the next piece reads, of which `next` becomes what follows it.
+    /// The query of the next piece; advances `next`.
     fn take_query(&mut self) -> Option<RowsQuery> {
         let (publication, line) = self.next?;
         let last = *self.query.publications.end();
@@ -134,14 +134,14 @@ impl Pieces {
             every: self.query.every,
             kept: Some(last),
         };
-        // Groups that are discovered have rows of earlier steps before the lines of a publication, which is not divided then.
+        // Discovered groups have rows of earlier steps before the lines of a publication, which is not divided then.
         if self.lines <= ROWS || self.info.stream.plan.threshold().is_some() {
             let count = (ROWS / self.lines).max(1).saturating_mul(self.query.every);
             let end = publication.saturating_add(count - 1).min(last);
             self.next = (end < last).then(|| (end + 1, 0));
             return Some(of(publication..=end, self.query.places.clone()));
         }
-        // Of one in so many, those between have no rows.
+        // With `every`, the steps between have no rows.
         let kept = publication.checked_next_multiple_of(self.query.every);
         let publication = kept.map_or(last, |kept| kept.min(last));
         let end = (line + ROWS).min(self.lines);
@@ -173,7 +173,7 @@ enum State {
 }
 
 impl InPieces {
-    /// The first piece, and those that are left.
+    /// The first piece, and the remaining ones.
     pub(super) fn new(app: Arc<App>, first: Vec<u8>, pieces: Pieces) -> Self {
         Self { app, state: State::Made(first, Box::new(pieces)) }
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a request, as [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457) has it.
+//! Problems of requests, as defined in [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457).
 
 use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -12,23 +12,23 @@ use utoipa::ToSchema;
 /// A problem document.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct Document {
-    /// Which problem it is: `urn:evertally:problem:` and a word.
+    /// The kind of problem: `urn:evertally:problem:` and a word.
     #[serde(rename = "type")]
     kind: String,
-    /// The same for people.
+    /// The kind, in words.
     title: String,
-    /// The status of the answer.
+    /// The HTTP status.
     status: u16,
-    /// What is wrong here, and what to do.
+    /// The cause, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
-    /// What is wrong with rows of a batch.
+    /// The problems of rows of a batch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<RowError>,
-    /// How many rows the batch had that was taken under the same id.
+    /// The number of rows of the batch that was accepted under the same id.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken_rows: Option<u64>,
-    /// How many rows more something is wrong with.
+    /// The number of further rows with problems.
     #[serde(skip_serializing_if = "is_zero")]
     more: u64,
 }
@@ -37,23 +37,23 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What is wrong with a row.
+/// The problem of a row.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub(super) struct RowError {
-    /// The line of a text, with its header, or the row of a table; from 1.
+    /// The line of a text, including its header, or the row of a table; from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     row: Option<u64>,
     /// The column.
     #[serde(skip_serializing_if = "Option::is_none")]
     field: Option<String>,
-    /// What is wrong.
+    /// The problem.
     problem: String,
-    /// What to do.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     remedy: Option<String>,
 }
 
-/// A problem, as an answer.
+/// A problem as an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -88,7 +88,7 @@ impl Problem {
 
     pub(super) fn no_stream() -> Self {
         Self::new(StatusCode::NOT_FOUND, "no-stream", "No such stream")
-            .because("there is no stream of this name that you may read; a token may open more")
+            .because("there is no stream with this name that you may read; a token may give access to more")
     }
 
     pub(super) fn unauthorized() -> Self {
@@ -98,11 +98,11 @@ impl Problem {
 
     pub(super) fn forbidden() -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", "Not for this token")
-            .because("the token is valid, and does not allow this; ask the operator for one that does")
+            .because("the token is valid, but does not allow this; ask the operator for one that does")
     }
 
     pub(super) fn bad(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "bad-request", "The request makes no sense").because(detail)
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", "Invalid request").because(detail)
     }
 
     pub(super) fn too_large(detail: impl Into<String>) -> Self {
@@ -113,7 +113,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "damaged", "The body cannot be read").because(detail)
     }
 
-    /// Of an error: what the caller can mend is said, and of anything else only that it went wrong.
+    /// From an error: the caller sees the details of errors that they can correct; other errors are only logged.
     pub(super) fn of(error: &Error) -> Self {
         if let Some(limit) = error.io().and_then(super::body::Exceeded::of) {
             return limit.problem();
@@ -129,11 +129,11 @@ impl Problem {
         }
         tracing::error!(error = %error, "a request failed");
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
-            .because("the operator can see what, in the log")
+            .because("the operator can see the error in the log")
     }
 }
 
-/// What is said of a batch that takes too much: how much that is, is for the operator to declare.
+/// The problem of a batch that exceeds its memory: the limit is the operator's setting, not part of the text.
 fn too_much(error: &Error) -> String {
     let input = error.input().map(|input| format!("{}: {}", input.file(), input.problem().worded(Wording::Json)));
     let what = input.unwrap_or_else(|| error.worded(Wording::Json));
@@ -146,7 +146,7 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::Rows { rows, more } => {
                 let problem =
-                    Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-rows", "Rows of the batch cannot be taken");
+                    Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-rows", "Rows of the batch cannot be accepted");
                 let mut problem = problem.because(detail);
                 let error = |RowProblem { row, field, problem, remedy }| RowError { row, field, problem, remedy };
                 problem.document.errors = rows.into_iter().map(error).collect();
@@ -164,15 +164,15 @@ impl From<Refusal> for Problem {
             }
             Refusal::NoStream => Self::no_stream(),
             Refusal::ReadOnly(_) => {
-                Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is taken in").because(detail)
+                Self::new(StatusCode::FORBIDDEN, "read-only", "Nothing is accepted").because(detail)
             }
             Refusal::Halted(_) => Self::new(StatusCode::SERVICE_UNAVAILABLE, "halted", "The service has halted")
                 .because(detail)
                 .retry_after(60),
             Refusal::Busy => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Too much to do").because(detail).retry_after(1)
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Overloaded").because(detail).retry_after(1)
             }
-            Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "No room on the disk")
+            Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
                 .because(detail)
                 .retry_after(60),
             Refusal::Other(error) => Self::of(&error),

@@ -1,4 +1,4 @@
-//! All routes, and what is around them.
+//! All routes, with the layers that apply to every request.
 
 pub(super) mod events;
 pub(super) mod late;
@@ -58,14 +58,14 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
             .route("/v1/tokens", get(operator::tokens).post(operator::make_token))
             .route("/v1/tokens/{id}", delete(operator::revoke_token)),
     };
-    // What is watched is not compressed: each line is to arrive at once.
+    // Watches are not compressed, so that each line arrives at once.
     let router = router.layer(CompressionLayer::new()).route("/v1/streams/{stream}/watch", get(watch::watch));
     let app_of = Arc::clone(app);
     router
         .fallback(|| async { Problem::new(StatusCode::NOT_FOUND, "no-page", "There is nothing here") })
         .method_not_allowed_fallback(|| async {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "This cannot be done here")
-                .because("there is something here for another method; at the listener for reading there is GET alone")
+            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method", "Method not allowed")
+                .because("this path supports other methods; the listener for reading supports only GET")
         })
         .layer(Extension(side))
         .layer(axum::extract::DefaultBodyLimit::max(1 << 20))
@@ -74,12 +74,12 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
         .with_state(Arc::clone(app))
 }
 
-/// Lets a request in if its address does not ask too often, and says in the log that it was here: not for what it asked.
+/// Admits a request if its address is within the limits, and logs its route, but not its content.
 async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.0);
     if !app.limits.admits(peer) {
         return Problem::new(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", "Too many requests")
-            .because("your address asks too often; wait a second, or ask the operator for more")
+            .because("your address sends too many requests; wait a second, or ask the operator for a higher limit")
             .retry_after(1)
             .into_response();
     }
@@ -91,11 +91,11 @@ async fn admit(State(app): State<Arc<App>>, request: Request, next: Next) -> Res
     response
 }
 
-/// What the page may load: itself.
+/// The page may load only its own files.
 const CONTENT: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
                        font-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// Headers that every answer has.
+/// Adds the headers that every answer has.
 async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

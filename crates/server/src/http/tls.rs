@@ -1,5 +1,5 @@
-//! TLS from files that may be renewed while the service runs: they are read again in a thread of their own, and handshakes
-//! take what was read last.
+//! TLS with certificate files that may be renewed while the service runs: a separate thread reads them again, and
+//! handshakes use the last certificate read.
 
 use evertally_declare::error::{Context, Result, failure, usage};
 use rustls::ServerConfig;
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-/// How often the files are looked at.
+/// How often the files are checked.
 pub(super) const OFTEN: Duration = Duration::from_secs(5);
 
-/// The certificate of a listener, as its files have it now.
+/// The current certificate of a listener.
 #[derive(Debug)]
 pub(super) struct Renewed {
     chain: PathBuf,
     key: PathBuf,
     pair: RwLock<Arc<CertifiedKey>>,
-    /// When the files that were read last were written.
+    /// When the files that were read last were modified.
     of: Mutex<[Option<SystemTime>; 2]>,
 }
 
-/// What accepts connections with the certificate in these files, and what looks whether they were renewed.
+/// A TLS acceptor for the certificate in these files, and the handle that checks whether they were renewed.
 ///
 /// # Errors
 /// If they cannot be read, or do not belong together.
@@ -44,9 +44,9 @@ pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcc
 fn read(chain: &Path, key: &Path) -> Result<Arc<CertifiedKey>> {
     let shown = chain.display();
     let certificates = CertificateDer::pem_file_iter(chain).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = certificates.map_err(|e| usage(format!("the certificates {shown} cannot be read: {e}")))?;
+    let certificates = certificates.map_err(|e| usage(format!("cannot read the certificates {shown}: {e}")))?;
     let secret = PrivateKeyDer::from_pem_file(key)
-        .map_err(|e| usage(format!("the key of the certificate {} cannot be read: {e}", key.display())))?;
+        .map_err(|e| usage(format!("cannot read the key of the certificate, {}: {e}", key.display())))?;
     let pair = CertifiedKey::new(certificates, any_supported_type(&secret).map_err(failure)?);
     match pair.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(Arc::new(pair)),
@@ -59,7 +59,7 @@ fn times(chain: &Path, key: &Path) -> [Option<SystemTime>; 2] {
 }
 
 impl Renewed {
-    /// Reads the files again if they are others. It may wait for the disk.
+    /// Reads the files again if they have changed. It may wait for the disk.
     pub(super) fn look(&self) {
         let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         let of = times(&self.chain, &self.key);
@@ -71,7 +71,7 @@ impl Renewed {
                 *self.pair.write().unwrap_or_else(PoisonError::into_inner) = pair;
                 *known = of;
             }
-            // Half written, perhaps: the old one stays until the new one is whole.
+            // The files may be half written: the old certificate stays in use until the new one is complete.
             Err(error) => tracing::warn!(error = %error, "the renewed certificate cannot be used"),
         }
     }

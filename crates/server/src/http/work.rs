@@ -1,8 +1,7 @@
-//! Threads for what requests read and compute: those of the runtime must answer at any time.
+//! Threads for the reading and computing of requests: the threads of the runtime must never block.
 //!
-//! Every kind of work has its own number of threads, so that none of them takes the threads of another: many clients that
-//! send slowly do not stop readers, and a report that takes long does not stop writers. A request waits for its turn
-//! without a thread.
+//! Every kind of work has its own number of threads, so that none takes the threads of another: many clients that send
+//! slowly do not stop readers, and a slow report does not stop writers. A request waits for its turn without a thread.
 
 use super::app::App;
 use super::problem::Problem;
@@ -11,16 +10,16 @@ use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// What a request keeps a thread busy with.
+/// The kind of work that occupies a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Looking at a small file.
+    /// Reading a small file.
     Quick,
-    /// Waiting for the engine, which closes large steps for seconds.
+    /// Waiting for the engine, which may close large steps for seconds.
     Engine,
     /// Reading the store.
     Rows,
-    /// Computing what is promised, reports and pictures.
+    /// Computing guarantees, reports and pictures.
     Report,
     /// Planning a stream, which may take minutes.
     Plan,
@@ -28,7 +27,7 @@ pub(super) enum Work {
     Body,
 }
 
-/// How many threads each kind of work may take: together fewer than the 512 that the runtime starts.
+/// The number of threads for each kind of work: in total fewer than the 512 that the runtime starts.
 pub(super) struct Threads {
     quick: Arc<Semaphore>,
     engine: Arc<Semaphore>,
@@ -46,7 +45,7 @@ impl Default for Threads {
             quick: of(64),
             engine: of(32),
             rows: of(64),
-            // More at a time would only share the processors.
+            // More at a time would only compete for the processors.
             reports: of((2 * processors).clamp(8, 64)),
             plans: of(8),
             bodies: of(192),
@@ -67,8 +66,8 @@ impl Threads {
     }
 }
 
-/// Does something in a thread that may wait, and makes the answer there, too. If the client goes away, work that has not
-/// begun is not done; work that has begun keeps its place until it is over.
+/// Runs `what` in a thread that may block, and builds the answer there, too. If the client disconnects, work that has
+/// not begun is dropped; work that has begun keeps its thread until it ends.
 pub(super) async fn waiting<T: IntoResponse>(
     app: &Arc<App>,
     work: Work,
@@ -77,13 +76,13 @@ pub(super) async fn waiting<T: IntoResponse>(
     in_thread(app, work, move |app| what(app).map(IntoResponse::into_response)).await
 }
 
-/// The same where the result is not the answer.
+/// The same for a result that is not the answer.
 pub(super) async fn in_thread<T: Send + 'static>(
     app: &Arc<App>,
     work: Work,
     what: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let permit = Arc::clone(app.threads.of(work)).acquire_owned().await.expect("it is never closed");
+    let permit = Arc::clone(app.threads.of(work)).acquire_owned().await.expect("the semaphore is never closed");
     let app = Arc::clone(app);
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;

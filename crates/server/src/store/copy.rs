@@ -1,4 +1,4 @@
-//! A copy of the whole database, while it is used.
+//! A copy of the whole database, while it is in use.
 
 use super::{
     BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, STATES, STREAMS, Store,
@@ -13,17 +13,17 @@ use std::path::Path;
 const AT_ONCE: usize = 100_000;
 
 impl Store {
-    /// Writes the database, as it is at this moment, to a new file. Whoever writes meanwhile does not wait.
+    /// Writes a snapshot of the database to a new file. Writers do not wait meanwhile.
     ///
     /// # Errors
-    /// If the file is there already, or cannot be written; then nothing is left of it.
+    /// If the file exists already, or cannot be written; then nothing of it remains.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         if !folder_of(path).is_dir() {
             let folder = folder_of(path).display();
-            return Err(usage(format!("the folder for backups, {folder}, is not there; make it, or mount its disk")));
+            return Err(usage(format!("the backup folder {folder} does not exist; create it, or mount its disk")));
         }
         if path.exists() {
-            return Err(usage(format!("{} is there already", path.display())));
+            return Err(usage(format!("{} exists already", path.display())));
         }
         let unfinished = beside(path, "new");
         let copied = self.copy_all(&unfinished);

@@ -5,15 +5,15 @@ use evertally_declare::error::Result;
 use evertally_ledger::ledger::Store as LedgerStore;
 use std::io::Read;
 
-/// The name under which the ledger is; parts have a mark in front of theirs.
+/// The name of the ledger; names of its parts have a prefix.
 const WHOLE: &str = "ledger";
 const PART: &str = "part ";
 
-/// A ledger in the database of a folder, which one process has open at a time.
+/// A ledger in the database of a folder, which only one process can have open.
 pub struct RedbLedger(Store);
 
 impl RedbLedger {
-    /// In this database.
+    /// The ledger in this database.
     pub fn new(store: &Store) -> Self {
         Self(store.clone())
     }
@@ -61,6 +61,6 @@ impl LedgerStore for RedbLedger {
             let mut table = writing.open_table(LEDGER).map_err(stored)?;
             table.retain(|name, _| name == WHOLE || kept.iter().any(|kept| kept == name)).map_err(stored)
         });
-        drop(forgot); // what stays takes room and nothing else
+        drop(forgot); // parts that remain only take space
     }
 }

@@ -1,11 +1,11 @@
-//! What the tables hold. Records are [postcard](postcard), whose layout follows the order of the fields: a change here
-//! is a change of the [format](super::Store).
+//! The records of the tables. Their encoding is [postcard](postcard), whose layout follows the order of the fields: a
+//! change here is a change of the [format](super::Store).
 
 use evertally_declare::error::{Result, failure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What a stream is, as it was opened; of it only the phase, the groups behind the first and who may read it change.
+/// A stream as it was opened. Only its phase, its readers, and groups added after the first ones change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamRecord {
     /// Its name.
@@ -20,7 +20,7 @@ pub struct StreamRecord {
     pub closing: Closing,
     /// When it was opened, in microseconds since 1970.
     pub opened_at: i64,
-    /// Whether it goes on.
+    /// Whether it is open or retired.
     pub phase: Phase,
 }
 
@@ -28,21 +28,21 @@ pub struct StreamRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Closing {
-    /// The clock: so many microseconds behind the end of a step it is closed, and so many behind that it is shown.
+    /// The clock: a step is closed `grace` microseconds after its end, and shown `delay` microseconds after that.
     Schedule {
-        /// How long a step stays open behind its end.
+        /// How long a step stays open after its end.
         grace: i64,
-        /// How long its rows are ready before they are shown.
+        /// How long rows are ready before they are shown.
         delay: i64,
     },
-    /// Whoever operates the service, for data of the past: rows are shown at once.
+    /// The operator, for data of the past: rows are shown at once.
     Operator,
-    /// Whoever counts elsewhere: it takes no events, but the sums of whole steps, which are closed with them.
+    /// An external counter: the stream accepts no events, but the sums of complete steps, which close them.
     Sums,
 }
 
 impl Closing {
-    /// In one word, as it is declared.
+    /// The declared word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Schedule { .. } => "schedule",
@@ -52,53 +52,54 @@ impl Closing {
     }
 }
 
-/// Whether a stream goes on.
+/// Whether a stream is open or retired.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// It does.
+    /// It is open.
     Open,
-    /// It was retired then, in microseconds since 1970: nothing follows, and what it has spent stays spent.
+    /// It was retired at this time, in microseconds since 1970: it publishes nothing more, and its spent budget stays
+    /// spent.
     Retired(i64),
 }
 
-/// A batch that was taken.
+/// An accepted batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchRecord {
-    /// Keyed digest of its bytes.
+    /// The keyed digest of its bytes.
     pub digest: [u8; 32],
-    /// How many rows it had.
+    /// The number of its rows.
     pub rows: u64,
-    /// When it was taken, in microseconds since 1970.
+    /// When it was accepted, in microseconds since 1970.
     pub at: i64,
 }
 
-/// Where the session of a stream stood.
+/// A checkpoint of the session of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateRecord {
     /// The last closed step.
     pub closed: u64,
-    /// Batches through this number have been counted in the step behind it.
+    /// Batches through this number are included in the state, for the step after the last closed one.
     pub counted: u64,
-    /// The state.
+    /// The state of the session.
     pub session: Vec<u8>,
 }
 
-/// A step that was closed.
+/// A closed step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClosedRecord {
-    /// How many publications there are with it.
+    /// The number of publications so far.
     pub publications: u64,
     /// The digest of all published rows so far, public.
     pub head: [u8; 32],
-    /// Keyed digest of the events of all steps so far.
+    /// The keyed digest of the events of all steps so far.
     pub events: [u8; 32],
     /// When its rows may be shown, in microseconds since 1970.
     pub shown_at: i64,
-    /// The number of the batch that was taken last.
+    /// The number of the last accepted batch.
     pub batches: u64,
-    /// Through which step the witness had been told when this was closed.
+    /// The last step recorded at the witness when this step was closed.
     pub told: u64,
-    /// How many lines there are with it.
+    /// The number of lines so far.
     pub lines: u32,
 }
 
@@ -126,11 +127,11 @@ pub struct StoredRow {
     pub lower: f64,
     /// Upper end of the interval.
     pub upper: f64,
-    /// What is shown beside it.
+    /// Its view, if there is one.
     pub view: Option<StoredView>,
 }
 
-/// What is shown beside a released value.
+/// A view of a released value, shown next to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredView {
     /// The exact decimal text of its value.
@@ -151,5 +152,5 @@ pub(crate) fn to_bytes(record: &impl Serialize) -> Result<Vec<u8>> {
 /// A record from the bytes of a table.
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T> {
     postcard::from_bytes(bytes)
-        .map_err(|_| failure(format!("the folder is damaged: {what} cannot be read; restore it from a backup")))
+        .map_err(|_| failure(format!("the data folder is corrupt: {what} cannot be read; restore it from a backup")))
 }

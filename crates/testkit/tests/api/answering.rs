@@ -1,8 +1,8 @@
-//! Every route, of every kind of stream, on a runtime of one thread: nothing keeps that thread for long, whatever is computed.
+//! Every route of every kind of stream, on a runtime with one thread: no computation blocks that thread for long.
 //!
-//! A task looks at the clocks of that thread whenever it gets a turn. Between two turns the thread has computed for so long
-//! (its own time on a processor), or has slept for so long on a lock or a disk (what is left of the clock once time on a
-//! processor, and waiting for one, are taken away): neither depends on how busy the machine is.
+//! A task reads the clocks of that thread at each of its turns. Between two turns, the thread has either computed (its
+//! own processor time) or slept on a lock or a disk (the remaining wall time, without the time spent waiting for a
+//! processor). Neither depends on how busy the machine is.
 
 use crate::server::START;
 use evertally_declare::steps::Instant;
@@ -20,12 +20,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The thread may compute for so long at a time.
+/// The longest time that the thread may compute without a break.
 const COMPUTING: Duration = Duration::from_millis(100);
-/// It may sleep for so long where it must not: disks of test machines are slow.
+/// The longest time that it may sleep where it must not: disks of test machines are slow.
 const SLEEPING: Duration = Duration::from_secs(1);
 
-/// Declarations of every kind: what is published, protected, and for how long.
+/// Declarations of every kind: of publications, privacy units and horizons.
 const KINDS: &[(&str, &str)] = &[
     ("groups", "steps = 100\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b/c\"]\nrho = 1"),
     ("days", "unbounded = true\nperson = \"member\"\nmax-events = 5\nper = \"day\"\nrho = 0.1"),
@@ -82,7 +82,7 @@ struct Longest {
 }
 
 impl Longest {
-    /// What it was since the last call.
+    /// The maxima since the last call.
     fn take(&self) -> (Duration, Duration) {
         let of = |nanos: &AtomicU64| Duration::from_nanos(nanos.swap(0, Ordering::Relaxed));
         (of(&self.computing), of(&self.sleeping))
@@ -155,15 +155,15 @@ impl OneThread {
         self.app.tokens.make(&role.parse().unwrap(), "test").unwrap().1.to_string()
     }
 
-    /// Has something asked, and holds against it what it did to the one thread.
+    /// Runs a request, and checks its effect on the single thread.
     fn asked<T>(&self, what: &str, ask: impl FnOnce() -> T) -> T {
         self.longest.take();
         let answer = ask();
-        // One more turn, in which what was last is seen.
+        // One more turn, which measures the end of the request.
         std::thread::sleep(Duration::from_millis(10));
         let (computing, sleeping) = self.longest.take();
-        assert!(computing < COMPUTING, "{what}: the thread that answers computed for {computing:?} at a time");
-        assert!(sleeping < SLEEPING, "{what}: the thread that answers slept for {sleeping:?} at a time");
+        assert!(computing < COMPUTING, "{what}: the answering thread computed for {computing:?} without a break");
+        assert!(sleeping < SLEEPING, "{what}: the answering thread slept for {sleeping:?}");
         answer
     }
 
@@ -183,7 +183,7 @@ fn routes() -> Vec<(String, String)> {
     };
     let mut routes: Vec<_> = paths.into_iter().flat_map(of).collect();
     routes.extend(["/", "/openapi.json", "/assets/app.js"].map(|path| (path.to_owned(), "GET".to_owned())));
-    // What ends a stream, or what opens everything, last.
+    // Routes that end a stream or create tokens come last.
     routes.sort_by_key(|(path, method)| (path.ends_with("/retire"), method != "GET", path.clone()));
     routes
 }
@@ -220,7 +220,7 @@ fn no_route_of_any_stream_keeps_the_thread_that_answers() {
     let operate = service.token("operate");
     let writers: BTreeMap<&str, String> =
         KINDS.iter().map(|(name, _)| (*name, service.token(&format!("write:{name}")))).collect();
-    // Somebody watches everything.
+    // Every stream has a watcher.
     let watchers: Vec<TcpStream> = KINDS
         .iter()
         .map(|(name, _)| {
@@ -274,12 +274,12 @@ fn no_route_of_any_stream_keeps_the_thread_that_answers() {
     for (mut socket, (name, _)) in watchers.into_iter().zip(KINDS) {
         socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut seen = [0; 16];
-        assert!(socket.read(&mut seen).unwrap() > 0, "who watches `{name}` hears nothing");
+        assert!(socket.read(&mut seen).unwrap() > 0, "the watcher of `{name}` receives nothing");
     }
     service.stop();
 }
 
-/// What the test above looks at: a task that computes, and one that sleeps, are seen.
+/// A test of the measurement above: it detects a task that computes, and one that sleeps.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_thread_that_is_kept_is_noticed() {
@@ -291,7 +291,7 @@ fn a_thread_that_is_kept_is_noticed() {
         let (computing, sleeping) = longest.take();
         assert!(computing < COMPUTING && sleeping < SLEEPING, "{computing:?} {sleeping:?}");
         tokio::spawn(async { std::thread::sleep(Duration::from_millis(1300)) });
-        // The second time the task that looks has had its turn since.
+        // At the second sleep, the measuring task has had its turn.
         tokio::time::sleep(Duration::from_millis(50)).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(longest.take().1 > SLEEPING);

@@ -1,4 +1,4 @@
-//! Batches: all of one or nothing, and what is said of what cannot be taken.
+//! Batches: accepted completely or not at all, and the answers to those that are refused.
 
 use crate::server::Server;
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
@@ -55,7 +55,7 @@ fn the_same_batch_is_taken_once() {
     let other = server.send("open", "id-1", &row("2026-01-01T00:10:00Z", "b/c"));
     assert_eq!(other.status, 409, "{}", other.text);
     assert_eq!(server.events("open"), 1);
-    // The id of one stream is nothing to another.
+    // Ids of one stream do not affect another.
     assert_eq!(server.send("closed", "id-1", "{\"time\":\"2026-01-01T00:10:00Z\"}\n").status, 200);
 }
 
@@ -104,7 +104,7 @@ fn every_bad_row_is_named_and_none_is_taken() {
     assert_eq!(found, [(2, "time".into()), (3, "group".into()), (4, "time".into())], "{}", bad.text);
     assert!(errors.iter().all(|error| error["problem"].is_string()), "{}", bad.text);
     assert!(errors[2]["problem"].as_str().unwrap().contains("future"), "{}", bad.text);
-    // In a table rows are counted from 1, in a text lines with the header.
+    // In a table, rows count from 1; in a text, lines include the header.
     let csv = server.send_as("open", "bad", "text/csv", b"time,group\n2026-01-01T00:10:00Z,zzz\n", &[]);
     assert_eq!(csv.json()["errors"][0]["row"], 2, "{}", csv.text);
     for (kind, body) in [("arrow.stream", arrow(&["a", "zzz"])), ("parquet", parquet(&["a", "zzz"]))] {
@@ -115,7 +115,7 @@ fn every_bad_row_is_named_and_none_is_taken() {
     let bad = server.send("open", "bad", &many).json();
     assert_eq!((bad["errors"].as_array().unwrap().len(), bad["more"].as_u64()), (100, Some(50)));
     assert_eq!(server.events("open"), 0);
-    // The id is still free.
+    // The id is still unused.
     assert_eq!(server.send("open", "bad", &row("2026-01-01T00:10:00Z", "a")).status, 200);
 }
 
@@ -129,9 +129,9 @@ fn what_is_no_batch_is_refused() {
     let csv = ("content-type", "text/csv");
     let long = "x".repeat(201);
     for (headers, said) in [
-        (&[csv][..], "needs an id"),
-        (&[csv, ("idempotency-key", "a b")], "needs an id"),
-        (&[csv, ("idempotency-key", &long)], "needs an id"),
+        (&[csv][..], "needs its own id"),
+        (&[csv, ("idempotency-key", "a b")], "needs its own id"),
+        (&[csv, ("idempotency-key", &long)], "needs its own id"),
         (&[csv, ("idempotency-key", "x"), ("content-digest", "sha-256=:AAAA:")], "no SHA-256"),
         (
             &[
@@ -139,7 +139,7 @@ fn what_is_no_batch_is_refused() {
                 ("idempotency-key", "x"),
                 ("content-digest", "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"),
             ],
-            "another SHA-256",
+            "does not match its `Content-Digest`",
         ),
     ] {
         let refused = post(headers, CSV.as_bytes());
@@ -150,7 +150,7 @@ fn what_is_no_batch_is_refused() {
     assert_eq!(unknown.status, 415, "{}", unknown.text);
     let coding = post(&[csv, ("idempotency-key", "x"), ("content-encoding", "br")], b"");
     assert_eq!(coding.status, 415, "{}", coding.text);
-    // Too much, as it is sent or once it is decompressed; and what is no compression at all.
+    // Too large, as sent or after decompression; and bytes that are not compressed at all.
     let large = post(&[csv, ("idempotency-key", "x")], &vec![b'x'; 100_001]);
     assert_eq!(large.status, 413, "{}", large.text);
     let zeros = vec![b' '; 60_000_000];
@@ -165,7 +165,7 @@ fn what_is_no_batch_is_refused() {
             "gzip" => gzip(CSV.as_bytes()),
             _ => zstd::encode_all(CSV.as_bytes(), 3).unwrap(),
         };
-        // Also where the first rows come out of it.
+        // Also if the first rows can be decompressed.
         let cut = post(&[csv, ("idempotency-key", "x"), ("content-encoding", coding)], &whole[..whole.len() - 2]);
         assert_eq!(cut.status, 400, "{coding}: {}", cut.text);
     }
@@ -181,7 +181,7 @@ fn what_is_no_batch_is_refused() {
     assert_eq!((empty.status, empty.json()["rows"].as_u64()), (200, Some(0)), "{}", empty.text);
 }
 
-/// Bodies that are on their way take a part of the memory for all: another one is asked to wait, and taken once they are gone.
+/// Bodies under way share the memory for all batches: another one is refused as busy, and accepted once they are gone.
 #[test]
 fn all_batches_share_memory() {
     let limits = "[limits]\ndecoding-bytes = 1000000\nall-decoding-bytes = 1\n";
@@ -203,7 +203,7 @@ fn all_batches_share_memory() {
         let headers = [("content-type", "text/csv"), ("content-encoding", "zstd"), ("idempotency-key", "fast")];
         server.private.post("/v1/streams/open/events", &token, &headers, &whole).unwrap()
     };
-    // 64 MiB at least, of which each takes the 8 of a window and 2 for its reader: six fit.
+    // At least 64 MiB, of which each body takes 8 for its window and 2 for its reader: six fit.
     let mut slow: Vec<TcpStream> = (0..6).map(begin).collect();
     loop {
         let answer = send();
@@ -211,12 +211,12 @@ fn all_batches_share_memory() {
             assert!(answer.text.contains("urn:evertally:problem:busy"), "{}", answer.text);
             break;
         }
-        // One of them has not come yet, or was refused because this one was quicker.
+        // One of them has not arrived yet, or was refused because this one was quicker.
         assert_eq!(answer.status, 200, "{}", answer.text);
         assert!(slow.len() < 100);
         slow.push(begin(slow.len()));
     }
-    // All that have memory are taken, the others are refused, and nothing stays taken.
+    // Bodies with memory are accepted, the others are refused, and all memory is released.
     let mut answers = Vec::new();
     for mut socket in slow {
         socket.write_all(&whole[whole.len() - 1..]).unwrap();
@@ -224,7 +224,7 @@ fn all_batches_share_memory() {
         socket.read_exact(&mut answer).unwrap();
         answers.push(String::from_utf8(answer.to_vec()).unwrap());
     }
-    // Six, unless some had their window and no reader when the memory was gone.
+    // Six, unless some had a window but no reader when the memory was exhausted.
     assert!(answers.iter().filter(|answer| *answer == "HTTP/1.1 200").count() >= 4, "{answers:?}");
     assert!(answers.iter().all(|answer| ["HTTP/1.1 200", "HTTP/1.1 503"].contains(&answer.as_str())), "{answers:?}");
     assert_eq!(send().status, 200);
@@ -260,7 +260,7 @@ fn late_events_go_where_the_stream_says() {
         (&aside["behind"], server.get("/v1/streams/refuse/late").json()["events"].as_array().unwrap().len()),
         (&serde_json::Value::Null, 0)
     );
-    // Of that strangers learn nothing.
+    // Strangers learn nothing about late events.
     for page in ["/v1/streams", "/metrics", "/v1/streams/refuse"] {
         assert!(!server.public.get(page, "").unwrap().text.contains("late"), "{page}");
     }
@@ -282,7 +282,7 @@ fn damaged_tables_end_nothing() {
             assert!([200, 400, 422].contains(&asked.status), "{kind} {place}: {} {}", asked.status, asked.text);
         }
     }
-    // A message that says it has 2^62 bytes.
+    // A message that claims to have 2^62 bytes.
     let mut huge = arrow.clone();
     let body = huge.windows(8).rposition(|bytes| bytes == 64_i64.to_le_bytes() || bytes == 128_i64.to_le_bytes());
     let body = body.expect("a length of a body");

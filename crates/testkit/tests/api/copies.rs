@@ -1,4 +1,4 @@
-//! Copies of a folder, old and new: what was published once is never published otherwise.
+//! Copies of a folder, old and new: published steps are never published with other values.
 
 use crate::server::{STREAMS, Server, WITNESS, hand, request_of, rows};
 use evertally_server::serving;
@@ -17,16 +17,16 @@ fn an_old_copy_of_the_folder_publishes_what_was_published() {
     assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
     let problem = server.get("/v1/operator").text;
     assert!(problem.contains("the witness has seen step 3"), "{problem}");
-    // Other events than were published are found out.
+    // Events that differ from the published ones are detected.
     let other = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"somebody else\"}\n";
     assert_eq!(server.send("hand", "other", other).status, 200);
     let refused = server.post("/v1/streams/hand/close", "{\"through\":3}");
     assert_eq!(refused.status, 422, "{}", refused.text);
-    assert!(refused.text.contains("are not those of which"), "{}", refused.text);
+    assert!(refused.text.contains("do not reproduce the steps published"), "{}", refused.text);
     assert_eq!(server.published("hand"), 1);
     server.stop();
     std::fs::remove_dir_all(server.path("data")).unwrap();
-    // The newest backup, and behind it the same events.
+    // The newest backup, and the same events after it.
     let mut server = {
         let again = Server::with("", &format!("{WITNESS}{STREAMS}"));
         drop(server);
@@ -55,7 +55,7 @@ fn an_old_copy_of_the_folder_publishes_what_was_published() {
     assert_eq!(rows(&server, "hand"), published_again);
 }
 
-/// Remembers what it is told, as any web server that takes a small PUT.
+/// Stores its record, like any web server that accepts a small PUT.
 fn remembering() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -86,30 +86,30 @@ fn a_copied_folder_is_found_at_its_first_publication() {
     let mut server = Server::with("", &declared);
     hand(&server, 1);
     server.stop();
-    // The same folder, elsewhere, with the same witness.
+    // The same folder in another place, with the same witness.
     let folder = server.copied();
     server.start().unwrap();
     let mut clone = Server::of_copy(folder, &declared).unwrap();
     hand(&server, 2);
     let body = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"other\"}\n";
-    // It finds out when it next asks the witness, which may be now.
+    // It detects the copy at its next request to the witness, which may be now.
     let taken = clone.send("hand", "clone", body).status;
     assert!([200, 503].contains(&taken));
     clone.post("/v1/streams/hand/close", "{\"through\":2}");
-    assert_eq!(clone.published("hand"), 1, "it shows nothing");
+    assert_eq!(clone.published("hand"), 1, "the copy shows nothing");
     assert_eq!(clone.send("hand", "more", body).status, 503);
-    assert!(clone.get("/v1/operator").text.contains("a copy of this folder is running"), "it says why");
+    assert!(clone.get("/v1/operator").text.contains("a copy of this folder is running"), "the operator sees why");
     hand(&server, 3);
     assert_eq!(server.published("hand"), 3);
-    // Nor does a new start of the copy help it.
+    // A restart of the copy does not help it either.
     clone.stop();
     clone.start().unwrap();
     assert_eq!(clone.get("/v1/streams/hand").json()["state"], "recovering");
-    assert_eq!(clone.published("hand"), 1, "what it has closed for itself is shown to nobody");
+    assert_eq!(clone.published("hand"), 1, "steps that only the copy has closed are shown to nobody");
     let more = "{\"time\":\"2026-01-01T02:30:00Z\",\"person\":\"p3\"}\n".repeat(2);
     assert_eq!(clone.send("hand", "more", &more).status, 200);
     let refused = clone.post("/v1/streams/hand/close", "{\"through\":3}");
-    assert!(refused.status == 422 && refused.text.contains("are not those of which"), "{}", refused.text);
+    assert!(refused.status == 422 && refused.text.contains("do not reproduce the steps published"), "{}", refused.text);
     assert_eq!(clone.published("hand"), 1);
 }
 
@@ -121,11 +121,11 @@ fn a_new_folder_does_not_begin_with_an_old_key() {
     std::fs::rename(server.path("data"), server.path("gone")).unwrap();
     let refused = server.start().unwrap_err();
     assert!(refused.contains("would be published again") && refused.contains("--adopt-key"), "{refused}");
-    // One without any stream is started again as any other.
+    // A folder without any stream is started again like any other.
     let mut empty = Server::with("", "");
     empty.stop();
     empty.start().unwrap();
-    // Nor one that was refused for another reason, although it was to be adopted.
+    // The same for a folder whose adoption was refused for another reason.
     let mut other = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&other, 1);
     other.stop();
@@ -133,7 +133,7 @@ fn a_new_folder_does_not_begin_with_an_old_key() {
     assert!(other.adopt().unwrap_err().contains("belongs to the service in"));
     std::fs::remove_file(other.path("elsewhere/witness.json")).unwrap();
     assert!(other.start().unwrap_err().contains("would be published again"));
-    // The refusal has not made the folder one that was used.
+    // The refusal has not marked the folder as used.
     assert!(server.start().unwrap_err().contains("would be published again"));
     std::fs::remove_dir_all(server.path("data")).unwrap();
     std::fs::rename(server.path("gone"), server.path("data")).unwrap();
@@ -143,7 +143,7 @@ fn a_new_folder_does_not_begin_with_an_old_key() {
 
 #[test]
 fn of_two_copies_that_publish_at_once_one_is_seen() {
-    // The witness knows no preconditions: both may be told that they have told it.
+    // The witness supports no preconditions: both copies may have their writes confirmed.
     let declared = format!("[witness]\nurl = \"{}\"\n{STREAMS}", remembering());
     let mut server = Server::with("", &declared);
     server.stop();
@@ -171,7 +171,7 @@ fn a_witness_that_goes_is_waited_for_and_one_that_was_needed_is_asked_for() {
     std::fs::rename(&witness, &elsewhere).unwrap();
     hand(&server, 2);
     assert_eq!(server.published("hand"), 1);
-    assert!(server.get("/v1/operator").text.contains("is gone: put it back"));
+    assert!(server.get("/v1/operator").text.contains("is gone: restore its previous contents"));
     std::fs::rename(&elsewhere, &witness).unwrap();
     server.wait("hand", 2);
     server.stop();
@@ -190,7 +190,7 @@ fn a_witness_in_a_file_serves_one() {
         format!("[witness]\nfile = {:?}\n{STREAMS}", server.path("elsewhere/witness.json").display().to_string());
     server.start().unwrap();
     let refused = Server::of_copy(folder, &witness).err().unwrap();
-    assert!(refused.contains("another one uses it"), "{refused}");
+    assert!(refused.contains("another service uses it"), "{refused}");
     hand(&server, 2);
 }
 
@@ -234,7 +234,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2), join(&server)), (200, 200, 200));
     assert_eq!((server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200));
     let published = rows(&server, "grow");
-    // The configuration need not name what joined over the API, and may.
+    // The configuration may omit or name groups that were added over the API.
     server.stop();
     server.start().unwrap();
     server.stop();
@@ -244,7 +244,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     server.put_back();
     assert_eq!(server.get("/v1/streams/grow").json()["state"], "recovering");
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2)), (200, 200));
-    assert_eq!(server.published("grow"), 1, "what is on the way is shown to nobody");
+    assert_eq!(server.published("grow"), 1, "intermediate steps are shown to nobody");
     assert_eq!((join(&server), server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200, 200));
     assert_eq!(rows(&server, "grow"), published);
     assert_eq!(server.get("/v1/streams/grow").json()["state"], "open");
@@ -263,7 +263,7 @@ fn what_a_witness_has_seen_is_not_taken_back() {
         server.get("/v1/streams/hand").json()["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(restore(&mut server), "recovering");
-    // Its operator gives it up, and goes on with another; then the same copy is restored once more.
+    // Its operator retires it, and continues with another stream; then the same copy is restored once more.
     assert_eq!(server.post("/v1/streams/hand/retire", "").json()["state"], "retired");
     assert_eq!(server.post("/v1/streams/other/close", "{\"through\":1}").status, 200);
     server.stop();
@@ -309,12 +309,12 @@ fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
     let before = rows(&server, "hand");
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}")).status;
-    // Other events than were published.
+    // Events that differ from the published ones.
     let other = "{\"time\":\"2026-01-01T01:30:00Z\",\"person\":\"somebody\"}\n";
     assert_eq!(server.send("hand", "other", other).status, 200);
     assert_eq!((close(&server, 2), close(&server, 3)), (200, 422));
     server.stop();
-    // A folder that knows that it is behind is not the newest, whatever is said of it.
+    // A folder that is known to lag its witness is not the newest, whatever the operator claims.
     std::fs::remove_file(server.path("elsewhere/witness.json")).unwrap();
     server.forgets_witness = true;
     let refused = server.start().unwrap_err();
@@ -358,8 +358,8 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     assert_eq!(state, "open");
     server.put_back();
     let problems = server.get("/v1/operator").json()["problems"].to_string();
-    assert!(problems.contains("`short #2`") && problems.contains("open it as it was"), "{problems}");
-    // The others go on meanwhile.
+    assert!(problems.contains("`short #2`") && problems.contains("open it with the same declaration"), "{problems}");
+    // The others continue meanwhile.
     hand(&server, 1);
     assert_eq!(server.published("hand"), 1);
     assert_eq!(live(&server), ("recovering".to_owned(), published));
@@ -392,7 +392,7 @@ fn groups_that_were_discovered_are_named_once_their_rows_are_shown() {
     let before = pages(&server);
     assert!(before[0].contains("first"), "{}", before[0]);
     assert_eq!((server.send("found", "x", &found(1, "secret")).status, close(&server, 2)), (200, 200));
-    assert_eq!(pages(&server), before, "what is on the way is not named");
+    assert_eq!(pages(&server), before, "intermediate steps are not named");
     server.stop();
     server.start().unwrap();
     assert_eq!(pages(&server), before);

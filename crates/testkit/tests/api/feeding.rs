@@ -1,4 +1,4 @@
-//! `evertally feed`: every row of a file arrives once, whatever happens between.
+//! `evertally feed`: every row of a file arrives exactly once, whatever happens in between.
 
 use crate::server::Server;
 use evertally_server::feed::{Feed, From, Remote, Sent, follow};
@@ -58,8 +58,8 @@ fn rows(minutes: std::ops::Range<u32>) -> String {
 #[test]
 fn a_file_that_grows_is_followed() {
     let feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
-    assert!(feeding.go().unwrap_err().contains("visits.csv"), "it is not there");
-    // A quoted line end is inside of a row.
+    assert!(feeding.go().unwrap_err().contains("visits.csv"), "the file does not exist");
+    // A quoted line end is part of a row.
     grow(&feeding.file(), "time,group,note\n2026-01-01T00:00:00Z,a,\"two\nlines\"\n");
     let taken = |rows, batches| Sent { rows, batches, aside: 0 };
     assert_eq!(feeding.go().unwrap(), taken(1, 1));
@@ -76,7 +76,7 @@ fn what_was_on_its_way_arrives_once() {
     let mut feeding = Feeding::of(|folder| From::File(folder.join("visits.csv")));
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..8)));
     assert_eq!(feeding.go().unwrap().rows, 8);
-    // Memories of all moments: before the answer to any batch was heard.
+    // State files of all moments before the answer to a batch was received.
     let path = feeding.file().to_str().unwrap().to_owned();
     let whole = feeding.remembered();
     let text = std::fs::read_to_string(feeding.file()).unwrap();
@@ -94,18 +94,19 @@ fn what_was_on_its_way_arrives_once() {
         assert_eq!(feeding.go().unwrap().batches, 3 - before as u64);
         assert_eq!(feeding.server.events("open"), 8);
     }
-    // One without any memory sends nothing a second time: what begins where another batch began is that, or refused.
+    // A feeder without its state file sends nothing twice: a batch that begins where another began is identical or
+    // refused.
     std::fs::remove_file(&feeding.feed.memory).unwrap();
     assert_eq!(feeding.go().unwrap().rows, 8);
     assert_eq!(feeding.server.events("open"), 8);
-    // Also where it would cut batches otherwise: those that were taken are found again.
+    // Also if it would cut batches differently: the accepted ones are found again.
     for rows in [5, 1, 100] {
         std::fs::remove_file(&feeding.feed.memory).unwrap();
         feeding.feed.rows = rows;
         assert_eq!(feeding.go().unwrap(), Sent { rows: 8, batches: 3, aside: 0 });
         assert_eq!(feeding.server.events("open"), 8);
     }
-    // What was sent under the name of something else is not.
+    // Other content under the name of a sent file is refused.
     std::fs::remove_file(&feeding.feed.memory).unwrap();
     std::fs::write(feeding.file(), text.replace(",a\n", ",b/c\n")).unwrap();
     let refused = feeding.go().unwrap_err();
@@ -114,9 +115,9 @@ fn what_was_on_its_way_arrives_once() {
     std::fs::remove_file(&feeding.feed.memory).unwrap();
     std::fs::write(feeding.file(), &text).unwrap();
     assert_eq!(feeding.go().unwrap().batches, 3);
-    // And a memory belongs to one feeder and stream.
+    // A state file belongs to one feeder and stream.
     feeding.feed.name = Some("elsewhere".into());
-    assert!(feeding.go().unwrap_err().contains("remembers what `here` has sent"));
+    assert!(feeding.go().unwrap_err().contains("is the state of feeder `here`"));
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
     assert_eq!(feeding.go().unwrap().rows, 6);
     let whole = zstd::encode_all(format!("time,group\n{}", rows(10..14)).as_bytes(), 3).unwrap();
     std::fs::write(inside("d.csv.zst"), whole).unwrap();
-    assert_eq!(feeding.go().unwrap().rows, 0, "somebody may still write it");
+    assert_eq!(feeding.go().unwrap().rows, 0, "the file may still be growing");
     feeding.feed.is_complete = true;
     assert_eq!(feeding.go().unwrap(), Sent { rows: 4, batches: 1, aside: 0 });
     std::fs::copy(inside("a.csv"), inside("copy.csv")).unwrap();
@@ -146,9 +147,9 @@ fn a_file_that_was_replaced_or_renamed_is_not_sent_again() {
     std::fs::rename(inside("a.1.csv"), inside("a.csv")).unwrap();
     std::fs::write(inside("a.csv"), format!("time,group\n{}", rows(20..40))).unwrap();
     let refused = feeding.go().unwrap_err();
-    assert!(refused.contains("cut or replaced") && refused.contains("line 6"), "{refused}");
+    assert!(refused.contains("truncated or replaced") && refused.contains("line 6"), "{refused}");
     std::fs::write(inside("a.csv"), "time,group\n").unwrap();
-    assert!(feeding.go().unwrap_err().contains("cut or replaced"));
+    assert!(feeding.go().unwrap_err().contains("truncated or replaced"));
     assert_eq!(feeding.server.events("open"), 10);
 }
 
@@ -161,9 +162,9 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
     grow(&feeding.file(), "2026-01-01T00:05:00Z,nobody,\"x\ny\"\n");
     let refused = feeding.go().unwrap_err();
     assert!(refused.contains("visits.csv, line 4, field time") && refused.contains("line 7, field group"), "{refused}");
-    assert!(refused.contains("none of the batch was taken"), "{refused}");
+    assert!(refused.contains("nothing of the batch was accepted"), "{refused}");
     assert_eq!(feeding.server.events("open"), 0);
-    // It may be mended: nothing of it was taken.
+    // The file may be corrected: nothing of it was accepted.
     let bad = std::fs::read_to_string(feeding.file()).unwrap();
     std::fs::write(feeding.file(), bad.replace("never,a", "2026-01-01T00:09:00Z,a")).unwrap();
     assert!(feeding.go().unwrap_err().contains("line 7, field group"));
@@ -174,7 +175,7 @@ fn bad_rows_are_named_by_their_lines_or_put_aside() {
     let aside: Vec<serde_json::Value> = aside.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((aside.len(), &aside[0]["row"], &aside[0]["line"]), (2, &"never,a,".into(), &4.into()));
     assert_eq!(aside[1]["row"], "2026-01-01T00:05:00Z,nobody,\"x\ny\"");
-    // A step that is closed by now does not change what was left out, or what goes out again.
+    // A step that is closed meanwhile changes neither the omitted rows nor the batch that is sent again.
     feeding.server.publish("open", 1);
     grow(&feeding.file(), &format!("{}2026-01-01T01:05:00Z,a,\n", rows(6..7).replace(",a\n", ",a,\n")));
     assert_eq!(feeding.go().unwrap(), Sent { rows: 1, batches: 1, aside: 1 });
@@ -195,7 +196,7 @@ fn a_service_that_is_away_is_waited_for() {
         let (cancelled, said) = (&cancelled, &said);
         let fed = scope
             .spawn(move || follow(feed, remote, cancelled, &mut |line| said.lock().unwrap().push(line.to_owned())));
-        std::thread::sleep(Duration::from_millis(300)); // the file is not there yet
+        std::thread::sleep(Duration::from_millis(300)); // the file does not exist yet
         grow(&file, &format!("time,group\n{}2026-01-01T00:5", rows(0..4)));
         std::thread::sleep(Duration::from_millis(700));
         assert!(said.lock().unwrap().iter().any(|line| line.contains("cannot be reached")), "{said:?}");
@@ -205,7 +206,7 @@ fn a_service_that_is_away_is_waited_for() {
     feeding.server.start().unwrap();
     feeding.remote =
         Remote::new(&format!("http://{}", feeding.server.private.address()), "open", &feeding.token, None).unwrap();
-    // Another address is another service to a memory; here it is the same.
+    // For a state file, another address is another service; here it is the same.
     let memory = std::fs::read_to_string(&feeding.feed.memory).unwrap();
     let old = feeding.remembered()["target"].as_str().unwrap().to_owned();
     std::fs::write(&feeding.feed.memory, memory.replace(&old, feeding.remote.place())).unwrap();
@@ -226,7 +227,7 @@ fn a_service_that_is_away_is_waited_for() {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(feeding.server.events("open"), 5, "a row counts once it is whole");
+        assert_eq!(feeding.server.events("open"), 5, "a row counts once it is complete");
         cancelled.store(true, Ordering::Relaxed);
         assert!(fed.join().unwrap().is_err());
     });
@@ -249,9 +250,9 @@ fn a_line_without_an_end_is_not_sent_unless_it_is_the_last() {
 fn a_token_does_not_travel_for_all_to_read() {
     for (url, said) in [
         ("http://counts.example:8801", "use https"),
-        ("ftp://127.0.0.1", "is no address"),
+        ("ftp://127.0.0.1", "is not a valid URL"),
         ("https://counts.example/v1", "has a path"),
-        ("counts.example", "is no address"),
+        ("counts.example", "is not a valid URL"),
     ] {
         let refused = Remote::new(url, "open", "evt_x", None).err().unwrap().to_string();
         assert!(refused.contains(said), "{url}: {refused}");
@@ -264,7 +265,7 @@ fn a_token_does_not_travel_for_all_to_read() {
     grow(&feeding.file(), &format!("time,group\n{}", rows(0..1)));
     feeding.server.revoke(&feeding.token);
     let refused = feeding.go().unwrap_err();
-    assert!(refused.contains("refuses the batch") && !refused.contains(&feeding.token), "{refused}");
+    assert!(refused.contains("refused the batch") && !refused.contains(&feeding.token), "{refused}");
 }
 
 #[test]
@@ -282,9 +283,9 @@ fn a_damaged_file_is_refused_once_and_not_sent_again() {
     write(&whole[..whole.len() - 9]);
     let began = std::time::Instant::now();
     let refused = feeding.go().unwrap_err();
-    assert!(refused.contains("visits.csv.gz") && refused.contains("damaged, cut short"), "{refused}");
-    assert!(began.elapsed() < Duration::from_secs(10), "it was tried again");
-    // Once it is mended it is taken, under the same id.
+    assert!(refused.contains("visits.csv.gz") && refused.contains("damaged, truncated"), "{refused}");
+    assert!(began.elapsed() < Duration::from_secs(10), "the batch was retried");
+    // Once corrected, it is accepted under the same id.
     write(&whole);
     assert_eq!(feeding.go().unwrap().rows, 8);
     assert_eq!(feeding.server.events("open"), 8);

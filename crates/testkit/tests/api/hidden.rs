@@ -1,5 +1,5 @@
-//! What nobody may read leaves no trace in what they may: every answer to people who may not see a stream is the same
-//! bytes before that stream is opened, and after it has taken events, published, been watched and spent a budget.
+//! Streams that a caller may not read leave no trace in the caller's answers: these are the same bytes before the
+//! stream is opened, and after it has accepted events, published, been watched and spent a budget.
 
 use crate::server::{START, Server};
 use evertally_declare::steps::Instant;
@@ -60,7 +60,7 @@ fn server() -> Server {
     server
 }
 
-/// Sends events of the first two steps of a stream, and publishes these.
+/// Sends events of the first two steps of a stream, and publishes these steps.
 fn publish(server: &Server, stream: &str) {
     let body: String =
         (0..50).map(|n| format!("{{\"time\":\"2026-01-01T0{}:10:00Z\",\"person\":\"p{n}\"}}\n", n % 2)).collect();
@@ -72,7 +72,7 @@ fn publish(server: &Server, stream: &str) {
     server.wait(stream, 2);
 }
 
-/// Opens a private stream that spends from a source, and lets it live.
+/// Opens a private stream that spends from a source, and publishes steps of it.
 fn open_private(server: &Server, name: &str, source: &str) {
     let wanted = format!(
         "{{\"declaration\":{{\"stream\":\"{name}\",\"start\":\"2026-01-01\",\"every\":\"1h\",\"steps\":4,\"person\":\"person\",\
@@ -83,10 +83,10 @@ fn open_private(server: &Server, name: &str, source: &str) {
     publish(server, name);
 }
 
-/// What was asked, and the status, headers and body of its answer.
+/// A request, and the status, headers and body of its answer.
 type Answered = (String, u16, Vec<(String, String)>, Vec<u8>);
 
-/// Everything that can be asked with one token at one listener, and is not done by it.
+/// The answers to all possible requests with one token at one listener that change nothing.
 fn answers(server: &Server, client: &Client, token: &str) -> Vec<Answered> {
     let document = server.get("/openapi.json").json();
     let mut all = Vec::new();
@@ -117,7 +117,7 @@ fn answers(server: &Server, client: &Client, token: &str) -> Vec<Answered> {
     all
 }
 
-/// Begins to watch a stream: the status, and the connection.
+/// Starts to watch a stream; returns the status and the connection.
 fn watch(client: &Client, stream: &str, token: &str) -> (String, TcpStream) {
     let mut socket = TcpStream::connect(client.address()).unwrap();
     let authorization = if token.is_empty() { String::new() } else { format!("authorization: Bearer {token}\r\n") };
@@ -150,9 +150,9 @@ fn private_streams_leave_no_trace_in_what_others_are_answered() {
         assert_eq!(before, after);
     }
     let (watched, _also) = watch(&server.public, "seen", "");
-    assert!(watched.contains("200"), "who watches a private stream takes no place of another: {watched}");
+    assert!(watched.contains("200"), "a watcher of a private stream does not count for another: {watched}");
     let (refused, _) = watch(&server.public, "seen", "");
-    assert!(refused.contains("503"), "the limit holds for each stream: {refused}");
+    assert!(refused.contains("503"), "the limit applies to each stream: {refused}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn sources_say_what_streams_have_spent_that_the_caller_may_read() {
     let operator = shop(server.get("/v1/sources"));
     assert_eq!((&operator["spent"], &operator["left"]), (&"ρ = 0.6".into(), &"ρ = 0.4".into()));
     assert!((operator["spent_share"].as_f64().unwrap() - 0.6).abs() < 1e-12);
-    // Where the budget is on the disk is for operators.
+    // The path of the budget is only for operators.
     std::fs::write(server.path("shop.budget"), "damaged").unwrap();
     let answer = server.public.get("/v1/sources", "").unwrap();
     assert_eq!(answer.status, 500);
@@ -193,7 +193,7 @@ fn a_report_before_the_first_publication_counts_none() {
     publish(&server, "seen");
     let report = server.public.get("/v1/streams/seen/report", "").unwrap().text;
     assert!(report.contains("2 of 4 steps") && report.contains("interval at the last step"), "{report}");
-    // What the description promises is what the report does.
+    // The description and the report state the same guarantee.
     let guarantee = server.public.get("/v1/streams/seen", "").unwrap().json()["guarantee"].clone();
     assert!(report.contains(guarantee["words"].as_str().unwrap()), "{guarantee}");
     assert!(guarantee["rho"].as_f64().unwrap() >= 0.2, "{guarantee}");

@@ -1,10 +1,10 @@
-//! One person under several spellings and column types, in batches of every content type.
+//! One person with several spellings and column types, in batches of every content type.
 
 use crate::server::{Server, rows};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use std::sync::Arc;
 
-/// Next to no noise, and one event of a person.
+/// With hardly any noise, and one event per person.
 const STREAMS: &str = r#"
 [[stream]]
 stream = "persons"
@@ -85,7 +85,7 @@ fn one_identity_in_all_content_types() {
         let place = text.lines().next().unwrap().split(',').position(|name| name == column).unwrap();
         text.lines().skip(1).map(|row| row.split(',').nth(place).unwrap().to_owned()).collect()
     };
-    assert_eq!(values("persons", "value"), ["1"], "one event is kept of one person");
+    assert_eq!(values("persons", "value"), ["1"], "one event per person is kept");
     assert_eq!(
         (values("groups", "id"), values("groups", "value")),
         (vec!["1e5".into(), "Ann".into()], vec!["9".into(), "1".into()])

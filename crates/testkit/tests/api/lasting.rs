@@ -1,4 +1,4 @@
-//! What lasts: starts, formats, groups that join, webhooks, streams that go on.
+//! Long-lived services: restarts, formats, groups that join, webhooks, streams that are extended.
 
 use crate::server::{STREAMS, Server, hand, request_of, rows};
 use evertally_server::serving;
@@ -20,21 +20,21 @@ fn a_start_goes_on_where_it_stopped() {
         (rows(&server, "hand"), server.get("/v1/streams/hand").text, server.get("/v1/streams/hand/plan").text)
     );
     let other = "{\"time\":\"2026-01-01T02:30:00Z\",\"person\":\"p\"}\n";
-    assert_eq!(server.send("hand", "s2", other).status, 409, "ids are remembered");
+    assert_eq!(server.send("hand", "s2", other).status, 409, "ids are stored");
     hand(&server, 3);
-    // One folder, one service.
+    // Only one service can use a folder.
     let second = serving::verify(&server.config()).unwrap_err().to_string();
     assert!(second.contains("open in another process"), "{second}");
     server.stop();
     assert!(serving::verify(&server.config()).unwrap().join(" ").contains("stream `hand`: 3 closed steps"));
-    // What is open stays as it is.
+    // Open streams do not change.
     server.change("steps = 10\nperson", "steps = 11\nperson");
     let changed = server.start().unwrap_err();
-    assert!(changed.contains("hand") && changed.contains("otherwise than it was opened"), "{changed}");
+    assert!(changed.contains("hand") && changed.contains("differs from the open stream"), "{changed}");
     server.change("steps = 11\nperson", "steps = 10\nperson");
     std::fs::rename(server.path("keys/serve.key"), server.path("keys/lost.key")).unwrap();
     let lost = server.start().unwrap_err();
-    assert!(lost.contains("serve.key") && lost.contains("put it back"), "{lost}");
+    assert!(lost.contains("serve.key") && lost.contains("restore the key"), "{lost}");
     std::fs::rename(server.path("keys/lost.key"), server.path("keys/serve.key")).unwrap();
     server.start().unwrap();
     assert_eq!(server.published("hand"), 3);
@@ -54,10 +54,10 @@ fn groups_join_from_the_open_step_on() {
     assert_eq!(server.send("grow", "1", &of(0, "a")).status, 200);
     close(&server, 1);
     assert_eq!(server.send("grow", "2", &of(1, "a").repeat(40)).status, 200);
-    assert_eq!(server.send("grow", "3", &of(1, "b")).status, 422, "nobody knows b");
+    assert_eq!(server.send("grow", "3", &of(1, "b")).status, 422, "b is not declared yet");
     let joined = server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}");
     assert_eq!((joined.status, joined.json()["group_count"].as_u64()), (200, Some(2)), "{}", joined.text);
-    assert_eq!(server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status, 422, "it is there");
+    assert_eq!(server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status, 422, "b exists already");
     assert_eq!(server.send("grow", "3", &of(1, "b").repeat(70)).status, 200);
     server.stop();
     server.change("groups = [\"a\"]", "groups = [\"a\", \"b\", \"c\"]");
@@ -71,7 +71,7 @@ fn groups_join_from_the_open_step_on() {
         let line = shown.lines().find(|line| line.contains(&format!(",{group},2,"))).unwrap();
         line.split(',').nth(3).unwrap().parse().unwrap()
     };
-    // Their noise has a standard deviation below 1.
+    // The standard deviation of their noise is below 1.
     assert!((value("a") - 41.0).abs() < 8.0 && (value("b") - 70.0).abs() < 8.0 && value("c").abs() < 8.0, "{shown}");
     server.stop();
     serving::verify(&server.config()).unwrap();
@@ -89,7 +89,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
             let mut socket = socket.unwrap();
             let (_, headers, body) = request_of(&socket);
             let key = headers.iter().find(|(name, _)| name == "idempotency-key").map(|(_, key)| key.clone()).unwrap();
-            // The second is not taken the first time.
+            // The second is not accepted at the first attempt.
             let status = if number == 1 { "503 Busy" } else { "204 No Content" };
             write!(socket, "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").unwrap();
             if heard.send((key, String::from_utf8(body).unwrap(), status == "204 No Content")).is_err() {
@@ -99,7 +99,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     });
     let mut server =
         Server::with("", &format!("[[webhook]]\nurl = \"http://{address}/\"\nstreams = [\"hand\"]\n{STREAMS}"));
-    // It is told of what follows its first start.
+    // It receives the publications after its first start.
     std::thread::sleep(Duration::from_millis(600));
     hand(&server, 1);
     hand(&server, 2);
@@ -119,7 +119,7 @@ fn a_webhook_is_told_of_every_publication_in_order() {
     assert_eq!(next().0, "hand/3");
 }
 
-/// Streams of a folder of every kind.
+/// Streams of every kind.
 const KINDS: &str = r#"
 [[stream]]
 stream = "hand"
@@ -169,8 +169,8 @@ workload = "window(2h)"
 rho = 1
 "#;
 
-/// A folder of every kind of stream continues in another place, from its database and its key alone, as it would have where it
-/// was; a folder of another format is refused.
+/// A folder with every kind of stream continues in another place, from its database and key alone, exactly as in the
+/// original place; a folder of another format is refused.
 #[test]
 fn a_folder_continues_elsewhere() {
     let names = ["hand", "sums", "found", "windows"];
@@ -207,7 +207,7 @@ fn a_folder_continues_elsewhere() {
     for file in ["data/store.redb", "keys/serve.key"] {
         std::fs::copy(first.path(file), server.path(file)).unwrap();
     }
-    std::fs::remove_file(server.path("keys/serve.key.ledger")).unwrap(); // of the key that was there
+    std::fs::remove_file(server.path("keys/serve.key.ledger")).unwrap(); // of the previous key
     serving::verify(&server.config()).unwrap();
     server.start().unwrap();
     assert_eq!(server.published("found"), 2);
@@ -216,9 +216,9 @@ fn a_folder_continues_elsewhere() {
     close(&first, 3);
     let released = all(&first);
     assert_eq!(all(&server), released);
-    assert!(released.lines().any(|line| line.starts_with("2026-01-01T02:00:00Z,b,")), "groups were found");
+    assert!(released.lines().any(|line| line.starts_with("2026-01-01T02:00:00Z,b,")), "groups were discovered");
     assert_eq!(server.send("hand", "s2", &batch(2)).json()["repeated"], true);
-    // Another format is left alone.
+    // A folder of another format is not touched.
     server.stop();
     {
         let table: redb::TableDefinition<&str, &[u8]> = redb::TableDefinition::new("meta");
@@ -243,12 +243,12 @@ fn a_stream_goes_on_where_its_horizon_is_over() {
     assert!(early.status == 422 && early.text.contains("once its horizon is over"), "{}", early.text);
     assert_eq!(server.send("year", "2", &of(1)).status, 200);
     assert_eq!(post(&server, "year/close", "{\"through\":2}").status, 200);
-    // Also behind a start, after which the session is one that was restored.
+    // Also after a restart, with a restored session.
     server.stop();
     server.start().unwrap();
     let next = post(&server, "year/extend", "");
     assert_eq!((next.status, next.json()["name"].as_str()), (201, Some("year #2")), "{}", next.text);
-    assert_eq!(post(&server, "year/extend", "").status, 422, "it goes on once");
+    assert_eq!(post(&server, "year/extend", "").status, 422, "it is extended only once");
     let path = "year%20%232";
     let send = |server: &Server, id: &str, hour: u64| {
         let token = server.token("write:year #2");

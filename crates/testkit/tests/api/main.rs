@@ -1,4 +1,4 @@
-//! The service over HTTP: who may do what, what is said of whatever is wrong, and what nobody must see.
+//! The service over HTTP: permissions, the answers to invalid requests, and hidden data.
 
 mod answering;
 mod batches;

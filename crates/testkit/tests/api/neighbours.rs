@@ -11,12 +11,12 @@ use evertally_testkit::replay::{
 };
 use std::sync::Arc;
 
-/// Cases from here on are not those of other tests.
+/// The first case; other tests use smaller numbers.
 const FIRST: u64 = 2_000_000;
 const CASES: u64 = 40;
 const WIDE_CASES: u64 = 100;
 
-/// A service that is sent each file as a batch, and whose operator closes steps as runs do.
+/// A service that receives each file as a batch, and whose operator closes steps at the ends of the runs.
 struct Served;
 
 impl Pipeline for Served {
@@ -38,7 +38,7 @@ impl Pipeline for Served {
                 let body = bytes_of(&server, stream.format, rows);
                 let sent = server.private.post(&format!("/v1/streams/{path}/events"), &token, &headers, &body).unwrap();
                 if sent.status != 200 {
-                    // A step that was closed before is one that an earlier run has closed.
+                    // Here, a closed step is one that an earlier run has closed.
                     let said = sent.text.replace("a step that is closed", "a step that an earlier run has closed");
                     outcome = refused(said);
                     break;
@@ -56,7 +56,7 @@ impl Pipeline for Served {
                 outcome.files.insert("description".into(), public.to_string());
                 for page in ["plan", "report"] {
                     let text = server.public.get(&format!("/v1/streams/{path}/{page}"), "").unwrap().text;
-                    // The ledger of each service has an identity of its own.
+                    // The ledger of each service has its own identity.
                     let text = text.lines().filter(|line| !line.contains("edger")).collect::<Vec<_>>().join("\n");
                     outcome.files.insert(page.into(), text);
                 }
@@ -69,7 +69,7 @@ impl Pipeline for Served {
 
 const NAME: &str = "events";
 
-/// A service with the stream, and always the same key.
+/// A service with the stream, always with the same key.
 fn served(declaration: &Declaration) -> Result<Server, String> {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("keys")).unwrap();
@@ -125,7 +125,7 @@ fn neighbours_move_what_the_plan_says_and_nothing_else() {
     );
 }
 
-/// The same for wide declarations, from released rows alone.
+/// The same for wide declarations, computed from released rows alone.
 #[test]
 fn no_pair_spends_more_than_the_budget() {
     let (mut judged, mut largest) = (0, 0.0f64);

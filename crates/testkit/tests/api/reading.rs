@@ -1,11 +1,11 @@
-//! Releases: what is shown, when, in which form, and for how long it may be kept.
+//! Releases: their content, moment, formats and caching.
 
 use crate::server::Server;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A server on which some steps are published.
+/// A server with some published steps.
 fn published(steps: i64) -> Server {
     let server = Server::new();
     for hour in 0..steps {
@@ -69,7 +69,7 @@ fn parts_can_be_asked_for() {
     assert_eq!(rows("group=%5B%22b%2Fc%22%5D&from=3"), 1);
     assert_eq!(rows("group=%C3%BC+%22x%22"), 3);
     assert_eq!(rows("every=2"), 6, "step 2 and the last");
-    assert_eq!(rows("from=50&to=60"), 0, "nothing is there yet");
+    assert_eq!(rows("from=50&to=60"), 0, "there are no rows yet");
     for (query, status) in [
         ("from=0", 400),
         ("from=3&to=2", 400),
@@ -102,7 +102,7 @@ fn only_what_stays_may_be_kept() {
     let tag = whole.header("etag").unwrap().to_owned();
     assert_eq!(get("from=1&to=3", &tag).status, 304);
     assert_eq!(get("from=1&to=2", &tag).status, 200);
-    // What may grow is asked for again.
+    // Answers that may grow are not cached.
     let kept = ["", "from=1", "to=3", "from=1&to=4", "from=9&to=10"].map(|query| get(query, ""));
     for answer in &kept {
         assert_eq!(answer.header("cache-control"), Some("no-cache"));
@@ -185,7 +185,7 @@ fn metrics_are_gauges_without_exact_counts() {
     assert!(own.contains("evertally_events_taken_total{stream=\"open\"} 100"), "{own}");
 }
 
-/// Reads events of a stream until one of a kind; returns ids, in order.
+/// Reads events of a stream until a given one; returns their ids in order.
 fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u64>, String) {
     let address = server.public.address();
     let mut socket = TcpStream::connect(address).unwrap();
@@ -207,7 +207,7 @@ fn ids(server: &Server, more: &str, until: &str, then: impl FnOnce()) -> (Vec<u6
             return (ids, line);
         }
     }
-    panic!("it has ended: {ids:?}");
+    panic!("the watch has ended: {ids:?}");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn watchers_are_told_of_everything_once() {
     assert_eq!(told, [3, 4, 5]);
     for id in [u64::MAX, 9] {
         let (told, _) = ids(&server, &format!("last-event-id: {id}\r\n"), ":", || ());
-        assert_eq!(told, [0; 0], "whoever knows more than there is waits");
+        assert_eq!(told, [0; 0], "a watcher with a later id waits");
     }
     for _ in 0..500 {
         if server.get("/v1/operator").json()["watchers"] == 0 {
@@ -228,7 +228,7 @@ fn watchers_are_told_of_everything_once() {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(server.get("/v1/operator").json()["watchers"], 0, "whoever has gone is not counted");
+    assert_eq!(server.get("/v1/operator").json()["watchers"], 0, "disconnected watchers are not counted");
     let (told, line) = ids(&server, "last-event-id: 1\r\n", "\"publication\":5", || ());
     assert_eq!(told, [2, 3, 4, 5]);
     assert!(line.contains("\"rows\":[{\"time\":\"2026-01-01T04:00:00Z\"") || line.contains("\"rows\":[{"), "{line}");
@@ -253,7 +253,7 @@ fn every_answer_says_what_a_browser_may_do_with_it() {
     }
 }
 
-/// Answers of many rows come piece by piece, and are what they would be in one.
+/// Answers with many rows are sent in pieces, with the same content as in one piece.
 #[test]
 fn long_answers_are_whole() {
     let groups: Vec<String> = (0..2100).map(|group| format!("\"g{group}\"")).collect();
@@ -270,7 +270,7 @@ fn long_answers_are_whole() {
         assert_eq!(closed.status, 200, "{}", closed.text);
     }
     let get = |query: &str| server.public.get(&format!("/v1/streams/{query}"), "").unwrap();
-    // Parts of less than a piece against the whole.
+    // Parts smaller than a piece, compared with the whole.
     let lines = |query: &str| get(query).text.lines().map(str::to_owned).collect::<Vec<_>>();
     let whole = lines("long/releases?from=1&to=5000&format=csv");
     let halves = [("1", "1500"), ("1501", "3000"), ("3001", "4500"), ("4501", "5000")];
@@ -291,7 +291,7 @@ fn long_answers_are_whole() {
         let batches = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
         assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), rows);
     }
-    // One of seven, and the last.
+    // Every seventh step, and the last.
     let kept = lines("long/releases?from=1&to=5000&every=7&format=csv");
     let step = |line: &String| line.split(',').nth(1).unwrap().parse::<u64>().unwrap();
     let steps: Vec<u64> = kept[1..].iter().map(step).collect();

@@ -3,11 +3,12 @@
 use crate::server::Server;
 use std::collections::BTreeSet;
 
-/// Who asks, and what it is answered: of a stream that is public, and of one that is not.
+/// The callers: the answers for each are checked for a public and a private stream.
 const WHO: [&str; 9] =
     ["nobody", "wrong", "revoked", "write:open", "write:closed", "read:open", "read:closed", "read:*", "operate"];
 
-/// What an endpoint answers: `p` to whoever may read the stream, `w` to whoever may write to it, `o` to operators, `a` to all.
+/// All endpoints and their callers: `p` for readers of the stream, `w` for its writers, `o` for operators, `a` for
+/// everybody.
 const ENDPOINTS: &[(&str, &str, char)] = &[
     ("get", "/healthz", 'a'),
     ("get", "/metrics", 'o'),
@@ -36,7 +37,7 @@ const ENDPOINTS: &[(&str, &str, char)] = &[
     ("delete", "/v1/tokens/{id}", 'o'),
 ];
 
-/// Whether a request of somebody is let in, and the status of one that is not.
+/// Whether a request is admitted; otherwise its status.
 fn let_in(who: &str, stream: &str, kind: char) -> Result<(), u16> {
     let is_known = !["nobody", "wrong", "revoked"].contains(&who);
     if ["wrong", "revoked"].contains(&who) && kind != 'h' {
@@ -79,7 +80,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
     for (method, path, kind) in ENDPOINTS {
         for stream in ["open", "closed"] {
             for (who, token) in WHO.iter().zip(&tokens) {
-                // A wish that makes no sense changes nothing, and is refused after the question of who asks.
+                // The request is invalid, so it changes nothing; it is refused only after the check of the caller.
                 let target = path.replace("{stream}", stream).replace("{id}", "ffffffff");
                 let is_watch = path.ends_with("/watch");
                 let expected = let_in(who, stream, *kind);
@@ -87,7 +88,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     continue; // it does not end
                 }
                 if path.ends_with("/retire") && expected.is_ok() {
-                    continue; // it would be for good
+                    continue; // it would be permanent
                 }
                 let method = method.to_uppercase();
                 let asked = server
@@ -103,7 +104,7 @@ fn every_token_opens_what_it_should_and_nothing_else() {
                     ),
                     Err(status) => {
                         let status = if path == &"/healthz" { 200 } else { status };
-                        // Wrong ones are too many at some time.
+                        // After too many wrong tokens, the status is 429.
                         let found = if asked.status == 429 { 401 } else { asked.status };
                         assert_eq!(found, status, "{who} {method} {target}: {}", asked.text);
                     }
@@ -159,7 +160,7 @@ fn too_many_wrong_tokens_are_told_to_wait() {
     assert_eq!(statuses[30..], [429; 30]);
     let answer = server.private.get("/v1/streams", "evt_00000000_wrong").unwrap();
     assert_eq!(answer.header("retry-after"), Some("60"));
-    // Whoever brings no token reads on, and so does whoever brings a good one.
+    // Callers without a token, or with a valid one, are not affected.
     assert_eq!(server.get("/v1/operator").status, 200);
     assert_eq!(server.public.get("/v1/streams", "").unwrap().status, 200);
 }

@@ -1,4 +1,4 @@
-//! A service that answers at an address of this machine, by a clock that a test sets.
+//! A service that answers at an address of this machine, with a clock that the test sets.
 
 use evertally_declare::steps::Instant;
 use evertally_server::clock::{Clock, ManualClock};
@@ -17,7 +17,7 @@ pub(crate) const HOUR: i64 = 3_600_000_000;
 /// 2026-01-01.
 pub(crate) const START: i64 = 1_767_225_600_000_000;
 
-/// Streams of most tests: `open` is public, `closed` is not, and `hand` is closed by its operator.
+/// The streams of most tests: `open` is public, `closed` is not, and `hand` is closed by its operator.
 pub(crate) const STREAMS: &str = r#"
 [[stream]]
 stream = "open"
@@ -71,12 +71,12 @@ fn head(more: &str) -> String {
 }
 
 impl Server {
-    /// With the streams above.
+    /// A server with the streams above.
     pub(crate) fn new() -> Self {
         Self::with("", STREAMS)
     }
 
-    /// With top lines of a configuration, and tables and streams.
+    /// A server with settings for the top of the configuration, and with tables and streams.
     pub(crate) fn with(top: &str, rest: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("elsewhere")).unwrap();
@@ -86,14 +86,14 @@ impl Server {
         server
     }
 
-    /// In a new folder, with a key that is there.
+    /// A server in a new folder, with an existing key.
     pub(crate) fn adopting(folder: TempDir, clock: Arc<ManualClock>, rest: &str) -> Result<Self, String> {
         let mut server = Self::made(folder, clock, "", rest);
         server.adopt()?;
         Ok(server)
     }
 
-    /// Starts with a key that is there, whatever the folder is.
+    /// Starts with an existing key, whatever the state of the folder.
     pub(crate) fn adopt(&mut self) -> Result<(), String> {
         self.adopts_key = true;
         let started = self.start();
@@ -126,7 +126,7 @@ impl Server {
         }
     }
 
-    /// A copy of the folder and the key, elsewhere; it must be stopped.
+    /// A copy of the folder and the key in another place; the server must be stopped.
     pub(crate) fn copied(&self) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         for name in ["data", "keys"] {
@@ -135,7 +135,7 @@ impl Server {
         folder
     }
 
-    /// A service of such a copy.
+    /// A service on such a copy.
     pub(crate) fn of_copy(folder: TempDir, rest: &str) -> Result<Self, String> {
         let clock = Arc::new(ManualClock::at(Instant::from_micros(START)));
         let mut server = Self::on(folder, clock, "", rest)?;
@@ -143,14 +143,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Keeps the folder as it is now, and goes on.
+    /// Saves a copy of the folder, and continues.
     pub(crate) fn set_aside(&mut self) {
         self.stop();
         copy(&self.path("data"), &self.path("old"));
         self.start().unwrap();
     }
 
-    /// Goes on with what was kept, in the place of what is there.
+    /// Continues with the saved copy instead of the current folder.
     pub(crate) fn put_back(&mut self) {
         self.stop();
         std::fs::remove_dir_all(self.path("data")).unwrap();
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// Declares something else from the next start on.
+    /// Changes the configuration for the next start.
     pub(crate) fn change(&mut self, from: &str, to: &str) {
         assert!(self.more.contains(from));
         self.more = self.more.replace(from, to);
@@ -197,12 +197,12 @@ impl Server {
         self.running.as_ref().unwrap().app.tokens.revoke(id).unwrap();
     }
 
-    /// Sets the clock to so many hours and seconds behind the start.
+    /// Sets the clock to this time after the start.
     pub(crate) fn at(&self, hours: i64, seconds: i64) {
         self.clock.set(Instant::from_micros(START + hours * HOUR + seconds * 1_000_000));
     }
 
-    /// Lets so many hours pass, until what a stream has counted in them is shown.
+    /// Lets this number of hours pass, until the steps of the stream are shown.
     pub(crate) fn publish(&self, stream: &str, hours: i64) {
         // Steps are closed a minute after their end, and shown half a minute later.
         self.at(hours, 65);
@@ -216,13 +216,13 @@ impl Server {
         self.wait(stream, hours as u64);
     }
 
-    /// What its operator sees of a stream.
+    /// The operator's view of a stream.
     pub(crate) fn view(&self, stream: &str) -> serde_json::Value {
         let all = self.get("/v1/operator").json();
         all["streams"].as_array().unwrap().iter().find(|own| own["name"] == stream).unwrap().clone()
     }
 
-    /// Waits until so many publications of a stream are shown.
+    /// Waits until this number of publications of a stream is shown.
     pub(crate) fn wait(&self, stream: &str, published: u64) {
         for _ in 0..2000 {
             if self.published(stream) >= published {
@@ -256,7 +256,7 @@ impl Server {
         self.private.post(&format!("/v1/streams/{stream}/events"), &token, &headers, body).unwrap()
     }
 
-    /// How many events an operator sees.
+    /// The number of events in the operator's view.
     pub(crate) fn events(&self, stream: &str) -> u64 {
         self.view(stream)["events"].as_u64().unwrap()
     }
@@ -269,7 +269,7 @@ impl Server {
 /// A witness in a file.
 pub(crate) const WITNESS: &str = "[witness]\nfile = \"elsewhere/witness.json\"\n";
 
-/// Sends what belongs to a step of `hand`, and closes it.
+/// Sends the events of a step of `hand`, and closes it.
 pub(crate) fn hand(server: &Server, step: u64) {
     let body = format!("{{\"time\":\"2026-01-01T{:02}:30:00Z\",\"person\":\"p{step}\"}}\n", step - 1).repeat(2);
     assert_eq!(server.send("hand", &format!("s{step}"), &body).status, 200);
@@ -282,7 +282,7 @@ pub(crate) fn rows(server: &Server, stream: &str) -> String {
     server.get(&format!("/v1/streams/{stream}/releases?from=1&to=100&format=csv")).text
 }
 
-/// What somebody asks at a socket: the first line, headers with names in lower case, and the body.
+/// A request at a socket: the first line, headers with names in lower case, and the body.
 pub(crate) fn request_of(socket: &TcpStream) -> (String, Vec<(String, String)>, Vec<u8>) {
     let mut from = BufReader::new(socket);
     let (mut first, mut headers) = (String::new(), Vec::new());
@@ -302,7 +302,7 @@ pub(crate) fn request_of(socket: &TcpStream) -> (String, Vec<(String, String)>, 
     (first, headers, body)
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its contents.
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {

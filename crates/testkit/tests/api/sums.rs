@@ -1,4 +1,4 @@
-//! Sums of whole steps that were counted elsewhere: restored folders, what cannot be, and streams that have gone wrong.
+//! Sums of complete steps that were counted elsewhere: restored folders, impossible sums, and failed streams.
 
 use crate::server::{Server, WITNESS, rows};
 use evertally_declare::steps::Instant;
@@ -30,7 +30,7 @@ fn server(more: &str) -> Server {
     server
 }
 
-/// Sends steps, of which each adds so much.
+/// Sends steps with these sums.
 fn put(server: &Server, from: u64, sums: &[i64]) -> Answer {
     let row = |(step, sum): (u64, &i64)| format!("{{\"step\":{step},\"sum\":{sum}}}\n");
     let body: String = (from..).zip(sums).map(row).collect();
@@ -50,16 +50,16 @@ fn a_restored_folder_takes_the_sums_that_were_published_and_no_others() {
     server.put_back();
     let said = server.get("/v1/operator").text;
     assert!(said.contains("send the sums of steps 3 through 5 again"), "{said}");
-    // Wrong ones are found out once all are there, and leave nothing behind.
+    // Wrong sums are detected once all steps are there, and leave no trace.
     assert_eq!(put(&server, 3, &[7, 80]).status, 200);
     let differs = put(&server, 3, &[7, 8]);
     assert!(differs.status == 409 && differs.text.contains("since its folder was restored"), "{}", differs.text);
     let refused = put(&server, 5, &[9, 1]);
-    assert!(refused.status == 409 && refused.text.contains("were thrown away"), "{}", refused.text);
+    assert!(refused.status == 409 && refused.text.contains("were deleted"), "{}", refused.text);
     assert_eq!(server.published("counted"), 2);
-    // What cannot be at all is thrown away at once.
+    // Impossible sums are refused immediately.
     assert_eq!(put(&server, 3, &[-1]).status, 422);
-    // Over a restart, and on behind what was published.
+    // Over a restart, and beyond the published steps.
     assert_eq!(put(&server, 3, &[7]).status, 200);
     server.stop();
     server.start().unwrap();

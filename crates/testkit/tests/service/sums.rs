@@ -1,4 +1,5 @@
-//! Sums of whole steps that were counted elsewhere, under the same fire: each is taken once, whoever sends what again.
+//! Sums of complete steps that were counted elsewhere, under the same faults: each is accepted once, whatever is
+//! repeated.
 
 use super::*;
 use evertally_publish::session::{GroupLabel, Placed};
@@ -12,13 +13,13 @@ const DECLARATION: &str = r#"{"stream":"counted","start":"2026-01-01","every":"1
 
 struct Counting {
     history: History,
-    /// What every step adds to both groups, decided before anything is sent.
+    /// The sums of every step for both groups, decided before anything is sent.
     truth: Vec<[i64; 2]>,
-    /// Steps through here were answered as taken.
+    /// The last step that was acknowledged.
     taken: u64,
-    /// Steps through here were sent.
+    /// The last step that was sent.
     sent: u64,
-    /// What anybody has ever seen of a step.
+    /// The rows of every step that was ever shown.
     seen: BTreeMap<u64, Vec<String>>,
 }
 
@@ -44,7 +45,7 @@ impl Counting {
         }
     }
 
-    /// Rows of steps, in any order; some in two parts. One of them with something else, where that is asked for.
+    /// The rows of steps in random order, some split in two; if `wrong` is given, this step has another sum.
     fn rows(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> String {
         let (mut rows, dice) = (Vec::new(), &mut self.history.dice);
         for step in steps {
@@ -64,7 +65,7 @@ impl Counting {
         rows.concat()
     }
 
-    /// Sends steps; says whether that was answered at all.
+    /// Sends steps; returns whether there was an answer.
     fn send(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> bool {
         self.open();
         let text = self.rows(steps.clone(), wrong);
@@ -82,15 +83,15 @@ impl Counting {
         let last = *steps.end();
         match core.take_sums(&info, prepared) {
             Ok(receipt) => {
-                assert!(wrong.is_none_or(|step| step > self.taken), "step {wrong:?} was taken with other sums");
-                assert!(receipt.repeated || last > self.taken, "a step was taken anew");
-                assert!(!receipt.repeated || last <= self.sent, "what was never sent was taken");
+                assert!(wrong.is_none_or(|step| step > self.taken), "step {wrong:?} was accepted with other sums");
+                assert!(receipt.repeated || last > self.taken, "a step was accepted twice");
+                assert!(!receipt.repeated || last <= self.sent, "a step was accepted that was never sent");
                 self.taken = self.taken.max(last);
                 self.sent = self.sent.max(last);
             }
             Err(Refusal::Conflict(why)) => {
-                let is_wrong = wrong.is_some() && why.contains("taken with other sums");
-                assert!(is_wrong || (why.contains("left out") && *steps.start() > self.taken + 1), "{why}");
+                let is_wrong = wrong.is_some() && why.contains("accepted with other sums");
+                assert!(is_wrong || (why.contains("would be missing") && *steps.start() > self.taken + 1), "{why}");
             }
             Err(refusal) => {
                 assert!(is_of_the_disk(&refusal.to_string()), "{refusal}");
@@ -103,7 +104,7 @@ impl Counting {
         true
     }
 
-    /// Sends steps of which the last cannot be: nobody is counted less than never. Those before it may be taken.
+    /// Sends steps of which the last is invalid: a count cannot be negative. The steps before it may be accepted.
     fn send_bad(&mut self, steps: RangeInclusive<u64>) {
         self.open();
         let core = self.history.core.as_mut().unwrap();
@@ -117,7 +118,7 @@ impl Counting {
         assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
     }
 
-    /// Nothing that was seen changes, and nothing is seen of what was not sent.
+    /// Shown rows never change, and steps that were not sent are not shown.
     fn look(&mut self) {
         let Some(core) = &self.history.core else { return };
         let info = core.find(NAME).unwrap();
@@ -131,14 +132,14 @@ impl Counting {
         }
         for (step, rows) in rows {
             assert!(step <= self.sent, "step {step} was shown before it was sent");
-            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} was shown otherwise");
+            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} has changed");
         }
     }
 
     fn play(&mut self) {
         while self.taken < LAST {
             let dice = &mut self.history.dice;
-            // What was sent and not answered is sent again before anything else, as a client does.
+            // Like a client, first repeat the steps without an answer.
             let first = (self.taken + 1).saturating_sub(dice.roll(4)).max(1);
             let last = (self.taken + dice.roll(4)).clamp(first, LAST).max(self.sent);
             match dice.roll(8) {
@@ -163,7 +164,7 @@ impl Counting {
         assert_eq!(self.seen, self.expected());
     }
 
-    /// What one process releases that has these sums.
+    /// The rows that a single process releases for these sums.
     fn expected(&self) -> BTreeMap<u64, Vec<String>> {
         let (stream, groups) = evertally_ledger::planner::plan(
             Declaration::from_json(DECLARATION).unwrap().resolve().unwrap(),
@@ -193,7 +194,7 @@ fn a_step_is_taken_once_it_has_ended() {
     let whole = |steps| Whole { steps, evidence: None };
     let prepared =
         |steps| core.prepare_sums(&info, whole(steps), (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
-    // It is the beginning of the first step; clocks elsewhere may be an hour ahead.
+    // The clock is at the beginning of the first step; other clocks may be an hour ahead.
     assert!(prepared(1..=1).is_ok());
     let refused = prepared(1..=2).err().unwrap().to_string();
     assert!(refused.contains("step 2 has not ended"), "{refused}");

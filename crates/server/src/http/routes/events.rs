@@ -15,30 +15,30 @@ use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
-/// Characters of an id at most.
+/// The most characters of an id.
 const LONGEST_ID: usize = 200;
 
-/// What is said of a batch that was taken: it is durable.
+/// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Taken {
-    /// The id that the client chose.
+    /// The id chosen by the client.
     batch: String,
-    /// How many rows it has.
+    /// The number of its rows.
     rows: u64,
-    /// Whether it was taken before.
+    /// Whether it had been accepted before.
     repeated: bool,
-    /// Keyed digest of its bytes, in hexadecimal.
+    /// The keyed digest of its bytes, in hexadecimal.
     digest: String,
 }
 
-/// Takes a batch of events: all of it, or nothing. The same id with the same bytes is answered the same again.
+/// Accepts a batch of events completely or not at all. Repeating the same id with the same bytes gives the same answer.
 #[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "writing",
     params(
         ("stream" = String, Path),
         ("Idempotency-Key" = String, Header, description = "An id of your choice, of 1 to 200 visible ASCII characters."),
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
-    request_body(description = "Rows with the declared columns, also compressed with gzip or zstd.", content(
+    request_body(description = "Rows with the declared columns, optionally compressed with gzip or zstd.", content(
         (String = "application/x-ndjson"),
         (String = "text/csv"),
         (Vec<u8> = "application/vnd.apache.arrow.stream"),
@@ -77,7 +77,7 @@ pub(in super::super) async fn take(
     .await
 }
 
-/// Rows that are sent, and how their bytes hold them.
+/// The format of a request's rows, and its body.
 pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchFormat, Incoming), Problem> {
     let format = format_of(headers)?;
     let sha256 =
@@ -94,8 +94,8 @@ fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
         return Ok(id.to_owned());
     }
     Err(Problem::bad(
-        "a batch needs an id of its own: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same one \
-         when you send the batch again",
+        "every batch needs its own id: send `Idempotency-Key: ID` with 1 to 200 visible ASCII characters, and the same \
+         one when you send the batch again",
     ))
 }
 
@@ -119,6 +119,6 @@ fn coding_of(headers: &HeaderMap) -> Result<Coding, Problem> {
         Some(b"gzip") => Ok(Coding::Gzip),
         Some(b"zstd") => Ok(Coding::Zstd),
         Some(_) => Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "coding", "No such compression")
-            .because("compress with gzip or zstd, and say so with Content-Encoding, or not at all")),
+            .because("compress with gzip or zstd and set Content-Encoding, or do not compress")),
     }
 }

@@ -1,4 +1,4 @@
-//! Late events that were put aside, for operators: they are the data itself.
+//! Late events that were set aside, for operators: they are exact data.
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Events of one answer, about.
+/// About the most events in one answer.
 const MOST: usize = 100_000;
 
-/// Where to go on.
+/// The position to continue from.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Behind {
-    /// The number of the last batch that you have, from the answer before.
+    /// The number of the last batch that you have, from the previous answer.
     #[serde(default)]
     behind: u64,
 }
@@ -27,9 +27,9 @@ pub(in super::super) struct Behind {
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct LateEvents {
     stream: String,
-    /// As they came: a text for each declared column.
+    /// The events as they were sent: one text per declared column.
     events: Vec<LateRow>,
-    /// Where to go on; `null` where these are the last.
+    /// The position to continue from; `null` if there are no more.
     behind: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(in super::super) struct LateEvents {
 #[schema(value_type = Object)]
 struct LateRow(Map<String, Value>);
 
-/// Late events that were put aside, in the order in which they came.
+/// Late events that were set aside, in the order of arrival.
 #[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating", params(("stream" = String, Path), Behind), responses(
     (status = 200, body = LateEvents),
     (status = 404, body = Document, content_type = "application/problem+json"),

@@ -1,4 +1,4 @@
-//! What Prometheus reads: released values, and for operators how the service is.
+//! Metrics for Prometheus: released values, and for operators the health of the service.
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Lines of one stream, at most: more are asked for as releases.
+/// The most lines of one stream; clients request further ones as releases.
 const MOST_LINES: usize = 10_000;
 
 /// The released values of public streams; nothing exact.
@@ -20,7 +20,7 @@ pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, P
     answer(&app, streams, false).await
 }
 
-/// The released values of all streams, and exact counts of what the service does.
+/// The released values of all streams, and exact operational counts.
 #[utoipa::path(get, path = "/metrics", tag = "operating", responses(
     (status = 200, body = String, content_type = "text/plain"),
     (status = 401, body = Document, content_type = "application/problem+json"),
@@ -41,9 +41,9 @@ async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool
             let now = app.service.now().micros();
             streams.iter().for_each(|info| text.counts(info, now));
             let problems = health.problems.len() + app.troubles().len();
-            text.add("evertally_problems", "What is wrong, in words at the operator's page.", &[], problems as f64);
+            text.add("evertally_problems", "Problems, as described at the operator's page.", &[], problems as f64);
             let is_read_only = f64::from(u8::from(health.read_only.is_some()));
-            text.add("evertally_read_only", "1 where nothing is taken in or published.", &[], is_read_only);
+            text.add("evertally_read_only", "1 if nothing is accepted or published.", &[], is_read_only);
             text.add("evertally_watchers", "Open watches of all streams.", &[], app.hub.count() as f64);
         }
         let own = [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8"), (CACHE_CONTROL, "no-store")];
@@ -57,7 +57,7 @@ async fn answer(app: &Arc<App>, streams: Vec<Arc<StreamInfo>>, with_counts: bool
 struct Text(Vec<(&'static str, &'static str, &'static str, String)>);
 
 impl Text {
-    /// A gauge: noisy counts fall, so that a counter would lie.
+    /// Adds a gauge: noisy counts can fall, so a counter would be wrong.
     fn add(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: f64) {
         self.of_kind(name, "gauge", help, labels, value);
     }
@@ -106,7 +106,7 @@ impl Text {
         for name in info.table.groups() {
             let mut own = label(name);
             while columns.contains(&own) {
-                own.push('_'); // two columns whose names differ in what no label may have
+                own.push('_'); // two columns whose names differ only in characters that labels cannot have
             }
             columns.push(own);
         }
@@ -114,7 +114,7 @@ impl Text {
         let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
             if row.step != last + info.stream.steps_before() {
-                return Ok(()); // an earlier step of a group that was discovered now
+                return Ok(()); // an earlier step of a newly discovered group
             }
             let groups = columns.iter().map(String::as_str).zip(row.groups.iter().copied());
             let labels: Vec<(&str, &str)> = [("stream", info.name())].into_iter().chain(groups).collect();
@@ -139,8 +139,8 @@ impl Text {
     fn counts(&mut self, info: &StreamInfo, now: i64) {
         let (labels, counts) = ([("stream", info.name())], &info.counts);
         for (name, help, count) in [
-            ("evertally_events_taken_total", "Events taken since the start: exact, and not private.", &counts.events),
-            ("evertally_batches_taken_total", "Batches taken since the start.", &counts.batches),
+            ("evertally_events_taken_total", "Events accepted since the start: exact, not private.", &counts.events),
+            ("evertally_batches_taken_total", "Batches accepted since the start.", &counts.batches),
             ("evertally_events_late_total", "Events of closed steps since the start.", &counts.late),
             ("evertally_batches_refused_total", "Batches refused since the start.", &counts.refused),
         ] {
@@ -164,7 +164,7 @@ impl Text {
     }
 }
 
-/// A column as the name of a label: what may not be in one becomes `_`, and no name is one of ours.
+/// A column as a label name: invalid characters become `_`, and reserved names get a prefix.
 fn label(column: &str) -> String {
     let letter = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '_' };
     let name: String = column.chars().map(letter).collect();

@@ -1,4 +1,4 @@
-//! What operators see and do.
+//! Requests of operators.
 
 use super::super::answers;
 use super::super::app::{App, Caller};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use utoipa::ToSchema;
 
-/// How the service is: exact, and for its operators alone.
+/// The health of the service: exact, and for its operators alone.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Operator {
     now: String,
@@ -25,7 +25,7 @@ pub(in super::super) struct Operator {
     version: String,
     folder: String,
     folder_id: String,
-    /// Why nothing is taken in or published, if that is so.
+    /// Why nothing is accepted or published, if so.
     read_only: Option<String>,
     disk: Disk,
     witness: Option<Witness>,
@@ -33,7 +33,7 @@ pub(in super::super) struct Operator {
     rates: Rates,
     watchers: usize,
     streams: Vec<Stream>,
-    /// What is wrong, in words.
+    /// Current problems, in words.
     problems: Vec<String>,
 }
 
@@ -46,9 +46,9 @@ struct Disk {
 #[derive(Serialize, ToSchema)]
 struct Witness {
     place: String,
-    /// How often it was told something.
+    /// How often the witness was updated.
     told: u64,
-    /// Whether there is something it has not been told.
+    /// Whether the witness lacks committed publications.
     behind: bool,
     problem: Option<String>,
 }
@@ -61,7 +61,7 @@ struct Key {
 
 #[derive(Serialize, ToSchema)]
 struct Rates {
-    /// On average since the start.
+    /// The average since the start.
     events_per_second: f64,
     batches_per_second: f64,
 }
@@ -76,17 +76,17 @@ struct Stream {
     batches: u64,
     late: u64,
     refused: u64,
-    /// Of steps that are not open yet.
+    /// Events of steps that are not open yet.
     waiting_events: u64,
     open_step: u64,
     published: u64,
     closes_at: Option<String>,
-    /// How long ago its open step should have been closed.
+    /// How long ago the open step should have been closed.
     lag_seconds: f64,
     problem: Option<String>,
 }
 
-/// How the service is.
+/// The health of the service.
 #[utoipa::path(get, path = "/v1/operator", tag = "operating", responses(
     (status = 200, body = Operator),
     (status = 401, body = Document, content_type = "application/problem+json"),
@@ -169,9 +169,10 @@ struct Source {
     name: String,
     /// The budget declared for the source, in words.
     total: String,
-    /// What is spent: for operators by all streams of the source together, for other readers by `streams` alone.
+    /// The spent budget: for operators the total of all streams of the source, for other readers the total of `streams`
+    /// alone.
     spent: String,
-    /// What is left of the total, for operators; `null` for others, since it depends on streams that they may not read.
+    /// The remaining budget, for operators; `null` for others, since it depends on streams that they may not read.
     left: Option<String>,
     /// The share of the total that is not left, from 0 to 1; for operators, like `left`.
     spent_share: Option<f64>,
@@ -180,7 +181,7 @@ struct Source {
 }
 
 impl Source {
-    /// A source as an operator sees it.
+    /// A source for an operator.
     fn whole(name: &str, state: &Budgeted, streams: Vec<String>) -> Self {
         let (cap, left) = (state.cap.main(), state.left.main());
         Self {
@@ -193,7 +194,7 @@ impl Source {
         }
     }
 
-    /// A source as a reader of some of its streams sees it: a sum over others would tell of them.
+    /// A source for a reader of some of its streams: a sum over other streams would reveal them.
     fn of_readable(name: &str, state: &Budgeted, streams: Vec<String>, key_id: &str) -> Self {
         let own = |cost: &&Costs| cost.key_id == key_id && streams.contains(&cost.stream);
         let spent = state.amount_of(state.costs.iter().filter(own)).to_string();
@@ -201,8 +202,8 @@ impl Source {
     }
 }
 
-/// The budgets of data sources whose streams the caller may read. Only operators see what streams that the caller may not
-/// read have spent.
+/// The budgets of data sources with streams that the caller may read. Only operators see the spending of streams that
+/// the caller may not read.
 #[utoipa::path(get, path = "/v1/sources", tag = "reading", responses((status = 200, body = Sources)))]
 pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     waiting(&app, Work::Quick, move |app| {
@@ -227,11 +228,11 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
     .await
 }
 
-/// A budget that cannot be read: its place on the disk is for the log.
+/// The problem of an unreadable budget: its path is only logged.
 fn unreadable(error: &Error) -> Problem {
-    tracing::error!(error = %error, "the budget of a source cannot be read");
+    tracing::error!(error = %error, "cannot read the budget of a source");
     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "failed", "Something went wrong here")
-        .because("the operator can see what, in the log")
+        .because("the operator can see the error in the log")
 }
 
 /// A token, without its secret.
@@ -249,7 +250,7 @@ pub(in super::super) struct AllTokens {
     tokens: Vec<Token>,
 }
 
-/// All tokens; what opens is never shown again.
+/// All tokens; their secrets are never shown again.
 #[utoipa::path(get, path = "/v1/tokens", tag = "operating", responses(
     (status = 200, body = AllTokens),
     (status = 401, body = Document, content_type = "application/problem+json"),
@@ -264,14 +265,14 @@ pub(in super::super) async fn tokens(State(app): State<Arc<App>>, caller: Caller
     .await
 }
 
-/// The token that is wanted.
+/// The requested token.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct WantedToken {
     /// `write:STREAM`, `read:STREAM`, `read:*` or `operate`.
     #[schema(pattern = r"^(operate|read:.+|write:.+)$")]
     role: String,
-    /// Who is to have it, for people.
+    /// The owner of the token, for people.
     #[serde(default)]
     label: String,
 }
@@ -280,11 +281,11 @@ pub(in super::super) struct WantedToken {
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct MadeToken {
     id: String,
-    /// Shown here and nowhere else.
+    /// Shown in this answer only.
     token: String,
 }
 
-/// Makes a token. It is shown once.
+/// Creates a token. It is shown once.
 #[utoipa::path(post, path = "/v1/tokens", tag = "operating", request_body = WantedToken, responses(
     (status = 201, body = MadeToken),
     (status = 400, body = Document, content_type = "application/problem+json"),
@@ -306,9 +307,9 @@ pub(in super::super) async fn make_token(
     .await
 }
 
-/// Revokes a token, at once.
+/// Revokes a token immediately.
 #[utoipa::path(delete, path = "/v1/tokens/{id}", tag = "operating", params(("id" = String, Path)), responses(
-    (status = 204, description = "It opens nothing any more."),
+    (status = 204, description = "The token is revoked."),
     (status = 401, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
@@ -328,12 +329,12 @@ pub(in super::super) async fn revoke_token(
 /// A copy of the folder.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Backup {
-    /// Where it is, on the machine of the service.
+    /// The file's path on the machine of the service.
     file: String,
     bytes: u64,
 }
 
-/// Copies all that the folder holds, as it is at this moment, into the folder for backups of the configuration.
+/// Writes a snapshot of the folder's database into the configured folder for backups.
 #[utoipa::path(post, path = "/v1/backup", tag = "operating", responses(
     (status = 201, body = Backup),
     (status = 401, body = Document, content_type = "application/problem+json"),
@@ -345,7 +346,7 @@ pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller
     waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {
             usage(
-                "the configuration names no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",
+                "the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",
             )
         })?;
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();

@@ -1,4 +1,4 @@
-//! Pictures of what is released.
+//! Pictures of released values.
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
@@ -15,7 +15,7 @@ use evertally_plot::{Curve, MAX_SHOWN, Point, ReleasePlot, TimeLabels};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Points of a line at most.
+/// The most points of a line.
 const POINTS: u64 = 2000;
 
 /// Pixels of a picture for each of its units.
@@ -40,7 +40,7 @@ pub(in super::super) async fn svg(
     .await
 }
 
-/// The same as PNG.
+/// A picture of released values with their intervals, as PNG.
 #[utoipa::path(get, path = "/v1/streams/{stream}/picture.png", tag = "reading", params(("stream" = String, Path)), responses(
     (status = 200, body = Vec<u8>, content_type = "image/png"),
     (status = 404, body = Document, content_type = "application/problem+json"),
@@ -87,7 +87,7 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
         title: stream.title.clone(),
         subtitle: report.headline(),
         y_label: stream.quantity_since(),
-        footer: format!("{} Points stand at the end of their step.", report.promise()),
+        footer: format!("{} Each point is at the end of its step.", report.promise()),
         time_labels: TimeLabels::Calendar(stream.calendar.zone().time_zone().clone()),
         confidence: stream.confidence,
         at_once: stream.band == Band::Simultaneous,
@@ -101,5 +101,5 @@ fn plot(app: &App, info: &StreamInfo, wanted: &RowsQuery) -> Result<ReleasePlot,
 
 fn nothing_yet() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "nothing-yet", "Nothing to draw yet")
-        .because("nothing is published that could be drawn; come again after the next publication")
+        .because("there is no publication that could be drawn yet; try again after the next one")
 }

@@ -15,15 +15,15 @@ use evertally_declare::error::Result as PublishResult;
 use evertally_tables::output::{OutputFormat, TableWriter};
 use std::sync::Arc;
 
-/// Publications of one answer, where nobody says which.
+/// The number of publications in an answer to a request without a range.
 const USUAL: u64 = 1000;
 
-/// Rows of one answer at most.
+/// The most rows of one answer.
 const MOST_ROWS: u64 = 2_000_000;
-/// The same where they are in memory together.
+/// The most rows of an answer that is built in memory.
 const MOST_WHOLE: u64 = 250_000;
 
-/// How rows are answered.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Json,
@@ -50,7 +50,7 @@ impl Format {
                 "csv" => Ok(Self::Table(OutputFormat::Csv)),
                 "parquet" => Ok(Self::Table(OutputFormat::Parquet)),
                 "arrow" => Ok(Self::Arrow),
-                _ => Err(Problem::bad(format!("`{asked}` is no format: use json, jsonl, csv, arrow or parquet"))),
+                _ => Err(Problem::bad(format!("`{asked}` is not a format: use json, jsonl, csv, arrow or parquet"))),
             };
         }
         let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or("");
@@ -67,7 +67,7 @@ impl Format {
     }
 }
 
-/// What of a stream is asked for.
+/// The parameters of a request for releases.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     from: Option<u64>,
@@ -79,13 +79,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads a query; names may come again.
+    /// Reads a query; `group` and `measure` may be repeated.
     pub(super) fn read(query: Option<&str>) -> Result<Self, Problem> {
         let mut asked = Self::default();
         for (name, value) in form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned() {
             let number = || {
                 let number = value.parse().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| Problem::bad(format!("`{name}={value}`: a whole number, from 1, is needed")))
+                number.ok_or_else(|| Problem::bad(format!("`{name}={value}`: must be a whole number, from 1")))
             };
             match name.as_str() {
                 "from" => asked.from = Some(number()?),
@@ -95,7 +95,7 @@ impl Asked {
                 "measure" | "workload" => asked.measures.push(value),
                 "format" => asked.format = Some(value),
                 _ => {
-                    let problem = format!("there is no `{name}` here: use from, to, every, group, measure or format");
+                    let problem = format!("unknown parameter `{name}`: use from, to, every, group, measure or format");
                     return Err(Problem::bad(problem));
                 }
             }
@@ -103,13 +103,13 @@ impl Asked {
         Ok(asked)
     }
 
-    /// The query for a stream, and whether its answer is the same for ever.
+    /// The query for a stream, and whether its answer never changes.
     pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), Problem> {
         let shown = info.progress().publications;
         let to = self.to.unwrap_or(shown);
         let from = self.from.unwrap_or(to.min(shown).saturating_sub(USUAL - 1).max(1));
         if from > to.max(1) {
-            return Err(Problem::bad(format!("from={from} is behind to={to}")));
+            return Err(Problem::bad(format!("`from` ({from}) is greater than `to` ({to})")));
         }
         let is_closed = self.to.is_some_and(|to| to <= shown) && self.from.is_some();
         let (publications, every) = (from..=to.min(shown), self.every.unwrap_or(1));
@@ -145,13 +145,13 @@ impl Asked {
         }
         if places.is_empty() {
             return Err(Problem::new(StatusCode::NOT_FOUND, "no-group", "No such group")
-                .because("none of the groups that you ask for is released by this stream"));
+                .because("this stream releases none of the requested groups"));
         }
         Ok(Some(places))
     }
 }
 
-/// The names of a group: a JSON list, or a text for each column with `/` between them.
+/// The names of a group: a JSON list, or one text per column, separated by `/`.
 fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
     if let Some(names) = text.starts_with('[').then(|| serde_json::from_str(text).ok()).flatten() {
         return Ok(names);
@@ -166,28 +166,29 @@ fn names_in(text: &str, columns: &[String]) -> Result<Vec<String>, Problem> {
     Err(Problem::bad(match columns {
         [] => "the stream has no groups".to_owned(),
         columns => format!(
-            "`group={text}`: a group here has {} names, {}: write them with `/` between them, or as a JSON list",
+            "`group={text}`: a group of this stream has {} names, {}: separate them by `/`, or write a JSON list",
             columns.len(),
             columns.join(", ")
         ),
     }))
 }
 
-/// Released rows of some publications: the same bytes as `evertally release` writes. JSON has the end of each step too.
+/// Released rows of some publications: the same bytes that `evertally release` writes. JSON also has the end of each
+/// step.
 #[utoipa::path(get, path = "/v1/streams/{stream}/releases", tag = "reading",
     params(
         ("stream" = String, Path),
         ("from" = Option<u64>, Query, minimum = 1, description = "The first publication, from 1."),
         ("to" = Option<u64>, Query, minimum = 1, description = "The last one."),
-        ("every" = Option<u64>, Query, minimum = 1, description = "One step of so many: those whose number is a multiple, and the last."),
+        ("every" = Option<u64>, Query, minimum = 1, description = "Only steps whose number is a multiple, and the last."),
         ("group" = Option<Vec<String>>, Query, description = "Groups by name: parts joined by `/`, or a JSON list of them; may be repeated."),
-        ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, where there are several."),
-        ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, in the place of `Accept`."),
+        ("measure" = Option<Vec<String>>, Query, description = "Measures or workloads, if there are several."),
+        ("format" = Option<String>, Query, description = "json, jsonl, csv, arrow or parquet, instead of `Accept`."),
     ),
     responses(
         (status = 200, content((Releases = "application/json"), (String = "text/csv"), (String = "application/x-ndjson"),
             (Vec<u8> = "application/vnd.apache.arrow.stream"), (Vec<u8> = "application/vnd.apache.parquet"))),
-        (status = 304, description = "They are those that you have."),
+        (status = 304, description = "The rows are unchanged."),
         (status = 400, body = Document, content_type = "application/problem+json"),
         (status = 404, body = Document, content_type = "application/problem+json"),
     ))]
@@ -219,10 +220,10 @@ fn answer(
     if publications.saturating_mul(lines.max(1)) > most_rows {
         let most = most_rows / lines.max(1);
         let problem =
-            format!("that is more than {most_rows} rows; ask for at most {most} publications at once, or fewer groups");
+            format!("more than {most_rows} rows; request at most {most} publications at once, or fewer groups");
         return Err(Problem::too_large(problem));
     }
-    // What is published stays as it is: the range and the last publication tell an answer from all others.
+    // Published rows never change: the range and the last publication identify an answer.
     let tag = tag_of(info, &wanted, format);
     let cache = match (is_closed, info.is_public()) {
         (true, true) => "public, max-age=31536000, immutable",
@@ -243,7 +244,7 @@ fn tag_of(info: &StreamInfo, wanted: &RowsQuery, format: Format) -> String {
     format!("\"{}\"", &hasher.finalize().to_hex()[..24])
 }
 
-/// The first piece of the rows, and what follows it. Parquet is written as a whole.
+/// The first piece of the rows, and the rest. Parquet is written as a whole.
 fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, format: Format) -> PublishResult<Body> {
     let format = match format {
         Format::Json => RowFormat::Json,
@@ -264,7 +265,7 @@ fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, 
     Ok(Body::new(InPieces::new(Arc::clone(app), first, pieces)))
 }
 
-/// The plan: all that was decided before the first event. It is public and holds nothing of them.
+/// The plan: everything that was decided before the first event. It is public and reveals nothing about the events.
 #[utoipa::path(get, path = "/v1/streams/{stream}/plan", tag = "reading", params(("stream" = String, Path)), responses(
     (status = 200, body = String, content_type = "text/plain"),
     (status = 404, body = Document, content_type = "application/problem+json"),
@@ -277,7 +278,7 @@ pub(in super::super) async fn plan(
     Ok(app.readable(&name, &caller)?.plan.clone())
 }
 
-/// What is promised, and what a reader may conclude.
+/// The privacy guarantee, and what a reader may conclude.
 #[utoipa::path(get, path = "/v1/streams/{stream}/report", tag = "reading", params(("stream" = String, Path)), responses(
     (status = 200, body = String, content_type = "text/markdown"),
     (status = 404, body = Document, content_type = "application/problem+json"),

@@ -1,4 +1,4 @@
-//! Streams: which there are, opening, closing and retiring them.
+//! Streams: listing, opening, closing and retiring them.
 
 use super::super::answers::{Description, errors};
 use super::super::app::{App, Caller, Side};
@@ -21,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Streams {
     streams: Vec<Description>,
-    /// Whether operators are answered here, too.
+    /// Whether this listener also answers operators.
     operated: bool,
 }
 
@@ -53,7 +53,7 @@ pub(in super::super) async fn one(
     waiting(&app, Work::Report, move |_| Ok(Json(Description::of(&info)))).await
 }
 
-/// What is to be opened.
+/// The stream to open.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(in super::super) struct Wanted {
@@ -65,30 +65,30 @@ pub(in super::super) struct Wanted {
     /// The data source whose budget it spends.
     #[serde(default)]
     source: Option<String>,
-    /// Who closes its steps: `schedule` (the clock), `operator`, or `sums` (whoever counts elsewhere, and sends the sums of
-    /// whole steps).
+    /// Who closes its steps: `schedule` (the clock), `operator`, or `sums` (an external counter that sends the sums of
+    /// complete steps).
     #[serde(default)]
     closing: Closer,
-    /// How long a step stays open behind its end, such as `90s`.
+    /// How long a step stays open after its end, such as `90s`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     grace: Option<Span>,
-    /// How long its rows are ready before they are shown.
+    /// How long rows are ready before they are shown.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     delay: Option<Span>,
 }
 
-/// How to ask for what would be opened.
+/// Options of opening a stream.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(in super::super) struct How {
-    /// Whether nothing is to be opened.
+    /// Whether to plan only, without opening the stream.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What would be opened, or was.
+/// The stream that was opened, or would be.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Opened {
     name: String,
@@ -97,14 +97,14 @@ pub(in super::super) struct Opened {
     mechanism: String,
     max_std_error: f64,
     mean_std_error: f64,
-    /// What is promised, in words.
+    /// The budget, in words.
     budget: String,
     unit: String,
-    /// What its data source would have left.
+    /// The remaining budget of its data source after it.
     left: Option<String>,
     /// The plan, as text.
     plan: String,
-    /// How large the error is as time goes by: an SVG.
+    /// The error over time, as SVG.
     picture: Option<String>,
 }
 
@@ -126,10 +126,10 @@ impl Opened {
     }
 }
 
-/// Points of the picture of an error.
+/// The number of points in the picture of the error.
 const POINTS: u64 = 400;
 
-/// What an empty stream would look like: intervals about nothing.
+/// A picture of an empty stream: intervals around zero.
 fn picture_of_error(preview: &Preview) -> Option<String> {
     let (stream, calendar) = (preview.stream(), preview.stream().rows());
     if stream.measures.is_some() {
@@ -146,9 +146,9 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
     let points = (1..=last).step_by(usize::try_from(last.div_ceil(POINTS)).ok()?).map(point).collect();
     ReleasePlot {
         title: stream.title.clone(),
-        subtitle: "How far a released value may be from the true one".to_owned(),
+        subtitle: "How far a released value may be from the true value".to_owned(),
         y_label: "error".to_owned(),
-        footer: "Nothing is opened, and nothing spent, until you say so.".to_owned(),
+        footer: "Nothing is opened and no budget is spent until you confirm.".to_owned(),
         time_labels: TimeLabels::Calendar(calendar.zone().time_zone().clone()),
         confidence: stream.confidence,
         at_once: false,
@@ -162,10 +162,10 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
     .ok()
 }
 
-/// Opens a stream; with `dry-run=true` says what that would be and cost.
+/// Opens a stream; with `dry-run=true` only plans it and reports its cost.
 #[utoipa::path(post, path = "/v1/streams", tag = "operating", params(How), request_body = Wanted, responses(
-    (status = 200, description = "What would be opened.", body = Opened),
-    (status = 201, description = "What was opened.", body = Opened),
+    (status = 200, description = "The stream that would be opened.", body = Opened),
+    (status = 201, description = "The stream that was opened.", body = Opened),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
 pub(in super::super) async fn open(
@@ -177,7 +177,7 @@ pub(in super::super) async fn open(
     caller.operates()?;
     let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;
     if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
-        let why = "a budget that protects next to nothing is declared in the configuration of the service alone";
+        let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
         return Err(Problem::of(&usage(why)));
     }
     let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
@@ -195,13 +195,13 @@ pub(in super::super) async fn open(
     .await
 }
 
-/// How a stream is, once something was done to it.
+/// The description of a stream after a change.
 fn described(app: &App, name: &str) -> Result<Json<Description>, Problem> {
     let info = app.service.stream(name).ok_or_else(Problem::no_stream)?;
     Ok(Json(Description::of(&info)))
 }
 
-/// Through which step to close.
+/// The last step to close.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Through {
@@ -210,7 +210,7 @@ pub(in super::super) struct Through {
     through: u64,
 }
 
-/// Closes steps of a stream whose operator does that, and publishes them.
+/// Closes steps of a stream that an operator closes, and publishes them.
 #[utoipa::path(post, path = "/v1/streams/{stream}/close", tag = "operating", params(("stream" = String, Path)), request_body = Through, responses(
     (status = 200, body = Description),
     (status = 403, body = Document, content_type = "application/problem+json"),
@@ -231,7 +231,7 @@ pub(in super::super) async fn close(
     .await
 }
 
-/// Retires a stream: it takes nothing more in and publishes nothing more; what it has spent stays spent.
+/// Retires a stream: it accepts and publishes nothing more; its spent budget stays spent.
 #[utoipa::path(post, path = "/v1/streams/{stream}/retire", tag = "operating", params(("stream" = String, Path)), responses(
     (status = 200, body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),
@@ -249,10 +249,11 @@ pub(in super::super) async fn retire(
     .await
 }
 
-/// Goes on where the horizon of a stream is over, in another stream, `NAME #2`: as many steps, whose values go on from the last
-/// that were released. It spends the budget once more for whoever is in both. Its batches and tokens are its own.
+/// Continues a stream after its horizon in another stream, `NAME #2`, with the same number of steps and values that
+/// continue from the last released ones. It spends the budget again for anyone who is in both. It has its own batches
+/// and tokens.
 #[utoipa::path(post, path = "/v1/streams/{stream}/extend", tag = "operating", params(("stream" = String, Path)), responses(
-    (status = 201, description = "The stream that goes on.", body = Description),
+    (status = 201, description = "The new stream.", body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),
     (status = 422, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
@@ -264,7 +265,8 @@ pub(in super::super) async fn extend(
 ) -> Result<Response, Problem> {
     caller.operates()?;
     if let Some(query) = query {
-        return Err(Problem::bad(format!("`{query}` means nothing here: what goes on does so as it was declared")));
+        let problem = format!("unexpected query `{query}`: an extended stream keeps its original declaration");
+        return Err(Problem::bad(problem));
     }
     waiting(&app, Work::Plan, move |app| {
         let next = app.service.extend(&name)?;
@@ -273,24 +275,24 @@ pub(in super::super) async fn extend(
     .await
 }
 
-/// Groups that are to join.
+/// The groups to add.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Joining {
-    /// Their names: a text for each, or a list of texts where groups have several columns.
+    /// Their names: a text per group, or a list of texts if groups have several columns.
     groups: Vec<Names>,
 }
 
 /// The names of a group.
 #[derive(Deserialize, ToSchema)]
-#[serde(untagged, expecting = "a group is a text, or a list of texts where groups have several columns")]
+#[serde(untagged, expecting = "a group is a text, or a list of texts if groups have several columns")]
 enum Names {
     One(String),
     Several(Vec<String>),
 }
 
-/// Lets groups join a stream, behind those that it has: they have rows from its open step on. Whether a group is there
-/// must never follow from the data.
+/// Adds groups to a stream after the existing ones; they have rows from its open step on. The decision to add a group
+/// must never depend on the data.
 #[utoipa::path(post, path = "/v1/streams/{stream}/groups", tag = "operating", params(("stream" = String, Path)), request_body = Joining, responses(
     (status = 200, body = Description),
     (status = 404, body = Document, content_type = "application/problem+json"),

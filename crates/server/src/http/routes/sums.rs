@@ -1,4 +1,4 @@
-//! Sums of whole steps that were counted elsewhere.
+//! Sums of complete steps that were counted elsewhere.
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
@@ -15,43 +15,43 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Which steps the sums are of.
+/// The steps that the sums cover.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(in super::super) struct Steps {
-    /// The first step, from 1: at most the one behind the last that was taken.
+    /// The first step, from 1: at most the one after the last accepted step.
     #[param(minimum = 1)]
     from: u64,
-    /// The last step. Those of them without rows add nothing.
+    /// The last step. Steps without rows add nothing.
     #[param(minimum = 1)]
     through: u64,
-    /// What stands for who was counted, where one step is sent: a text that means nothing here, of at most 200 bytes. The step is
-    /// the same again only with the same.
+    /// A text of at most 200 bytes that stands for the counted events, if one step is sent; the service does not
+    /// interpret it. Repeating the step requires the same text.
     #[serde(default)]
     evidence: Option<String>,
 }
 
-/// What is said of sums that were taken: the steps are closed.
+/// The receipt of accepted sums: the steps are closed.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct TakenSums {
-    /// The last step whose sums were taken.
+    /// The last step whose sums were accepted.
     through: u64,
-    /// How many rows were sent.
+    /// The number of rows sent.
     rows: u64,
-    /// Whether all of the steps were taken before.
+    /// Whether all of the steps had been accepted before.
     repeated: bool,
 }
 
-/// Takes what whole steps add to each group, as it was counted and bounded elsewhere, and publishes it: of streams with
-/// `closing` = `sums`. A step is taken once. The same sums again are answered the same; others are refused.
+/// Accepts the sums of complete steps, counted and bounded elsewhere, and publishes them; for streams with `closing` =
+/// `sums`. A step is accepted once: repeating the same sums gives the same answer, and different sums are refused.
 #[utoipa::path(put, path = "/v1/streams/{stream}/sums", tag = "writing",
     params(
         ("stream" = String, Path),
         Steps,
         ("Content-Digest" = Option<String>, Header, description = "`sha-256=:BASE64:` of the body, which is checked."),
     ),
-    request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), also \
-                                compressed with gzip or zstd.", content(
+    request_body(description = "Rows with the declared group columns, `step` and `sum` (exact, in units of the data), \
+                                optionally compressed with gzip or zstd.", content(
         (String = "application/x-ndjson"),
         (String = "text/csv"),
         (Vec<u8> = "application/vnd.apache.arrow.stream"),
@@ -90,7 +90,7 @@ pub(in super::super) async fn put(
     .await
 }
 
-/// All that whoever counts elsewhere has to know: nothing of it is secret.
+/// Everything that an external counter needs to know: none of it is secret.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Declared {
     /// The declaration, with the names of configuration files.
@@ -98,13 +98,13 @@ pub(in super::super) struct Declared {
     /// The plan, as JSON.
     #[schema(value_type = Object)]
     plan: evertally::plan::Plan,
-    /// Their digest, in hexadecimal.
+    /// The digest of both, in hexadecimal.
     digest: String,
     /// Who closes its steps.
     closing: String,
 }
 
-/// How a stream is declared and planned, for whoever writes to it.
+/// The declaration and plan of a stream, for its writers.
 #[utoipa::path(get, path = "/v1/streams/{stream}/declaration", tag = "writing", params(("stream" = String, Path)), responses(
     (status = 200, body = Declared),
     (status = 404, body = Document, content_type = "application/problem+json"),

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
-/// Says when something is published: events `published` with the number of the publication as their id, and `state`.
+/// Reports new publications: events `published` with the number of the publication as their id, and `state`.
 #[utoipa::path(get, path = "/v1/streams/{stream}/watch", tag = "reading",
     params(("stream" = String, Path), ("Last-Event-ID" = Option<u64>, Header, description = "The last publication that you know.")),
     responses(
@@ -27,7 +27,7 @@ pub(in super::super) async fn watch(
     let behind = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
     let Some(told) = app.hub.watch(info, behind) else {
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "watchers", "Too many watch this stream already")
-            .because("ask for releases now and then instead, or come again later")
+            .because("poll the releases instead, or try again later")
             .retry_after(60));
     };
     let own = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
