@@ -89,16 +89,16 @@ pub struct Abilities {
     pub exact_accounting: bool,
 }
 
-/// How time and memory of a step grow.
+/// How the time and memory of a step grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// With the logarithm of the horizon at most.
+    /// At most with the logarithm of the horizon.
     Light,
     /// With the horizon.
     Heavy,
 }
 
-/// Leading constants of the error for long horizons, as the literature states them; `None` where it does not.
+/// Leading constants of the error for long horizons, as stated in the literature; `None` if it states none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Limit of 2ρ · largest variance / log₂²T under ρ-zCDP.
@@ -107,11 +107,11 @@ pub struct Limits {
     pub pure: Option<f64>,
 }
 
-/// Colour, dashes and marker of a family's line where mechanisms are compared. Relatives share a colour.
+/// Colour, dashes and marker of a family's line in comparison plots. Related families share a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub Hue, pub Dash, pub Mark);
 
-/// Colours that relatives share.
+/// Colours shared by related families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Hue {
@@ -146,7 +146,7 @@ pub enum Mark {
 }
 
 impl Family {
-    /// Whether it is worth considering under a law.
+    /// Whether it is worth considering under a noise distribution.
     pub fn serves(&self, law: NoiseKind) -> bool {
         self.reach.of(law).is_some()
     }
@@ -158,23 +158,23 @@ impl Family {
 }
 
 impl Reach {
-    /// Any horizon under both laws.
+    /// Any horizon under both distributions.
     pub const ANY: Self = Self { laplace: Some(MAX_HORIZON), gaussian: Some(MAX_HORIZON) };
 
-    /// Any horizon under Gaussian noise, the only law.
+    /// Any horizon under Gaussian noise, the only distribution.
     pub const ANY_GAUSSIAN: Self = Self::gaussian(MAX_HORIZON);
 
-    /// Up to a horizon under Gaussian noise, the only law.
+    /// Up to a horizon under Gaussian noise, the only distribution.
     pub const fn gaussian(longest: u64) -> Self {
         Self { laplace: None, gaussian: Some(longest) }
     }
 
-    /// Up to a horizon under Laplace noise, the only law.
+    /// Up to a horizon under Laplace noise, the only distribution.
     pub const fn laplace(longest: u64) -> Self {
         Self { laplace: Some(longest), gaussian: None }
     }
 
-    /// The longest horizon under a law.
+    /// The longest horizon under a noise distribution.
     pub fn of(self, law: NoiseKind) -> Option<u64> {
         match law {
             NoiseKind::Laplace => self.laplace,
@@ -182,7 +182,7 @@ impl Reach {
         }
     }
 
-    /// The longest horizon under any law.
+    /// The longest horizon under any noise distribution.
     pub fn longest(self) -> u64 {
         self.laplace.max(self.gaussian).unwrap_or(0)
     }
@@ -212,12 +212,12 @@ impl Limits {
     }
 }
 
-/// A name that is brief enough.
+/// For families whose names are short enough.
 pub(super) fn unchanged(name: MechanismName) -> MechanismName {
     name
 }
 
-/// Only the very name answers.
+/// Only the exact name matches.
 pub(super) fn equal(asked: MechanismName, built: MechanismName, _: Objective) -> bool {
     asked == built
 }

@@ -34,7 +34,7 @@ impl DigitSystem {
         Self { base, below, levels, offset: u128::from(below) * repunit }
     }
 
-    /// What is added to a step to make all its digits non-negative.
+    /// The constant that makes all digits of a step non-negative.
     pub(super) fn offset(&self) -> u128 {
         self.offset
     }

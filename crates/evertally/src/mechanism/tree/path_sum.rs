@@ -7,7 +7,7 @@
 //! `R = Lᵀ C⁻¹ A`, the right factor of least norm, has the columns whose squared norms are the exact sensitivities
 //! `a_iᵀ C⁻¹ a_i`.
 //!
-//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
+//! **Sensitivity.** If `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
 //! `r = 2^h - i + 1`, `r_j = r mod 2^j`,
 //!
 //! ```text
@@ -15,10 +15,10 @@
 //! ```
 //!
 //! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie):
-//! complete blocks of a level are alike, so that there are two blocks a level to look at. For unit weights it grows
+//! complete blocks of a level are alike, so only two blocks per level have to be examined. For unit weights it grows
 //! like `h/9`.
 //!
-//! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid realises the exact figure (see
+//! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid achieves the exact value (see
 //! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best
 //! weights are searched among the divisors of one number, see [`levels`].
 
@@ -57,7 +57,7 @@ const MAX_LCM: u64 = 1 << 20;
 
 impl PathSum {
     /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every
-    /// level, or one fewer to leave out the root. `O(h²)`.
+    /// level, or one fewer to omit the root. `O(h²)`.
     ///
     /// # Errors
     /// If the number of weights does not fit the horizon, or their least common multiple is above 2^20.
@@ -67,7 +67,7 @@ impl PathSum {
         let given = weights.as_slice().len();
         if given != levels && given + 1 != levels {
             return Err(Error::invalid(format!(
-                "`path-sum` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+                "`path-sum` over {horizon} steps has {levels} levels including the root, got {given} weights"
             )));
         }
         // fits: a multiple of at most 2^20 times a weight below 2^16.
@@ -76,7 +76,7 @@ impl PathSum {
         let weights_lcm = weights_lcm.ok_or_else(|| {
             Error::invalid(format!(
                 "the level weights of `path-sum` need a least common multiple of at most {MAX_LCM}; \
-                 take divisors of one number, such as 120:40:90:72"
+                 use divisors of one number, such as 120:40:90:72"
             ))
         })?;
         let squared = trie(horizon, weights.as_slice()).sensitivity_squared();
