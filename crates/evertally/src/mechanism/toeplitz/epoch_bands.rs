@@ -299,7 +299,7 @@ pub(crate) fn build_for(
     let built = EpochBands::for_loop(bands, runs, sharpness, criterion.objective(), of)?;
     if !built.fades && criterion.participation().is_none() {
         return Err(Error::invalid(format!(
-            "`epoch-bands(bands={bands})` cannot be released exactly for these units: its inverse fades too \\
+            "`epoch-bands(bands={bands})` cannot be released exactly for these units: its inverse fades too \
              slowly; use more bands"
         )));
     }
