@@ -10,7 +10,7 @@ const SHORT: u64 = 1 << 32;
 /// Significant bits of a rounded parameter.
 const BITS: i64 = 25;
 
-/// A rational of any length that is not negative, not reduced.
+/// A non-negative rational of any length, not reduced.
 #[derive(Clone, Debug)]
 pub(crate) struct Exact {
     numerator: BigUint,
@@ -28,8 +28,8 @@ impl Exact {
         Self::from(0)
     }
 
-    /// The shortest decimal number that names a double, finite and not negative: what a person who typed it meant. Ten
-    /// times ε = 0.1 is 1.
+    /// The shortest decimal number that identifies a double, finite and not negative: the value that a person who typed
+    /// it meant. Ten times ε = 0.1 is 1.
     pub(crate) fn decimal(value: f64) -> Self {
         let text = format!("{value:e}");
         let (digits, exponent) = text.split_once('e').expect("{:e} writes an exponent");
@@ -51,7 +51,7 @@ impl Exact {
         Exact { numerator: left + right, denominator: &self.denominator * &other.denominator }
     }
 
-    /// The difference; 0 where it would be negative.
+    /// The difference; 0 if it would be negative.
     pub(crate) fn less(&self, other: &Exact) -> Exact {
         let (left, right) = (&self.numerator * &other.denominator, &other.numerator * &self.denominator);
         let numerator = if left > right { left - right } else { BigUint::ZERO };
@@ -73,7 +73,7 @@ impl Exact {
         if self.numerator == BigUint::ZERO {
             return 0.0;
         }
-        // About 62 bits of the quotient are more than a double has; from there it is a step or two.
+        // About 62 bits of the quotient are more than a double has; from there it is at most two steps.
         let shift = 62 + self.denominator.bits() as i64 - self.numerator.bits() as i64;
         let (up, down) = (shift.max(0) as u64, (-shift).max(0) as u64);
         let quotient = (&self.numerator << up) / (&self.denominator << down);
@@ -111,10 +111,10 @@ impl Exact {
         let shift = (BITS - e).max(0);
         let numerator: BigUint = ((&n << shift) + &d - 1u32) / &d;
         let too_large =
-            |_| Error::invalid("the noise this needs is too large to draw; raise the budget or coarsen the grid");
+            |_| Error::invalid("the required noise is too large to draw; raise the budget or use a coarser grid");
         let numerator = u128::try_from(numerator).map_err(too_large)?;
         if shift > 120 {
-            return Err(Error::invalid("the noise this needs is too small for the grid; use a finer grid"));
+            return Err(Error::invalid("the required noise is too small for the grid; use a finer grid"));
         }
         Ratio::new(numerator, 1 << shift)
     }

@@ -146,12 +146,12 @@ impl Mechanism for PathSum {
         self.horizon
     }
 
-    /// Of the right factor of least norm; its L1 norms are of no use, and given as infinite.
+    /// The norms of the right factor of least norm; its L1 norms are not useful, and returned as infinite.
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: f64::INFINITY, l2_squared: self.squared }
     }
 
-    /// No integer sums are protected: no number would do.
+    /// No integer sums are protected, so no finite bound applies.
     fn spread_squared(&self, _spread: Spread) -> u128 {
         u128::MAX
     }
@@ -160,7 +160,7 @@ impl Mechanism for PathSum {
         Some(self.squared)
     }
 
-    /// The exact figure for a single step; for several by chains of pairs, `O(h 2^17)`.
+    /// The exact value for a single step; for several, a bound by chains of pairs, `O(h 2^17)`.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = participation.of_any(self.horizon, self.squared);
         if participation.within(self.horizon) == 1 {
@@ -221,7 +221,7 @@ impl Mechanism for PathSum {
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+        Err("its privacy follows from the covariance of the releases, which does not describe Laplace noise")
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -242,7 +242,7 @@ struct PathCursor {
 }
 
 impl PathCursor {
-    /// Draws the path of the step anew from a level down.
+    /// Redraws the path of the step from a level down.
     fn draw_from(&mut self, top: usize, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         for level in (0..=top).rev() {
             let node = Node { level: level as u32, index: (self.step - 1) >> level };
