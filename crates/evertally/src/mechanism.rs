@@ -86,7 +86,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Number of steps `T`.
     fn horizon(&self) -> u64;
 
-    /// What is published at every step: `L R` is this matrix, the prefix sums by default.
+    /// The published query at every step: `L R` is this matrix, the prefix sums by default.
     fn workload(&self) -> Workload {
         Workload::Sum
     }
@@ -251,7 +251,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
 
     /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` if that
-    /// is not known, or if it is no better than the column norm.
+    /// is not known, or if it is not better than the column norm.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         None
     }

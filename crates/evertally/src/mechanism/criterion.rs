@@ -137,7 +137,7 @@ impl Criterion {
         self.mix
     }
 
-    /// What is published.
+    /// The published query.
     pub fn workload(&self) -> Workload {
         self.workload
     }

@@ -5,8 +5,8 @@
 //! matters only through the points where paths part. Each stretch has a *length*, the square of its weight: the
 //! variance it adds, or for unit weights the number of noise variables.
 //!
-//! Steps that share a stretch are consecutive. So parts of a path that are left behind as steps advance are never
-//! walked again, and only the known positions on the path of the last step have to be remembered.
+//! Steps that share a stretch are consecutive. So parts of a path that later steps have left are never walked again,
+//! and only the known positions on the path of the last step have to be remembered.
 
 use super::LazyBlt;
 use crate::noise::Node;

@@ -68,7 +68,8 @@ impl Exact {
         Self { numerator, denominator: denominator * 2u32 }
     }
 
-    /// The least double that is no smaller, read as a [decimal](Self::decimal) number; infinity beyond the doubles.
+    /// The least double that is not below this value, read as a [decimal](Self::decimal) number; infinity beyond the
+    /// doubles.
     pub(crate) fn to_f64_up(&self) -> f64 {
         if self.numerator == BigUint::ZERO {
             return 0.0;
@@ -88,13 +89,13 @@ impl Exact {
         found
     }
 
-    /// The largest double that is no larger, read as a [decimal](Self::decimal) number.
+    /// The largest double that is not above this value, read as a [decimal](Self::decimal) number.
     pub(crate) fn to_f64_down(&self) -> f64 {
         let up = self.to_f64_up().min(f64::MAX);
         if Self::decimal(up) <= *self { up } else { up.next_down().max(0.0) }
     }
 
-    /// A ratio that is no smaller, and larger by less than one part in 2^24.
+    /// A ratio that is not below this value, and larger by less than one part in 2^24.
     ///
     /// # Errors
     /// If it is too large or too small for a noise law.
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(sum.rounded_up().unwrap(), Ratio::new(3, 10).unwrap());
     }
 
-    /// The least double that is no smaller, by the definition.
+    /// The least double that is not below the value, by the definition.
     #[test]
     fn doubles_are_rounded_up() {
         assert_eq!(Exact::zero().to_f64_up(), 0.0);

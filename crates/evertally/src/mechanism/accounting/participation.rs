@@ -3,7 +3,7 @@
 //! One example of a training set takes part in the steps of a **pattern** `π`: at most `k` steps, any two of them at
 //! least `b` apart ([`Participation`]). In step `t ∈ π` it adds a vector `v_t` of norm at most 1. The releases
 //! `A x + L z` (the same `L` for every coordinate) move by `A Δ`, `Δ = Σ e_t v_tᵀ`, and the norm of `R Δ` measures how
-//! well the two streams can be told apart.
+//! well the two streams can be distinguished.
 //!
 //! **Vectors.** With `G = RᵀR`, `‖R Δ‖² = Σ_{s,t ∈ π} G_st ⟨v_s, v_t⟩`. Where no entry of `G` is negative (`R ≥ 0` is
 //! enough) this is at most `Σ_{s,t ∈ π} G_st`, by Cauchy and Schwarz term by term, and vectors that are all equal reach

@@ -12,10 +12,10 @@
 //! 10.29012/jpc.784): `ρ = ‖v‖²/(2σ²)`.
 //!
 //! **The shift.** Let `L` be a sum along the paths of a trie: `(L z)_t = Σ λ_n z_n` over the at most `H` nodes `n`
-//! above step `t`, `λ_n` whole numbers, each step with a node of its own. Let `u = C⁻¹ a_i`. The real shift `v* = Lᵀ u`
-//! has `‖v*‖² = s_i²`. `C⁻¹` has no positive entry off its diagonal and no negative row sum: that holds for one step,
-//! for tries side by side, and under one more node of variance `s`, where with `w = C⁻¹ 1 ≥ 0` and `α = 1ᵀ w` the
-//! inverse becomes `C⁻¹ - s/(1+sα) w wᵀ` and the row sums `w/(1+sα)`. Hence
+//! above step `t`, `λ_n` whole numbers, each step with its own node. Let `u = C⁻¹ a_i`. The real shift `v* = Lᵀ u` has
+//! `‖v*‖² = s_i²`. `C⁻¹` has no positive entry off its diagonal and no negative row sum: that holds for one step, for
+//! tries side by side, and under one more node of variance `s`, where with `w = C⁻¹ 1 ≥ 0` and `α = 1ᵀ w` the inverse
+//! becomes `C⁻¹ - s/(1+sα) w wᵀ` and the row sums `w/(1+sα)`. Hence
 //!
 //! * `u_t ≤ 0` for `t < i` and `u_t ≥ 0` for `t ≥ i`;
 //! * `Σ_{t≥i} u_t = s_i²` and `Σ_t u_t = 1ᵀ C⁻¹ a_i ≥ 0`, so that `‖u‖₁ ≤ 2 s_i²`;
@@ -53,17 +53,17 @@
 //!
 //! In all cases the squared sensitivity is that of the real shift, times at most `(1+κ)²`.
 //!
-//! **What is proven, and for which adversary.** The above holds for any data that depend on the releases, for events
-//! whose steps and sizes are fixed in advance. An adversary who chooses them adaptively is covered for continuous
-//! noise: `C` has a square causal factor, and the shift of an event there is 0 before its step. For discrete noise that
-//! case is argued, not proven to the last constant. The probability of a noise `y = L z` is a sum over a coset of the
-//! lattice of those `z` that `L` maps to 0, a Gaussian in `y` of covariance `C` times the mass of that coset. The
-//! lattice contains, as many as its dimension, the vectors "a node minus its children, over their weights", whose
-//! length is about `2^-20 √ρ` of `σ` on the grids used here; so `σ` is far above its smoothing parameter, and all
-//! cosets have the same mass up to a factor `1 ± ε`, `ε < exp(-2^39/ρ)` (Micciancio, Regev 2007, doi
-//! 10.1137/S0097539705447360). The same argument makes the law of a release given those before it a discrete Gaussian
-//! of the continuous law's conditional mean and variance, up to such a factor. Step by step the divergences are then
-//! those of the continuous case, off by less than about `T ε` in all.
+//! **Scope of the proof.** The above holds for any data that depend on the releases, for events whose steps and sizes
+//! are fixed in advance. An adversary who chooses them adaptively is covered for continuous noise: `C` has a square
+//! causal factor, and the shift of an event there is 0 before its step. For discrete noise that case is argued, not
+//! proven to the last constant. The probability of a noise `y = L z` is a sum over a coset of the lattice of those `z`
+//! that `L` maps to 0, a Gaussian in `y` of covariance `C` times the mass of that coset. The lattice contains, as many
+//! as its dimension, the vectors "a node minus its children, over their weights", whose length is about `2^-20 √ρ` of
+//! `σ` on the grids used here; so `σ` is far above its smoothing parameter, and all cosets have the same mass up to a
+//! factor `1 ± ε`, `ε < exp(-2^39/ρ)` (Micciancio, Regev 2007, doi 10.1137/S0097539705447360). The same argument makes
+//! the law of a release given those before it a discrete Gaussian of the continuous law's conditional mean and
+//! variance, up to such a factor. Step by step the divergences are then those of the continuous case, off by less than
+//! about `T ε` in all.
 
 /// How far a change of one unit in one step moves the nodes, in L1 norm.
 #[derive(Clone, Debug, PartialEq, Eq)]

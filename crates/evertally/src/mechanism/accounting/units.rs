@@ -45,8 +45,8 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
     together.min(if total <= FEW { best_counts(total, per_group, of_one) } else { by_ratios(total, per_group, of_one) })
 }
 
-/// The columns of the dense twin, if the horizon is short and the twin is exactly what is protected: whole numbers of
-/// the noise grid.
+/// The columns of the dense twin, if the horizon is short and the twin is exactly the protected matrix: whole numbers
+/// of the noise grid.
 fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> {
     if mechanism.horizon() > SHORT || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
         return None;

@@ -22,7 +22,7 @@ use crate::privacy::Spread;
 const OVERSAMPLED: u64 = 16;
 /// Number of multiples of a window, where coefficients jump, that the pieces follow.
 const FOLLOWED: u64 = 3;
-/// This many pieces of one band; each next piece is longer by this share of what is before it in its stretch.
+/// This many pieces of one band; each next piece is longer by this share of the bands before it in its stretch.
 const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.25;
 

@@ -16,7 +16,7 @@ const FILLED: [f64; 4] = [1.0, 0.3, 0.1, 0.07];
 /// Steps of descent per round, and the tolerance at which a round ends.
 const STEPS: usize = 80;
 const TOLERANCE: f64 = 1e-6;
-/// This many pieces of one band; each next piece is longer by this share of what is before it in its stretch.
+/// This many pieces of one band; each next piece is longer by this share of the bands before it in its stretch.
 const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.35;
 

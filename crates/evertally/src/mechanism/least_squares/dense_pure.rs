@@ -69,7 +69,7 @@ use std::sync::Arc;
 pub struct DensePure {
     shape: Arc<Shape>,
     row_norms: RowNorms,
-    /// For every step, the number of equal terms whose fourth moment is no smaller than that of its row of `L`.
+    /// For every step, the number of equal terms whose fourth moment is at least that of its row of `L`.
     equal_terms: Arc<[u64]>,
 }
 

@@ -63,7 +63,7 @@ impl Optimum {
         Self { digest: None, ..self }
     }
 
-    /// Whether a built mechanism is what was requested, if an objective decides the open parameters.
+    /// Whether a built mechanism matches the request, if an objective decides the open parameters.
     pub(in crate::mechanism) fn is_answered_by(self, built: Self, objective: Objective) -> bool {
         built.objective == self.objective.or(Some(objective)) && (self.digest.is_none() || self.digest == built.digest)
     }

@@ -3,9 +3,8 @@
 //! In the complete binary tree with `2^h ≥ T` leaves every block has one noise variable, and the noise of step `t` is
 //! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above
 //! the least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation",
-//! appendix B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and
-//! `R = Lᵀ C⁻¹ A`, the right factor of least norm, has the columns whose squared norms are the exact sensitivities
-//! `a_iᵀ C⁻¹ a_i`.
+//! appendix B, with unit weights). It has no 0/1 matrix `R`; only the covariance `C = L Lᵀ` counts, and `R = Lᵀ C⁻¹ A`,
+//! the right factor of least norm, has the columns whose squared norms are the exact sensitivities `a_iᵀ C⁻¹ a_i`.
 //!
 //! **Sensitivity.** If `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
 //! `r = 2^h - i + 1`, `r_j = r mod 2^j`,

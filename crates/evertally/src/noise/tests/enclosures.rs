@@ -1,5 +1,5 @@
-//! The assumptions behind the hats of the laws of counts: floating-point bounds contain the exact γ, γ is never
-//! negative, and the big integers give the same values from the same bits.
+//! The assumptions of the hats of the laws of counts: floating-point bounds contain the exact γ, γ is never negative,
+//! and the big integers give the same values from the same bits.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;

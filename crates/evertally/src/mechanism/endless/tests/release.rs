@@ -86,7 +86,7 @@ fn hats_reach_steps_of_later_epochs() {
     }
 }
 
-/// The fourth moments reported to intervals are no less than those of the rows.
+/// The fourth moments reported to intervals are at least those of the rows.
 #[test]
 fn tails_of_laplace_noise_are_not_heavier_than_said() {
     for endless in examples().into_iter().filter(|endless| endless.inside.is_laplace()) {

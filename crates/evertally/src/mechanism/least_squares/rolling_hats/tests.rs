@@ -100,7 +100,7 @@ fn cursors_give_the_rows() {
     }
 }
 
-/// The privacy argument, to the bit: if the noise hides other data behind the same protected sums, the releases are the
+/// The privacy argument, to the bit: if the noise hides other data under the same protected sums, the releases are the
 /// same.
 #[test]
 fn releases_are_functions_of_protected_sums() {

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! S_i ← ⌊φ_i S_i⌋ + x_t,      n_t = ⌊2^b · 4 Σ ⌊y_i S_i / 4⌋⌋                    the only part that sees data
-//! y_t = n_t + z_t                                                             what is protected
+//! y_t = n_t + z_t                                                             the protected integers
 //! S'_i ← ⌊φ_i S'_i⌋,          w_t = ⌊(y_t - 4 Σ ⌊y_i S'_i / 4⌋) / R⌋,   S'_i ← S'_i + w_t     R⁻¹ y
 //! release = Σ_{s≤t} w_s / 2^b, to the nearest 2^-8 of the grid
 //! ```

@@ -47,8 +47,8 @@ pub(super) struct Frozen {
 }
 
 impl Frozen {
-    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of what is frozen.
-    /// `O(T n²)`.
+    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of the frozen
+    /// matrix. `O(T n²)`.
     ///
     /// # Errors
     /// If a diagonal entry is too small or too large to be frozen.

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! n_t = 2^b v_t + ⌊2^b Σ ⌊ω_i B_i⌋⌋,     B_i ← ⌊θ_i B_i⌋ + v_t           the only part that sees data
-//! y_t = n_t + z_t                                                       what is protected
+//! y_t = n_t + z_t                                                       the protected integers
 //! w_t = y_t - Σ ⌊ω_i B'_i⌋,              B'_i ← ⌊θ_i B'_i⌋ + w_t          C⁻¹ y
 //! release = Σ_{s≤t} w_s / (2^b W_s),     to the nearest 2^-8 of the grid
 //! ```

@@ -215,7 +215,7 @@ impl Blt {
                 if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
                     return all;
                 }
-                // Over a few steps many buffers cannot be told apart; then the largest number that can.
+                // Over a few steps many buffers cannot be distinguished; then the largest number that can.
                 let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
                 fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
             }
