@@ -37,7 +37,9 @@ impl Differences {
         let width = match workload {
             Workload::Window(width) => width,
             Workload::Increments => 1,
-            Workload::Decay(_) | Workload::Sum => return refuse("the workload is not a difference of two running sums"),
+            Workload::Decay(_) | Workload::Sum => {
+                return refuse("the workload is not a difference of two running sums");
+            }
         };
         if sums.horizon() > LONGEST {
             return refuse(&format!("differences of running sums support at most {LONGEST} steps"));

@@ -228,8 +228,8 @@ fn issued_already(name: &StreamName) -> Error {
         ErrorKind::NoiseIssued,
         format!(
             "the noise of stream `{name}` under this plan was already issued, and reusing it for other data would \
-             reveal their exact difference: use the object that issued it, restore its last state, or choose another name \
-             (its budget adds to the budget already spent)"
+             reveal their exact difference: use the object that issued it, restore its last state, or choose another \
+             name (its budget adds to the budget already spent)"
         ),
     )
 }

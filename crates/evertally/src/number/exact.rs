@@ -112,7 +112,7 @@ impl Exact {
         let shift = (BITS - e).max(0);
         let numerator: BigUint = ((&n << shift) + &d - 1u32) / &d;
         let too_large =
-            |_| Error::invalid("the required noise is too large to draw; raise the budget or use a coarser grid");
+            |_| Error::invalid("the required noise is too large to draw; raise the budget or coarsen the grid");
         let numerator = u128::try_from(numerator).map_err(too_large)?;
         if shift > 120 {
             return Err(Error::invalid("the required noise is too small for the grid; use a finer grid"));

@@ -82,7 +82,7 @@ impl Consistent {
         let given = weights.as_slice().len();
         if given > levels {
             return Err(Error::invalid(format!(
-                "`consistent(k={arity})` over {horizon} steps has {levels} levels including the root, got {given} weights"
+                "`consistent(k={arity})` over {horizon} steps has {levels} levels with the root, got {given} weights"
             )));
         }
         let shape = Arc::new(Shape { horizon, arity, weights, blocks });

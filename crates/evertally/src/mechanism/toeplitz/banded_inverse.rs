@@ -56,7 +56,8 @@ impl FromStr for Exponent {
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
             Error::invalid(format!(
-                "the exponent of `banded-inverse` must be between 0 and 1 with at most four decimals, as in 0.75; got `{text}`"
+                "the exponent of `banded-inverse` must be between 0 and 1 with at most four decimals, such as \
+                 0.75; got `{text}`"
             ))
         };
         let value: f64 = text.parse().map_err(|_| refuse())?;

@@ -106,9 +106,9 @@ impl LevelChoice {
         };
         match (parameters.take("levels"), root) {
             (Some(word), _) if word == equal => Ok(Self::Uniform { root: root.unwrap_or(true) }),
-            (_, Some(_)) => Err(Error::invalid(format!(
-                "`root` goes with `levels={equal}`; one weight fewer also omits the root"
-            ))),
+            (_, Some(_)) => {
+                Err(Error::invalid(format!("`root` goes with `levels={equal}`; one weight fewer also omits the root")))
+            }
             (Some(weights), None) => Ok(Self::Given(weights.parse()?)),
             (None, None) => Ok(Self::Best),
         }

@@ -66,7 +66,7 @@ impl PathSum {
         let given = weights.as_slice().len();
         if given != levels && given + 1 != levels {
             return Err(Error::invalid(format!(
-                "`path-sum` over {horizon} steps has {levels} levels including the root, got {given} weights"
+                "`path-sum` over {horizon} steps has {levels} levels with the root, got {given} weights"
             )));
         }
         // fits: a multiple of at most 2^20 times a weight below 2^16.
