@@ -184,7 +184,10 @@ fn mistakes_are_said_in_words() {
     assert!(
         refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("not a difference of two running sums")
     );
-    assert!(refused(&["--workload", "window(7)", "--mechanism", "blt"]).contains("rounds its running sums together with the data"));
+    assert!(
+        refused(&["--workload", "window(7)", "--mechanism", "blt"])
+            .contains("rounds its running sums together with the data")
+    );
     assert!(refused(&["--mechanism", "banded"]).contains("does not factorize `sum`"));
 }
 
