@@ -50,13 +50,14 @@ impl BlockName {
 /// of 56 and `level` of 8. Index and level name the node; bit 7 of the level marks tail blocks ([`Self::tail`]). So no
 /// block is ever used for two purposes.
 ///
-/// **Layout** (frozen). Word `w` of a node is - for AES-128 in counter mode: word `w % 4` of the block with counter
-/// `w / 4`, little endian. The cipher's input is the name in little-endian bytes, its key the first 16 of the 32
-/// bytes; - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of
-/// the block with counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in
-/// this order they are stored without transposition. The words 12 and 13 of ChaCha's state are the lower and upper half
-/// of `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter and a
-/// nonce of 64 bits each.
+/// **Layout** (frozen). Word `w` of a node is
+/// - for AES-128 in counter mode: word `w % 4` of the block with counter `w / 4`, little endian. The cipher's input is
+///   the name in little-endian bytes, its key the first 16 of the 32 bytes;
+/// - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the
+///   block with counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in
+///   this order they are stored without transposition. The words 12 and 13 of ChaCha's state are the lower and upper
+///   half of `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter
+///   and a nonce of 64 bits each.
 ///
 /// The words depend on cipher, key, node and position only, never on the [`InstructionSet`] or on how a range is split.
 ///

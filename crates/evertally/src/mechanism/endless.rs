@@ -16,6 +16,7 @@
 //! largest over the epochs, each within 1. This combines the hybrid mechanism (Chan, Shi, Song 2011, doi
 //! 10.1145/2043621.2043626), which has only the nodes of totals, and chained epochs, which have only the last releases:
 //! the first spends the long-run budget on the totals, the second accumulates errors.
+//!
 //! **How good.** The shares minimise the largest ratio to the best variance of any mechanism with horizon `t`, over all
 //! `t` up to `2^40`: below 2.3 from the first step on ([`shares`]).
 //!
