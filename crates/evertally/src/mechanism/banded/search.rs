@@ -1,6 +1,6 @@
 //! The pieces with the least error: descent on the product of the sensitivity and the variance of the release.
 //!
-//! Minimised is `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances) for the
+//! The search minimises `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances) for the
 //! steps of a unit, and `E` without the zeros of `W`, which would otherwise draw zeros of `r` across the unit circle:
 //! then the inverse of `R` would not fade. `δ` is large first, and smaller from round to round. The starting point has
 //! falling positive coefficients, and so no zero inside the circle (Eneström, Kakeya).

@@ -6,7 +6,7 @@
 //! Negative outputs (there are none in practice) are frozen to 0: no entry of `R` is negative.
 //!
 //! **Column norms, rounded up.** Only positive numbers are added and multiplied, and frozen ones are exact in `f64`. A
-//! norm has gone through at most 4 roundings a step and 300 at the end, each of at most `2^-53`: it is off by at most
+//! norm has gone through at most 4 roundings per step and 300 at the end, each of at most `2^-53`: it is off by at most
 //! `(4T + 300) 2^-53` of itself and a little more; twice that is added.
 
 use super::super::weights::{Ladder, Weights};
