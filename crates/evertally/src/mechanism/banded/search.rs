@@ -1,9 +1,9 @@
 //! The pieces with the least error: descent on the product of the sensitivity and the variance of the release.
 //!
-//! The search minimises `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances) for the
-//! steps of a unit, and `E` without the zeros of `W`, which would otherwise draw zeros of `r` across the unit circle:
-//! then the inverse of `R` would not fade. `δ` is large first, and smaller from round to round. The starting point has
-//! falling positive coefficients, and so no zero inside the circle (Eneström, Kakeya).
+//! The search minimises `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances)
+//! for the steps of a unit, and `E` without the zeros of `W`, which would otherwise draw zeros of `r` across the unit
+//! circle: then the inverse of `R` would not fade. `δ` is large first, and smaller from round to round. The starting
+//! point has falling positive coefficients, and so no zero inside the circle (Eneström, Kakeya).
 
 use super::pieces::{Pieces, Response};
 use super::spectrum::{frequencies, squared_envelope, squared_symbol};
