@@ -11,7 +11,7 @@
 //! either side. [`chain`](super::chain) requires this. In blocks: no pair of a step up to `s` with one from `t ≥ s` on
 //! has more than `G_st`.
 //!
-//! **Never too small.** As in [`trie`](super::trie): `b` is carried as a lower bound if it is subtracted, and every
+//! **Never too small.** As in [`trie`](super::trie): `b` is carried as a lower bound wherever it is subtracted, and every
 //! operation is followed by one step outwards.
 
 use super::chain::Columns;

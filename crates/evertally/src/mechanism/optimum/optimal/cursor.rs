@@ -146,7 +146,7 @@ impl Cursor for FilterCursor {
         let solved = self.solved(step, protected.plus(Wide::from(noise)));
         self.sum = self.sum.plus(solved);
         // fits: the data are below 2^(63 + 24), and noise below 2^100 is at most multiplied by √(T V) ≤ 2^20: with 24
-        // bits behind them and b fewer, below 2^128 as b ≥ 16
+        // fractional bits and b fewer, below 2^128 as b ≥ 16
         let sum = self.sum.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.bits).low();
         self.last = ((sum + (1 << (SUM_BITS - 1))) >> SUM_BITS) - (i128::from(closed) << FRACTION_BITS);
         self.last

@@ -42,7 +42,7 @@ fn one_pass_finds_what_chains_of_all_steps_find() {
     }
 }
 
-/// The lemma: a step later, the inner product of normalized columns is no larger.
+/// The lemma: a step later, the inner product of normalized columns does not grow.
 #[test]
 fn inner_products_fall_with_the_step() {
     let steps = 200usize;
