@@ -174,7 +174,7 @@ fn mistakes_are_said_in_words() {
         run.stderr
     };
     assert!(refused(&["--workload", "windows(7)"]).contains("none of sum, window(W)"));
-    assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
+    assert!(refused(&["--workload", "window(0)"]).contains("1 to 2^62 steps"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
     assert!(refused(&["--workload", "decay(1mo)"]).contains("not as many in every month"));
     assert!(
@@ -182,9 +182,12 @@ fn mistakes_are_said_in_words() {
             .contains("longer horizon")
     );
     assert!(
-        refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("no difference of two running sums")
+        refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("not a difference of two running sums")
     );
-    assert!(refused(&["--workload", "window(7)", "--mechanism", "blt"]).contains("rounded with the data"));
+    assert!(
+        refused(&["--workload", "window(7)", "--mechanism", "blt"])
+            .contains("rounds its running sums together with the data")
+    );
     assert!(refused(&["--mechanism", "banded"]).contains("does not factorize `sum`"));
 }
 
