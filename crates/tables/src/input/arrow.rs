@@ -48,6 +48,5 @@ impl<R: Read> RecordBatchReader for ArrowStream<R> {
 
 fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
     // Values interrupted by a panic are not used again: the error ends the stream.
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(ArrowError::IpcError("its schema is damaged".into())))
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(ArrowError::IpcError("its schema is damaged".into())))
 }
