@@ -141,7 +141,7 @@ impl Promise {
             )));
         }
         if steps.is_empty() || steps[0] == 0 || steps.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(Error::invalid("audited steps must increase, without repetitions, from 1 or later"));
+            return Err(Error::invalid("audited steps must be rising, without repetitions, from 1 or later"));
         }
         if let Some(step) = steps.last().filter(|step| **step > horizon) {
             return Err(Error::invalid(format!("step {step} is beyond the horizon of {horizon} steps")));

@@ -50,8 +50,8 @@ impl TestSeed {
 ///
 /// Objects of this class show only the public :attr:`id`, and cannot be pickled. They may be shared between threads.
 ///
-/// :func:`release` keeps a ledger of the releases published with the key, next to its file (``FILE.ledger``) or, for a key
-/// that was never saved, in this object. It refuses other data under a name that was used. A key :meth:`from_bytes`
+/// :func:`release` keeps a ledger of the releases published with the key, next to its file (``FILE.ledger``) or, for a
+/// key that was never saved, in this object. It refuses other data under a name that was used. A key :meth:`from_bytes`
 /// names the file of its ledger.
 ///
 /// The noise issued by :class:`Counter`, :class:`LazyVector`, :class:`CountSketch` and :class:`VectorNoise` is
@@ -316,10 +316,10 @@ impl SecretKey {
     ///
     /// They must come from a cryptographic random source. Raises :class:`InvalidError` unless there are 32, not all 0.
     ///
-    /// The bytes do not show which releases were published with the key, but :func:`release` needs to know: name the file of its
-    /// ``ledger``. Use ``published_nothing=True`` only for a key that has never published anything, anywhere. Then the
-    /// ledger may be missing and is created with the first release, or is kept in this object if no file is named. With
-    /// neither, :meth:`save` and everything that issues noise refuse the key.
+    /// The bytes do not show which releases were published with the key, but :func:`release` needs to know: name the
+    /// file of its ``ledger``. Use ``published_nothing=True`` only for a key that has never published anything,
+    /// anywhere. Then the ledger may be missing and is created with the first release, or is kept in this object if no
+    /// file is named. With neither, :meth:`save` and everything that issues noise refuse the key.
     ///
     /// ``uses`` names the file that records which noise was issued, for all processes that have the key. Without it,
     /// the record is kept next to the ledger, and without a ledger in this process alone.

@@ -117,8 +117,8 @@ impl UsesFile {
         })
     }
 
-    /// Rewrites the file if most records have become redundant. The caller has just had its turn, and passes all records.
-    /// If this fails, the file keeps its length.
+    /// Rewrites the file if most records have become redundant. The caller has just had its turn, and passes all
+    /// records. If this fails, the file keeps its length.
     pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
         let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
         // Other systems cannot replace an open file.

@@ -15,8 +15,8 @@ pub(crate) struct VectorGuarantee(pub(crate) Inner);
 
 #[pymethods]
 impl VectorGuarantee {
-    /// μ of Gaussian differential privacy: neighbouring data sets are at most as distinguishable as a normal variable of
-    /// variance 1 with mean 0 from one with mean μ. This is the strongest statement if the plan does no random
+    /// μ of Gaussian differential privacy: neighbouring data sets are at most as distinguishable as a normal variable
+    /// of variance 1 with mean 0 from one with mean μ. This is the strongest statement if the plan does no random
     /// sampling. With ``sampled``, ``bins`` or ``fresh_bins`` it is the guarantee against anyone who knows the batches,
     /// and :meth:`epsilon_at` gives a stronger one.
     #[getter]

@@ -60,8 +60,8 @@ fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
         (None, Some(Whole(bins)), None) => Sampling::in_bins(bins).map(Some).or_raise(),
         (None, None, Some(Whole(bins))) => Sampling::in_fresh_bins(bins).map(Some).or_raise(),
         _ => Err(invalid(
-            "examples are sampled for every step (sampled), assigned to bins once (bins), or assigned again in every \
-             epoch (fresh_bins): pass only one of the three",
+            "examples are sampled for every step, assigned to bins once, or assigned again in every epoch: pass only \
+             one of sampled, bins and fresh_bins",
         )),
     }
 }

@@ -315,7 +315,7 @@ mod tests {
         assert!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), "space was allocated, but not all filled");
         let after = next.mark_after(4, b"2\n3\n").unwrap();
         assert!(find(Some(&after), false).unwrap().is_behind());
-        let longer = "more than the ledger knows";
+        let longer = "more rows than the ledger knows";
         assert!(find(Some(&mark), false).unwrap_err().to_string().contains(longer));
         assert!(find(Some(&mark), true).unwrap_err().to_string().contains(longer), "it is not rewritten either");
         std::fs::write(&path, "time\n1\n2\n4\n").unwrap();
