@@ -28,6 +28,7 @@ pub struct Check {
     pub about: String,
     /// The result.
     #[serde(flatten)]
+    pub finding: Finding,
     /// Whether the promise is refuted by it.
     pub refuted: bool,
 }
