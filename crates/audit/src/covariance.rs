@@ -26,7 +26,7 @@ const MOST_STEPS: usize = 64;
 pub(crate) struct Moments {
     steps: Vec<usize>,
     paths: f64,
-    /// Of all steps.
+    /// `Σ y` for every step.
     sums: Vec<f64>,
     /// `Σ y yᵀ` over the chosen steps, lower triangle, row after row.
     products: Vec<f64>,

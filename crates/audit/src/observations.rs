@@ -43,7 +43,7 @@ impl Observations {
             let lengths = [&pair.first, &pair.second].map(|stream| stream.steps().len());
             if lengths != [steps; 2] || pair.difference().iter().all(|d| *d == 0.0) {
                 return Err(Error::invalid(format!(
-                    "the two streams must differ and have {steps} steps each, like the promise"
+                    "the two streams must differ and have {steps} steps each, as in the promise"
                 )));
             }
         }

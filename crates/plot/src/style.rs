@@ -167,15 +167,15 @@ pub enum Marker {
 /// The look of one thing's line, the same in every picture: distinguished by colour, dashes and marker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Of the line.
+    /// Colour of the line.
     pub colour: &'static str,
     /// A darker shade of it, for text.
     pub ink: &'static str,
-    /// Of the line.
+    /// Dashes of the line.
     pub dash: Option<&'static str>,
-    /// Of its points.
+    /// Marker of its points.
     pub marker: Marker,
-    /// Of the line.
+    /// Width of the line.
     pub width: f64,
     /// Whether points are outlines only.
     pub hollow: bool,
@@ -205,7 +205,7 @@ impl Look {
         Self { dash: dash::DOTTED, width: 1.5, hollow: true, ..self }
     }
 
-    /// Of the line.
+    /// The stroke of the line.
     pub fn stroke(self) -> Stroke {
         Stroke { dash: self.dash, opacity: self.opacity, ..Stroke::new(self.colour, self.width) }
     }

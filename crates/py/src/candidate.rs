@@ -30,7 +30,7 @@ pub(crate) struct Candidate {
     relative_error: f64,
     /// ``max_std_error`` divided by the proven lower bound for Gaussian noise; ``None`` for Laplace noise.
     above_bound: Option<f64>,
-    /// Whether noise can be drawn only where it is read (:class:`LazyVector`).
+    /// Whether noise can be drawn lazily, only for the sums that are read (:class:`LazyVector`).
     lazy: bool,
     /// Approximate number of noise variables or multiplications per step.
     work_per_step: f64,

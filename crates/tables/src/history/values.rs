@@ -50,8 +50,7 @@ impl Values {
                 let (told, known) = (error, found.scales[place] * found.std_error(plan, step));
                 return Err(usage(format!(
                     "step {step} has a standard error of {told} in the table, but {known} in the plan: the table does \
-                     not \
-                     belong to this plan"
+                     not belong to this plan"
                 )));
             }
             found.values.insert((place, step), value);

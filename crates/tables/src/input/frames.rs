@@ -144,8 +144,7 @@ fn impossible() -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
         "a message in it is damaged, or has compressed buffers; send uncompressed record batches, and compress the \
-         whole \
-         body with Content-Encoding",
+         whole body with Content-Encoding",
     )
 }
 

@@ -266,7 +266,7 @@ impl Publication {
         let mut streams = Vec::new();
         for output in self.outputs {
             if !output.finished.load(Ordering::Acquire) {
-                return Err(OutputError::new(&output.path, "its output is incomplete; nothing is published"));
+                return Err(OutputError::new(&output.path, "it is incomplete; nothing is published"));
             }
             match output.target {
                 Target::File { target, mode } => {

@@ -58,7 +58,7 @@ fn unfinished_outputs_are_not_published() {
     write(&mut publication, &folder.path().join("a"), "x").unwrap();
     let unfinished = publication.add(&folder.path().join("b")).unwrap();
     let error = publication.commit().unwrap_err().to_string();
-    assert!(error.contains("/b: ") && error.contains("its output is incomplete"), "{error}");
+    assert!(error.contains("/b: ") && error.contains("it is incomplete"), "{error}");
     drop(unfinished);
     assert_eq!(names(folder.path()), [""; 0]);
 }
