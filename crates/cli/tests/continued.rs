@@ -201,9 +201,9 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     let table = bench.read("t.csv");
     bench.write("t.csv", table.replace("2024-01-02", "2024-01-03"));
-    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("not the table"));
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("differs from the table"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
-    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("put it back"));
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("restore it"));
     // The rows of a run alone, and then again behind the table, which may have moved.
     let through = date(4);
     let alone = ["2024-01-03.csv", "--continue", "--out", "alone.csv", "--through", &through];
@@ -432,5 +432,5 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let part = std::fs::read_dir(bench.path("p.parquet")).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_file(part).unwrap();
     let said = parquet(3);
-    assert!(said.code == 2 && said.stderr.contains("put back what is missing"), "{}", said.stderr);
+    assert!(said.code == 2 && said.stderr.contains("restore the missing files"), "{}", said.stderr);
 }

@@ -128,7 +128,7 @@ def test_the_horizon_ends(key: et.SecretKey) -> None:
 def test_too_many_totals_close_no_step(key: et.SecretKey) -> None:
     visits = counter(key, 3)
     tick(visits, 1)
-    with pytest.raises(et.HorizonExhausted, match="3 steps 2 are left, for 3 totals"):
+    with pytest.raises(et.HorizonExhausted, match="2 of 3 steps are left, too few for 3 totals"):
         visits.release_many([1, 2, 3])
     assert visits.step == 1 and visits.release_many([1, 2])["step"].tolist() == [2, 3]
 

@@ -104,7 +104,7 @@ def test_extension_types_are_not_read_by_what_they_store(key: et.SecretKey) -> N
     days = pd.DataFrame({"time": [TIME], "id": pd.period_range("2024-01-01", periods=1, freq="D")})
     flags = pa.table({"time": [TIME], "id": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8()))})
     for events, extension in [(pa.Table.from_pandas(days), "pandas.period"), (flags, "arrow.bool8")]:
-        with pytest.raises(et.InvalidError, match=f"column `id`: it has the extension type `{extension}`"):
+        with pytest.raises(et.InvalidError, match=f"column `id`: it has the unsupported extension type `{extension}`"):
             count(key, events, name="extended", **PERSONS)
     # Other columns may have them.
     assert count(key, pa.Table.from_pandas(days), name="beside") == [1]

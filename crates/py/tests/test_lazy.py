@@ -67,7 +67,7 @@ def test_events_in_several_sums(key: et.SecretKey) -> None:
 def test_bad_input_is_refused_and_adds_nothing(key: et.SecretKey) -> None:
     plan = et.plan_lazy(10, rho=0.5)
     vector, clean = (et.LazyVector(plan, key, "v", sums=100) for _ in range(2))
-    for wrong, message in [([1, 100], "0 to 99"), ([1, -1], "at least 0"), (-1, "number of a running sum")]:
+    for wrong, message in [([1, 100], "0 to 99"), ([1, -1], "at least 0"), (-1, "not an index of a running sum")]:
         with pytest.raises(et.InvalidError, match=message):
             vector.add(wrong)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="outside the declared bounds"):

@@ -326,9 +326,9 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
     made = et.SecretKey.generate()
     data, path, ledger = made.expose_bytes(), tmp_path / "k.key", tmp_path / "elsewhere.ledger"
     unknown = et.SecretKey.from_bytes(data)
-    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+    with pytest.raises(et.InvalidError, match="its past releases are unknown"):
         et.release(simple(), key=unknown, **SIMPLE)
-    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+    with pytest.raises(et.InvalidError, match="its past releases are unknown"):
         unknown.save(path)
     with pytest.raises(et.InvalidError, match="there is no ledger"):
         et.release(simple(), key=et.SecretKey.from_bytes(data, ledger=ledger), **SIMPLE)
@@ -349,7 +349,7 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == [ledger]
 
     # This process knows better.
-    with pytest.raises(et.InvalidError, match=f"has published with the key, and its ledger is {ledger}"):
+    with pytest.raises(et.InvalidError, match=f"has published releases with the key, and its ledger is {ledger}"):
         et.SecretKey.from_bytes(data, published_nothing=True)
 
     # Beside a key file it is the same ledger, in the program's form.

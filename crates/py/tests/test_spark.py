@@ -266,7 +266,7 @@ def test_groups_do_not_join_on_a_cluster(spark: SparkSession) -> None:
     frame, key = shuffled(spark, events(300, 20)), fresh()
     asked = {"epsilon": 1.0, "group": "group", "rest": "more", **COMMON}
     evertally.spark.release(frame, key=key, groups=["a"], through="2024-01-04", **asked)
-    with pytest.raises(et.InvalidError, match="on a cluster none join"):
+    with pytest.raises(et.InvalidError, match="on a cluster no groups can join"):
         evertally.spark.release(frame, key=key, groups=["a", "b", "c"], **asked)
     evertally.spark.release(frame, key=key, groups=["a"], **asked)
 
@@ -276,7 +276,7 @@ def test_workers_with_another_key_do_nothing(spark: SparkSession, tmp_path: Path
     et.SecretKey.generate().save(tmp_path / "wrong.key")
     frame = shuffled(spark, events(300, 20))
     asked = {"epsilon": 1.0, "key": tmp_path / "right.key", **COMMON}
-    with pytest.raises(Exception, match="lay the same key file on every worker"):
+    with pytest.raises(Exception, match="put the same key file on every worker"):
         evertally.spark.release(frame, worker_key=tmp_path / "wrong.key", **asked)
     right = evertally.spark.release(frame, worker_key=tmp_path / "right.key", **asked)
     assert right.count() == 40
@@ -350,9 +350,9 @@ def test_a_pass_is_good_for_its_run_alone() -> None:
     key = et.SecretKey.generate()
     one, other = (_handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0) for _ in range(2))
     forged = _handover.Pass(one.host, one.port, one.run, other._seal)
-    with pytest.raises(et.InvalidError, match="cannot be opened"):
+    with pytest.raises(et.InvalidError, match="cannot open the key"):
         forged.fetch()
-    with pytest.raises(et.InvalidError, match="cannot be opened"):
+    with pytest.raises(et.InvalidError, match="cannot open the key"):
         _handover.Pass(one.host, one.port, "00" * 16, one._seal).fetch()
     with socket.create_connection((one.host, one.port), 5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))

@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
     for bad, why in [
         ({"step": [1, 31], "sum": [3, 4]}, "row 2, column `sum`: there is no step 31"),
         ({"step": [1, 2], "sum": [3, -4]}, "row 2, column `sum`: .*cannot add up to -4"),
-        ({"step": [1, None], "sum": [3, 4]}, "row 2, column `step`: .*is no number of a step"),
+        ({"step": [1, None], "sum": [3, 4]}, "row 2, column `step`: .*is not a step number"),
         ({"step": [1, 2], "sum": [3, None]}, "row 2, column `sum`: the row has no sum"),
         ({"step": [1, 2], "total": [3, 4]}, "no column `sum`"),
     ]:

@@ -157,7 +157,7 @@ def test_a_sweep_is_caught_at_its_first_other_gradient(key: et.SecretKey, mechan
 
     train(0.1)
     train(0.1)
-    with pytest.raises(et.StateError, match=r'step 2 of the VectorNoise "run".* name of its own.*\(step 5\).*[Rr]anks'):
+    with pytest.raises(et.StateError, match=r'step 2 of the VectorNoise "run".* separate name.*\(step 5\).*[Rr]anks'):
         train(0.2)
     train(0.2, "run, rate 0.2")
 
@@ -187,7 +187,7 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
         noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))
     ]
     for draw in draws:
-        with pytest.raises(et.StateError, match="nothing says that it was for the same data.*of="):
+        with pytest.raises(et.StateError, match="nothing shows that it was for the same data.*of="):
             draw()
     out = np.zeros(DIMENSION, np.float32)
     ways: list[Any] = [b"hash", 12345678901234567890, gradient(3), [1.0, 2.0], bytearray(b"abc"), memoryview(b"de")]
@@ -199,13 +199,13 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
         noise.seek(step)
         with pytest.raises(et.StateError, match="other data"):
             noise.next(of=b"something else")
-        with pytest.raises(et.StateError, match="nothing says"):
+        with pytest.raises(et.StateError, match="nothing shows"):
             noise.next()
     # An array is what add_next is given.
     noise.seek(3)
     assert (noise.add_next(gradient(3)) == gradient(3) + np.frombuffer(noise_of(key, 4), np.float32)).all()
     for wrong in ("text", object(), ["a"]):
-        with pytest.raises(et.InvalidError, match="`of` says what the noise is added to"):
+        with pytest.raises(et.InvalidError, match="`of` identifies the data that the noise is added to"):
             noise.next(of=wrong)  # type: ignore[arg-type]
 
 
@@ -355,7 +355,7 @@ def test_memory_is_bounded_and_what_is_old_is_not_given_out_again(key: et.Secret
     totals = np.ones(horizon, int)
     whole = et.Counter(plan, key, "long").release_many(totals)
     again = et.Counter(plan, key, "long")
-    with pytest.raises(et.StateError, match="nothing says"):
+    with pytest.raises(et.StateError, match="nothing shows"):
         again.release_many(totals[:1])
     with et.allow_noise_reuse("goes to where it is remembered"):
         again.release_many(totals[: horizon - 60_000])
@@ -389,7 +389,7 @@ for again in (lambda: noise(key, first).add_next(gradient(1)), counter(key, one)
     try:
         again()
     except et.StateError as problem:
-        print("nothing says" in str(problem))
+        print("nothing shows" in str(problem))
 """
     assert said(process(text, key.expose_bytes().hex(), *states)).split() == ["True", "True"]
 
@@ -467,7 +467,7 @@ try:
         ranks.add_next(gradient(step if way == "sums" else 1000 * rank + step))
     print("done")
 except et.StateError as problem:
-    print("refused" if "Ranks of one run take a range" in str(problem) else problem)
+    print("refused" if "Ranks of one run each take a range" in str(problem) else problem)
 """
     outcomes = {}
     for way in ("ranges", "sums", "gradients"):
@@ -549,13 +549,13 @@ print(late.tick().value)
     flipped = bytearray(whole)
     flipped[100] ^= 1
     for damaged in (bytes(flipped), whole[:64] + whole[70:], whole[:128] + bytes(64) + whole[192:]):
-        assert "StateError" in problem(damaged) and "is damaged: put back" in problem(damaged)
+        assert "StateError" in problem(damaged) and "is damaged: restore" in problem(damaged)
     for foreign in (b"something else", b"x" * 640, whole[64:], bytes(300)):
-        assert "it is of another key, or damaged" in problem(foreign)
+        assert "it belongs to another key, or is damaged" in problem(foreign)
     other = file.with_name("other.key")
     et.SecretKey.generate().save(other)
     releases(et.Counter(PLAN, et.SecretKey.load(other), "visits"), 1)
-    assert "it is of another key" in problem(other.with_name("other.key.uses").read_bytes())
+    assert "it belongs to another key" in problem(other.with_name("other.key.uses").read_bytes())
     # What a machine leaves that loses power: a part of the last record, or zeros.
     for tail in (b"", whole[:20], bytes(100), bytes(64)):
         assert problem(whole + tail) == ""
@@ -619,7 +619,7 @@ other.tick()
 plan = et.plan(300_000, rho=0.5, mechanism="binary")
 et.Counter(plan, et.SecretKey.load(sys.argv[1]), "long").tick()
 """
-    assert "nothing says" in process(text, file).communicate(timeout=60)[1]
+    assert "nothing shows" in process(text, file).communicate(timeout=60)[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
@@ -643,8 +643,8 @@ if os.fork() == 0:
         et.Counter(PLAN, key, "of the child").tick()
     except et.InvalidError as problem:
         alone = str(problem)
-    assert ("save the key there, before the fork" in alone) == (len(sys.argv) == 1), alone
-    expected = "step 2" not in said and "a fork of" not in said if len(sys.argv) > 1 else "a fork of" in said
+    assert ("save the key in the parent, before the fork" in alone) == (len(sys.argv) == 1), alone
+    expected = "step 2" not in said and "of this fork" not in said if len(sys.argv) > 1 else "of this fork" in said
     os._exit(0 if expected else 1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 first.add(2)
@@ -765,13 +765,13 @@ def test_jax(key: et.SecretKey) -> None:
         train(update, [4], state)
         # Begun again with other data, and one with its signs turned.
         for other in ([1], [0, 2]):
-            with pytest.raises(Exception, match="was given out for other data"):
+            with pytest.raises(Exception, match="was issued for other data"):
                 train(update, other, noise.init(gradients[0]))
         turned = jax.tree.map(jnp.negative, gradients[3])
-        with pytest.raises(Exception, match="was given out for other data"):
+        with pytest.raises(Exception, match="was issued for other data"):
             jax.block_until_ready(update(turned, evertally.jax.NoiseState(jnp.int32(3))))
         later = evertally.jax.correlated_noise(plan, key, "run", saved=noise.save())
         train(later.update, [5], evertally.jax.NoiseState(jnp.int32(5)))
-        with pytest.raises(Exception, match="was given out for other data"):
+        with pytest.raises(Exception, match="was issued for other data"):
             train(update, [3], evertally.jax.NoiseState(jnp.int32(5)))
         key = et.SecretKey.generate()

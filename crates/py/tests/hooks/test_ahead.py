@@ -87,7 +87,7 @@ def test_other_gradients_are_refused_with_the_noise_that_waits(tmp_path: Path) -
         second.module[0].weight += 1
     first.step(*next(iter(first.loader)))
     before, state = weights(second), copy.deepcopy(second.state_dict())
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         second.step(*next(iter(second.loader)))
     assert torch.equal(before, weights(second)) and same(state, second.state_dict())
 

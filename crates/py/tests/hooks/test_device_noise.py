@@ -274,9 +274,9 @@ class TestTransformation:
         again, _ = correlated_noise(plan, key, "run", on="device").update(gradients(1), first)
         assert same(flat(updates), flat(again))
         for state in (first, jax.tree.map(jnp.array, first)):
-            with pytest.raises(Exception, match="given out for other data"):
+            with pytest.raises(Exception, match="issued for other data"):
                 jax.block_until_ready(jax.jit(noise.update)(gradients(2), state))
-        with pytest.raises(et.StateError, match="given out"):
+        with pytest.raises(et.StateError, match="was issued"):
             et.VectorNoise(plan, key, "run", coordinates=SIZE).next()
         updates, _ = noise.update(gradients(2), second)
         assert np.isfinite(flat(updates)).all()

@@ -224,7 +224,7 @@ def refused(rank: int, folder: Path) -> None:
     changed[-1][-1] += 1
     before, state = weights(again), copy.deepcopy(other.state_dict())
     kind = et.StateError if rank else RuntimeError
-    with pytest.raises(kind, match="given out for other data"):
+    with pytest.raises(kind, match="issued for other data"):
         other.step(changed, examples=part(2))
     after = other.state_dict()
     assert torch.equal(before, weights(again)) and other.noise.step == 1
@@ -264,7 +264,7 @@ def given_the_same_total(rank: int, folder: Path) -> None:
         if turn == rank == 0:
             private.step(same)
         elif turn == rank:
-            with pytest.raises(et.StateError, match="given out for other data"):
+            with pytest.raises(et.StateError, match="issued for other data"):
                 private.step([2 * tensor for tensor in same])
             assert torch.equal(before, weights(module)) and private.noise.step == 1
         distributed.barrier()

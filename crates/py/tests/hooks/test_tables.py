@@ -193,7 +193,7 @@ def test_wrong_examples_change_nothing(key: et.SecretKey) -> None:
 def test_a_second_table_rate_under_one_name_is_refused(key: et.SecretKey) -> None:
     train(run(model(), key))
     module = model()
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         train(run(module, key, tables={module.words: 0.25}))
 
 
@@ -214,7 +214,7 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
         private.catch_up()
     for one, other in zip(whole.parameters(), again.parameters()):
         assert torch.equal(one, other)
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         other = run(model(), key)
         torch.nn.init.zeros_(other.module.out.weight)
         train(other)
