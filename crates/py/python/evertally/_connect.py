@@ -224,7 +224,7 @@ class Stream:
         return f"Stream({self.name!r} of {self.service.url})"
 
     def describe(self) -> dict[str, Any]:
-        """The service's description: what is counted, who is protected, and how far the stream is."""
+        """The service's description: the counted quantity, the privacy unit, and how far the stream is."""
         description: dict[str, Any] = self.service._json("GET", self._path)
         return description
 

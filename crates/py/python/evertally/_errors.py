@@ -13,7 +13,7 @@ __all__ = [
 
 
 class EvertallyError(Exception):
-    """Base class of all errors of evertally; the message says what is wrong and what to do."""
+    """Base class of all errors of evertally; the message names the problem and a remedy."""
 
 
 class InvalidError(EvertallyError, ValueError):

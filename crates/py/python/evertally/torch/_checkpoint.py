@@ -180,8 +180,8 @@ def _place_for(about: Any, parameter: torch.Tensor | None = None) -> torch.Tenso
 
 
 def _noise_of(optimizer: DPFTRL, known: list[str]) -> list[str]:
-    """The states of the noise that this rank needs: those of its own ranges, or if the checkpoint lacks one of them, any
-    state, which identifies the noise."""
+    """The states of the noise that this rank needs: those of this rank's ranges, or if the checkpoint lacks one of them,
+    any state, which identifies the noise."""
     own = [_noise_name(*ends) for ends in optimizer.noise.ranges]
     if set(own) <= set(known):
         return own

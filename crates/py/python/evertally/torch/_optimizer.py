@@ -243,7 +243,7 @@ class DPFTRL(torch.optim.Optimizer):
                 raise ValueError("clipped_sum does not contain the examples: give examples=, the numbers of the batch")
         own_shards = self._shards.sharded and not is_summed
         if self._shards.sharded:
-            self.ranks.same(own_shards, "what is given, sums or samples,")
+            self.ranks.same(own_shards, "the kind of input, sums or samples,")
         whole = self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         self.further.zero_()
         try:
@@ -307,8 +307,8 @@ class DPFTRL(torch.optim.Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others.
 
-        In a group each rank loads the state of its own rank, or of any rank if the number of ranks has changed. Then the
-        noise of all steps so far is drawn again."""
+        In a group each rank loads its own state, or that of any rank if the number of ranks has changed. Then the noise of
+        all steps so far is drawn again."""
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
                 raise ValueError("the state belongs to a model with other parameters: build the same model as before")

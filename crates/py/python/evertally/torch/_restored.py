@@ -17,7 +17,7 @@ class Restored:
         self._step, self._parameters = step, parameters
 
     def hinted(self, problem: evertally.StateError, step: int, parameters: Sequence[torch.Tensor]) -> Exception:
-        """The error of a refused step, with a hint at what was not restored."""
+        """The error of a refused step, with a hint at the part that was not restored."""
         return type(problem)(f"{problem} {self._hint(step, parameters)}")
 
     def _hint(self, step: int, parameters: Sequence[torch.Tensor]) -> str:
