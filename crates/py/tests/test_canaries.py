@@ -223,7 +223,7 @@ BANDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("bands", [1, 4])
 @pytest.mark.parametrize("given", BANDS, ids=lambda given: " ".join(given))
 def test_bands_are_those_of_the_noise(bands: int, given: dict[str, Any], key: et.SecretKey) -> None:
-    """Whatever the errors refer to: whitened noise is white, including that of the last step, which may be in no band."""
+    """Whatever the errors refer to, whitened noise is white, even that of the last step, which may enter none of them."""
     steps, size = 60, 10_000
     plan = et.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
     noise = et.VectorNoise(plan, key, "bands", coordinates=size, dtype="float64")

@@ -62,7 +62,7 @@ def events(draw: random.Random, steps: int) -> list[Event]:
 
 
 def neighbour(draw: random.Random, words: dict[str, Any], rows: list[Event], steps: int) -> tuple[list[Event], int]:
-    """The rows with one unit changed, and the size of the change as a multiple of the plan's own unit of change."""
+    """The rows with one unit changed, and the number of changes in the plan's sense to which that amounts."""
     of_people = "person" in words
     chosen = draw.choice([row for row in rows if row[1] == "ann"])
     periods = words.get("per", steps)
@@ -118,7 +118,7 @@ def test_no_pair_spends_more_than_the_budget(tmp_path: Path, first: int) -> None
         et.SecretKey.generate().save(original / "key")
         tables = []
         for which, data in [("ours", rows), ("theirs", changed)]:
-            # A copy of everything that the key has recorded: releases other data with the same noise, against the rules.
+            # A copy of everything that the key has recorded: it allows other data with the same noise, a forbidden use.
             copied = shutil.copytree(original, tmp_path / f"{number} {which}")
             tables.append(pd.DataFrame(et.release(table(data), key=copied / "key", through=None, **words)))
         ours, theirs = tables
