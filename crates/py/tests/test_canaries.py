@@ -59,8 +59,8 @@ class TestBoundOnEpsilon:
         assert canaries.epsilon_lower_bound(50, 50, 25) == 0.0
 
     def test_randomized_response_has_at_least_the_epsilon_that_is_shown(self) -> None:
-        """The theorem is tight for randomized response: at 95 % confidence, at most 5 % of 2000 runs show more than its ε,
-        and the bounds are not far below it. Significance of the test: 10⁻⁴."""
+        """The theorem is tight for randomized response: at 95 % confidence, at most 5 % of 2000 runs show more than its
+        ε, and the bounds are not far below it. Significance of the test: 10⁻⁴."""
         m, epsilon, runs = 300, 1.0, 2000
         rng = np.random.default_rng(1)
         right = rng.binomial(m, 1 / (1 + math.exp(-epsilon)), runs)
@@ -223,7 +223,8 @@ BANDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("bands", [1, 4])
 @pytest.mark.parametrize("given", BANDS, ids=lambda given: " ".join(given))
 def test_bands_are_those_of_the_noise(bands: int, given: dict[str, Any], key: et.SecretKey) -> None:
-    """Whatever the errors refer to, whitened noise is white, even that of the last step, which may enter none of them."""
+    """Whatever the errors refer to, whitened noise is white, even that of the last step, which may enter none of
+    them."""
     steps, size = 60, 10_000
     plan = et.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
     noise = et.VectorNoise(plan, key, "bands", coordinates=size, dtype="float64")
@@ -325,7 +326,8 @@ class NoiseForCoordinates(Loop):
 
 
 class DividedBySize(Loop):
-    """Batches of 60 examples on average: sums are divided by the batch size, and the observed values multiplied by 60."""
+    """Batches of 60 examples on average: sums are divided by the batch size, and the observed values multiplied by
+    60."""
 
     def released(self, step: int) -> Array:
         return super().released(step) * 60 / self.rng.poisson(60)

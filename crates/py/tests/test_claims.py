@@ -1,5 +1,5 @@
-"""The output of ``key spent`` and ``budget show`` for random streams, compared with independent sums and conversions: 50
-decimal digits, and the theorems as published. No printed number may be below them.
+"""The output of ``key spent`` and ``budget show`` for random streams, compared with independent sums and conversions:
+50 decimal digits, and the theorems as published. No printed number may be below them.
 """
 
 import itertools
@@ -22,7 +22,8 @@ ABOVE = Decimal("1e-6")
 
 
 def of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
-    """The smallest ε of ρ-zCDP at δ, from orders of Rényi divergence (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """The smallest ε of ρ-zCDP at δ, from orders of Rényi divergence (Canonne, Kamath and Steinke 2020, Proposition
+    12)."""
 
     def epsilon(order: Decimal) -> Decimal:
         less = order - 1
@@ -124,8 +125,8 @@ def test_key_spent_prints_what_was_spent(program: str, tmp_path: Path, kinds: li
 
 @pytest.mark.parametrize("rho", ["0.3", "2"])
 def test_one_stream_has_spent_what_its_report_says(program: str, tmp_path: Path, rho: str) -> None:
-    """For one stream the distribution of its noise is known: ε is at least that of Gaussian noise with this ρ, and at most
-    that of any noise with it."""
+    """For one stream the distribution of its noise is known: ε is at least that of Gaussian noise with this ρ, and at
+    most that of any noise with it."""
     (tmp_path / "events.csv").write_text("time\n2024-01-01\n")
     run(program, tmp_path, "key", "new", "k")
     release(program, tmp_path, "one", {"rho": rho})

@@ -33,8 +33,8 @@ def clippings(**more: Any) -> Iterator[Clipping]:
 
 
 def gradients(threshold: float) -> npt.NDArray[np.float64]:
-    """Gradients with 6 coordinates and all lengths, in random directions, along axes, diagonals and blocks, with all signs;
-    and just at, below and above the threshold."""
+    """Gradients with 6 coordinates and all lengths, in random directions, along axes, diagonals and blocks, with all
+    signs; and just at, below and above the threshold."""
     rng = np.random.default_rng(5)
     axes, signs = np.concatenate([np.eye(6), -np.eye(6)]), rng.choice([-1.0, 0, 1], (200, 6))
     rows = np.concatenate([rng.standard_normal((200, 6)), axes, np.ones((1, 6)), signs])

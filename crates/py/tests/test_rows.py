@@ -41,8 +41,8 @@ def run(noise: et.RowNoise, table: Table, *, steps: int = 20, seed: int = 1, sum
 
 
 def test_rows_get_the_noise_that_they_would_have(key: et.SecretKey) -> None:
-    """The noise that a row has missed has the variance of dense noise, whichever steps it has missed. 2000 values: a normal
-    bound for a relative error of a standard deviation at significance 10⁻⁶ is 0.078."""
+    """The noise that a row has missed has the variance of dense noise, whichever steps it has missed. 2000 values: a
+    normal bound for a relative error of a standard deviation at significance 10⁻⁶ is 0.078."""
     late, names = table(), iter(range(100))
     for steps in (1, 7, 30):
         dense = np.zeros(200_000, np.float32)

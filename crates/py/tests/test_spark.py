@@ -336,7 +336,8 @@ def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, cap
     forms = [secret.hex(), secret.hex().upper(), str(list(secret))[1:-1]]
     for text in (said, jvm, conf, repr(released)):
         assert not any(form in text for form in forms)
-    # Nor do the pickled functions, which may stay on a disk, have the key: they have a pass, and its driver has the key.
+    # Nor do the pickled functions, which may stay on a disk, have the key: they have a pass, and its driver has the
+    # key.
     handed = _handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0)
     import pickle
 

@@ -457,8 +457,8 @@ again.add_next(gradient(30))
 
 
 def test_ranks(file: Path) -> None:
-    """If each rank has its own gradient and the noise of all coordinates, one of them is refused. With separate ranges, or
-    if all have the same sum, they continue."""
+    """If each rank has its own gradient and the noise of all coordinates, one of them is refused. With separate ranges,
+    or if all have the same sum, they continue."""
     text = """
 key, rank, way = et.SecretKey.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 ranks = noise(key, coordinates=(300 * rank, 300 * rank + 300) if way == "ranges" else 300)
@@ -624,7 +624,8 @@ et.Counter(plan, et.SecretKey.load(sys.argv[1]), "long").tick()
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_forks(file: Path) -> None:
-    """A fork and its original know each other's releases from the key file; without a file the fork releases nothing."""
+    """A fork and its original know each other's releases from the key file; without a file the fork releases
+    nothing."""
     text = """
 key = et.SecretKey.load(sys.argv[1]) if len(sys.argv) > 1 else et.SecretKey.generate()
 first = counter(key)

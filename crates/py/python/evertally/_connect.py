@@ -80,7 +80,8 @@ def connect(
     ``token`` is the token that ``evertally token make`` printed, by default the environment variable
     ``EVERTALLY_TOKEN``; public streams can be read without one. ``authority`` is a file with the certificate of the
     authority that signed the service's certificate, if that is not a public authority. Nothing is sent yet. While the
-    service is unreachable or busy, requests that are safe to repeat are tried up to ``tries`` times, with growing pauses.
+    service is unreachable or busy, requests that are safe to repeat are tried up to ``tries`` times, with growing
+    pauses.
 
     Raises `InvalidError` if the address is invalid, or would expose the token on the network.
 
@@ -241,10 +242,11 @@ class Stream:
 
         ``batch`` is an id of your choice. The service stores the same id with the same events once, however often you
         send it. Derive it from your data, such as the name of a file, so that an interrupted program can start again.
-        Without it, the id is random and holds for this call and its retries. A table of more than 50,000 rows is sent in
-        batches with the ids ``ID``, ``ID+1``, ``ID+2``, each of which is stored as a whole or not at all.
+        Without it, the id is random and holds for this call and its retries. A table of more than 50,000 rows is sent
+        in batches with the ids ``ID``, ``ID+1``, ``ID+2``, each of which is stored as a whole or not at all.
 
-        Raises `ServiceError`, whose ``rows`` describe the problem of each bad row; nothing of its batch was stored then.
+        Raises `ServiceError`, whose ``rows`` describe the problem of each bad row; nothing of its batch was stored
+        then.
         """
         name = batch if batch is not None else f"push:{uuid.uuid4()}"
         if isinstance(events, Sequence):
@@ -335,8 +337,8 @@ class Stream:
             connection.close()
 
     def close(self, through: int) -> dict[str, Any]:
-        """Closes and publishes the steps through `through`, for a stream whose operator closes steps. Returns how far the
-        stream is."""
+        """Closes and publishes the steps through `through`, for a stream whose operator closes steps. Returns how far
+        the stream is."""
         content = json.dumps({"through": through}).encode()
         asked = self.service._ask("POST", f"{self._path}/close", content, {"content-type": "application/json"})
         described: dict[str, Any] = json.loads(asked)
@@ -356,16 +358,16 @@ class Stream:
         *,
         evidence: str | None = None,
     ) -> bool:
-        """Sends the sums that whole steps add to each group, for a stream with ``closing = "sums"``, which publishes them.
-        Another engine has counted them, and **bounded** each person's contribution. Columns are those of the group,
-        ``step`` and ``sum``; a group without a row adds nothing in that step. Returns whether the service had already
-        stored all of the steps.
+        """Sends the sums that whole steps add to each group, for a stream with ``closing = "sums"``, which publishes
+        them. Another engine has counted them, and **bounded** each person's contribution. Columns are those of the
+        group, ``step`` and ``sum``; a group without a row adds nothing in that step. Returns whether the service had
+        already stored all of the steps.
 
         A step is stored once. You may send the same sums again, with rows in any order. Different sums are refused
-        (`ServiceError` with status 409), and so are steps that would leave a gap. A caller that bounds persons gives the
-        ``evidence`` of a single step: a keyed digest of the persons whose events were counted. Sums can be equal while
-        these persons differ, and then some person would be counted more often than declared; so different evidence is
-        refused, too.
+        (`ServiceError` with status 409), and so are steps that would leave a gap. A caller that bounds persons gives
+        the ``evidence`` of a single step: a keyed digest of the persons whose events were counted. Sums can be equal
+        while these persons differ, and then some person would be counted more often than declared; so different
+        evidence is refused, too.
         """
         if isinstance(sums, Sequence):
             body, kind = _lines(sums), "application/x-ndjson"

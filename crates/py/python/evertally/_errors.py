@@ -33,8 +33,8 @@ class HorizonExhausted(EvertallyError):
 
 
 class StateError(EvertallyError, ValueError):
-    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key; or noise that was already
-    released with some data would be reused with other data."""
+    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key; or noise that was
+    already released with some data would be reused with other data."""
 
 
 class RandomnessError(EvertallyError, OSError):

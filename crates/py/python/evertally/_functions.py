@@ -310,7 +310,7 @@ def plan_vector(
 
     Mechanism:
         ``mechanism``: A name such as smooth or banded-sqrt(bands=16); input is independent noise for every step, as in
-            DP-SGD. Without it, the one with the least error among those with cheap steps.
+            DP-SGD. Without it, the one with the least error among those that fit `most_vectors`.
         ``objective``: Minimise the maximum or the mean error of the running sums, or of the parameters.
         ``most_vectors``: Memory limit for the automatic choice of a mechanism, in vectors. Not part of the plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.

@@ -28,8 +28,8 @@ def interval(
     """Estimates the total over an interval of a released table, with exact standard errors and confidence intervals.
 
     ``table`` is a result of :func:`release`, or a table with the same columns; ``plan`` is its plan, which
-    :func:`plan_release` returns for the same keywords. Nothing else is read, and no privacy budget is spent: the noise of
-    a difference follows from the plan's covariances, and neighbouring releases share most of their noise.
+    :func:`plan_release` returns for the same keywords. Nothing else is read, and no privacy budget is spent: the noise
+    of a difference follows from the plan's covariances, and neighbouring releases share most of their noise.
 
     The result has a row for every group, and a last row with a missing group for all of them together. Its columns are
     ``value``, ``std_error``, ``lower`` and ``upper``, and for ratios ``ratio``, ``ratio_lower``, ``ratio_upper`` and

@@ -20,8 +20,8 @@ class FixedBatches:
     Examples have the numbers 0 to ``examples - 1``; those left over at the end of an epoch are not used. Like
     :class:`Batches`, it is a sequence of arrays, one for each step of the plan. It is not secret.
 
-    Raises :class:`InvalidError` if an example would take part in more steps than the plan's ``participations``, or again
-    after fewer steps than its ``separation``: the plan's noise would not suffice.
+    Raises :class:`InvalidError` if an example would take part in more steps than the plan's ``participations``, or
+    again after fewer steps than its ``separation``: the plan's noise would not suffice.
 
     >>> import evertally as et
     >>> plan = et.plan_vector(40, rho=0.5, participations=2, separation=20)
@@ -40,14 +40,16 @@ class FixedBatches:
                 "the plan's guarantee requires sampled batches: use evertally.Batches(plan, key, name, examples=…)"
             )
         if not 1 <= batch_size <= examples:
-            raise evertally.InvalidError(f"batch_size must be 1 to {examples}, the number of examples, got {batch_size}")
+            raise evertally.InvalidError(
+                f"batch_size must be 1 to {examples}, the number of examples, got {batch_size}"
+            )
         apart = examples // batch_size
         epochs = -(-plan.horizon // apart)
         if epochs > plan.participations or (apart < plan.separation and epochs > 1):
             raise evertally.InvalidError(
-                f"{plan.horizon} steps of {batch_size} examples out of {examples} are {epochs} epochs of {apart} steps, but "
-                f"the plan allows an example at most {plan.participations} steps, at least {plan.separation} apart: plan "
-                f"with participations={epochs}, separation={apart}"
+                f"{plan.horizon} steps of {batch_size} examples out of {examples} are {epochs} epochs of {apart} "
+                f"steps, but the plan allows an example at most {plan.participations} steps, at least "
+                f"{plan.separation} apart: plan with participations={epochs}, separation={apart}"
             )
         self.plan, self.examples = plan, examples
         self._size, self._apart = batch_size, apart
@@ -118,8 +120,8 @@ def check_batches(plan: evertally.VectorPlan, batches: Any, key: evertally.Secre
         return
     if not isinstance(batches, Order):
         raise TypeError(
-            f"batches must be evertally.Batches for a plan with sampling, or evertally.FixedBatches for one without, got "
-            f"{type(batches).__name__}"
+            "batches must be evertally.Batches for a plan with sampling, or evertally.FixedBatches for one without, "
+            f"got {type(batches).__name__}"
         )
     if not batches.is_of(plan, key, name):
         raise ValueError("these batches belong to another plan, key or name")
@@ -139,9 +141,9 @@ class Attendance:
             times, last = self._seen.get(example, (0, 0))
             if times >= self._most or (times and step - last < self._apart):
                 raise evertally.InvalidError(
-                    f"example {example} takes part in step {step}; it has taken part {times} times before, last in step "
-                    f"{last}: the plan allows an example at most {self._most} steps, at least {self._apart} apart. Keep to "
-                    "that order, or plan with the participations and the separation of the run"
+                    f"example {example} takes part in step {step}; it has taken part {times} times before, last in "
+                    f"step {last}: the plan allows an example at most {self._most} steps, at least {self._apart} "
+                    "apart. Keep to that order, or plan with the participations and the separation of the run"
                 )
 
     def note(self, examples: Iterable[int], step: int) -> None:

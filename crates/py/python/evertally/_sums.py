@@ -26,16 +26,16 @@ def release_sums(
     sum: str = "sum",
     confidence: float = 0.95,
 ) -> Sums:
-    """Releases exact **running sums** that another engine has computed, one row for each row. The result is a pure function
-    of plan, key, name, group, step and sum, in any order, on any number of workers.
+    """Releases exact **running sums** that another engine has computed, one row for each row. The result is a pure
+    function of plan, key, name, group, step and sum, in any order, on any number of workers.
 
     The values equal those of :func:`release` for the same plan (of :func:`plan_release`, with groups that all count
     alike), or those of :class:`Counter` if there are no groups. Requires a mechanism with random access, such as
     ``binary``, ``smooth`` or ``path-sum``; :func:`release_steps` accepts every mechanism.
 
-    Each step of a group has only one sum, permanently: two releases of it with different sums would have the same noise,
-    and their difference would be exact. The log next to the key's ledger refuses that (:class:`StateError`), on the
-    machine that has the log. You must bound each person's contribution as the plan requires.
+    Each step of a group has only one sum, permanently: two releases of it with different sums would have the same
+    noise, and their difference would be exact. The log next to the key's ledger refuses that (:class:`StateError`), on
+    the machine that has the log. You must bound each person's contribution as the plan requires.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ def release_sums(
     group
         Columns that name the group. Omit it for a stream without groups.
     groups
-        The declared groups; a row of any other group is refused. Without them, every group in the table is released: then
-        make sure that the set of groups does not depend on the data.
+        The declared groups; a row of any other group is refused. Without them, every group in the table is released:
+        then make sure that the set of groups does not depend on the data.
     step, sum
         Columns with the step (from 1) and the exact running sum at its end (for a window, the sum of the window).
     confidence

@@ -10,12 +10,12 @@ __all__ = ["allow_noise_reuse"]
 
 @contextmanager
 def allow_noise_reuse(reason: str) -> Iterator[None]:
-    """Allows the same noise to be used with other data, in all threads of this process while the block runs: for tests and
-    reproductions.
+    """Allows the same noise to be used with other data, in all threads of this process while the block runs: for tests
+    and reproductions.
 
-    The same noise with two data sets reveals their exact difference, so counters, lazy vectors, sketches and the noise of
-    vectors refuse to release a step again for other data. Inside the block nothing is refused; earlier releases stay on
-    record. `reason` is for readers of the code.
+    The same noise with two data sets reveals their exact difference, so counters, lazy vectors, sketches and the noise
+    of vectors refuse to release a step again for other data. Inside the block nothing is refused; earlier releases stay
+    on record. `reason` is for readers of the code.
 
     >>> import evertally as et
     >>> plan, key = et.plan(365, epsilon=1.0), et.SecretKey.generate()

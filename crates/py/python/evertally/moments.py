@@ -1,9 +1,9 @@
 """Adaptive clipping and second moments of gradients, from the same release as the gradients.
 
-A plan's guarantee is for vectors of at most `plan.norm` for each example and step, whatever their coordinates mean. So a
-vector has room for more than a gradient, and all of it is one release under one budget: no budgets are added up.
-:class:`Clipping` builds an example's vector from its gradient `g`, the current threshold `C`, and blocks `k = 1 … K`
-of the parameters. With `x = g min(1, C/‖g‖)/C`, so that `r = ‖x‖ ≤ 1`, and `y_k = ‖x_k‖²`, so that `Σ y_k = r²`, it is
+A plan's guarantee is for vectors of at most `plan.norm` for each example and step, whatever their coordinates mean. So
+a vector has room for more than a gradient, and all of it is one release under one budget: no budgets are added up.
+:class:`Clipping` builds an example's vector from its gradient `g`, the current threshold `C`, and blocks `k = 1 … K` of
+the parameters. With `x = g min(1, C/‖g‖)/C`, so that `r = ‖x‖ ≤ 1`, and `y_k = ‖x_k‖²`, so that `Σ y_k = r²`, it is
 
     norm · (a x,  s (b - ½),  λ (y - c))        b = 1 if ‖g‖ ≤ C, else 0
 
@@ -32,16 +32,16 @@ estimation: Kalinin, Upadhyay, Lampert 2025, arXiv 2502.06597, for all products 
 x'‖²`, `d_k = y_k - y'_k = ⟨(x - x')_k, (x + x')_k⟩`, `p = √(UV)` and `t = Σ d_k = ‖x‖² - ‖x'‖² ≥ 0`. By Cauchy and
 Schwarz `Σ |d_k| ≤ p`, those of one sign add up to `(p + t)/2` at most, and so `Σ d_k² ≤ p (p + t)/2`. As `U + V + 2t =
 4 ‖x‖² ≤ 4`, both `U ≤ 4` and `p ≤ 2`, and `U + ½ Σ d_k² ≤ U + UV/4 + tp/4 ≤ U + V + 2t ≤ 4`. The mark adds at most `s²
-= 4q` to `4 a²`. With two blocks or more no larger `λ` works: let `x` be `(1, 1)/√2` and `x'` tend to `-x`. **A plan does
-not guarantee this by itself**: its replaced examples may take part in other steps. Then one vector counts alone, and
-its squared length can be `1 + a²/2`.
+= 4q` to `4 a²`. With two blocks or more no larger `λ` works: let `x` be `(1, 1)/√2` and `x'` tend to `-x`. **A plan
+does not guarantee this by itself**: its replaced examples may take part in other steps. Then one vector counts alone,
+and its squared length can be `1 + a²/2`.
 
-**Adaptivity.** Thresholds are a function of earlier releases. Guarantees of vector plans hold for vectors that depend on
-all earlier releases, for every mechanism and with sampling: the noise is continuous and Gaussian, and given the past a
-step shifts it by an amount that the past determines (Denisov and others 2022, arXiv 2202.08312, for matrix mechanisms;
-the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and `vector/sampling.rs`). An
-example that is not finite has the vector 0, in all parts. Means are over the *expected* batch size: the size of a batch
-may be a secret.
+**Adaptivity.** Thresholds are a function of earlier releases. Guarantees of vector plans hold for vectors that depend
+on all earlier releases, for every mechanism and with sampling: the noise is continuous and Gaussian, and given the past
+a step shifts it by an amount that the past determines (Denisov and others 2022, arXiv 2202.08312, for matrix
+mechanisms; the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and
+`vector/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the *expected* batch
+size: the size of a batch may be a secret.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ class AdaptiveClipping:
     """A clipping threshold that privately tracks a quantile of the gradients' lengths.
 
     After each step `threshold *= exp(rate * (quantile - fraction))`, where `fraction` is the noisy fraction of examples
-    within the threshold, limited to `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the first
-    threshold, in units of gradients; choose it without looking at the data. `share`, between 0 and 1, is the part of
-    the squared norm that the fraction uses: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
+    within the threshold, limited to `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the
+    first threshold, in units of gradients; choose it without looking at the data. `share`, between 0 and 1, is the part
+    of the squared norm that the fraction uses: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
     0.05, and the standard error of a step's fraction is `σ_t / (2 √share · norm · batch)`, with the noise `σ_t` of the
     step.
 
@@ -109,8 +109,8 @@ class SecondMoments:
     of the squared norm that the moments use; with a single block they use none. `scale`, at least 1, is for many blocks
     over which the squares are spread: it divides the noise of the moments, and shortens the moments of examples whose
     squares lie in few blocks; the root of the number of blocks is a large value. `in_place` uses no share, and assumes
-    that an example is replaced by one that takes part in the same steps: a weaker guarantee than that of the plan, which
-    must have ``neighbours="replace-one"``. The module's header has the proofs.
+    that an example is replaced by one that takes part in the same steps: a weaker guarantee than that of the plan,
+    which must have ``neighbours="replace-one"``. The module's header has the proofs.
 
     Raises ``ValueError`` for numbers outside their ranges.
 
@@ -135,8 +135,8 @@ class SecondMoments:
 
 
 class Clipping:
-    """Encodes the examples' gradients as vectors, and decodes the noisy sum of vectors into the mean gradient, the second
-    moments and the next threshold. Works with any framework: each step releases one vector.
+    """Encodes the examples' gradients as vectors, and decodes the noisy sum of vectors into the mean gradient, the
+    second moments and the next threshold. Works with any framework: each step releases one vector.
 
     `norm` is the plan's. `sizes` are the numbers of coordinates of the blocks, in order; without second moments the
     division does not matter, and one number suffices. `expected_batch_size` is the declared one. Without `adaptive`
@@ -229,9 +229,9 @@ class Clipping:
         return self._threshold**2 / (self._scale * self.norm * self.expected_batch_size * self._blocks)
 
     def weigh(self, lengths: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Computes from the gradients' lengths alone the factor of each example's gradient and its additional coordinates.
-        `lengths` has a row for each example and a column for each block or coordinate that has a second moment (without
-        second moments: for each block, or one for all), in float64. Both results are float32.
+        """Computes from the gradients' lengths alone the factor of each example's gradient and its additional
+        coordinates. `lengths` has a row for each example and a column for each block or coordinate that has a second
+        moment (without second moments: for each block, or one for all), in float64. Both results are float32.
         """
         lengths = np.asarray(lengths, np.float64)
         columns = len(self._blocks)
@@ -309,7 +309,8 @@ class Clipping:
         return moments
 
     def update(self, noisy: _Array) -> None:
-        """Updates the threshold; call it after decoding a noisy sum of vectors. Without `adaptive` it stays the same."""
+        """Updates the threshold; call it after decoding a noisy sum of vectors. Without `adaptive` it stays the
+        same."""
         if self.adaptive is None:
             return
         mark = float(self._checked(noisy)[sum(self.sizes)])

@@ -68,8 +68,8 @@ class TestDPAdam:
 
     @pytest.mark.parametrize("second", [0.9, 0.999])
     def test_squares_are_those_without_the_noise(self, second: float) -> None:
-        """Over 200,000 coordinates the mean of `v - u` is g² within five standard errors, with noise that changes from step
-        to step; and its spread over the coordinates is at most what the floor implies."""
+        """Over 200,000 coordinates the mean of `v - u` is g² within five standard errors, with noise that changes from
+        step to step; and its spread over the coordinates is at most what the floor implies."""
         parameter, steps, size = torch.nn.Parameter(torch.zeros(200_000)), 30, 0.3
         optimizer = DPAdam([parameter], betas=(0.9, second))
         generator = torch.Generator().manual_seed(1)

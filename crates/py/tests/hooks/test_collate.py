@@ -1,4 +1,5 @@
-"""A `collate_fn` that lets one example change others is refused: the gradient of a single example would have no bound."""
+"""A `collate_fn` that lets one example change others is refused: the gradient of a single example would have no
+bound."""
 
 import random
 from collections import namedtuple

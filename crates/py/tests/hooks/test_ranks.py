@@ -201,7 +201,7 @@ def refused(rank: int, folder: Path) -> None:
         unchanged("occurs twice", ValueError, sums(rank), examples=part(step, of=0))
         wrong = sums(rank)[: 4 - rank]
         unchanged(
-            *(("3 tensors for 4", ValueError) if rank else ("rank 1 refused this", RuntimeError)), wrong, examples=part(step)
+            *(("3 tensors for 4", ValueError) if rank else ("rank 1 refused", RuntimeError)), wrong, examples=part(step)
         )
 
         def fails() -> None:
@@ -210,7 +210,7 @@ def refused(rank: int, folder: Path) -> None:
             for p in module.parameters():
                 p.grad_sample = torch.zeros(len(part(step)), *p.shape)
 
-        unchanged(*(("rank 0 refused this", RuntimeError) if rank else ("no data", KeyError)), fails, examples=part(step))
+        unchanged(*(("rank 0 refused", RuntimeError) if rank else ("no data", KeyError)), fails, examples=part(step))
         own.zero_grad()
         own.step(sums(10 * step + rank), examples=part(step))
         said: list[Any] = [None] * RANKS

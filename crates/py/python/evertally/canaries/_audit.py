@@ -14,8 +14,8 @@ from ._report import AuditReport, Factor
 from ._shown import shown
 from ._whitening import noise_covariance, whitening
 
-#: Lengths of the gradients of canaries and decoys before clipping, in norms: so long that clipping determines the result.
-#: If a canary is summed with its decoy before clipping, the canary determines the direction.
+#: Lengths of the gradients of canaries and decoys before clipping, in norms: so long that clipping determines the
+#: result. If a canary is summed with its decoy before clipping, the canary determines the direction.
 CANARY, DECOY = 1e5, 1e2
 
 
@@ -27,14 +27,14 @@ class Order(Protocol):
 
 
 class TrainingAudit:
-    """Watches whether a training run keeps its plan: coins that the run does not know decide which canaries take part, and
-    the releases of the run must not reveal them better than the plan allows.
+    """Watches whether a training run keeps its plan: coins that the run does not know decide which canaries take part,
+    and the releases of the run must not reveal them better than the plan allows.
 
     A **canary** is an example whose gradient lies in its own coordinates, where no other example has any: the audit's
     coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that its
-    contribution is determined by clipping alone. Every canary has a **decoy**, which always takes part, with the opposite
-    and shorter gradient: it reveals a sum that is clipped as a whole, instead of each example. If the plan's neighbours
-    are ``"replace-one"``, an absent canary is replaced by its opposite.
+    contribution is determined by clipping alone. Every canary has a **decoy**, which always takes part, with the
+    opposite and shorter gradient: it reveals a sum that is clipped as a whole, instead of each example. If the plan's
+    neighbours are ``"replace-one"``, an absent canary is replaced by its opposite.
 
     In each step of the run add the gradients of :meth:`canaries` to those of the batch, before clipping, and pass the
     result to :meth:`observe`. The audit knows coins, steps and samples; it does not need the key.
@@ -59,8 +59,8 @@ class TrainingAudit:
     canaries
         Number of canaries, 2 or more. The lower bounds on ε grow with it; alarms need few.
     batches
-        The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries are
-        spread over the steps as the plan allows.
+        The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries
+        are spread over the steps as the plan allows.
     numbers
         The numbers of canaries and decoys in these batches, an array (canaries, 2). With :class:`evertally.Batches` the
         default is the last ones.
@@ -73,8 +73,8 @@ class TrainingAudit:
         detects clipping of each tensor by itself. With 1 there are no coordinates without canaries, and the audit does
         not look for reused noise.
     covariance
-        The covariances of one coordinate of the noise between the watched steps, an array (steps, steps), if the noise is
-        not the plan's own.
+        The covariances of one coordinate of the noise between the watched steps, an array (steps, steps), if the noise
+        is not the plan's own.
     seed
         The seed of the coins, for tests. By default from the operating system.
     """
@@ -138,8 +138,8 @@ class TrainingAudit:
         return np.asarray(self.plan.norm * lengths[:, :, None] * direction[:, None, :])
 
     def canaries(self, step: int) -> Array:
-        """The unclipped gradients of the canaries and decoys that take part in a step: an array (examples, coordinates).
-        Clip and sum them with the others of the batch."""
+        """The unclipped gradients of the canaries and decoys that take part in a step: an array (examples,
+        coordinates). Clip and sum them with the others of the batch."""
         if not 1 <= step <= self.steps:
             return np.zeros((0, self.coordinates))
         return self.directions()[self._takes_part[:, :, step - 1]]
@@ -147,9 +147,9 @@ class TrainingAudit:
     def observe(self, step: int, released: npt.ArrayLike) -> bool:
         """Observes the release of a step: the audit's coordinates of the noisy sum, **not divided** by a batch size.
 
-        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps after the watched
-        ones are ignored. Raises ``ValueError``, and observes nothing, if a step was skipped, or if there are not as many
-        numbers as the audit has coordinates.
+        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps after the
+        watched ones are ignored. Raises ``ValueError``, and observes nothing, if a step was skipped, or if there are
+        not as many numbers as the audit has coordinates.
         """
         if step > self.steps:
             return self.refuted

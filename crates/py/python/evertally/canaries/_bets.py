@@ -1,8 +1,8 @@
 """Bets against a run that keeps its plan: their wealth grows if the run does not, and is a test at every step.
 
 Bets are on the innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that
-keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds its clipped vector to each of
-its own steps, or all canaries add the same share of it. Given everything earlier, the innovations minus their means,
+keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds its clipped vector to each
+of its own steps, or all canaries add the same share of it. Given everything earlier, the innovations minus their means,
 `r`, are then
 
 * normal with a variance of at least 1, so that `exp(-r² (1/ρ² - 1) / 2) / ρ` for ρ < 1 is at most 1 in the mean,
@@ -31,10 +31,10 @@ APART = 32
 
 #: Families of bets, and the usual cause if one wins.
 REASONS = {
-    "larger": "contributions are larger than the clipping norm: a sum is counted twice, or clipping is missing, applied "
-    "to each tensor separately, or to another norm",
-    "outweighs": "a canary outweighs the other contributions to its sum: sums of several examples are clipped instead of "
-    "single examples (a micro-batch's gradient), or clipping is missing",
+    "larger": "contributions are larger than the clipping norm: a sum is counted twice, or clipping is missing, "
+    "applied to each tensor separately, or to another norm",
+    "outweighs": "a canary outweighs the other contributions to its sum: sums of several examples are clipped instead "
+    "of single examples (a micro-batch's gradient), or clipping is missing",
     "elsewhere": "examples take part in steps that are not theirs: batches differ from the plan's, or there are more "
     "epochs",
     "repeated": "whole batches take part again some steps later or earlier: there are more epochs, or shorter ones",
@@ -48,8 +48,8 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Step:
-    """The data for the bets of one step. Arrays are over canaries, except for `blank`, the innovations of coordinates to
-    which no canary adds: an array (others, canaries)."""
+    """The data for the bets of one step. Arrays are over canaries, except for `blank`, the innovations of coordinates
+    to which no canary adds: an array (others, canaries)."""
 
     innovations: Array
     expected: Array  # their means, due to the canaries that are present

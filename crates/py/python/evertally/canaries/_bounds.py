@@ -63,14 +63,15 @@ def epsilon_lower_bound(
 
 
 def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> float:
-    """Upper bound on the probability of at least `right` right guesses, for every μ-Gaussian differentially private run.
+    """Upper bound on the probability of at least `right` right guesses, for every μ-Gaussian differentially private
+    run.
 
     Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235). With `p_j` the
     probability of exactly `j` right guesses, `A_i = Σ_(j≥i) j p_j / m` and `B_i = Σ_(j≥i) (r - j + 1) p_(j-1) / m`,
-    tossing one coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would make
-    `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also for one that rarely reveals all canaries
-    at once; so it is far weaker than a bound for independent noise for each of them. The result exceeds the largest
-    refuted value by up to 10⁻⁹ of it.
+    tossing one coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would
+    make `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also for one that rarely reveals all
+    canaries at once; so it is far weaker than a bound for independent noise for each of them. The result exceeds the
+    boundary of the refuted values by up to 10⁻⁹ of it.
 
     >>> from evertally.canaries import p_value_of_mu
     >>> p_value_of_mu(200, 200, 100, mu=0.5) > 0.5, p_value_of_mu(200, 200, 150, mu=0.5) < 0.1
@@ -117,8 +118,8 @@ def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: floa
 
     This is the case if every canary has its own coordinates, their noise is independent, and the guess about it reads
     only these. A guess is then right with probability at most `Φ(μ/2)` (Dong, Roth, Su 2022, "Gaussian differential
-    privacy": the trade-off curve where both errors are equal), and the number of right guesses is stochastically below a
-    binomial one. Abstaining would need another bound: guess about all canaries. Rounded down by up to 10⁻⁹.
+    privacy": the trade-off curve where both errors are equal), and the number of right guesses is stochastically below
+    a binomial one. Abstaining would need another bound: guess about all canaries. Rounded down by up to 10⁻⁹.
 
     >>> from evertally.canaries import mu_lower_bound, mu_lower_bound_if_independent
     >>> mu_lower_bound_if_independent(1000, 690) > 0.8 > 2 * mu_lower_bound(1000, 1000, 690)
@@ -136,9 +137,9 @@ def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: floa
 
 
 def _largest_refuted(p_value: Callable[[float], float], confidence: float) -> float:
-    """The parameter at which p-values exceed the level. If a value is refuted, all smaller ones are: a run that is private
-    with a smaller parameter is private with a larger one, so guesses that refute the larger one refute the smaller one,
-    too."""
+    """The parameter at which p-values exceed the level. If a value is refuted, all smaller ones are: a run that is
+    private with a smaller parameter is private with a larger one, so guesses that refute the larger one refute the
+    smaller one, too."""
     level = 1.0 - _check_confidence(confidence)
     if p_value(0.0) > level:
         return 0.0
@@ -180,8 +181,8 @@ def _p_value_of_epsilon(
 def _is_too_much(canaries: int, guesses: int, right: int, mu: float, tail: float) -> bool:
     """Whether no μ-Gaussian differentially private run has at least `right` right guesses with probability `tail`.
 
-    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, except for the first `B`, which is the rest
-    of the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`,
+    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, except for the first `B`, which is the
+    rest of the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`,
     which fall as i does, a larger `B` at one place makes no later bound smaller.
     """
     a, b = tail * right / canaries, tail * (guesses - right) / canaries

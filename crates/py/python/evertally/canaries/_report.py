@@ -126,16 +126,16 @@ class AuditReport:
         return "\n".join(self._lines())
 
     def _lines(self) -> list[str]:
-        extent = f"{self.canaries} canaries, {self.steps} of {self.watched} steps"
+        said = f"{self.canaries} canaries, {self.steps} of {self.watched} steps"
         if self.alarm is not None:
             head = (
                 "The observed sums are not the plan's" if self._is_scaled else "The run is less private than promised"
             )
-            lines = [f"{head}: p ≤ {self._p_text()}, alarm after step {self.alarm} ({extent})."]
+            lines = [f"{head}: p ≤ {self._p_text()}, alarm after step {self.alarm} ({said})."]
             lines += [f"Most likely: {reason}." for reason in self.reasons[:1]]
             lines += [f"Or: {reason}." for reason in self.reasons[1:3]]
         else:
-            lines = [f"No evidence against the plan: p = {self.p_value:.2g} ({extent})."]
+            lines = [f"No evidence against the plan: p = {self.p_value:.2g} ({said})."]
         if self.blind:
             lines.append("The canaries hardly reach the sums: this audit can detect little, whatever its result.")
         lines.append(
@@ -144,8 +144,8 @@ class AuditReport:
         if self.bounds is not None:
             lines += self._bound_lines(self.bounds)
         lines.append(
-            f"A run that keeps its plan raises an alarm with probability at most {self.significance:g}. The absence of an "
-            "alarm proves nothing: an audit sees only the coordinates of its canaries."
+            f"A run that keeps its plan raises an alarm with probability at most {self.significance:g}. The absence of "
+            "an alarm proves nothing: an audit sees only the coordinates of its canaries."
         )
         return lines
 

@@ -25,8 +25,8 @@ class Shown:
     right: int
     delta: float
     confidence: float
-    #: No smaller ε at this δ is true of the run. Without sampling, the bound is on μ of Gaussian differential privacy, as
-    #: the plan's guarantee is, and this is the ε of Gaussian noise with that μ.
+    #: No smaller ε at this δ is true of the run. Without sampling, the bound is on μ of Gaussian differential privacy,
+    #: as the plan's guarantee is, and this is the ε of Gaussian noise with that μ.
     epsilon: float
     #: The plan's guarantee at this δ; with bins, against an adversary who knows them.
     promised_epsilon: float
@@ -78,7 +78,8 @@ def shown(
 
 
 def _scores(logs: Array, rate: float | None) -> Array:
-    """Combines the rounds: in each the canary takes part with probability `rate`, or without sampling in the only one."""
+    """Combines the rounds: in each the canary takes part with probability `rate`, or without sampling in the only
+    one."""
     if rate is None or rate >= 1.0:
         return np.asarray(logs.sum(axis=1))
     return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + logs).sum(axis=1))
@@ -100,7 +101,8 @@ def _best_number(strengths: Array, rate: float | None, bound: Callable[[int, int
 
 
 def _right(scores: Array, present: npt.NDArray[np.bool_], guesses: int) -> int:
-    """The number of right guesses; half of the guesses are about the lowest scores, and the others about the highest."""
+    """The number of right guesses; half of the guesses are about the lowest scores, and the others about the
+    highest."""
     order = np.argsort(scores, kind="stable")
     low, high = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
     return int((~present[low]).sum() + present[high].sum())

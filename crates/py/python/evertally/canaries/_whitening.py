@@ -25,8 +25,8 @@ def noise_covariance(plan: VectorPlan, steps: int) -> Matrix:
 
 
 def whitening(covariance: Matrix) -> Matrix:
-    """The lower triangular inverse of the Cholesky factor: it turns the noise of each step into a standard normal variable
-    that does not depend on earlier steps."""
+    """The lower triangular inverse of the Cholesky factor: it turns the noise of each step into a standard normal
+    variable that does not depend on earlier steps."""
     try:
         factor = np.linalg.cholesky(covariance)
         is_regular = bool(np.all(np.diag(factor) > 1e-9 * np.sqrt(np.diag(covariance).max())))

@@ -15,7 +15,8 @@ __all__ = ["DPAdamState", "GradientTransformation", "scale_by_dp_adam"]
 
 
 class DPAdamState(NamedTuple):
-    """Moving averages of gradients and squares, of the noise's variance, and of the squared standard error due to it."""
+    """Moving averages of gradients and squares, of the noise's variance, and of the squared standard error due to
+    it."""
 
     step: jax.Array
     mean: Any
@@ -37,9 +38,9 @@ def scale_by_dp_adam(
     """Adam's scaling, with second moments that do not count the noise: `optax.scale_by_adam` for noisy gradients. The
     formulas are those of `evertally.torch.DPAdam`.
 
-    `noise_stds` are the standard deviations of the gradients' noise, one number for each step or one for all, in units of
-    the incoming gradients: those of the plan divided by the batch size, if the sum was divided before. After the last
-    step of the array, its last value is used.
+    `noise_stds` are the standard deviations of the gradients' noise, one number for each step or one for all, in units
+    of the incoming gradients: those of the plan divided by the batch size, if the sum was divided before. After the
+    last step of the array, its last value is used.
 
     Raises ``ValueError`` for numbers outside their ranges.
 

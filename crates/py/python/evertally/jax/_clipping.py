@@ -9,8 +9,8 @@ import jax.numpy as jnp
 
 __all__ = ["clip_and_sum"]
 
-# Squares are summed in blocks of this size, and the sums of blocks again, so that the relative error of a float32 sum is
-# at most 63·2⁻²⁴ per level in any order of the compiler: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.
+# Squares are summed in blocks of this size, and the sums of blocks again, so that the relative error of a float32 sum
+# is at most 63·2⁻²⁴ per level in any order of the compiler: below 2·10⁻⁵ for up to 2³⁰ coordinates in five levels.
 BLOCK = 64
 # Half that error in a norm, and the rounding of the clipped coordinates, stay below 2⁻¹⁵.
 SHRINK = 1.0 - 2.0**-15

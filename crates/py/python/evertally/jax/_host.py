@@ -36,7 +36,8 @@ class Host:
         self._last: tuple[int, bytes, np.ndarray] | None = None  # the last result: step, mark, noise
 
     def noise_of(self, size: int, step: jax.Array, mark: jax.Array, length: jax.Array) -> np.ndarray:
-        """The noise of the update after `step` earlier ones, of `size` coordinates, for a sum with a mark and a length."""
+        """The noise of the update after `step` earlier ones, of `size` coordinates, for a sum with a mark and a
+        length."""
         wanted, of = int(step) + 1, np.asarray(mark).tobytes()
         self._sums.check(wanted, np.asarray(length))
         with self._lock:

@@ -1,12 +1,12 @@
 """The keystreams of `evertally_kernels::Keystream`, computed by XLA: the same words in the same order on every device.
 
-It uses only additions, exclusive ors, ands and shifts of 32-bit words: no compiler may change their results. Secrets are
-arguments, never constants of a program, and never index a table.
+It uses only additions, exclusive ors, ands and shifts of 32-bit words: no compiler may change their results. Secrets
+are arguments, never constants of a program, and never index a table.
 
 Words come in groups of 256. With ChaCha (Bernstein: a counter and a nonce of 64 bits each) a group is 16 blocks side by
-side, row after row. With AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to block
-i of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box, 2012,
-IACR ePrint 2011/332), in the order that bitsliced programs use.
+side, row after row. With AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to
+block i of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box,
+2012, IACR ePrint 2011/332), in the order that bitsliced programs use.
 """
 
 from __future__ import annotations

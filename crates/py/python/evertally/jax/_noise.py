@@ -59,12 +59,13 @@ def correlated_noise(
 
     `on` chooses where the noise is made; its bytes are the same. The host has the faster kernels, on `threads` threads;
     there `saved`, the result of `save()` in an earlier process with this plan, key and name, only saves time. On the
-    device no noise is transferred, and the state keeps everything that the mechanism needs: a run resumes from the saved
-    state alone, which is **as secret as the key**. `memory="recompute"` keeps as little as possible. With a `mesh` each
-    device makes a range of the coordinates.
+    device no noise is transferred, and the state keeps everything that the mechanism needs: a run resumes from the
+    saved state alone, which is **as secret as the key**. `memory="recompute"` keeps as little as possible. With a
+    `mesh` each device makes a range of the coordinates.
 
-    Raises `ValueError` for a plan of running sums, for a plan whose batches are missing, and on the device for `sqrt` and
-    `normalized-sqrt`, whose noise only the host computes; `RuntimeError` if the device computes other bytes than the host.
+    Raises `ValueError` for a plan of running sums, for a plan whose batches are missing, and on the device for `sqrt`
+    and `normalized-sqrt`, whose noise only the host computes; `RuntimeError` if the device computes other bytes than
+    the host.
 
     >>> import evertally as et, evertally.jax, jax.numpy as jnp
     >>> plan = et.plan_vector(100, norm=1.0, rho=0.5, mechanism="blt(buffers=2)")
@@ -105,7 +106,8 @@ def _on_host(host: Host) -> CorrelatedNoise:
 
 
 def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
-    """All devices of a mesh have the same number of coordinates, in whole groups; those after the last leaf are unused."""
+    """All devices of a mesh have the same number of coordinates, in whole groups; those after the last leaf are
+    unused."""
     devices = 1 if mesh is None else mesh.size
     shape = device.shape
     spec = PartitionSpec(None if mesh is None else mesh.axis_names)
@@ -183,8 +185,8 @@ def _update(
 
 
 def _mark(leaves: tuple[jax.Array, ...]) -> jax.Array:
-    """Two words that distinguish gradients: sums of all bits mixed with their place, the same in whatever order the device
-    adds."""
+    """Two words that distinguish gradients: sums of all bits mixed with their place, the same in whatever order the
+    device adds."""
     sums = jnp.zeros(2, jnp.uint32)
     for number, leaf in enumerate(leaves):
         wide = leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))

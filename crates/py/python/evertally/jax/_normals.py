@@ -1,14 +1,14 @@
 """The normal variables of `evertally_kernels::Normals` in single precision, computed by XLA: the same bytes on every
 device.
 
-Most words become a normal by a polynomial in single precision; the host rounds each of its products and sums separately.
-**Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does so on CPUs, even with an
-`optimization_barrier` or `reduce_precision` between the two. So the bits of every product go through an exclusive or
-with a word that is 0 when the program runs, but that no compiler can know to be 0 (`rounded`). Then an operation on
-integers separates product and sum, and the compiler has nothing to fuse.
+Most words become a normal by a polynomial in single precision; the host rounds each of its products and sums
+separately. **Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does so on CPUs,
+even with an `optimization_barrier` or `reduce_precision` between the two. So the bits of every product go through an
+exclusive or with a word that is 0 when the program runs, but that no compiler can know to be 0 (`rounded`). Then an
+operation on integers separates product and sum, and the compiler has nothing to fuse.
 
-About one word in 2^15 lies in the tail. It needs 128 more bits and is computed in double precision (`_tails`), in a loop
-for these few words.
+About one word in 2^15 lies in the tail. It needs 128 more bits and is computed in double precision (`_tails`), in a
+loop for these few words.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ class Sums:
         self._plan, self._batches = plan, batches
 
     def check(self, step: int, length: Any) -> None:
-        """Refuses the sum of a step (from 1) if it is too long; `length` is the result of `sum_length`: the length and the
-        relative rounding."""
+        """Refuses the sum of a step (from 1) if it is too long; `length` is the result of `sum_length`: the length and
+        the relative rounding."""
         long, rounding = (float(number) for number in length)
         if not math.isfinite(long):
             raise evertally.InvalidError(
@@ -38,8 +38,9 @@ class Sums:
         examples = len(self._batches.batch(step))
         if long > self._plan.norm * examples * (1 + TOLERANCE + rounding):
             raise evertally.InvalidError(
-                f"the sum is longer than the gradients of the batch of step {step} allow, each at most of the plan's norm "
-                f"{self._plan.norm}: clip them before they are added, and change the sum only after adding the noise"
+                f"the sum is longer than the gradients of the batch of step {step} allow, each at most of the plan's "
+                f"norm {self._plan.norm}: clip them before they are added, and change the sum only after adding the "
+                "noise"
             )
 
 

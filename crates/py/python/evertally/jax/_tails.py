@@ -25,8 +25,8 @@ SIGN = 1 << 31
 
 
 def of_rare_words(words: Any, more: list[Any], zero: Any) -> Any:
-    """The normals of words whose magnitude is below 2^16, each with 128 additional bits in four arrays of words, the least
-    significant first: `float32`."""
+    """The normals of words whose magnitude is below 2^16, each with 128 additional bits in four arrays of words, the
+    least significant first: `float32`."""
     with _doubles():
         size = lax.convert_element_type(_in_the_tail(_probability(words & U32(SIGN - 1), more), zero), jnp.float32)
     return lax.bitcast_convert_type(lax.bitcast_convert_type(size, jnp.uint32) | words & U32(SIGN), jnp.float32)

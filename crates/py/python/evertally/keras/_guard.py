@@ -30,9 +30,9 @@ def of_run() -> Iterator[None]:
 
 
 def install() -> None:
-    """Checks every update of every optimizer, and every model before it starts to train: Keras moves the weights out of a
-    model while `fit` runs, and an error in its first step would lose them. Optimizers are recognized by their names, which
-    copies and loaded ones have, too."""
+    """Checks every update of every optimizer, and every model before it starts to train: Keras moves the weights out of
+    a model while `fit` runs, and an error in its first step would lose them. Optimizers are recognized by their names,
+    which copies and loaded ones have, too."""
     optimizer, model = keras.optimizers.Optimizer, keras.Model
     if not hasattr(optimizer.apply, "__evertally__"):
         optimizer.apply = _guarded(optimizer.apply, lambda self: self)
@@ -45,9 +45,9 @@ def _guarded(method: Callable[..., Any], optimizer_of: Callable[[Any], Any]) -> 
         name = str(getattr(optimizer_of(self), "name", ""))
         if MARK.search(name) and not getattr(_inside, "depth", 0):
             raise RuntimeError(
-                "this optimizer is that of a private run, and an update elsewhere, such as by model.fit, would apply exact "
-                "gradients: call fit() or step() of the run that make_private returned. For training that is not private "
-                "compile the model with a new optimizer"
+                "this optimizer is that of a private run, and an update elsewhere, such as by model.fit, would apply "
+                "exact gradients: call fit() or step() of the run that make_private returned. For training that is not "
+                "private compile the model with a new optimizer"
             )
         return method(self, *args, **options)
 

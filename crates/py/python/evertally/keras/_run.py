@@ -23,7 +23,8 @@ from ._guard import MARK, install, of_run
 __all__ = ["PrivateRun", "make_private"]
 
 # A sampled batch of up to this many standard deviations above its expected size is computed at once: one in a hundred
-# million batches of 64 is larger, one in a million batches of 2. The step of a larger one takes longer, and reveals that.
+# million batches of 64 is larger, one in a million batches of 2. The step of a larger one takes longer, and reveals
+# that.
 MARGIN = 6.0
 # The last line of JAX's message about an error of the host callback that makes the noise.
 CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
@@ -93,8 +94,8 @@ class PrivateRun:
             )
         if done != int(self.noise_state.step):
             raise ValueError(
-                f"the optimizer has taken {done} steps, but this run {int(self.noise_state.step)}: steps taken elsewhere "
-                "are not private; after loading weights make a new run"
+                f"the optimizer has taken {done} steps, but this run {int(self.noise_state.step)}: steps taken "
+                "elsewhere are not private; after loading weights make a new run"
             )
         trainable = [variable.value for variable in self.model.trainable_variables]
         of_optimizer = [variable.value for variable in self.optimizer.variables]
@@ -154,17 +155,18 @@ def make_private(
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
     `loss` is a Keras loss, its name, or a function of targets and outputs. An example's loss is that of a batch of one,
-    including the losses that layers add. If the plan has `sampled`, `bins` or `fresh_bins`, batches are sampled with the
-    key. Otherwise they follow the order of the data, `batch_size` at a time, the same in every epoch.
+    including the losses that layers add. If the plan has `sampled`, `bins` or `fresh_bins`, batches are sampled with
+    the key. Otherwise they follow the order of the data, `batch_size` at a time, the same in every epoch.
 
-    `microbatch` is the number of examples whose gradients are computed at a time; by default a sampled batch almost never
-    has more. Batches are padded to it, so that everything is compiled once, and the time of a step does not depend on
-    its examples. `on` chooses where the noise is made; see `evertally.jax.correlated_noise`, which has the `options`.
+    `microbatch` is the number of examples whose gradients are computed at a time; by default a sampled batch almost
+    never has more. Batches are padded to it, so that everything is compiled once, and the time of a step does not
+    depend on its examples. `on` chooses where the noise is made; see `evertally.jax.correlated_noise`, which has the
+    `options`.
 
     An optimizer that has taken steps of this run continues after them: load a model that was saved with its optimizer.
     Steps of another key, name or plan, and steps that were not private, are refused: the optimizer's name, which Keras
-    saves, ends with a mark of its run. `noise_state`, from the earlier run, is then required only for noise that was made
-    on the device by mechanisms that keep vectors.
+    saves, ends with a mark of its run. `noise_state`, from the earlier run, is then required only for noise that was
+    made on the device by mechanisms that keep vectors.
 
     Raises ``ValueError`` for layers that keep state of their batches, as `BatchNormalization` does during training, for
     optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
@@ -201,23 +203,23 @@ def make_private(
 def _pair(data: Any) -> tuple[Any, Any]:
     if not (isinstance(data, (tuple, list)) and len(data) == 2):
         raise TypeError(
-            f"data must be a pair of arrays, (inputs, targets), got {type(data).__name__}: the plan determines the batches, "
-            "so there is no loader"
+            f"data must be a pair of arrays, (inputs, targets), got {type(data).__name__}: the plan determines the "
+            "batches, so there is no loader"
         )
     return data[0], data[1]
 
 
 def _bind(optimizer: Any, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> None:
-    """Marks the optimizer with its run, and refuses one that has taken other steps: the guarantee is for all steps of one
-    key, name and plan."""
+    """Marks the optimizer with its run, and refuses one that has taken other steps: the guarantee is for all steps of
+    one key, name and plan."""
     done = int(optimizer.iterations.value)
     # A state is authenticated: its bytes distinguish keys, names and plans, and reveal nothing about the key.
     own = evertally.VectorNoise(plan, key, name, coordinates=1).save()
     mark = f"_private_{hashlib.sha256(own).hexdigest()[:32]}"
     if done and not optimizer.name.endswith(mark):
         raise ValueError(
-            f"the optimizer has taken {done} steps, and not as the run {name!r} with this key and plan: to continue a run "
-            "give its key, name and plan; another run needs a new optimizer"
+            f"the optimizer has taken {done} steps, and not as the run {name!r} with this key and plan: to continue a "
+            "run give its key, name and plan; another run needs a new optimizer"
         )
     if done > plan.horizon:
         raise ValueError(
@@ -280,8 +282,8 @@ def _seed(value: Any, step: Any, number: Any) -> Any:
 
 
 def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -> None:
-    """Searches the traced program for variables that it changes: state that a layer keeps of an example is exact, and has
-    no noise."""
+    """Searches the traced program for variables that it changes: state that a layer keeps of an example is exact, and
+    has no noise."""
     values = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
     traced = jax.make_jaxpr(forward)(*values, jax.tree.map(lambda array: array[0], data)).jaxpr
     first = len(values[0])

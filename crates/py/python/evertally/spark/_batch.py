@@ -45,19 +45,20 @@ def release(
     """Releases the private running counts or sums of a DataFrame of events, with the keywords of
     :func:`evertally.release` and the values that it returns for the same events.
 
-    If a person has more events than the bounds allow, the earliest are kept; a keyed hash decides between several at the
-    same instant. So the rows may be in any order (``sort_buffer`` has no effect here), and no partitioning, retry or
-    speculative task changes the release.
+    If a person has more events than the bounds allow, the earliest are kept; a keyed hash decides between several at
+    the same instant. So the rows may be in any order (``sort_buffer`` has no effect here), and no partitioning, retry
+    or speculative task changes the release.
 
     This call reads the events once, and records the release in the key's ledger. The returned DataFrame has the same
     columns, with rows in any order; it is computed when it is used. Until you :func:`unpersist` it, Spark keeps the
-    **exact** sums of steps and groups on the workers: protect them like the events. If they are lost, Spark computes them
-    again, and they are released only if they match the record.
+    **exact** sums of steps and groups on the workers: protect them like the events. If they are lost, Spark computes
+    them again, and they are released only if they match the record.
 
     ``partitions``: Number of tasks among which persons are divided, and minimum number of tasks for groups. Defaults to
         ``spark.sql.shuffle.partitions``. It does not change any value.
-    ``worker_key``: Path of the key file on every worker, such as a secret that the cluster mounts. Without it, the driver
-        hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free port).
+    ``worker_key``: Path of the key file on every worker, such as a secret that the cluster mounts. Without it, the
+        driver hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free
+        port).
 
     Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for invalid parameters.
     """
@@ -168,8 +169,8 @@ def _sums(events: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any], par
 
 
 def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
-    """Single events, counted or summed by Spark itself, over intervals of time that lie within one step; `None` if columns
-    have types that must be read row by row."""
+    """Single events, counted or summed by Spark itself, over intervals of time that lie within one step; `None` if
+    columns have types that must be read row by row."""
     kinds = {one.name: one.dataType for one in events.schema}
     time, value = facts["time"], facts["value"]
     roles = [time, *facts["labels"], *([] if value is None else [value])]

@@ -1,9 +1,9 @@
 """How workers get the key: over a separate connection, sealed, into their memory and nowhere else.
 
 A query plan carries a *pass*: 32 random bytes of one run. A worker that proves that it has the pass agrees with the
-driver on a cipher (X25519, so that a recorded connection cannot be decrypted later) and gets the key. The pass by itself
-is worthless: only the driver hands over the key, and only while it runs. Nothing of the key is in a query plan, a log, a
-broadcast, a file or the environment.
+driver on a cipher (X25519, so that a recorded connection cannot be decrypted later) and gets the key. The pass by
+itself is worthless: only the driver hands over the key, and only while it runs. Nothing of the key is in a query plan,
+a log, a broadcast, a file or the environment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any
 from .._errors import EvertallyError
 from .._evertally import SecretKey, _ask_for_key, _open_key, _seal_key
 
-#: Bytes of the name of the run, of a worker's request after it, and of the sealed key: a public number, 24 random bytes,
-#: the key's 32, and a tag of 16.
+#: Bytes of the name of the run, of a worker's request after it, and of the sealed key: a public number, 24 random
+#: bytes, the key's 32, and a tag of 16.
 RUN, ASKED, SEALED = 16, 32, 104
 
-#: Seconds that a worker waits for the driver, seconds that the driver waits for a worker's request, and the maximum number
-#: of workers served at once.
+#: Seconds that a worker waits for the driver, seconds that the driver waits for a worker's request, and the maximum
+#: number of workers served at once.
 PATIENCE, HASTE, MANY = 60.0, 5.0, 256
 
 
@@ -48,9 +48,9 @@ class Pass:
                     sealed += part
         except OSError as problem:
             raise EvertallyError(
-                f"this worker cannot reach the driver at {self.host}:{self.port} to get the key ({problem}); allow workers "
-                f"to connect to that port (spark.driver.host, spark.evertally.keyPort), or put the key file on every worker "
-                f"and give its path as worker_key"
+                f"this worker cannot reach the driver at {self.host}:{self.port} to get the key ({problem}); allow "
+                "workers to connect to that port (spark.driver.host, spark.evertally.keyPort), or put the key file on "
+                "every worker and give its path as worker_key"
             ) from None
         return _open_key(self._seal, bytes(own), sealed)
 

@@ -56,28 +56,28 @@ def stream(
     authority: str | os.PathLike[str] | None = None,
     **keywords: Any,
 ) -> StreamingQuery:
-    """Releases a streaming DataFrame of events step by step, with the keywords of :func:`evertally.release`: each step is
-    released once, after the watermark has passed its end.
+    """Releases a streaming DataFrame of events step by step, with the keywords of :func:`evertally.release`: each step
+    is released once, after the watermark has passed its end.
 
-    **Exact** events wait in `shards` shards of persons in Spark's state store: protect the `checkpoint` like the events.
-    The sums of a closed step are recorded in the `ledger` once and permanently, then released. A batch that Spark retries,
-    and a query that starts again from the first event, repeat the same bytes; anything else is refused.
+    **Exact** events wait in `shards` shards of persons in Spark's state store: protect the `checkpoint` like the
+    events. The sums of a closed step are recorded in the `ledger` once and permanently, then released. A batch that
+    Spark retries, and a query that starts again from the first event, repeat the same bytes; anything else is refused.
 
     ``ledger``: A folder that all drivers share, or an object store: an object with the methods ``create(name, data)``
         (stores the bytes under a name unless it has some, and returns the stored ones), ``read(name)``,
         ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events.
     ``checkpoint``: The checkpoint folder of the query.
-    ``sink``: The destination of releases: a folder, which gets a Parquet file for every step; a function of the step and
-        its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which draws
-        the noise with its own key, keeps the ledger and publishes. For a service give the `name` of its stream there (with
-        ``closing = "sums"``), `token` and `authority` as for :func:`evertally.connect`, a `key` that pseudonymises
-        persons, and otherwise only `df`, `checkpoint`, `delay`, `closing`, `shards`, `trigger` and `worker_key`: the
-        service already defines the release.
+    ``sink``: The destination of releases: a folder, which gets a Parquet file for every step; a function of the step
+        and its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which
+        draws the noise with its own key, keeps the ledger and publishes. For a service give the `name` of its stream
+        there (with ``closing = "sums"``), `token` and `authority` as for :func:`evertally.connect`, a `key` that
+        pseudonymises persons, and otherwise only `df`, `checkpoint`, `delay`, `closing`, `shards`, `trigger` and
+        `worker_key`: the service already defines the release.
     ``delay``: How far the watermark lags the latest event, or the clock if an event lies in the future. An event that
         arrives after its step has ended is dropped.
-    ``closing``: Whether steps end by the watermark, which follows events, or by the clock, `delay` after their end, which
-        does not: then no person's events affect which events of others are dropped. A stream that closes by the clock
-        cannot be released again from its first event.
+    ``closing``: Whether steps end by the watermark, which follows events, or by the clock, `delay` after their end,
+        which does not: then no person's events affect which events of others are dropped. A stream that closes by the
+        clock cannot be released again from its first event.
     ``shards``: Number of shards. It does not change any value, but is fixed for a checkpoint.
     ``trigger``: As in ``DataStreamWriter.trigger``, such as ``{"processingTime": "1 minute"}`` or
         ``{"availableNow": True}``.

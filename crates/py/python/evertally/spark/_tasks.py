@@ -88,8 +88,8 @@ def digest(shipped: Shipped) -> Task:
 
 
 def release(shipped: Shipped, digests: dict[int, bytes], buckets: int, time: str) -> Task:
-    """Turns the sums of whole buckets, one bucket after the other, into their releases. If a bucket has missing or other
-    sums, its digest differs, and nothing of it is released."""
+    """Turns the sums of whole buckets, one bucket after the other, into their releases. If a bucket has missing or
+    other sums, its digest differs, and nothing of it is released."""
 
     def released(number: int, sums: list[Any]) -> Batches:
         work = shipped.arrived()

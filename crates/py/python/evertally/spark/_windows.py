@@ -30,8 +30,8 @@ def read(shipped: Shipped, shards: int) -> Task:
         blocks = pyarrow.concat_tables([none, blocks]).combine_chunks()
         # An event in the future must not end the steps of others.
         latest = min(reading.latest, now) if reading.latest is not None else None
-        # One row moves the watermark. The others have no time: Spark would drop them if they are older than it, although
-        # their steps may still be open.
+        # One row moves the watermark. The others have no time: Spark would drop them if they are older than it,
+        # although their steps may still be open.
         times = pyarrow.array([latest] + [None] * (len(blocks) - 1), pyarrow.timestamp("us", "UTC"))
         yield from blocks.add_column(1, "latest", times).to_batches()
 
@@ -47,8 +47,8 @@ def read(shipped: Shipped, shards: int) -> Task:
 
 
 class Shard(StatefulProcessor):
-    """One shard. Its state: the last step that is closed, the bounds' state of its persons, and blocks of events of open
-    steps."""
+    """One shard. Its state: the last step that is closed, the bounds' state of its persons, and blocks of events of
+    open steps."""
 
     def __init__(self, shipped: Shipped, shards: int, clock_delay: int | None = None) -> None:
         self.shipped = shipped
@@ -91,20 +91,20 @@ class Shard(StatefulProcessor):
         yield from self._close(key, self._through(timerValues))
 
     def _remembered(self) -> tuple[int, bytes | None]:
-        """The last closed step, and the state of the shard's persons. Refuses the state of another stream or another number
-        of shards. Every caller reads it before it writes anything."""
+        """The last closed step, and the state of the shard's persons. Refuses the state of another stream or another
+        number of shards. Every caller reads it before it writes anything."""
         identity = self.shipped.arrived().identity
         closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, identity)
         if stream != identity:
             name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
             raise InvalidError(
-                f"this checkpoint is of stream {name!r} with its key and plan; the steps that it has closed would be missing "
-                f"here. Use a new checkpoint, ledger and sink for another stream"
+                f"this checkpoint is of stream {name!r} with its key and plan; the steps that it has closed would be "
+                "missing here. Use a new checkpoint, ledger and sink for another stream"
             )
         if shards != self.shards:
             raise InvalidError(
-                f"this checkpoint has {shards} shards with the state of persons, but the query has {self.shards}: the bounds "
-                f"would start again from zero. Give shards={shards}"
+                f"this checkpoint has {shards} shards with the state of persons, but the query has {self.shards}: the "
+                f"bounds would start again from zero. Give shards={shards}"
             )
         return closed, None if persons is None else bytes(persons)
 

@@ -25,20 +25,21 @@ private as the plan guarantees. With the plan's mechanism `input` this is DP-SGD
 called DP-SGD with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
 `clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
-`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get the noise of their shards.
-With `ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of embeddings get
-their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the
-second moments are those of gradients without their noise; both in the same release and under the same budget.
+`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get the noise of their
+shards. With `ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of
+embeddings get their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and
+with `DPAdam` the second moments are those of gradients without their noise; both in the same release and under the same
+budget.
 
 A run resumes bit for bit from its `state_dict`, or on any number of processes from `save_checkpoint`.
 
 The module refuses the following before anything changes: batches other than the plan's; a step of the wrapped optimizer
-on exact gradients; in `make_private`, batch normalization or a `collate_fn` that mixes examples; sums that are not finite
-or longer than their examples allow; noise that was already used for another sum; a loss scale that follows the
-gradients. The caller is responsible for the following: without `sampled` in the plan, `batches` or `examples`, no example
-takes part in more steps than its `participations`, nor sooner than its `separation`; per-example gradients depend on one
-example each, also if batches are padded; no other optimizer moves the weights; metrics and early stopping do not read
-private data.
+on exact gradients; in `make_private`, batch normalization or a `collate_fn` that mixes examples; sums that are not
+finite or longer than their examples allow; noise that was already used for another sum; a loss scale that follows the
+gradients. The caller is responsible for the following: without `sampled` in the plan, `batches` or `examples`, no
+example takes part in more steps than its `participations`, nor sooner than its `separation`; per-example gradients
+depend on one example each, also if batches are padded; no other optimizer moves the weights; metrics and early stopping
+do not read private data.
 
 The noise is made on the CPU. For float32 parameters on the CPU the gradients are views of one vector, without a copy.
 For others, the vector is copied to their device once per step.

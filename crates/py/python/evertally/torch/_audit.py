@@ -25,11 +25,11 @@ class RunAudit:
         ...                       # the loop as it is, with audit.module, audit.dataset and this optimizer
         print(audit.report())
 
-    The module has a few additional parameters, and a special output for canaries. It recognizes canaries by their inputs,
-    which must reach the module as the data set returns them (augmentation and changes of type in between hide them, and
-    the report then says that canaries are not seen). Everything else in the loop stays the same: its per-example
-    gradients, clipping, sums and noise. The audit observes the gradients with which the wrapped optimizer moves the
-    canaries' parameters.
+    The module has a few additional parameters, and a special output for canaries. It recognizes canaries by their
+    inputs, which must reach the module as the data set returns them (augmentation and changes of type in between hide
+    them, and the report then says that canaries are not seen). Everything else in the loop stays the same: its
+    per-example gradients, clipping, sums and noise. The audit observes the gradients with which the wrapped optimizer
+    moves the canaries' parameters.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ class RunAudit:
         self._canaries, self._steps = canaries, 0
 
     def watch(self, optimizer: torch.optim.Optimizer, batches: Order, *, expected_batch_size: float) -> None:
-        """Observes every step of the optimizer that moves the parameters; do not pass an optimizer that wraps it. `batches`
-        has the examples of each step, and gradients are sums divided by `expected_batch_size`."""
+        """Observes every step of the optimizer that moves the parameters; do not pass an optimizer that wraps it.
+        `batches` has the examples of each step, and gradients are sums divided by `expected_batch_size`."""
         moved = {id(p) for group in optimizer.param_groups for p in group["params"]}
         if any(id(p) not in moved for p in self.module.canaries):
             raise ValueError("the optimizer lacks the canaries' parameters: create it with audit.module.parameters()")
@@ -145,9 +145,9 @@ def audit_run(
                 break             # the evidence suffices
         print(run.report())
 
-    **Use a separate key**, and discard model and optimizer afterwards: the optimizer gets the canaries' parameters, and the
-    resulting model has seen their gradients. Data and batches are those of a run with two additional examples for each
-    canary. `options` go to the `DataLoader`; see :class:`RunAudit` for the other arguments.
+    **Use a separate key**, and discard model and optimizer afterwards: the optimizer gets the canaries' parameters, and
+    the resulting model has seen their gradients. Data and batches are those of a run with two additional examples for
+    each canary. `options` go to the `DataLoader`; see :class:`RunAudit` for the other arguments.
     """
     if options.get("adaptive_clipping") or options.get("second_moments"):
         raise ValueError("an adaptive threshold changes the contribution of canaries: audit the run with a fixed one")
@@ -171,8 +171,8 @@ def audit_run(
 
 
 class CanaryModule(torch.nn.Module):
-    """A module with the canaries' parameters. Examples with the input of a canary get an output whose gradient lies only
-    in these parameters; all others get the module's own output, whose gradient is zero there."""
+    """A module with the canaries' parameters. Examples with the input of a canary get an output whose gradient lies
+    only in these parameters; all others get the module's own output, whose gradient is zero there."""
 
     inputs: torch.Tensor
     lengths: torch.Tensor
@@ -209,15 +209,16 @@ class CanaryModule(torch.nn.Module):
         slope = float(gradient[0]) / float(self.lengths[1])
         if not 1e-6 < abs(slope) < 1e6:
             raise ValueError(
-                f"the loss of a canary has a slope of {slope} in its output: the first example of the data set must have a "
-                "loss that changes with its output near zero"
+                f"the loss of a canary has a slope of {slope} in its output: the first example of the data set must "
+                "have a loss that changes with its output near zero"
             )
         self.lengths /= slope
 
 
 class _Push(torch.nn.Module):
-    """A number for each example: always zero, whatever the optimizer does with the parameters. Only its gradient counts:
-    it is that of a canary or a decoy. A separate module, for tools that collect per-example gradients by module."""
+    """A number for each example: always zero, whatever the optimizer does with the parameters. Only its gradient
+    counts: it is that of a canary or a decoy. A separate module, for tools that collect per-example gradients by
+    module."""
 
     def __init__(self, canaries: int, tensors: int) -> None:
         super().__init__()

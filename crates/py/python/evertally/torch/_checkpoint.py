@@ -20,13 +20,13 @@ Trained = PrivateRun | tuple[torch.nn.Module, DPFTRL]
 
 
 def save_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any) -> None:
-    """Saves a run with `torch.distributed.checkpoint`: each rank saves its own part, and shared data are saved once. `run`
-    is the result of `make_private`, or a module and its :class:`DPFTRL` as `(module, optimizer)`, sharded or not. All
-    ranks of the optimizer's group must call it.
+    """Saves a run with `torch.distributed.checkpoint`: each rank saves its own part, and shared data are saved once.
+    `run` is the result of `make_private`, or a module and its :class:`DPFTRL` as `(module, optimizer)`, sharded or not.
+    All ranks of the optimizer's group must call it.
 
-    The folder is as secret as the key: it has the noise's state. If it does not exist, it is created with access for its
-    owner only. Use a new folder each time, so that an interrupted save leaves the last checkpoint intact. `options` go
-    to `torch.distributed.checkpoint.save`.
+    The folder is as secret as the key: it has the noise's state. If it does not exist, it is created with access for
+    its owner only. Use a new folder each time, so that an interrupted save leaves the last checkpoint intact. `options`
+    go to `torch.distributed.checkpoint.save`.
     """
     from torch.distributed import checkpoint
 
@@ -180,8 +180,8 @@ def _place_for(about: Any, parameter: torch.Tensor | None = None) -> torch.Tenso
 
 
 def _noise_of(optimizer: DPFTRL, known: list[str]) -> list[str]:
-    """The states of the noise that this rank needs: those of this rank's ranges, or if the checkpoint lacks one of them,
-    any state, which identifies the noise."""
+    """The states of the noise that this rank needs: those of this rank's ranges, or if the checkpoint lacks one of
+    them, any state, which identifies the noise."""
     own = [_noise_name(*ends) for ends in optimizer.noise.ranges]
     if set(own) <= set(known):
         return own

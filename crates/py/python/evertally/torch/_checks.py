@@ -17,8 +17,8 @@ def check_scale(scale: float) -> None:
 
 def refuse_copy(*_: Any) -> Any:
     raise TypeError(
-        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would take steps on exact gradients. "
-        "Its state is in state_dict()"
+        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would take steps on exact "
+        "gradients. Its state is in state_dict()"
     )
 
 
@@ -37,6 +37,6 @@ def check_sum(vector: torch.Tensor, norm: float, examples: int | None) -> None:
         )
     if examples is not None and length > norm * examples * (1 + TOLERANCE):
         raise evertally.InvalidError(
-            f"the sum is longer than the gradients of its examples allow, each at most of the plan's norm {norm}: clip the "
-            "gradient of every example before they are added"
+            f"the sum is longer than the gradients of its examples allow, each at most of the plan's norm {norm}: clip "
+            "the gradient of every example before they are added"
         )

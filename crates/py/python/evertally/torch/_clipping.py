@@ -57,12 +57,12 @@ class Released:
         return encode_and_sum(samples, self._sizes, self.clipping)
 
     def weighing(self, further: torch.Tensor) -> tuple[Weighing, float]:
-        """For gradients of which only the lengths are known: the weighing, with factors of at most 1, and the power of two
-        by which the sums are multiplied at the end. Further coordinates are added to a vector in float64.
+        """For gradients of which only the lengths are known: the weighing, with factors of at most 1, and the power of
+        two by which the sums are multiplied at the end. Further coordinates are added to a vector in float64.
 
-        A gradient shorter than the threshold is made longer, by `norm / threshold` at most, and so would be the error of
-        tiny numbers. With the power of two applied separately, the computation is as if gradients were clipped to a norm
-        that is smaller by it."""
+        A gradient shorter than the threshold is made longer, by `norm / threshold` at most, and so would be the error
+        of tiny numbers. With the power of two applied separately, the computation is as if gradients were clipped to a
+        norm that is smaller by it."""
         clipping, norm = self.clipping, self._norm
         assert clipping is not None and clipping.moments is None
         scale = 2.0 ** max(0, math.frexp(norm / clipping.threshold)[1])
@@ -78,7 +78,8 @@ class Released:
         return weigh, scale
 
     def decode(self, vector: torch.Tensor, step: int) -> None:
-        """Turns a step's noisy vector into the mean gradient, in place, and sets the attributes that the optimizer needs."""
+        """Turns a step's noisy vector into the mean gradient, in place, and sets the attributes that the optimizer
+        needs."""
         size = sum(self._sizes)
         scale = 1 / self._expected if self.clipping is None else self.clipping.noise_scale
         if self._optimizer is not None:

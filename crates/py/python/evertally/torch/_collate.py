@@ -16,9 +16,10 @@ import torch
 WHOLE = 3
 
 MIXES = (
-    "collate_fn returns an example with other values, another type or another shape in a batch than alone: one example can "
-    "then change the gradients of all others by more than the plan's norm. Pad every example to one length that is fixed "
-    "beforehand, not to the longest of the batch; avoid operations that mix examples, such as mixup or batch statistics"
+    "collate_fn returns an example with other values, another type or another shape in a batch than alone: one example "
+    "can then change the gradients of all others by more than the plan's norm. Pad every example to one length that is "
+    "fixed beforehand, not to the longest of the batch; avoid operations that mix examples, such as mixup or batch "
+    "statistics"
 )
 DRAWS = (
     "collate_fn draws at random, so it is impossible to check whether it mixes examples: draw in the data set, in "
@@ -27,8 +28,8 @@ DRAWS = (
 
 
 class Apart:
-    """A checked `collate_fn`: it must return each example of a batch as it returns the example alone. All examples of the
-    first batches are compared, and one of every later batch.
+    """A checked `collate_fn`: it must return each example of a batch as it returns the example alone. All examples of
+    the first batches are compared, and one of every later batch.
 
     The state of random number generators stays as it was, and errors reveal nothing of the data.
     """
@@ -58,7 +59,8 @@ class Apart:
 
 
 def _comes_out(together: Any, alone: Any, place: int, count: int) -> bool:
-    """Whether the example at a place of a batch is the same as alone; data that belong to no single example must be equal."""
+    """Whether the example at a place of a batch is the same as alone; data that belong to no single example must be
+    equal."""
     if _is_array(together) and _is_array(alone):
         together, alone = _tensor(together), _tensor(alone)
         if together.ndim and alone.ndim and len(together) == count and len(alone) == 1:

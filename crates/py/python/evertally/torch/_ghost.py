@@ -23,24 +23,24 @@ def clipped_gradients(
     parameters: Iterable[torch.Tensor] | None = None,
     sparse: Iterable[torch.Tensor] = (),
 ) -> list[torch.Tensor]:
-    """The sum of the examples' gradients, each clipped to `norm`: the result of `clip_and_sum` on `grad_samples`, without
-    the memory for a gradient of each example (ghost clipping).
+    """The sum of the examples' gradients, each clipped to `norm`: the result of `clip_and_sum` on `grad_samples`,
+    without the memory for a gradient of each example (ghost clipping).
 
     `loss` takes the module's output for a batch of one example and its target, as for `grad_samples`. The sums are
     float32, one for each of `parameters`, by default the trainable parameters of the module in its order. They are for
     `DPFTRL.step(sums, examples=…)`, which uses the order of its optimizer: give `parameters=` if that differs. The
     parameters in `sparse`, weights of `Embedding` layers, get sparse sums of the rows that were looked up.
 
-    The length of an example's gradient follows from a layer's input and the gradient of its output (Goodfellow 2015, arXiv
-    1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, without a second backward pass (Bu and others
-    2022, arXiv 2210.00038). This holds for `Linear`, convolutions and `Embedding`, which may be used several times, share
-    their weights, and process sequences. If the gradient of an example is smaller than the data for its length, as in
-    convolutions of large images, it is formed (Bu and others 2022, arXiv 2205.10683). All other parameters
-    (normalizations, attention's own projections, recurrent cells) get gradients of single examples as in `grad_samples`.
-    Each example runs by itself through `torch.func.vmap`: no operation of a module can mix them.
+    The length of an example's gradient follows from a layer's input and the gradient of its output (Goodfellow 2015,
+    arXiv 1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, without a second backward pass (Bu and
+    others 2022, arXiv 2210.00038). This holds for `Linear`, convolutions and `Embedding`, which may be used several
+    times, share their weights, and process sequences. If the gradient of an example is smaller than the data for its
+    length, as in convolutions of large images, it is formed (Bu and others 2022, arXiv 2205.10683). All other
+    parameters (normalizations, attention's own projections, recurrent cells) get gradients of single examples as in
+    `grad_samples`. Each example runs by itself through `torch.func.vmap`: no operation of a module can mix them.
 
-    Lengths are in float64, with a bound on their error and on the rounding of the sum: the contribution of one example is
-    never longer than `norm`. An example whose gradient is not finite counts as zero. Batch normalization is refused.
+    Lengths are in float64, with a bound on their error and on the rounding of the sum: the contribution of one example
+    is never longer than `norm`. An example whose gradient is not finite counts as zero. Batch normalization is refused.
 
     >>> import torch, evertally.torch
     >>> module, loss = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy
@@ -159,7 +159,7 @@ class _Path:
             # The module must not keep state of a single example, so it gets copies of its buffers.
             result = self.loss(self._output(values, one, copied=True), target)
         if any(tensor._version != version for tensor, version in seen):
-            raise ValueError("the module changes the input of a layer in place, but the gradient needs the original input")
+            raise ValueError("the module changes the input of a layer in place, but the gradient needs the original")
         gradients = [None] * len(values)
         if result.requires_grad:
             gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
@@ -229,7 +229,8 @@ class _Path:
 
 
 _ANOTHER_WAY = (
-    "the module takes another path through its layers than for the first example: ghost clipping needs the same path for "
+    "the module takes another path through its layers than for the first example: ghost clipping needs the same path "
+    "for "
     'every example. Use clipping="samples", or grad_samples'
 )
 

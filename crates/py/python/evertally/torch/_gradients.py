@@ -67,8 +67,8 @@ def weighed_sums(
 
 
 def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
-    """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. On it float64 adds exactly up to 2¹⁶ - 1 examples, so that sums
-    of sums are the same in every order."""
+    """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. On it float64 adds exactly up to 2¹⁶ - 1 examples, so that
+    sums of sums are the same in every order."""
     step = 2.0 ** (math.frexp(norm)[1] - 37)
     if total.is_sparse:
         own = total.coalesce()
@@ -98,8 +98,8 @@ def grad_samples(
     *,
     accumulate: bool = False,
 ) -> torch.Tensor:
-    """Stores the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, with `torch.func`;
-    returns the losses, one for each example.
+    """Stores the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, with
+    `torch.func`; returns the losses, one for each example.
 
     `loss` takes the module's output for a batch of one example and its target, such as
     `torch.nn.functional.cross_entropy`. With `accumulate`, existing samples stay, as the first part of the same batch.
@@ -131,6 +131,6 @@ def refuse_mixing(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: the gradient of a single "
-                "example has no bound. Use GroupNorm or LayerNorm"
+                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: the gradient of a "
+                "single example has no bound. Use GroupNorm or LayerNorm"
             )

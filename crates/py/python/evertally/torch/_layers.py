@@ -62,8 +62,8 @@ class Formed:
 
 
 class Products:
-    """Sums over t of products of a layer's input and the gradient of its output: one matrix for each example and group of
-    channels, which is never formed.
+    """Sums over t of products of a layer's input and the gradient of its output: one matrix for each example and group
+    of channels, which is never formed.
 
     `inputs` is (examples, groups, t, in), `outputs` (examples, groups, t, out), in float32.
     """
@@ -145,8 +145,8 @@ class FewRows(Rows):
 
 
 def kind_of(layer: torch.nn.Module) -> type | None:
-    """The form for layers whose weight's gradient follows from the input and the gradient of the output. Subclasses have
-    none: they may compute something else."""
+    """The form for layers whose weight's gradient follows from the input and the gradient of the output. Subclasses
+    have none: they may compute something else."""
     if type(layer) is torch.nn.Embedding:
         plain = layer.max_norm is None and not layer.scale_grad_by_freq and not layer.sparse
         return Rows if plain else None
@@ -165,8 +165,8 @@ def of_bias(layer: torch.nn.Module, outputs: torch.Tensor) -> torch.Tensor:
 def of_weight(
     calls: list[tuple[Any, torch.Tensor, torch.Tensor]], shape: torch.Size, is_sparse: bool = False
 ) -> Gradients:
-    """The gradients of a weight, from the layers that have used it, their inputs, and the gradients of their outputs, with
-    the examples along the first dimension."""
+    """The gradients of a weight, from the layers that have used it, their inputs, and the gradients of their outputs,
+    with the examples along the first dimension."""
     if kind_of(calls[0][0]) is Rows:
         pairs = [_looked_up(*call) for call in calls]
         numbers, rows = (torch.cat(parts, dim=1) for parts in zip(*pairs))

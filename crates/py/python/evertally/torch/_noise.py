@@ -39,8 +39,8 @@ class RangedNoise:
         return list(self._ranges)
 
     def add_next(self, vector: torch.Tensor, examples: int | None = None) -> None:
-        """Adds the next step's noise to these ranges of the whole vector, which is a sum of `examples` examples, if that is
-        known. Adds it to all ranges or to none."""
+        """Adds the next step's noise to these ranges of the whole vector, which is a sum of `examples` examples, if
+        that is known. Adds it to all ranges or to none."""
         numbers = vector.numpy()
         try:
             for (first, end), part in zip(self._ranges, self._parts):

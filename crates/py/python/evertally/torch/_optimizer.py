@@ -27,20 +27,21 @@ class DPFTRL(torch.optim.Optimizer):
     It is an optimizer itself, with the groups and the state of the wrapped one: schedulers accept either. A direct step
     of the wrapped optimizer is refused.
 
-    The plan must be a plan of increments, and each `step()` uses one step of its horizon. The coordinates of the noise are
-    the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the whole run.
+    The plan must be a plan of increments, and each `step()` uses one step of its horizon. The coordinates of the noise
+    are the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the
+    whole run.
 
     `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
     and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
-    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in one
-    additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
+    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
+    one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
 
     A plan with `sampled` needs its `batches`: a step then refuses a number of examples that differs from the batch, and
-    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.FixedBatches(…)` does the
-    same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than the
-    plan allows.
+    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.FixedBatches(…)` does
+    the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
+    the plan allows.
 
     Impossible sums are refused before noise is added: a sum with a number that is NaN or infinite, or, if the number of
     examples is known, one that is longer than that number of gradients of the plan's norm.
@@ -81,7 +82,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
-                "LBFGS evaluates the exact loss several times per step: use an optimizer that needs one gradient per step"
+                "LBFGS evaluates the exact loss several times per step: use an optimizer with one gradient per step"
             )
         check_batches(plan, batches, key, name)
         if expected_batch_size is None:
@@ -184,19 +185,19 @@ class DPFTRL(torch.optim.Optimizer):
         """One private step. A function given instead of `clipped_sum` is a closure: it is called first, with gradients
         enabled, and sets the samples; its result is returned.
 
-        Without an argument, it clips and sums the samples in `p.grad_sample` of each parameter (a tensor with the examples
-        along the first dimension, or Opacus's list of such tensors) and removes them. With `clipped_sum`, one tensor for
-        each trainable parameter, the caller clips and sums: each example's vector over all tensors must have at most the
-        plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
+        Without an argument, it clips and sums the samples in `p.grad_sample` of each parameter (a tensor with the
+        examples along the first dimension, or Opacus's list of such tensors) and removes them. With `clipped_sum`, one
+        tensor for each trainable parameter, the caller clips and sums: each example's vector over all tensors must have
+        at most the plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
 
-        `examples` are the numbers of the examples. With sampled batches they are checked, and required with `clipped_sum`,
-        which does not contain their number. In a group they are always required, for this rank's part: no example may be
-        in two parts. With sharded parameters, `p.grad_sample` belongs to the rank's own shard, with all examples of the
-        batch on each rank.
+        `examples` are the numbers of the examples. With sampled batches they are checked, and required with
+        `clipped_sum`, which does not contain their number. In a group they are always required, for this rank's part:
+        no example may be in two parts. With sharded parameters, `p.grad_sample` belongs to the rank's own shard, with
+        all examples of the batch on each rank.
 
         `scale` is the factor by which the loss was multiplied, a power of two: samples are divided by it, in float32,
-        before they are clipped. It must be fixed beforehand, so a step through `torch.amp.GradScaler`, whose scale reveals
-        whether gradients have overflowed, is refused.
+        before they are clipped. It must be fixed beforehand, so a step through `torch.amp.GradScaler`, whose scale
+        reveals whether gradients have overflowed, is refused.
         """
         result: list[Any] = []
 
@@ -226,8 +227,8 @@ class DPFTRL(torch.optim.Optimizer):
         examples: Iterable[int] | None,
         is_summed: bool = True,
     ) -> None:
-        """One private step with the clipped sums that a function returns; it gets the numbers of the examples. In a group,
-        an error that it raises on one rank is raised on all."""
+        """One private step with the clipped sums that a function returns; it gets the numbers of the examples. In a
+        group, an error that it raises on one rank is raised on all."""
         with self.ranks.together():
             self._draw_ahead()
             if is_summed:
@@ -307,8 +308,8 @@ class DPFTRL(torch.optim.Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others.
 
-        In a group each rank loads its own state, or that of any rank if the number of ranks has changed. Then the noise of
-        all steps so far is drawn again."""
+        In a group each rank loads its own state, or that of any rank if the number of ranks has changed. Then the noise
+        of all steps so far is drawn again."""
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
                 raise ValueError("the state belongs to a model with other parameters: build the same model as before")
@@ -327,8 +328,8 @@ class DPFTRL(torch.optim.Optimizer):
         """Runs before a step of the wrapped optimizer."""
         if not self._stepping:
             raise RuntimeError(
-                "this optimizer is wrapped in a DPFTRL, and its own step would apply exact gradients: call step() of the "
-                "DPFTRL"
+                "this optimizer is wrapped in a DPFTRL, and its own step would apply exact gradients: call step() of "
+                "the DPFTRL"
             )
 
     def _refuse_scaler(self) -> None:
@@ -336,16 +337,16 @@ class DPFTRL(torch.optim.Optimizer):
         found = [self.__dict__.pop(name, None) is not None for name in ("grad_scale", "found_inf")]
         if any(found):
             raise ValueError(
-                "the scale of a GradScaler depends on whether gradients have overflowed, which reveals data without noise. "
-                "Use bfloat16, which needs no scale; or multiply the loss by a fixed number, such as 1024, and give "
-                "step(scale=1024): an example that overflows counts as zero, and the step is taken"
+                "the scale of a GradScaler depends on whether gradients have overflowed, which reveals data without "
+                "noise. Use bfloat16, which needs no scale; or multiply the loss by a fixed number, such as 1024, and "
+                "give step(scale=1024): an example that overflows counts as zero, and the step is taken"
             )
 
     def _refuse_other_examples(
         self, said: list[tuple[int, list[int] | None]], all_have_all: bool
     ) -> list[int] | None:
-        """Refuses other examples than those of the plan's batch, and examples that occur twice. The input is the same on all
-        ranks. Returns the examples of the step, if they are known."""
+        """Refuses other examples than those of the plan's batch, and examples that occur twice. The input is the same
+        on all ranks. Returns the examples of the step, if they are known."""
         if len({step for step, _ in said}) != 1:
             raise ValueError(f"ranks are at different steps: {[step for step, _ in said]}. Load states of one step")
         if all_have_all and any(numbers != said[0][1] for _, numbers in said):
@@ -408,8 +409,8 @@ class DPFTRL(torch.optim.Optimizer):
         return [list(parameter.shape) for parameter in self._parameters]
 
     def _samples(self, known: bool) -> list[torch.Tensor | None]:
-        """Gradients of single examples by parameter; None for a parameter that no example reached. There may be none at all
-        only if the number of examples is known."""
+        """Gradients of single examples by parameter; None for a parameter that no example reached. There may be none at
+        all only if the number of examples is known."""
         samples = [_joined(getattr(parameter, "grad_sample", None)) for parameter in self._parameters]
         present = [sample for sample in samples if sample is not None]
         if not present and not known:

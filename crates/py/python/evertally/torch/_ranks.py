@@ -60,7 +60,7 @@ class Ranks:
         said = self.tell(mine)
         others = [rank for rank, other in enumerate(said) if other != said[0]]
         if others:
-            raise ValueError(f"{what} of rank {others[0]} is not that of rank 0: it must be the same on all ranks of a run")
+            raise ValueError(f"{what} of rank {others[0]} is not that of rank 0: all ranks of a run must have the same")
 
     def add(self, vector: torch.Tensor) -> None:
         """Adds up the vectors of all ranks, in place."""
@@ -80,8 +80,8 @@ class Ranks:
 
 
 def part_of(batch: list[int], ranks: Ranks, microbatch: int | None) -> list[int]:
-    """The examples of a batch whose gradients this rank computes: whole microbatches, so that their sums are the same for
-    any number of ranks."""
+    """The examples of a batch whose gradients this rank computes: whole microbatches, so that their sums are the same
+    for any number of ranks."""
     size = microbatch or max(1, -(-len(batch) // ranks.size))
     blocks = -(-len(batch) // size)
     first, end = (blocks * place // ranks.size * size for place in (ranks.rank, ranks.rank + 1))

@@ -28,10 +28,11 @@ class Restored:
             return "Nothing was restored here: load the last state of the run's module and optimizer."
         loaded = f"Optimizer and noise were restored as after step {step}"
         if self._parameters is not None and self._parameters != fingerprint(parameters):
-            return f"{loaded}, but the module's parameters differ from those of that step: restore the module's state, too."
+            return f"{loaded}, but the module's parameters differ from that step: restore the module's state, too."
         return (
-            f"{loaded}, and the parameters are those of that step. Something else that affects gradients differs: buffers, "
-            "the data and their order, or torch's random numbers (dropout, augmentation), which no state of ours holds."
+            f"{loaded}, and the parameters are those of that step. Something else that affects gradients differs: "
+            "buffers, the data and their order, or torch's random numbers (dropout, augmentation), which no state of "
+            "ours holds."
         )
 
 

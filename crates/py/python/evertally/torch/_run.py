@@ -22,8 +22,8 @@ from evertally.torch._tables import Rates, Tables
 class PrivateRun:
     """A model, its private optimizer and the loader of the plan's batches, made by `make_private`.
 
-    The loader yields inputs, targets and numbers of the examples of the remaining steps: after a `load_state_dict` of the
-    `optimizer`, a loop over it continues where the run stopped.
+    The loader yields inputs, targets and numbers of the examples of the remaining steps: after a `load_state_dict` of
+    the `optimizer`, a loop over it continues where the run stopped.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class PrivateRun:
         return made
 
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        """Clipped sums of some examples, followed by those of their further coordinates, if there are any. Gradients are
-        multiplied by the scale, and so is the norm to which they are clipped."""
+        """Clipped sums of some examples, followed by those of their further coordinates, if there are any. Gradients
+        are multiplied by the scale, and so is the norm to which they are clipped."""
         parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm * self.scale
 
         def loss(output: Any, target: Any) -> torch.Tensor:
@@ -139,17 +139,17 @@ class PrivateRun:
         ]
 
     def catch_up(self) -> None:
-        """Gives all rows of tables the noise that they have missed: after that the module may be published in any way. Does
-        nothing without tables."""
+        """Gives all rows of tables the noise that they have missed: after that the module may be published in any way.
+        Does nothing without tables."""
         if self.tables:
             self.tables.catch_up()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of module, optimizer and noise, for `load_state_dict`. It is secret, like the optimizer's, and rows of
-        tables may lack noise. To publish the model, use `module.state_dict()`.
+        """The state of module, optimizer and noise, for `load_state_dict`. It is secret, like the optimizer's, and rows
+        of tables may lack noise. To publish the model, use `module.state_dict()`.
 
-        With tables, calls of the module, copies and its `state_dict()` change the run: a run that resumes from an earlier
-        state must repeat them. So take the state last."""
+        With tables, calls of the module, copies and its `state_dict()` change the run: a run that resumes from an
+        earlier state must repeat them. So take the state last."""
         if not self.tables:
             return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "tables": []}
         self.tables.check_step(self.optimizer.noise.step)
@@ -196,22 +196,22 @@ def make_private(
 ) -> PrivateRun:
     """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
 
-    `dataset` has a length, and pairs of an input and a target. If the plan has `sampled`, `bins` or `fresh_bins`, batches
-    are sampled with the key. Otherwise they follow the order of the data set, `batch_size` at a time, the same in every
-    epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
-    `second_moments` and `ahead` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch as
-    it returns the example alone, and is refused otherwise: pad to a fixed length.
+    `dataset` has a length, and pairs of an input and a target. If the plan has `sampled`, `bins` or `fresh_bins`,
+    batches are sampled with the key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
+    in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
+    `second_moments` and `ahead` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
+    as it returns the example alone, and is refused otherwise: pad to a fixed length.
 
     `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
     `"samples"` the gradients of all examples exist at once. `microbatch` is the number of examples whose gradients are
     computed at a time: it needs less memory, and the sums are the same except for their last bits. `scale`, a power of
     two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
 
-    `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step. When
-    a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at once (see
-    `evertally.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of gradient descent. Calls of
-    the module and its `state_dict()` return rows with all their noise; before you read the weights directly, call
-    `catch_up()`.
+    `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
+    When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
+    once (see `evertally.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of gradient
+    descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the weights
+    directly, call `catch_up()`.
 
     With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
     the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.

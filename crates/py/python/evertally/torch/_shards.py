@@ -11,8 +11,8 @@ from evertally.torch._ranks import Ranks
 
 
 class Shards:
-    """A rank's parameters in the vector over all parameters: all of them, with an equal share of the noise, or if they are
-    sharded (`DTensor`s) this rank's rows. After whole parameters, additional coordinates may follow."""
+    """A rank's parameters in the vector over all parameters: all of them, with an equal share of the noise, or if they
+    are sharded (`DTensor`s) this rank's rows. After whole parameters, additional coordinates may follow."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks, extra: int = 0) -> None:
         self._parameters, self._ranks = parameters, ranks
@@ -75,8 +75,8 @@ def _rows(parameter: Any, ranks: Ranks) -> tuple[int, int]:
     along = parameter.placements[0]
     if len(parameter.placements) != 1 or not (along.is_shard(0) and parameter.device_mesh.size() == ranks.size):
         raise ValueError(
-            f"a parameter is placed as {parameter.placements}: shards must be rows over the ranks of the group, as with "
-            "fully_shard and a mesh of one dimension"
+            f"a parameter is placed as {parameter.placements}: shards must be rows over the ranks of the group, as "
+            "with fully_shard and a mesh of one dimension"
         )
     count = len(parameter)
     each = -(-count // ranks.size)

@@ -24,9 +24,9 @@ class Tables:
     Reading rows through the module, its `state_dict()` or a deep copy returns rows that have caught up. The weights
     themselves are not up to date: rows that no recent batch has used lack noise.
 
-    In a group of processes each has all of the tables. They are the same on all, which requires the same calls on all: a
-    row that one process uses catches up on every process, and no process may read rows on its own before all have called
-    `catch_up()`.
+    In a group of processes each has all of the tables. They are the same on all, which requires the same calls on all:
+    a row that one process uses catches up on every process, and no process may read rows on its own before all have
+    called `catch_up()`.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Tables:
         for fresh, layer, noise, total in zip(self._fresh, self.layers, self.noises, sums):
             if not fresh.issuperset(total.indices()[0].tolist()):
                 raise ValueError(
-                    "the module looks up other rows for a single example than for a batch: a row was read without its noise"
+                    "the module looks up other rows for one example than for a batch: a row was read without its noise"
                 )
             noise.check(_array(layer), total.indices()[0].numpy(), total.values().numpy())
 
@@ -163,8 +163,8 @@ class Tables:
         found = sorted({noise.step for noise in self.noises})
         if found != [step]:
             raise ValueError(
-                f"the tables are at step {found[0]}, and the optimizer at {step}: a step was interrupted, or a state of the "
-                "optimizer alone was loaded. Load a run.state_dict(), which holds both"
+                f"the tables are at step {found[0]}, and the optimizer at {step}: a step was interrupted, or a state "
+                "of the optimizer alone was loaded. Load a run.state_dict(), which holds both"
             )
 
     def state(self) -> list[torch.Tensor]:
@@ -175,7 +175,7 @@ class Tables:
         """The noise from a state after a step."""
         plan, key = self._identity
         if len(states) != len(self.noises):
-            raise ValueError(f"the state belongs to a run with {len(states)} tables, and this one has {len(self.noises)}")
+            raise ValueError(f"the state belongs to a run with {len(states)} tables")
         made = [
             evertally.RowNoise.restore(plan, key, own["name"], state.numpy().tobytes(), **_shape(own))
             for own, state in zip(self._made, states)
@@ -238,8 +238,8 @@ class Tables:
     def _refuse_other_rows(self) -> None:
         if not self._is_loading:
             raise RuntimeError(
-                "rows that are replaced would later reveal which of them were used: resume with run.load_state_dict(), or "
-                "load into a fresh module, and make a run with another name"
+                "rows that are replaced would later reveal which of them were used: resume with run.load_state_dict(), "
+                "or load into a fresh module, and make a run with another name"
             )
 
     def _copied(self, place: int, hooks: list[int], memo: dict[int, Any]) -> torch.nn.Embedding:
