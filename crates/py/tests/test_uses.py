@@ -587,7 +587,7 @@ def test_a_file_that_changes_while_it_is_open(file: Path) -> None:
 
 
 def test_a_file_stays_small(file: Path) -> None:
-    """Records that are no longer needed are removed, even while another process has the file open."""
+    """Unneeded records are removed, even while another process has the file open."""
     text = """
 key = et.SecretKey.load(sys.argv[1])
 other = et.Counter(PLAN, key, "other")

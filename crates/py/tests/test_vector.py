@@ -242,7 +242,7 @@ def test_seeking(key: et.SecretKey, mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_noise_has_the_variance_of_the_plan(key: et.SecretKey, mechanism: str) -> None:
-    """A sample variance of n normals is off by more than 5 of its own standard deviations (√(2/n) relative) with
+    """A sample variance of n normals is off by more than 5 of its standard deviations (√(2/n) relative) with
     probability 6·10⁻⁷; so is a mean."""
     d, horizon = 1_000_000, 6
     for series in ("running-sums", "increments"):

@@ -188,7 +188,7 @@ def test_shards_go_on_as_shards_and_as_whole_parameters(tmp_path: Path) -> None:
     assert torch.equal(steps(*again, small.STEPS), whole)
 
 
-# ---- What was not restored
+# ---- Parts that were not restored
 
 
 def test_a_refusal_says_what_was_not_restored(tmp_path: Path) -> None:

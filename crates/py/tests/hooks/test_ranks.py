@@ -312,7 +312,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
         with torch.no_grad():
             for own, shard in zip(plain.parameters(), module.parameters(), strict=True):
                 own.copy_(shard.full_tensor())
-        if gives == "sums":  # each rank gives the sums of its own examples, over all parameters
+        if gives == "sums":  # each rank gives the sums of its part of the examples, over all parameters
             mine = batch[rank::RANKS]
             sums = evertally.torch.clipped_gradients(plain, LOSS, inputs[mine], targets[mine], plan.norm)
             private.step(sums, examples=mine)

@@ -52,7 +52,7 @@ class TestMakePrivate:
         evertally.torch.grad_samples(private.module, private.loss, inputs, targets)
         parameters = list(private.module.parameters())
         sums = evertally.torch.clip_and_sum([p.grad_sample for p in parameters], plan.norm)
-        # Each sample is the gradient of its own example.
+        # Each sample is the gradient of one example.
         loss = private.loss(private.module(inputs[2:3]), targets[2:3])
         for p, gradient in zip(parameters, torch.autograd.grad(loss, parameters)):
             torch.testing.assert_close(p.grad_sample[2], gradient)

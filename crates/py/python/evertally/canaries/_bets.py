@@ -1,8 +1,8 @@
 """Bets against a run that keeps its plan: their wealth grows if the run does not, and is a test at every step.
 
 Bets are on the innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that
-keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds its clipped vector to each
-of its own steps, or all canaries add the same share of it. Given everything earlier, the innovations minus their means,
+keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds its clipped vector to every
+one of its steps, or all canaries add the same share of it. Given everything earlier, the innovations minus their means,
 `r`, are then
 
 * normal with a variance of at least 1, so that `exp(-r² (1/ρ² - 1) / 2) / ρ` for ρ < 1 is at most 1 in the mean,
