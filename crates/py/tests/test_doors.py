@@ -1,7 +1,7 @@
 """One key, one record: for every ordered pair of ways to issue noise, the second is refused, or gives the same bytes.
 
-A way to issue noise is a *door*. Every public function and class that takes a key is in the table here, and every issuer that
-the ledger knows; one that is missing fails the tests.
+A way to issue noise is called a *door*. The table here has every public function and class that takes a key, and every
+issuer that the ledger knows; a missing one fails the tests.
 """
 
 import inspect
@@ -22,7 +22,7 @@ import evertally as et
 
 HORIZON = 8
 DECLARED: dict[str, Any] = {"every": "1d", "start": "2024-01-01", "steps": HORIZON, "rho": 0.5, "mechanism": "path-sum"}
-# Two neighbouring data sets: an event more on the second day.
+# Two neighbouring data sets: one has an additional event on the second day.
 DATA = {"first": [1, 2, 0, 0, 1, 0, 0, 0], "second": [1, 3, 0, 0, 1, 0, 0, 0]}
 NAME = "visits"
 
@@ -117,7 +117,7 @@ def row_noise(key: Path, which: str) -> object:
 
 
 def service(key: Path, which: str) -> object:
-    """A service that takes the key; it ends at once."""
+    """A service with the key, which ends at once."""
     config = key.parent / "serve.toml"
     config.write_text(
         f'folder = "data"\nkey = "{key}"\n[private]\nlisten = "127.0.0.1:0"\n[[stream]]\nstream = "{NAME}"\n'
@@ -181,7 +181,7 @@ def test_the_second_door_is_refused_or_gives_the_same(tmp_path: Path, first: str
             assert NAME in str(refused) or "service" in str(refused) or "never used" in str(refused), refused
             continue
         if first == second == "service":
-            continue  # it has its folder, and meets the data that are in there
+            continue  # it has its own folder, and uses the data in there
         if {first, second} == {"VectorNoise", "RowNoise"}:
             continue  # parts of one run, whose noise differs by its purpose
         assert which == "first", f"{second} met other data with the noise of {first}"
@@ -198,7 +198,7 @@ def takes_key(of: Any) -> bool:
         return False
 
 
-# What takes a key and issues no noise of its own, with the reason.
+# Functions and classes that take a key but issue no noise, with the reason.
 NO_DOORS = {
     "Batches": "draws batches, which are as secret as the key",
 }
@@ -225,7 +225,7 @@ def test_copies_and_links_of_a_key_know_what_it_has_issued(tmp_path: Path) -> No
     assert "has no ledger" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.ledger", f"{copy}.ledger")
     # The ledger knows that there is a log of steps, which was left behind.
-    assert "is missing: restore it" in ticked(copy, 1).stderr
+    assert "is not there: put it back" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.uses", f"{copy}.uses")
     with pytest.raises(et.StateError, match="issued for other data"):
         counter(copy, "second")
@@ -251,7 +251,7 @@ def test_another_log_of_steps_is_refused(tmp_path: Path) -> None:
 
 
 def test_two_processes_that_begin_one_name_at_once(tmp_path: Path) -> None:
-    """A release and a counter that start together: one of them is refused, whichever comes second."""
+    """A release and a counter that start together: whichever comes second is refused."""
     for attempt in range(4):
         (tmp_path / str(attempt)).mkdir()
         key = new_key(tmp_path / str(attempt))
@@ -321,7 +321,7 @@ def test_copies_that_have_issued_noise_apart_are_compared(tmp_path: Path, forked
 
 
 def ticked(key: Path, *counts: int, **options: str) -> subprocess.CompletedProcess[str]:
-    """A counter of another process, after so many steps."""
+    """Runs a counter in another process for some steps."""
     code = (
         "import sys, evertally as et; counter = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(sys.argv[1], "
         f"**{options!r}), 'visits')\nfor count in map(int, sys.argv[2:]): counter.add(count); counter.tick()"

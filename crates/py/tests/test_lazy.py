@@ -22,7 +22,7 @@ def test_reads_are_near_the_truth_and_repeatable(key: et.SecretKey, sampling: st
     assert (table["index"] == np.arange(1000)).all() and (table["step"] == 24).all()
     error = table["value"] - truth
     assert (abs(error) < 8 * table["std_error"]).all()
-    # The sample variance of 1000 normals is within 25 % of its mean but for a chance below 1e-7.
+    # The sample variance of 1000 normals is within 25 % of its mean except with probability below 1e-7.
     assert error.std() == pytest.approx(vector.std_error(24), rel=0.25)
     assert (vector.read(np.arange(1000)) == table).all()
     one = vector.read(7)

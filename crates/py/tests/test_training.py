@@ -1,4 +1,4 @@
-"""Ways to train, plans whose examples are drawn by lot, and their batches."""
+"""Training options, plans with sampled examples, and their batches."""
 
 import json
 from typing import Any

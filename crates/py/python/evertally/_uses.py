@@ -1,4 +1,4 @@
-"""Noise that is given out again."""
+"""Deliberate reuse of noise."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,12 @@ __all__ = ["allow_noise_reuse"]
 
 @contextmanager
 def allow_noise_reuse(reason: str) -> Iterator[None]:
-    """Lets noise meet other data, in all threads of this process while the block runs: for tests and reproductions.
+    """Allows the same noise to be used with other data, in all threads of this process while the block runs: for tests
+    and reproductions.
 
-    The same noise under two data sets shows their exact difference, so counters, lazy vectors, sketches and the noise of
-    vectors refuse to give a step out again for other data. Inside nothing is refused; what was given out before stays
-    noted. Say why, for whoever reads the code.
+    The same noise with two data sets reveals their exact difference, so counters, lazy vectors, sketches and the noise
+    of vectors refuse to release a step again for other data. Inside the block nothing is refused; earlier releases stay
+    on record. `reason` is for readers of the code.
 
     >>> import evertally as et
     >>> plan, key = et.plan(365, epsilon=1.0), et.SecretKey.generate()
@@ -33,7 +34,7 @@ def allow_noise_reuse(reason: str) -> Iterator[None]:
     1.0
     """
     if not isinstance(reason, str) or not reason.strip():
-        raise ValueError("say why the same noise may meet other data: allow_noise_reuse(\"compares bytes in a test\")")
+        raise ValueError("say why other data may get the same noise: allow_noise_reuse(\"compares bytes in a test\")")
     _evertally._allow_noise_reuse(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Runs whose noise is drawn ahead: what they are without, at every place where they can be taken up or broken off."""
+"""Runs whose noise is drawn ahead are the same as without, at every point where they can be resumed or interrupted."""
 
 import copy
 import time
