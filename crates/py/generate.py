@@ -1,10 +1,10 @@
 """Writes python/evertally/_functions.py: `python crates/py/generate.py`. With --check it writes nothing, and fails
 if the file is out of date.
 
-Keywords of a release and of its plan come from docs/declaration.schema.json, which is made of the one table of all
-that can be declared (crates/declare/src/parameter/rows.rs): name, type, default and help. keywords.toml has what
-only Python has: the functions, which other functions take a declared keyword, and the keywords of those that
-declare no release.
+Keywords of a release and of its plan (name, type, default and help) come from docs/declaration.schema.json, which is
+generated from the table of all declarations (crates/declare/src/parameter/rows.rs). keywords.toml has what only
+Python has: the functions, which other functions take a declared keyword, and the keywords of functions that do not
+declare a release.
 """
 
 import json

@@ -95,7 +95,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
             counted.put_sums([{"step": 3, "gate": "a", "sum": sum}, {"step": 4, "gate": "a", "sum": sum}], 3, 4)
         assert refused.value.status == 422, refused.value
     assert counted.describe()["published"] == 2
-    # It counts nothing itself, and nobody else closes its steps.
+    # It counts no events itself, and its steps are closed in no other way.
     with pytest.raises(et.ServiceError, match="takes no events"):
         counted.push([{"time": "2026-01-03T00:00:00Z", "gate": "a", "size": 1, "who": 1}])
     with pytest.raises(et.ServiceError, match="sending the sums of a step closes it"):

@@ -224,7 +224,7 @@ def test_copies_and_links_of_a_key_know_what_it_has_issued(tmp_path: Path) -> No
     shutil.copy(key, copy)
     assert "has no ledger" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.ledger", f"{copy}.ledger")
-    # The ledger knows that there is a log of steps, which was left behind.
+    # The ledger knows that there is a log of steps, which was not copied.
     assert "is not there: put it back" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.uses", f"{copy}.uses")
     with pytest.raises(et.StateError, match="issued for other data"):

@@ -39,7 +39,7 @@ if os.fork() == 0:
             way()
         except et.EvertallyError as problem:
             refused += "save the key there, before the fork" in str(problem)
-    # What is only looked at is.
+    # Reading attributes is allowed.
     os._exit(0 if refused == len(ways) + 3 and counter.step == 0 and len(counter.save()) > 0 else 1)
 child = os.WEXITSTATUS(os.wait()[1])
 for way in ways[:3]:

@@ -348,7 +348,7 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
         et.release(simple(), key=other, **SIMPLE)
     assert list(tmp_path.iterdir()) == [ledger]
 
-    # This process knows better.
+    # This process has published with the key, and knows its ledger.
     with pytest.raises(et.InvalidError, match=f"has published releases with the key, and its ledger is {ledger}"):
         et.SecretKey.from_bytes(data, published_nothing=True)
 

@@ -556,7 +556,7 @@ print(late.tick().value)
     et.SecretKey.generate().save(other)
     releases(et.Counter(PLAN, et.SecretKey.load(other), "visits"), 1)
     assert "it is of another key" in problem(other.with_name("other.key.uses").read_bytes())
-    # What a machine leaves that loses power: a part of the last record, or zeros.
+    # Possible bytes at the end after a loss of power: a part of the last record, or zeros.
     for tail in (b"", whole[:20], bytes(100), bytes(64)):
         assert problem(whole + tail) == ""
         assert uses.read_bytes() == whole

@@ -36,12 +36,12 @@ Schwarz `Σ |d_k| ≤ p`, those of one sign add up to `(p + t)/2` at most, and s
 does not guarantee this by itself**: its replaced examples may take part in other steps. Then one vector counts alone,
 and its squared length can be `1 + a²/2`.
 
-**Adaptivity.** Thresholds are a function of earlier releases. Promises of vector plans hold for vectors that depend on
-all earlier releases, for every mechanism and with lots: the noise is continuous and Gaussian, and given the past a step
-is a shift of it that the past knows (Denisov and others 2022, arXiv 2202.08312, for matrix mechanisms; the proofs of
-this library are in the headers of `mechanism/accounting/participation.rs` and `training/src/sampling.rs`). An example that is
-not finite has the vector 0, in all parts. Means are over the *expected* batch size: the size of a batch may be a
-secret.
+**Adaptivity.** Thresholds are a function of earlier releases. Guarantees of vector plans hold for vectors that depend
+on all earlier releases, for every mechanism and with sampling: the noise is continuous and Gaussian, and given the past
+a step shifts it by an amount that the past determines (Denisov and others 2022, arXiv 2202.08312, for matrix
+mechanisms; the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and
+`crates/training/src/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the *expected* batch
+size: the size of a batch may be a secret.
 """
 
 from __future__ import annotations
