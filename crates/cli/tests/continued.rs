@@ -182,11 +182,11 @@ fn a_file_is_read_once_and_never_in_part() {
     // The same content under another name, and the same command again.
     bench.write("copy.csv", events(2));
     let said = went_on(&bench, 2, &["copy.csv", "2024-01-01.csv"]);
-    assert!(said.contains("2 of 2 files were read before"), "{said}");
+    assert!(said.contains("2 of 2 files had been read before"), "{said}");
     assert_eq!(bench.read("t.csv"), table);
     bench.write("copy.csv", events(3));
     let said = went_on(&bench, 3, &["2024-01-03.csv", "copy.csv"]);
-    assert!(said.contains("1 of 2 files were read before"), "{said}");
+    assert!(said.contains("1 of 2 files had been read before"), "{said}");
     bench.write("2024-01-02.csv", events(2) + "2024-01-02T23:00:00Z,new,a\n");
     assert!(refused(&bench, 3, &["2024-01-02.csv"]).contains("has grown since"));
     bench.write("2024-01-02.csv", events(3) + "2024-01-03T23:00:00Z,new,a\n");
@@ -231,7 +231,7 @@ fn a_step_waits_for_its_file() {
     }
     let expect = ["--expect", "daily/%Y-%m-%d.csv"];
     let said = went_on(&bench, 4, &expect);
-    assert!(said.contains("2024-01-03.csv was not read; steps from 3 on wait"), "{said}");
+    assert!(said.contains("2024-01-03.csv was not read; step 3 and all later steps wait"), "{said}");
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 2 * 2);
     let said = refused(&bench, 4, &expect);
     assert!(said.contains("daily/2024-01-03.csv of step 3"), "{said}");
@@ -402,7 +402,7 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     assert!(run.code == 2 && run.stderr.contains("which the run uses"), "{}", run.stderr);
     assert_eq!(bench.read("2024-01-01.csv"), events(1));
     bench.write("t.csv", "something else\n");
-    assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("has not written it"));
+    assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("did not write it"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
     went_on(&bench, 1, &["2024-01-01.csv"]);
     let ledger = std::fs::read(bench.path("my.key.ledger")).unwrap();
@@ -410,7 +410,7 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let kept = std::fs::read(&state).unwrap();
     bench.write("late.csv", "time,who,group\n2024-01-01T05:00:00Z,p9,a\n").write("l.000002.csv", "precious");
     let late = ["2024-01-02.csv", "late.csv", "--late", "side-file", "--late-file", "l.csv"];
-    assert!(refused(&bench, 2, &late).contains("there is a file already"));
+    assert!(refused(&bench, 2, &late).contains("but it already exists"));
     std::fs::remove_file(bench.path("l.000002.csv")).unwrap();
     went_on(&bench, 2, &late);
     assert_eq!(bench.read("l.000002.csv").lines().count(), 2);

@@ -204,7 +204,7 @@ fn views_go_on_from_run_to_run() {
     // Other columns do not go behind these.
     let fewer = ["--out", "daily.csv", "--stream", "stream-csv", "--continue", "--all"];
     let run = daily.run_as_is(&[&["release", "1.csv"], &YEAR[2..], &fewer].concat(), b"");
-    assert!(run.code == 2 && run.stderr.contains("columns of a view"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("columns for views"), "{}", run.stderr);
 }
 
 #[test]

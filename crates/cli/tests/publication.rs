@@ -387,6 +387,6 @@ fn several_periods_are_promised_no_more_than_holds() {
         let of = ["all.csv", "--out", "c.csv", "--publish", "1w", "--rho", "1", "--workload", "sum", "--continue"];
         let of = if several[0] == "--measure" { [&of[..7], &of[9..]].concat() } else { of.to_vec() };
         let run = release(&bench, &[&of[..], &several].concat());
-        assert!(run.code == 2 && run.stderr.contains("has not ended are not kept"), "{several:?}: {}", run.stderr);
+        assert!(run.code == 2 && run.stderr.contains("unfinished publication are not kept"), "{several:?}: {}", run.stderr);
     }
 }

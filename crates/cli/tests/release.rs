@@ -405,7 +405,7 @@ fn what_people_ask_is_answered() {
         "1e-30",
         "--plan-only",
     ]);
-    assert!(tiny.stdout.contains("# with a standard error of") && tiny.stdout.contains("a slip?"), "{}", tiny.stdout);
+    assert!(tiny.stdout.contains("# a standard error of") && tiny.stdout.contains("a typo?"), "{}", tiny.stdout);
 }
 
 /// Dates in other shapes than the standard's, and other separators.

@@ -281,7 +281,7 @@ fn intervals_cover_collisions() {
         assert!((upper - lower - 2.0 * of("answer_half_width")).abs() < 1e-3);
     }
     assert!(
-        run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"),
+        run.stderr.contains("collisions between items add") && run.stderr.contains("a larger --width"),
         "{}",
         run.stderr
     );
@@ -420,7 +420,7 @@ fn senseless_trees_are_refused() {
         (&["--key-bits", "8", "--threshold", "2"][..], "line 3, column `number`"),
         (&["--key-bits", "8"], "--threshold above 0"),
         (&["--key-bits", "8", "--threshold", "-1"], "--threshold above 0"),
-        (&["--key-bits", "8", "--threshold", "2", "--top", "0"], "--top 0"),
+        (&["--key-bits", "8", "--threshold", "2", "--top", "0"], "--top must be at least 1"),
         (&["--key-bits", "8", "--threshold", "2", "--queries", "list.csv"], "--queries"),
         (&["--key-bits", "8", "--threshold", "2", "--width", "9"], "--width"),
         (&["--key-bits", "40", "--threshold", "2"], "1 to 39"),
@@ -450,21 +450,21 @@ fn senseless_questions_are_refused() {
         .write("hole.csv", "page,country\nhome,DK\nhome,\n")
         .write("when.csv", "page,country,when\nhome,DK,2025-01-01\n");
     for (flags, says) in [
-        (&[][..], "nothing is asked"),
+        (&[][..], "there is nothing to query"),
         (&["--queries", "items.csv", "--candidates", "items.csv"], "not both"),
         (&["--queries", "items.csv", "--top", "3"], "--candidates"),
         (&["--candidates", "items.csv"], "--top or --threshold"),
-        (&["--candidates", "items.csv", "--top", "0"], "--top 0"),
+        (&["--candidates", "items.csv", "--top", "0"], "--top must be at least 1"),
         (&["--candidates", "items.csv", "--threshold", "inf"], "--threshold"),
         (&["--candidates", "items.csv", "--top", "1", "--at-column", "when"], "--at-column"),
         (&["--candidates", "twice.csv", "--top", "1"], "line 6"),
-        (&["--queries", "none.csv"], "names no item"),
+        (&["--queries", "none.csv"], "contains no item"),
         (&["--queries", "hole.csv"], "line 3, column `country`"),
         (&["--queries", "absent.csv"], "no such file"),
         (&["--queries", "items.csv", "--at", "soon"], "--at `soon`"),
         (&["--queries", "items.csv", "--at", "2025-01-01"], "outside the horizon"),
         (&["--queries", "items.csv", "--at", "2024-01-03", "--through", "2024-01-02"], "--through"),
-        (&["--queries", "items.csv", "--every-query", "0"], "--every-query 0"),
+        (&["--queries", "items.csv", "--every-query", "0"], "--every-query must be at least 1"),
         (&["--queries", "items.csv", "--every-query", "1", "--at", "2024-01-01"], "one of --at"),
         (&["--queries", "items.csv", "--at-column", "when"], "no column `when`"),
         (&["--queries", "when.csv", "--at-column", "when"], "line 2, column `when`"),

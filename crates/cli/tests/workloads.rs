@@ -287,7 +287,7 @@ fn plans_of_several_say_what_one_release_gains() {
     let endless = plan(&bench, &[&["--unbounded"][..], &two].concat());
     assert_eq!((&endless["one_release"], &endless["horizon"]), (&Value::Bool(false), &Value::Null), "{endless}");
     let text = bench.run(&[&["plan", "--horizon", "365"][..], &two].concat());
-    assert!(text.stdout.contains("all are read from one release"), "{}", text.stdout);
+    assert!(text.stdout.contains("all are read from one release with the full budget"), "{}", text.stdout);
 }
 
 #[test]

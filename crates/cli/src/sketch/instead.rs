@@ -50,7 +50,7 @@ impl Instead {
             return None;
         }
         let (theirs, ours) = (short(*max_std_error), short(sketch_std_error));
-        let groups = if *items == 1 { "item as the group".to_owned() } else { format!("{items} items as the groups") };
+        let groups = if *items == 1 { "item as the group".to_owned() } else { format!("{items} items as groups") };
         Some(format!(
             "a release of the same {groups} would have a standard error of at most {theirs} instead of {ours} plus \
              collisions, for the same budget and unit. If no other items will be queried, run it instead of this \
