@@ -129,7 +129,7 @@ impl CompareArgs {
         Ok(Comparison { horizon, lower_bound, mechanisms: rows })
     }
 
-    /// What is compared: the named ones or all families, with open parameters chosen for either law.
+    /// The mechanisms to compare: the named ones or all families, with open parameters chosen for either law.
     fn found(&self, horizon: u64) -> Result<Vec<Found>> {
         let named = !self.mechanisms.is_empty();
         let names = if named { self.mechanisms.clone() } else { families(horizon).collect() };

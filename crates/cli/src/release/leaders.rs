@@ -77,7 +77,7 @@ impl Leaders {
 fn rounded(increment: f64, plan: &Plan) -> f64 {
     let digits = if plan.fraction_bits() > 0 { 1e-4 } else { 1.0 } * plan.request().grid().to_f64(1);
     let multiple = (increment / digits).round();
-    format!("{:.12e}", multiple * digits).parse().expect("what was written as a number")
+    format!("{:.12e}", multiple * digits).parse().expect("a number that was just formatted")
 }
 
 /// The standard error of the difference between the releases of a step and an earlier one: `√Var(z) ‖L_t − L_s‖`.

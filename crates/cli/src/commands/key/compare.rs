@@ -67,8 +67,8 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
         Verdict::TwoOfOneKey => (
             "fork",
             format!(
-                "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither knows what was \
-                 published with the other. Stop using the key, and check which streams are in both",
+                "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither contains the \
+                 runs of the other. Stop using the key, and check which streams are in both",
                 first.key_id()
             ),
         ),
