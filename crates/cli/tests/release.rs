@@ -405,7 +405,7 @@ fn what_people_ask_is_answered() {
         "1e-30",
         "--plan-only",
     ]);
-    assert!(tiny.stdout.contains("# a standard error of") && tiny.stdout.contains("a typo?"), "{}", tiny.stdout);
+    assert!(tiny.stdout.contains("# with a standard error of") && tiny.stdout.contains("a typo?"), "{}", tiny.stdout);
 }
 
 /// Dates in non-standard formats, and other separators.
@@ -492,7 +492,7 @@ fn publications_of_all_keys_spend_the_budget_of_their_source() {
     let refused = run(&["--epsilon", "0.5", "--person", "who", "--max-events", "2"]);
     assert!(refused.stderr.contains("is for one event, and the plan"), "{}", refused.stderr);
     let planned = run(&["--epsilon", "0.5", "--plan-only"]);
-    assert!(planned.code == 0 && planned.stderr.contains("left: ε = 0 of ε = 1.5"), "{}", planned.stderr);
+    assert!(planned.code == 0 && planned.stderr.contains("ε = 0 of ε = 1.5 would be left"), "{}", planned.stderr);
     assert_eq!((bench.read("v.budget"), bench.files()), before, "a refusal or a plan left files");
     assert_eq!(run(&["--epsilon", "0.5"]).code, 0);
 

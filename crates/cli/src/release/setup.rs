@@ -140,7 +140,7 @@ impl Declared {
                 let before = Declaration { through: None, all: Some(true), ..stretches.declaration(last - 1) };
                 let before = before.resolve()?;
                 let budget = setup.stream.plan.request().budget();
-                eprintln!("opens stream `{}`, which spends a separate budget of {budget}", stretches.name());
+                eprintln!("opens stream `{}`, which spends {budget} in addition", stretches.name());
                 Some(self.at(&open.ledger, before)?.followed(open)?)
             }
         };

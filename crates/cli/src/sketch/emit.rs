@@ -200,14 +200,14 @@ fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> 
     Ok(SketchFacts {
         kind: match tree_of(&setup.plan) {
             Some(tree) => {
-                format!("tree of counts of keys of {} bits, {} children a block", tree.bits(), tree.branching())
+                format!("tree of counts over {}-bit keys, {} children per block", tree.bits(), tree.branching())
             }
             None => "count sketch".to_owned(),
         },
         rows: setup.rows.map(Table::rows),
         width: setup.rows.map(Table::width),
         key_columns: setup.stream.columns.labels.clone(),
-        hashing: setup.rows.map(|_| "functions that only the secret key tells"),
+        hashing: setup.rows.map(|_| "functions known only to holders of the secret key"),
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
         collision_std_error: off.collisions,

@@ -300,7 +300,7 @@ impl Reader<'_> {
         let (mut item, mut text) = (Vec::new(), String::new());
         for column in 0..row.label_count() {
             let Some(cell) = row.identity(Role::Label(column), self.ids, &mut text)? else {
-                return Err(row.error(Role::Label(column), "this cell of the item is missing").into());
+                return Err(row.error(Role::Label(column), "the item has no value in this column").into());
             };
             push_encoded(&mut item, cell);
         }

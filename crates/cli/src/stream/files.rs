@@ -87,7 +87,7 @@ impl Files {
         let going_on = GoingOn::new(&mut named)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
-            out => needed(out, Parameter::Out, "where the table goes")?,
+            out => needed(out, Parameter::Out, "the file for the table")?,
         };
         let output_format =
             named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
@@ -191,7 +191,7 @@ fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
 fn memory(given: Option<u64>) -> Result<u64> {
     let Some(mebibytes) = given else { return Ok(DEFAULT_MEMORY) };
     let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= LEAST_MEMORY);
-    let problem = format!(" {mebibytes} is too small; give at least {LEAST_MEMORY} MiB");
+    let problem = format!(" {mebibytes} is not a valid number of MiB; give at least {LEAST_MEMORY}");
     bytes.ok_or_else(|| usage(sentence![Parameter::ReadMemory, problem]))
 }
 

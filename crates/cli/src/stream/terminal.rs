@@ -42,7 +42,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     Ok(())
 }
 
-/// Noise this wide drowns any count of people or events.
+/// Noise this wide hides any count of people or events.
 const USELESS: f64 = 1e9;
 
 /// Notes that answer common questions about a plan.
@@ -56,7 +56,7 @@ fn notes(stream: &Stream) -> Vec<String> {
     }
     if !stream.plan.is_unbounded() && stream.plan.max_std_error() >= USELESS {
         let error = short(stream.plan.max_std_error());
-        notes.push(format!("a standard error of {error} drowns every value of the release; is the budget a typo?"));
+        notes.push(format!("with a standard error of {error} the release is useless; is the budget a typo?"));
     }
     let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
     notes.extend(behind.map(|says| says.worded(Wording::Flags)));
