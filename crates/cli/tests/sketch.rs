@@ -376,7 +376,7 @@ fn heavy_keys_are_found_without_a_list() {
     assert_eq!((&summary["key_bits"], &summary["rows"], &summary["answers"]), (&32.into(), &().into(), &3.into()));
     assert!((2.0..2.1).contains(&summary["surely_listed_from"].as_f64().unwrap()), "{summary}");
     assert!(run.stderr.contains("is listed with a probability of at least 95 %"), "{}", run.stderr);
-    assert!(bench.read("heavy.report.md").contains("tree of counts of keys of 32 bits"));
+    assert!(bench.read("heavy.report.md").contains("tree of counts over 32-bit keys"));
     assert!(bench.read("heavy.svg").contains("4294967295"));
     assert_eq!(found(&["--threshold", "2", "--top", "1"]).0, ["2024-01-03 0 9"]);
     let (rows, _) = found(&["--threshold", "2", "--every-query", "1"]);

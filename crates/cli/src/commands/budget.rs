@@ -46,7 +46,7 @@ enum BudgetCommand {
         #[command(flatten)]
         approval: ApprovalFlags,
     },
-    /// Release the reservation of a stream that has not been published.
+    /// Cancel the reservation of a stream that has not been published.
     Cancel {
         /// The budget's file.
         file: PathBuf,

@@ -38,7 +38,7 @@ pub(super) struct FeedArgs {
     /// Format of the rows, if no file name determines it: csv or jsonl.
     #[arg(long)]
     format: Option<String>,
-    /// File that records the rows already sent: one for each source and stream, kept as long as the source.
+    /// File that records which rows were sent. Use one per source and stream, and keep it as long as the source.
     #[arg(long, value_name = "FILE")]
     memory: PathBuf,
     /// Name of the feeder, part of every batch id [default: the name of this machine]

@@ -7,7 +7,7 @@
 //!   of `(1-x)^(-1/2) (-ln(1-x)/x)^(-α)` with α = 0.65, whose squares have a finite sum;
 //! * a mechanism for one horizon of 2^40 steps.
 //!
-//! Under pure ε, they are compared with the same mechanism with trees inside, which needs only constant memory, and
+//! Under pure ε, they are compared with the same mechanism with trees inside, which needs little memory, and
 //! with trees for one horizon of 2^40 steps; the best mechanism that ends at a step is the best of all families of the
 //! planner.
 

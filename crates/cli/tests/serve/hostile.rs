@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-/// A service whose stream is published every second, with these lines before the stream.
+/// A service whose stream is published every second; `limits` are lines of its configuration before the stream.
 fn prepared(limits: &str) -> (Bench, u16) {
     let bench = Bench::new();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -150,7 +150,7 @@ fn the_service_manager_hears_of_it() {
         let count = manager.recv(&mut bytes).unwrap();
         String::from_utf8(bytes[..count].to_vec()).unwrap()
     };
-    // The watchdog interval is shorter than the interval at which an idle engine checks its clock.
+    // The heartbeat must be faster than the interval at which an idle engine checks its clock.
     let before = format!("NOTIFY_SOCKET='{}' WATCHDOG_USEC=1500000", path.display());
     let child = started(&bench, &before);
     assert_eq!(heard(), "READY=1");

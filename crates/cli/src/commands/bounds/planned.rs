@@ -30,7 +30,7 @@ impl Planned {
         Self { declaration, stretch }
     }
 
-    /// How the release relates to the time of the look.
+    /// How the time of the release relates to the time of the look.
     pub(super) fn stretch(&self) -> Stretch {
         self.stretch
     }
