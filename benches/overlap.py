@@ -105,7 +105,7 @@ def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[list
             begin = [clock() for clock in CLOCKS]
             run.step(inputs, targets, range(first, first + batch))
             times[way].append([clock() - start for clock, start in zip(CLOCKS, begin)])
-            _evertally._wait_for_noise()  # noise is drawn ahead while nothing else is measured
+            _evertally._wait_for_noise()  # finish drawing ahead before the next measurement
     return times
 
 
