@@ -23,6 +23,7 @@
 //! which is itself in doubt), in two surroundings, without adapting the stream to the releases; and it detects no
 //! violation that is rarer than about one in the number of paths.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod black_box;
 mod covariance;

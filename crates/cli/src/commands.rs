@@ -29,6 +29,7 @@ pub struct Program {
 }
 
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Command {
     /// Release private running counts or sums from event files: a table, a picture and a privacy report.
     Release(Box<crate::stream::ReleaseFlags>),

@@ -19,6 +19,9 @@
 //!
 //! The engine may count single events itself; a [`Reader`] then assigns its counts to steps and groups.
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod block;
 mod bucket;
 mod digest;

@@ -480,7 +480,7 @@ mod tests {
         // A rest that joins.
         let meaning = one(&["b"], None).meaning();
         let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
-        assert_eq!(begun.table.joining(begun.present, 2).unwrap().rest, true);
+        assert!(begun.table.joining(begun.present, 2).unwrap().rest);
         let joined = begun.table.joining(begun.present, 2).unwrap();
         let later = one(&["b", "c", "d"], Some("other")).as_begun(&meaning, false, &[joined]).unwrap();
         assert_eq!((names(&later.table), later.present), (texts(&["b", "c", "other", "d"]), 3));

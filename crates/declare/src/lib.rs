@@ -19,6 +19,7 @@
 //! | [`records`], [`follows`] | what a ledger knows of the streams that were begun |
 //! | [`words`], [`hex`](mod@hex) | texts in messages |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod civil;

@@ -48,6 +48,7 @@
 //! The [`manual`] explains what the guarantee means, what breaks it, and the practical questions: units, budgets,
 //! states, threads, testing. The README introduces the program `evertally` and the Python package.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod error;
 pub mod manual;

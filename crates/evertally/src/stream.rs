@@ -13,6 +13,8 @@
 //! * with [`Unit::Person`](crate::privacy::Unit::Person), at most `max_events` events of a person may be
 //!   added, and at most `max_events_per_step` of them to one step; so with every other [bound](crate::privacy::PersonBounds).
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+
 mod discovered;
 mod groups;
 mod lazy;

@@ -5,6 +5,8 @@
 //! [`append`](Disk::append) wrote are durable after [`sync`](Disk::sync), and names are durable after
 //! [`sync_folder`](Disk::sync_folder). [`replace`] and [`append_durably`] combine them.
 
+#![expect(clippy::disallowed_methods, reason = "the one place where files are written")]
+
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

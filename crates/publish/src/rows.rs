@@ -8,6 +8,7 @@ use evertally::stream::Release;
 use evertally_declare::error::{Error, Result, failure};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::stream::Stream;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -143,8 +144,8 @@ impl Rows {
     pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
         (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
-        if !rows.errors.contains_key(&0) {
-            rows.errors.insert(0, Errors::new(stream, 1)?);
+        if let Entry::Vacant(free) = rows.errors.entry(0) {
+            free.insert(Errors::new(stream, 1)?);
         }
         rows.known = Some(HashMap::new());
         Ok(rows)

@@ -72,6 +72,7 @@ pub(crate) struct SecretKey {
 }
 
 /// The location of the key's ledger.
+#[expect(clippy::large_enum_variant, reason = "there is one of it for each key")]
 pub(crate) enum LedgerPlace {
     /// In the process with this number.
     Memory(Ledger, u32),

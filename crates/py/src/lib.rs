@@ -3,6 +3,7 @@
 //! Each class has its own file. Exceptions are those of [`error`]. Long work runs without the GIL and can be
 //! interrupted, see [`running`]. Mutable objects sit inside a mutex, so that threads take turns.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod arrays;
 mod budget;

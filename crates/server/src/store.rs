@@ -82,6 +82,7 @@ impl Store {
     ///
     /// # Errors
     /// If another process has it open, it cannot be read or written, or a later version has written it.
+    #[expect(clippy::disallowed_methods, reason = "names a new database once it is complete")]
     pub fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         if !path.exists() {
@@ -255,6 +256,7 @@ pub(crate) fn digits(bytes: &[u8]) -> String {
 }
 
 /// A new database in a file that nobody else may read: it holds exact sums, and events of people.
+#[expect(clippy::disallowed_methods, reason = "redb writes its own file")]
 fn private(path: &Path) -> Result<Database> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);

@@ -283,7 +283,7 @@ mod tests {
         let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")))
+                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
             });
             old.iter().for_each(|id| tokens.revoke(id).unwrap());
         });

@@ -21,6 +21,7 @@
 //! its noise is rounded again; the low bits of a sum of floating-point numbers can tell something about the data that
 //! the law of the noise would not. Counts of people belong into [`evertally::stream`], whose noise is exact.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod batches;

@@ -50,10 +50,10 @@
 //!
 //! ## From a mean to a bound
 //!
-//! `N` weights are drawn, each the mean of those of sixteen tuples with one vector of noise. If `E W ≥ μ`, then `Π_n (1
-//! + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it exceeds
-//! `1/β` with probability at most `β` (Markov). The least `μ` at which it does is the **upper bound of δ**; it is `√(2
-//! ln(1/β)/N)` times the spread above the mean, some percent.
+//! `N` weights are drawn, each the mean of those of sixteen tuples with one vector of noise. If `E W ≥ μ`, then
+//! `Π_n (1 + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it
+//! exceeds `1/β` with probability at most `β` (Markov). The least `μ` at which it does is the **upper bound of δ**; it
+//! is `√(2 ln(1/β)/N)` times the spread above the mean, some percent.
 //!
 //! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose
 //! coins are bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken,

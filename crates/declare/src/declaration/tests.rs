@@ -15,7 +15,7 @@ fn year() -> Declaration {
 }
 
 fn refused(declared: &Declaration) -> Problem {
-    declared.resolve().err().expect("refused")
+    declared.resolve().expect_err("refused")
 }
 
 #[test]

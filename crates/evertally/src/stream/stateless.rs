@@ -214,7 +214,7 @@ mod tests {
 
     /// What each step of a group adds.
     fn added(group: u64, step: u64) -> i64 {
-        if (step * 7 + group) % 3 == 0 { ((step * 31 + group * 17) % 11) as i64 } else { 0 }
+        if (step * 7 + group).is_multiple_of(3) { ((step * 31 + group * 17) % 11) as i64 } else { 0 }
     }
 
     /// Every mechanism: the pass gives the releases of all groups, however many steps it goes over; those with random

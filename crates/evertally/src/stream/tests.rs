@@ -81,8 +81,8 @@ fn releases_are_prefix_sums_plus_the_noise_of_their_nodes() {
         let mut prefix = 0;
         for step in 1..=40 {
             for value in [step % 10, -1, 9] {
-                stream.add(value as i64).unwrap();
-                prefix += value as i64;
+                stream.add(i64::from(value)).unwrap();
+                prefix += i64::from(value);
             }
             let release = stream.tick().unwrap();
             let mut expected = prefix as f64;

@@ -17,6 +17,8 @@
 //! log. Only the creation of a log is synced. If a process is killed, nothing is lost; if a machine loses power, the
 //! last records may be lost. A truncated record, or zeros, at the end are treated as such a loss.
 
+#![expect(clippy::disallowed_methods, reason = "locks the open file that it writes")]
+
 use super::history::Span;
 use super::mark::{derived, sip, sip_key};
 use crate::error::{OrRaise, state};

@@ -1,5 +1,7 @@
 //! The state file of a feeder: the position in every source, and the pending batch.
 
+#![expect(clippy::disallowed_methods, reason = "removes a spool that was sent")]
+
 use super::files::STDIN;
 use crate::store::random_name;
 use evertally_declare::error::{Context, Result, failure, usage};

@@ -256,7 +256,8 @@ mod tests {
             });
             let over = timeout(Duration::from_secs(4), activity.is_over()).await;
             assert_eq!(over.ok(), (!reads).then_some(Over::AtOnce));
-            (writing.abort(), reading.abort());
+            writing.abort();
+            reading.abort();
         }
     }
 }

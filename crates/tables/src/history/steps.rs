@@ -8,6 +8,7 @@ use evertally_declare::publication::row_every;
 use evertally_declare::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use evertally_declare::words::quoted;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The steps that occur in a table.
 pub(super) struct Steps {
@@ -28,8 +29,8 @@ impl Steps {
         let mut starts = BTreeMap::new();
         rows(&columns, &mut |event| {
             let step = step_of(event)?;
-            if !starts.contains_key(&step) {
-                starts.insert(step, (parser.parse_event(event)?, event.time().to_string()));
+            if let Entry::Vacant(free) = starts.entry(step) {
+                free.insert((parser.parse_event(event)?, event.time().to_string()));
             }
             Ok(())
         })?;

@@ -145,7 +145,7 @@ impl Values {
                         "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines: {e}",
                         value.text
                     ))
-                })?)
+                })?);
             }
             // Missing if the column allows that; in other columns every value is a number.
             Values::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),
