@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be
-//! distinguished;
+//!   distinguished;
 //! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their
 //!   exact laws;
 //! * **covariance** (`covariance.rs`): means, and covariances against `Var(z) · L Lᵀ`;
