@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
 use crate::mechanism::{
-    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Participation, Workload, check_steps,
+    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Publishes, Workload, check_steps,
 };
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
@@ -192,29 +192,22 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
     if workload.is_sum() {
         return families.collect();
     }
-    let mut names = of_readings(kind, criterion);
-    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
-        names.push(MechanismName::RollingHats(None));
-    }
-    names.extend(families.filter(|name| reads_sums(*name, horizon, kind, workload)));
-    names
+    let criterion = criterion.with_workload(workload);
+    let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
+    of_readings(kind, &criterion).into_iter().chain(sums).collect()
 }
 
-/// Noise on each step and, under Gaussian noise, bands.
+/// The names of families that publish windows and decays themselves.
 fn of_readings(kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
-    let mut names = vec![MechanismName::Input];
-    if kind == NoiseKind::Gaussian {
-        names.push(MechanismName::Banded(Participation::ONCE, None));
-        names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
-    }
-    names
+    let families = MechanismName::all_families().filter(|family| family.serves(kind));
+    families.flat_map(|family| (family.readings)(criterion)).collect()
 }
 
 /// Whether a window may win that is read from a family's running sums.
 fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
     let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
     let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
-    is_short && matches!(workload, Workload::Window(_)) && name != MechanismName::Input
+    is_short && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
 }
 
 /// The families that compete where several workloads are read from one release: those that all of them can read.
