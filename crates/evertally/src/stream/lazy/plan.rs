@@ -300,8 +300,8 @@ impl Noise {
         match sampling {
             Sampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
             Sampling::Keyed if !mechanism.workload().is_sum() => Err(Error::invalid(format!(
-                "the noise of `{}` for `{}` depends on all earlier steps, so a single read cannot be computed alone; for \
-                 windows use `input`, or a tree",
+                "the noise of `{}` for `{}` depends on all earlier steps, so a single read cannot be computed alone; \
+                 for windows use `input`, or a tree",
                 mechanism.name().brief(),
                 mechanism.workload()
             ))),
@@ -325,7 +325,8 @@ fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
     let name = plan.mechanism().name().brief();
     let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
     Error::invalid(format!(
-        "`{name}` does not support `{sampling}` sampling: {reason}; use `path-sum`{blt}, or for Laplace noise `subtract` or `smooth`"
+        "`{name}` does not support `{sampling}` sampling: {reason}; use `path-sum`{blt}, or for Laplace noise \
+         `subtract` or `smooth`"
     ))
 }
 
@@ -355,7 +356,8 @@ impl Float {
         let fraction_bits = fraction_bits.map_or(0, |bits| bits + 1);
         if deviation > Self::MOST {
             return Err(Error::invalid(format!(
-                "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or use `keyed` sampling"
+                "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or use \
+                 `keyed` sampling"
             )));
         }
         Ok(Self { fraction_bits, units: steps * libm::exp2(f64::from(fraction_bits)) * (1.0 + 1e-12) })
