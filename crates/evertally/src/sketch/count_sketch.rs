@@ -9,8 +9,8 @@
 //! noise `Z` of variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product
 //! of two tables whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`,
 //! with `F = Σ S²` of a row and `κ` the fourth moment of a cell's noise over `σ⁴` (3, or 3 + 3/n for sums of n Laplace
-//! variables), the noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product `σ_b² F_a + σ_a²
-//! F_b + w σ_a² σ_b²`.
+//! variables), the noise of a row's square has variance `4 σ² F + w (κ-1) σ⁴`, and that of a product
+//! `σ_b² F_a + σ_a² F_b + w σ_a² σ_b²`.
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};

@@ -28,9 +28,9 @@
 //!
 //! contain the true count with probability `1-α` given that the item is listed, or more by at most `α/2` if `τ` is near
 //! (Zhong, Prentice 2008; Weinstein, Fithian, Benjamini 2013). Items far above `τ` have the interval `m ± q`. Just
-//! above it this lower end may be far below the likely counts. So a tenth of `α` is spent on a second lower end, `m -
-//! c` with `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the larger of both is used: on
-//! average, at most a share `α` of the listed intervals misses.
+//! above it this lower end may be far below the likely counts. So a tenth of `α` is spent on a second lower end,
+//! `m - c` with `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the larger of both is used:
+//! on average, at most a share `α` of the listed intervals misses.
 
 use super::median::{MANY, laplace_tail, median_tail, row_confidence, terms};
 use crate::number::special::normal_cdf;

@@ -1,9 +1,10 @@
 //! The error that noise causes in the median of a few rows.
 //!
-//! Let `M` be the median of `r = 2m + 1` independent symmetric variables of variance 1 with upper tail `p(x) = P(X >
-//! x)`. `M` is above `x` exactly if at least `m + 1` of them are, so `P(M > x) = Σ_{j > m} C(r, j) p^j (1-p)^(r-j)`,
-//! and by symmetry `Var M = 2 ∫_0^∞ x P(|M| > x) dx = 4 ∫_0^∞ x P(M > x) dx`: one integral over the tail of a single
-//! row, computed once.
+//! Let `M` be the median of `r = 2m + 1` independent symmetric variables of variance 1 with upper tail
+//! `p(x) = P(X > x)`. `M` is above `x` exactly if at least `m + 1` of them are, so
+//! `P(M > x) = Σ_{j > m} C(r, j) p^j (1-p)^(r-j)`, and by symmetry
+//! `Var M = 2 ∫_0^∞ x P(|M| > x) dx = 4 ∫_0^∞ x P(M > x) dx`: one integral over the tail of a single row, computed
+//! once.
 //!
 //! **Tails.** Gaussian noise: the normal law. Laplace noise: a cell's noise is a sum of `n` Laplace variables, whose
 //! tail is a mixture of gamma tails, `Σ_i C(2n-i-1, n-i) 2^-(2n-i) Q_i(x)` with `Q_i(x) = e^-x Σ_{j<i} x^j/j!`. Above

@@ -8,19 +8,20 @@
 //! bound all `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter
 //! which of them a search reads, nor that it chooses them adaptively. This holds for one `q` and one step, chosen
 //! without looking at the noise of that step: among many steps some miss, and a step that was chosen because it looks
-//! odd may be one of these. If `D̂(x) + band(x) < 0`, then `D(x) < 0` and `k ≥ x`; if `D̂(x) - band(x) ≥ 0`, then `D(x)
-//! ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the estimate and the
-//! upper end: whenever the first bisection goes right, so do the others, so the three are in order.
+//! odd may be one of these. If `D̂(x) + band(x) < 0`, then `D(x) < 0` and `k ≥ x`; if `D̂(x) - band(x) ≥ 0`, then
+//! `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the estimate
+//! and the upper end: whenever the first bisection goes right, so do the others, so the three are in order.
 //!
 //! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability
 //! at most `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function
 //! of the continuous law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale
 //! `s` the same holds: `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²`
-//! rises. As `-ln(1 - w²y)` is convex in `w²` and 0 at 0, weights up to 1 give `P(sum ≥ t) ≤ exp(-tθ - V ln(1 -
-//! s²θ²))`, for any `0 < θ < 1/s`. Skellam noise, which lazy plans draw instead of discrete Gaussian noise on a grid
-//! where a cell's variance `m` is at least `2^34`, has `ln E e^{θX} = m (cosh θ - 1)`; in the same way squared weights
-//! add up, in units of the largest, to at least 1. At the Gaussian bound's `θ`, below `10^-4`, `cosh θ - 1 < (θ²/2)(1 +
-//! 10^-9)`: the bound is the Gaussian one up to that factor. The rounding of releases, half a unit per node, is added.
+//! rises. As `-ln(1 - w²y)` is convex in `w²` and 0 at 0, weights up to 1 give
+//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. Skellam noise, which lazy plans draw instead of
+//! discrete Gaussian noise on a grid where a cell's variance `m` is at least `2^34`, has
+//! `ln E e^{θX} = m (cosh θ - 1)`; in the same way squared weights add up, in units of the largest, to at least 1. At
+//! the Gaussian bound's `θ`, below `10^-4`, `cosh θ - 1 < (θ²/2)(1 + 10^-9)`: the bound is the Gaussian one up to that
+//! factor. The rounding of releases, half a unit per node, is added.
 
 use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
