@@ -78,7 +78,7 @@ impl Training {
     /// If the batch is larger than the data, or a number is out of range.
     pub fn new(examples: u64, batch: u64, epochs: f64, request: VectorRequest) -> Result<Self> {
         if batch == 0 || batch > examples {
-            return Err(Error::invalid(format!("a batch holds at least 1 and at most all {examples} examples, got {batch}")));
+            return Err(Error::invalid(format!("a batch must hold 1 to all {examples} examples, got {batch}")));
         }
         let steps = (epochs * examples as f64 / batch as f64).round();
         if !(1.0..=2f64.powi(62)).contains(&steps) {
