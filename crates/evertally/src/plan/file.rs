@@ -129,8 +129,8 @@ impl TryFrom<PlanFile> for Plan {
         .plan()?;
         if plan.law != file.noise {
             return Err(Error::invalid(format!(
-                "the plan's noise ({}) is not the one its budget needs ({}); the file was changed by hand or by another \
-                 version",
+                "the plan's noise ({}) is not the one its budget needs ({}); the file was changed by hand or by \
+                 another version",
                 file.noise, plan.law
             )));
         }
