@@ -1,9 +1,9 @@
-//! A service under fire: schedules from a seed, over a disk that tears, a witness that is away, and a network that repeats,
-//! reorders and delays. Whatever happens, what is released is what one run over the accepted events releases, nothing
-//! that was acknowledged is lost, and nothing is shown twice with other bytes.
+//! A service under fire: schedules from a seed, over a disk that tears, a witness that is unavailable, and a network
+//! that repeats, reorders and delays. Whatever happens, the releases are those of one run over the accepted events,
+//! nothing acknowledged is lost, and nothing is published twice with different bytes.
 //!
-//! `EVERTALLY_SCHEDULES` says how many schedules are played (200 unless told; the long run takes 10,000), and
-//! `EVERTALLY_FIRST_SCHEDULE` with which to begin.
+//! `EVERTALLY_SCHEDULES` sets the number of schedules (default 200; the long run uses 10,000), and
+//! `EVERTALLY_FIRST_SCHEDULE` the first one.
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_publish::declaration::Declaration;
@@ -29,7 +29,7 @@ const HOUR: i64 = 3_600_000_000;
 const STEPS: u64 = 7;
 const START: i64 = 1_767_225_600_000_000; // 2026-01-01
 
-/// The streams that are played: declared groups with persons, one sum, discovered groups, several measures.
+/// The streams of a schedule: declared groups with persons, one sum, discovered groups, several measures.
 const DECLARATIONS: [(&str, &str); 5] = [
     (
         "persons",
@@ -62,7 +62,7 @@ fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(7))
 }
 
-/// A small generator: the schedule of a seed must not change with a library.
+/// A small generator: the schedule of a seed must not change with a library version.
 struct Dice(u64);
 
 impl Dice {
@@ -79,7 +79,7 @@ impl Dice {
     }
 }
 
-/// A witness that survives, and is away when it is told to be.
+/// A witness that survives crashes, and is unavailable on request.
 #[derive(Clone, Default)]
 struct FarWitness {
     said: Arc<Mutex<Option<Testimony>>>,
@@ -107,17 +107,17 @@ impl Witness for FarWitness {
     }
 }
 
-/// A batch on its way.
+/// A batch in flight.
 #[derive(Clone)]
 struct Sent {
     stream: usize,
     id: String,
     text: String,
-    /// Whether it was answered as taken.
+    /// Whether it was acknowledged.
     is_acknowledged: bool,
 }
 
-/// A publication, as watchers are told of it.
+/// A publication, as watchers see it.
 type Shown = (Arc<StreamInfo>, u64);
 
 /// A whole history.
@@ -129,11 +129,11 @@ struct History {
     core: Option<Core>,
     has_begun: bool,
     shown: Arc<Mutex<Vec<Shown>>>,
-    /// Of every stream the accepted batches in their order, and the one of which nobody knows.
+    /// For every stream the accepted batches in their order, and the one whose state is unknown.
     accepted: BTreeMap<usize, Vec<String>>,
     unknown: Vec<Sent>,
     sent: Vec<Sent>,
-    /// What anybody has ever seen.
+    /// Everything that was ever published.
     seen: BTreeMap<(usize, u64), Vec<String>>,
 }
 
@@ -154,7 +154,7 @@ impl History {
         }
     }
 
-    /// Starts the service, however often that takes.
+    /// Starts the service, with as many attempts as needed.
     fn start(&mut self) {
         while self.core.is_none() {
             if self.dice.one_in(6) {
@@ -182,7 +182,7 @@ impl History {
             });
             match opened {
                 Ok(core) => (self.core, self.has_begun) = (Some(core), true),
-                // A file gets its name once it is a database; a disk that is none yet is begun anew.
+                // A file gets its name once it is a database; a disk without one is started again.
                 Err(error) if !self.has_begun && error.to_string().contains("magic number") => {
                     self.disk = TornDisk::default();
                 }
@@ -226,7 +226,7 @@ impl History {
         }
     }
 
-    /// A new batch of some rows about the present.
+    /// A new batch of some rows near the current time.
     fn write(&mut self) -> Sent {
         let stream = self.dice.roll(DECLARATIONS.len() as u64) as usize;
         let now = (evertally_server::clock::Clock::now(&*self.clock).micros() - START) / HOUR;
@@ -243,7 +243,7 @@ impl History {
         Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }
     }
 
-    /// Sends some batches at once, old ones again among them.
+    /// Sends some batches at once, including old ones again.
     fn send(&mut self) {
         self.start();
         let mut batches = Vec::new();
@@ -306,15 +306,15 @@ impl History {
         if !repeated {
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         } else if !known.is_acknowledged {
-            // It was taken when the disk failed: before everything since.
+            // It was accepted when the disk failed: before everything since.
             let at = self.unknown.iter().position(|unknown| unknown.id == sent.id);
-            assert!(at.is_some(), "nobody was told that {} was taken", sent.id);
+            assert!(at.is_some(), "nobody was notified that {} was accepted", sent.id);
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         }
         self.sent.iter_mut().find(|known| known.id == sent.id).unwrap().is_acknowledged = true;
     }
 
-    /// A client that was not answered asks again at once, in the same order.
+    /// A client without an answer sends again at once, in the same order.
     fn ask_again(&mut self) {
         for sent in self.unknown.clone() {
             loop {
@@ -341,7 +341,7 @@ impl History {
         self.unknown.clear();
     }
 
-    /// Time goes on, and what is due is done.
+    /// Time passes, and due work is done.
     fn wait(&mut self, micros: i64) {
         self.start();
         let now = evertally_server::clock::Clock::now(&*self.clock).micros();
@@ -365,7 +365,7 @@ impl History {
         }
     }
 
-    /// Everybody looks at what is shown.
+    /// All readers read the publications.
     fn look(&mut self) {
         let Some(core) = &self.core else { return };
         if core.find("sum").is_none() {
@@ -388,12 +388,12 @@ impl History {
                 let now = evertally_server::clock::Clock::now(&*self.clock).micros();
                 assert!(end + 65_000_000 <= now, "{name} {publication} was shown before its moment");
                 let before = self.seen.entry((which, publication)).or_insert_with(|| rows.clone());
-                assert_eq!(*before, rows, "{name} {publication} was shown twice with other rows");
+                assert_eq!(*before, rows, "{name} {publication} was published twice with different rows");
             }
         }
     }
 
-    /// What one run over the accepted events releases.
+    /// The releases of one run over the accepted events.
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
         settings.sort_buffer = 1 << 20;
@@ -460,13 +460,13 @@ impl History {
     }
 }
 
-/// Whether an error is that of a disk that fails, and of nothing else.
+/// Whether an error is exactly that of a failing disk.
 fn is_of_the_disk(error: &str) -> bool {
     error.contains("disk has failed") || error.contains("Previous I/O error")
 }
 
 fn number(name: &str, unless: u64) -> u64 {
-    std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn whatever_happens_the_release_is_that_of_one_run() {
     for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
         let played = std::panic::catch_unwind(|| History::new(seed).play());
         if let Err(panic) = played {
-            eprintln!("schedule {seed}: play it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+            eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
             std::panic::resume_unwind(panic);
         }
     }
