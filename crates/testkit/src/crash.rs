@@ -64,7 +64,7 @@ pub struct Image(pub BTreeMap<PathBuf, Vec<u8>>);
 
 impl Content {
     fn now(&self) -> &Vec<u8> {
-        self.0.last().expect("at least what was synced")
+        self.0.last().expect("at least the synced contents")
     }
 
     /// Every possible content, the likeliest first: the current one, the synced one, torn states in between.

@@ -263,12 +263,12 @@ fn declarations(bytes: &[u8]) {
     if let Ok(written) = toml::from_str::<Written>(text) {
         resolve(&written.declaration);
         let again = toml::to_string(&written.declaration).expect("TOML");
-        assert_eq!(toml::from_str::<Declaration>(&again).expect("what was written"), written.declaration);
+        assert_eq!(toml::from_str::<Declaration>(&again).expect("the written text"), written.declaration);
     }
     if let Ok(declared) = Declaration::from_json(text) {
         resolve(&declared);
         let again = serde_json::to_string(&declared).expect("JSON");
-        assert_eq!(Declaration::from_json(&again).expect("what was written"), declared);
+        assert_eq!(Declaration::from_json(&again).expect("the written text"), declared);
     }
 }
 
@@ -291,7 +291,7 @@ fn plans(bytes: &[u8]) {
     }
     if let Ok(plan) = toml::from_str::<Plan>(text) {
         let again = toml::to_string(&plan).expect("TOML");
-        assert_eq!(toml::from_str::<Plan>(&again).expect("what was written").digest(), plan.digest());
+        assert_eq!(toml::from_str::<Plan>(&again).expect("the written text").digest(), plan.digest());
         assert!(plan.max_std_error() > 0.0);
     }
 }

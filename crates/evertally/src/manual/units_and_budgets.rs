@@ -31,8 +31,8 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides not only whether a unit is present but also what it did and
-//! when; it needs up to twice the noise.
+//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides the presence of a unit and also its events and their times; it
+//! needs up to twice the noise.
 //!
 //! # Budgets
 //! | budget | noise | guarantee |

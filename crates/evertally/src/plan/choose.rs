@@ -41,7 +41,7 @@ fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
 }
 
 /// The selection of keys checks every key, which must not take more draws than this unless a mechanism is requested by
-/// name. Replayed windows have so much less noise that they may take more.
+/// name. Replayed windows may take more, because their noise is much smaller.
 const REPLAYED: u64 = 64;
 const REPLAYED_WINDOWS: u64 = 1 << 10;
 

@@ -172,7 +172,7 @@ fn plans_round_trip_and_tampering_is_noticed() {
 
     let gaussian = text.lines().find(|l| l.starts_with("gaussian")).unwrap();
     let less_noise = text.replace(gaussian, "gaussian = \"1/1\"");
-    assert!(toml::from_str::<Plan>(&less_noise).unwrap_err().to_string().contains("is not what its budget needs"));
+    assert!(toml::from_str::<Plan>(&less_noise).unwrap_err().to_string().contains("is not the one its budget needs"));
     assert!(
         toml::from_str::<Plan>(&text.replace("version = 1", "version = 2"))
             .unwrap_err()

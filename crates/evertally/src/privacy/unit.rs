@@ -310,7 +310,8 @@ impl Unit {
 }
 
 impl PersonBounds {
-    /// The spread that the bounds allow: a bound that others make redundant is replaced by what they allow.
+    /// The spread that the bounds allow: a bound that others make redundant is replaced by the limit that they
+    /// imply.
     fn spread(self) -> Result<Spread> {
         let Self { max_events, max_events_per_step, max_events_per_group, max_groups, min_gap, max_total, period } =
             self;

@@ -243,7 +243,7 @@ mod tests {
     /// Five rows of a law of seven points, by enumeration: tails of the median, its mean square and its intervals.
     #[test]
     fn the_law_of_the_median_is_that_of_all_outcomes() {
-        // So many cells of each size that one more does not matter.
+        // Enough cells of each size that one more does not matter.
         let law = [(0.0, 40), (1.0, 30), (4.0, 20), (9.0, 10)];
         let cells = law.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, share * 20_000));
         let read = ErrorLaw::of_cells(cells, 5);

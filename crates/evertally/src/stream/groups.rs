@@ -192,9 +192,9 @@ impl GroupedSums {
 
     /// Adds groups after the present ones, between two steps: those of `groups` that are not yet part of the stream.
     ///
-    /// A new group has the noise that it would have had from the first step on, and no events in the closed steps.
-    /// The releases of other groups do not change, and neither does the guarantee: groups never share an event.
-    /// Someone must decide to add a group; the decision must never depend on the data.
+    /// A new group has the noise of a group declared from the first step on, and no events in the closed steps. The
+    /// releases of other groups do not change, and neither does the guarantee: groups never share an event. Someone
+    /// must decide to add a group; the decision must never depend on the data.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};

@@ -296,7 +296,7 @@ mod tests {
         assert!(sums.total().release(HORIZON + 1, 1).is_err());
         assert!(sums.total().release(1, -1).is_err(), "counts are never negative");
         let error = StatelessSums::new(plan("sqrt", "sum"), &key, name.clone()).unwrap_err().to_string();
-        assert!(error.contains("`sqrt`") && error.contains("in their order"), "{error}");
+        assert!(error.contains("`sqrt`") && error.contains("steps of each group in order"), "{error}");
         let mut pass = StepPass::total(plan("sqrt", "sum"), &key, name).unwrap();
         let first = pass.release(3, i64::MAX).unwrap();
         assert!(pass.release(2, 0).is_err() && pass.release(3, 1).is_err() && pass.release(HORIZON + 1, 0).is_err());

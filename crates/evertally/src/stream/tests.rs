@@ -291,7 +291,7 @@ fn groups_continue_with_their_memories() {
     }
 }
 
-/// A group that joins has the noise it would have had from the first step on, and does not affect other groups.
+/// A group that joins has the noise of a group declared from the first step on, and does not affect other groups.
 #[test]
 fn groups_that_join_change_nobody_else() {
     for mechanism in MECHANISMS {

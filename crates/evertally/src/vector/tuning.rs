@@ -36,6 +36,6 @@ pub enum Memory {
     Keep,
     /// Keeps as little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step
     /// so far, and `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block
-    /// at a time. Mechanisms whose noise cannot be drawn again from the key keep what they need.
+    /// at a time. Mechanisms whose noise cannot be drawn again from the key keep the vectors that they need.
     Recompute,
 }

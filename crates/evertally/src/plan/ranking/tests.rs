@@ -1,8 +1,8 @@
 use super::*;
 use crate::privacy::{Epsilon, Rho, Unit, Values};
 
-/// No candidate is below the bound, whoever is protected and however values are bounded, and the best is near it for
-/// single events.
+/// No candidate is below the bound, for every unit and every bound on values, and the best is near it for single
+/// events.
 #[test]
 fn nothing_is_below_the_bound() {
     let delta = Delta::new(1e-6).unwrap();

@@ -117,7 +117,7 @@ fn what_no_release_serves_is_divided() {
     assert!((weeks / 6.35 - 1.0).abs() < 0.02, "{weeks}");
     assert!(Readings::plan(PlanRequest::count(9, budget)).is_err());
     let twice = request(5, &["sum", "window(9)"]).plan().unwrap_err();
-    assert!(twice.to_string().contains("leave one out"), "{twice}");
+    assert!(twice.to_string().contains("omit one"), "{twice}");
 }
 
 /// Under pure ε, too: each reading of the best common release.

@@ -155,7 +155,7 @@ fn fine_gaussian_noise_is_normal() {
     }
 }
 
-/// Bounds by moments hold, and are no looser than such bounds usually are.
+/// Bounds by moments hold, and are as tight as such bounds usually are.
 #[test]
 fn moments_bound_tails() {
     for (scale, count) in [(2.0, 1), (2.0, 4), (7.5, 9)] {

@@ -62,7 +62,7 @@ impl Spectrum {
                 self.angles[place] += times * libm::atan2(*im, *re);
                 self.errors[place] += times * (2.0 * error / size + self.rounding);
             } else {
-                // Its angle is no longer known.
+                // Its angle is now unknown.
                 self.errors[place] = 2.0;
             }
         }

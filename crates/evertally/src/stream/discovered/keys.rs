@@ -166,7 +166,7 @@ impl Key {
         was_hidden
     }
 
-    /// Its past, which is no longer kept.
+    /// Removes and returns its past.
     pub(super) fn take_past(&mut self) -> Past {
         std::mem::take(&mut self.past)
     }

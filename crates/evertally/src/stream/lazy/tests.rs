@@ -372,7 +372,7 @@ fn bad_input_changes_nothing() {
         let request = PlanRequest::count(9, gaussian()).with_mechanism(mechanism.parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
-    assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("no sum along the paths"));
+    assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("not a sum along the paths"));
     assert!(of("sqrt", Sampling::Keyed).unwrap_err().to_string().contains("random access"));
     let request = PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     for coordinates in [0, (1 << 40) + 1] {

@@ -53,8 +53,8 @@ impl<F: Real> Touched<F> {
         }
     }
 
-    /// Records that all rows have their noise up to a step. Drops their kept values if no step follows, or if there
-    /// are none.
+    /// Records that all rows have their noise up to a step. Drops their kept values if no step follows, or if they
+    /// are empty.
     pub(super) fn settle(&mut self, step: u64, is_last: bool) {
         if is_last || self.each == 0 {
             *self = Self { floor: step, ..Self::new(self.each) };

@@ -235,7 +235,7 @@ fn other_noise_is_refused() {
     };
     assert_eq!(read(plan.sigma()).unwrap().digest(), plan.digest());
     for sigma in [0.999 * plan.sigma(), plan.sigma().next_down(), plan.sigma().next_up(), 1.2 * plan.sigma()] {
-        assert!(read(sigma).unwrap_err().contains("is not what its budget needs"), "{sigma}");
+        assert!(read(sigma).unwrap_err().contains("is not the one its budget needs"), "{sigma}");
     }
 }
 

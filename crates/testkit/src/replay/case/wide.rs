@@ -32,7 +32,7 @@ const CROWD: usize = 25;
 const CROWDED: [[&str; 2]; 2] = [["a", "x"], ["b", "x"]];
 
 impl Wide {
-    /// Adds what is declared.
+    /// Adds the declared parts.
     pub(super) fn declare(&self, declaration: Declaration, columns: usize) -> Declaration {
         if !self.is_wide {
             return declaration;
