@@ -23,7 +23,7 @@
 //! and because only the unit moves the noise of alone keys,
 //!
 //! ```text
-//! P[B | D] ≤ P[B | D'] ≤ Σ_k Σ_s P[noise(s) ≥ τ - what the unit has in k by s]  ≤ δ_sel.
+//! P[B | D] ≤ P[B | D'] ≤ Σ_k Σ_s P[noise(s) ≥ τ - the unit's part in k by s]  ≤ δ_sel.
 //! ```
 //!
 //! So the rule is `(ε, δ + δ_sel)`-private for **every** pair `(ε, δ)` of the plan: with probability `1 - δ_sel` the

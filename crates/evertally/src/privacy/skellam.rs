@@ -184,7 +184,7 @@ fn certified(variance: Ratio) -> Result<()> {
 /// use [`variance_for`].
 ///
 /// # Errors
-/// If that is below [`LEAST_VARIANCE`], or beyond what a ratio can hold.
+/// If that is below [`LEAST_VARIANCE`], or too large for a ratio.
 ///
 /// ```
 /// use evertally::privacy::skellam::variance_in_place_of;

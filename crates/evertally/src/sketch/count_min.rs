@@ -7,10 +7,10 @@
 //!
 //! * **An estimate.** A cell has mean `f + (N - f)/w` over the hash functions, for the total `N` of all values. So
 //!   `(w cell - N)/(w - 1)` has mean `f`, also with a private total of mean `N`. The estimate is the median of the
-//!   rows. The total is one more running sum of every event, `r + 1` sums in all; adding up a row would cost `w` reads
-//!   and have `w` times the variance. The error of the total is common to the rows: it shifts the median by `1/(w-1)`
-//!   of its size. (Collisions are not symmetric: if counts are skewed, the median of a row lies below its mean, and so
-//!   the median of the rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
+//!   rows. The total is one more running sum of every event, `r + 1` sums in total; adding up a row would cost `w`
+//!   reads and have `w` times the variance. The error of the total is common to the rows: it shifts the median by
+//!   `1/(w-1)` of its size. (Collisions are not symmetric: if counts are skewed, the median of a row lies below its
+//!   mean, and so the median of the rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
 //! * **An upper end.** Let `j` be the row of the smallest cell: `f ≤ S_j = cell_j - Z_j ≤ min cell + max_k (-Z_k)`.
 //!   Each of `r` noises stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`,
 //!   `f ≤ min cell + q`.

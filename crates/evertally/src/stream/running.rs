@@ -76,7 +76,7 @@ impl RunningSum {
     ///
     /// # Errors
     /// If the value is outside the plan's bounds, the sum would leave 64 bits, or the last step is closed. The stream
-    /// is then as it was.
+    /// then stays unchanged.
     pub fn add(&mut self, value: i64) -> Result<()> {
         check_step(&self.plan, self.step)?;
         check_value(&self.plan, value)?;
@@ -89,7 +89,7 @@ impl RunningSum {
     ///
     /// # Errors
     /// If no events within the bounds have this sum (because its sign is that of no allowed event), the running sum
-    /// would leave 64 bits, or the last step is closed. The stream is then as it was.
+    /// would leave 64 bits, or the last step is closed. The stream then stays unchanged.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};

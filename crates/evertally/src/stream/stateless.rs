@@ -167,7 +167,7 @@ impl StepPass {
     ///
     /// # Errors
     /// If the step is before the last one or beyond the horizon, something is added to a step that is closed, no events
-    /// within the bounds have this sum, or the running sum leaves 64 bits. The pass is then as it was.
+    /// within the bounds have this sum, or the running sum leaves 64 bits. The pass then stays unchanged.
     pub fn release(&mut self, step: u64, added: i64) -> Result<Release> {
         check_past_step(&self.plan, step)?;
         check_sum(&self.plan, added)?;

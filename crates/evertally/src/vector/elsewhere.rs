@@ -51,7 +51,7 @@ pub enum Code {
     Store = 6,
     /// `buffer += acc`, then `acc = buffer`
     Accumulate = 7,
-    /// `buffer = acc`, and `acc -= ` the buffer as it was
+    /// `buffer = acc`, and `acc -= ` the buffer's old value
     Difference = 8,
     /// `register = acc`
     Save = 9,

@@ -28,7 +28,7 @@ impl NoiseMatrix {
         self.variables
     }
 
-    /// All rows, one after the other.
+    /// All rows, one after another.
     pub fn values(&self) -> &[f64] {
         &self.values
     }

@@ -51,7 +51,7 @@ pub(super) enum Op {
     Store(Slot),
     /// `buffer += acc`, then `acc = buffer`
     Accumulate(Slot),
-    /// `buffer = acc`, and `acc -= ` the buffer as it was
+    /// `buffer = acc`, and `acc -= ` the buffer's old value
     Difference(Slot),
     /// `register = acc`
     Save(usize),

@@ -118,7 +118,7 @@ impl PrivacyLoss {
             left >>= 1;
             match result {
                 Some(done) if left == 0 => return done,
-                // The square is used `left` times in the end.
+                // The square will be used `left` times.
                 _ => square = square.product(&square, resolution, left),
             }
         }
