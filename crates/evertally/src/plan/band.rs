@@ -57,8 +57,7 @@ impl Plan {
     /// use evertally::privacy::{Budget, Rho};
     /// let plan = PlanRequest::count(52, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
     /// let band = plan.band(0.95)?;
-    /// // Wider than an interval of one step, which has 1.96, and narrower than one of 52 independent steps, which has
-    /// 3.29.
+    /// // Wider than an interval of one step (1.96), and narrower than a band of 52 independent steps (3.29).
     /// assert!(band.standard_errors.is_some_and(|c| c > 2.6 && c < 3.29));
     /// # Ok::<(), evertally::Error>(())
     /// ```

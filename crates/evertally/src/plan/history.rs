@@ -40,8 +40,7 @@ impl Plan {
     /// use evertally::plan::PlanRequest;
     /// use evertally::privacy::{Budget, Rho};
     /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
-    /// // Neighbouring releases share most of their noise: the sum of a week is known more accurately than the two
-    /// releases.
+    /// // Neighbouring releases share most of their noise: a week's sum is more accurate than two releases.
     /// assert!(plan.variance_between(493, 500) < plan.variance(493) + plan.variance(500));
     /// # Ok::<(), evertally::Error>(())
     /// ```

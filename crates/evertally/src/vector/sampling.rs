@@ -50,8 +50,7 @@ const LIKE: f64 = 1.003;
 /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
 /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
 /// let sampled = request.clone().with_sampling(Sampling::new(0.01)?).plan()?;
-/// // An example takes part in 2 of the 200 steps in expectation; if the steps were known, six times the noise would be
-/// needed.
+/// // An example takes part in 2 of 200 steps in expectation; known steps would need six times the noise.
 /// assert!(sampled.sigma() < request.plan()?.sigma());
 /// # Ok::<(), evertally::Error>(())
 /// ```
