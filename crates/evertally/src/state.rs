@@ -179,7 +179,7 @@ impl StateId {
         if rest.is_empty() { Ok(saved) } else { Err(damaged()) }
     }
 
-    /// The same for the sums of `count` streams.
+    /// The same for the sums of this many streams.
     pub(crate) fn open_sums(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
         let saved: Saved = self.open(bytes)?;
         let memories_fit = [0, streams].contains(&saved.memories.len());

@@ -25,7 +25,7 @@ fn product_up(x: f64, y: f64) -> f64 {
 pub struct Guarantee {
     /// Pure ε, or `None` under Gaussian noise, and if keys are selected.
     pub pure_epsilon: Option<Epsilon>,
-    /// ρ of zCDP, in addition to the δ of [`selection`](Self::selection).
+    /// ρ of zCDP, together with the δ of [`selection`](Self::selection).
     pub rho: Rho,
     /// The (ε, δ) pair of the budget, if it was given as one; without the δ of selection.
     pub stated: Option<(Epsilon, Delta)>,

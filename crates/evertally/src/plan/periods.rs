@@ -124,7 +124,7 @@ mod tests {
     }
 
     /// The guarantee for several periods of an endless stream is computed within milliseconds in a release build, not
-    /// minutes, and it is plausible: at least that of independent periods, at most that of group privacy.
+    /// minutes, and it is valid: at least that of independent periods, at most that of group privacy.
     #[test]
     fn many_periods_without_an_end() {
         let delta = Delta::new(1e-6).unwrap();

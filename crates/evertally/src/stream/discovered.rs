@@ -185,7 +185,7 @@ impl DiscoveredSums {
     /// The name of a shown key, numbered in the order of entering, and by name among those that entered together.
     ///
     /// # Panics
-    /// If the number of shown keys is not above `place`, here and below.
+    /// If there is no shown key with this number, here and below.
     pub fn name(&self, shown: usize) -> &[u8] {
         self.keys.name(self.shown[shown].key)
     }

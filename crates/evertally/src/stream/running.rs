@@ -118,7 +118,7 @@ impl RunningSum {
     }
 
     /// Closes the open step and the empty ones after it through `step`, and releases only the last of them, with the
-    /// same value as by as many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
+    /// same value as the last of that many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
     /// access](crate::mechanism::Abilities::random_access), at most `O(w)` for windows of `w` steps by `rolling-hats`,
     /// else one tick after another.
     ///

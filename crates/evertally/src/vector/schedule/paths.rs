@@ -80,7 +80,7 @@ impl Paths {
         place + usize::from(!self.frame.sums())
     }
 
-    /// Draws the nodes of a path from `skipped` to at most `end`; `after` may append more operations after each node.
+    /// Draws the nodes of a path after the first `skipped`; `after` may append more operations after each node.
     fn draw(&self, step: u64, skipped: u32, ops: &mut Vec<Op>, mut after: impl FnMut(u32, &mut Vec<Op>)) {
         let mut depth = 0;
         self.walk.visit(step, &mut |node, weight| {
