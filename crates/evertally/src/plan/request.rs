@@ -269,9 +269,7 @@ impl PlanRequest {
         let own = mix.over(self.horizon, |_| 1.0);
         Mix::new(own.readings()).map(Some).map_err(|_| {
             let horizon = self.horizon;
-            Error::invalid(format!(
-                "over a horizon of {horizon} steps two of these workloads are the same; omit one"
-            ))
+            Error::invalid(format!("over a horizon of {horizon} steps two of these workloads are the same; omit one"))
         })
     }
 

@@ -178,9 +178,7 @@ impl RandomAllocation {
     /// If `rounds` is 0 or above 2^14.
     pub fn in_rounds(self, rounds: u64) -> Result<Self> {
         if !(1..=MOST_ROUNDS).contains(&rounds) {
-            return Err(Error::invalid(format!(
-                "the number of rounds must be from 1 to {MOST_ROUNDS}, got {rounds}"
-            )));
+            return Err(Error::invalid(format!("the number of rounds must be from 1 to {MOST_ROUNDS}, got {rounds}")));
         }
         Ok(Self { rounds, ..self })
     }

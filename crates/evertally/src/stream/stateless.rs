@@ -173,9 +173,7 @@ impl StepPass {
         check_sum(&self.plan, added)?;
         if step < self.step || (step == self.step && added != 0) {
             let last = self.step;
-            return Err(Error::invalid(format!(
-                "step {step} comes after step {last}: pass steps in order, each once"
-            )));
+            return Err(Error::invalid(format!("step {step} comes after step {last}: pass steps in order, each once")));
         }
         if step > self.step {
             self.series.check_room(added)?;
