@@ -46,7 +46,7 @@ def test_windows_have_plans_of_their_own() -> None:
         days.add(10**6)
         last = days.tick().value
     assert last == pytest.approx(7 * 10**6, abs=100)
-    with pytest.raises(et.EvertallyError, match="none of sum, window"):
+    with pytest.raises(et.EvertallyError, match="not one of sum, window"):
         et.plan(1000, rho=0.5, workload="week")
     with pytest.raises(et.EvertallyError, match="no calendar"):
         et.plan(1000, rho=0.5, workload="window(7d)")
