@@ -227,7 +227,7 @@ fn what_is_refused_names_a_remedy() {
         (&["--publish", "1mo"][..], "between two publications"),
         (&["--publish", "12h"], "cut"),
         (&["--publish", "1d"], "every step"),
-        (&["--publish", "0"], "is no period"),
+        (&["--publish", "0"], "is not a period"),
         (&["--publish", "1w", "--continue", "--extend"], "do not go together"),
     ] {
         let run = release(&bench, &[&["all.csv", "--out", "a.csv", "--rho", "1"], arguments].concat());

@@ -411,7 +411,8 @@ fn declared_twice(first: &[String], second: &[String]) -> Problem {
         return Problem::new(format!("group {first} is declared twice"));
     }
     let problem = format!("group {second} is declared twice: {first} is another spelling of it");
-    Problem::new(problem).remedy("name only one of them; if they are different texts, prefix them with a letter, as in v1.10")
+    let remedy = "name only one of them; if they are different texts, prefix them with a letter, as in v1.10";
+    Problem::new(problem).remedy(remedy)
 }
 
 /// The declared groups.
