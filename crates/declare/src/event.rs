@@ -205,9 +205,9 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but a number between two multiples
-    /// is refused. (Rounding half to even could map two sums that are one multiple apart to multiples that are two apart.)
-    /// Sums of doubles may miss their multiple by a millionth of the grid.
+    /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but a number between two
+    /// multiples is refused. (Rounding half to even could map two sums that are one multiple apart to multiples that
+    /// are two apart.) Sums of doubles may miss their multiple by a millionth of the grid.
     pub fn sum_on(&self, grid: Grid) -> Result<Option<i64>, InputError> {
         let Some(multiple) = self.multiple_of(grid)? else { return Ok(None) };
         // Beyond 2^50 multiples doubles are too far apart to decide.

@@ -2,8 +2,8 @@
 //!
 //! A person with two names could contribute twice as many events as the noise covers. So an identity must not depend on
 //! how a table stores it: a column of integers becomes a column of doubles once a cell is missing, R writes `1e+05` for
-//! 100000, pandas `True` for `true`, and a date becomes a timestamp at midnight. [`Identities::of`] returns the canonical
-//! form of each cell:
+//! 100000, pandas `True` for `true`, and a date becomes a timestamp at midnight. [`Identities::of`] returns the
+//! canonical form of each cell:
 //!
 //! - **Numbers** of every type, and texts that are decimal numbers: plain digits without needless zeros, sign or exponent
 //!   ([`number`]). Integers are exact, however long. Leading zeros stay: `007` is a text that differs from `7`.
@@ -12,9 +12,9 @@
 //! - **Not a number**: missing, as a double or as the text `NaN` or `nan`.
 //! - **Other texts**: themselves, byte for byte, after the declared [normalisations](Normalisation).
 //!
-//! Numbers that were rounded before they were read are [refused](InexactId): they may belong to anyone. If it is uncertain
-//! whether two cells mean the same, they are treated as the same: two persons who share a name lose accuracy, one person
-//! with two names loses the guarantee.
+//! Numbers that were rounded before they were read are [refused](InexactId): they may belong to anyone. If it is
+//! uncertain whether two cells mean the same, they are treated as the same: two persons who share a name lose accuracy,
+//! one person with two names loses the guarantee.
 
 mod number;
 

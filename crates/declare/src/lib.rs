@@ -12,7 +12,7 @@
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
 //! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
 //! | [`reading`] | the workloads published at every step: windows in steps or in time |
-//! | [`event`], [`field`], [`identity`] | one row of events, its cells, and the rule by which cells are one person, group or item |
+//! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |

@@ -1,9 +1,9 @@
 //! Groups whose values have separate bounds.
 //!
-//! Bounds and grid of a stream hold for a group of scale 1; those of another group are multiplied by its scale. Values are
-//! counted in steps of the group's grid, so the bound on an event is the same number of steps in every group. One plan,
-//! with one sensitivity in steps, serves all groups, and in units of the data the noise of each is proportional to its
-//! bounds. All of this is exact: a scale is a decimal number, and so is its product with the grid.
+//! Bounds and grid of a stream hold for a group of scale 1; those of another group are multiplied by its scale. Values
+//! are counted in steps of the group's grid, so the bound on an event is the same number of steps in every group. One
+//! plan, with one sensitivity in steps, serves all groups, and in units of the data the noise of each is proportional
+//! to its bounds. All of this is exact: a scale is a decimal number, and so is its product with the grid.
 
 use crate::parameter::Parameter::{Grid as GridOf, Scales as ScalesOf};
 use crate::problem::{Problem, sentence};

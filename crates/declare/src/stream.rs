@@ -269,13 +269,14 @@ impl Stream {
         self.published.as_ref().map_or(Some(slot), |published| published.row_of_slot(slot))
     }
 
-    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean variance.
+    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean
+    /// variance.
     pub fn errors_of_rows(&self, plan: &Plan) -> (f64, f64) {
         let last = if plan.is_unbounded() { self.last_row().max(1) } else { self.rows().steps() };
         let Some(published) = self.published.as_ref().filter(|published| published.slots() != Slots::Rows) else {
             return plan.errors_through(last);
         };
-        // Between the rows are slots that are not read. If there are very many rows, the errors of all slots are used.
+        // Between the rows are slots that are not read. With very many rows, all slots are used.
         if last > MOST_LOOKED_AT {
             return plan.errors_through(published.slot_of_row(last));
         }

@@ -8,8 +8,8 @@ const EXACT: &[u8; 16] = b"9007199254740992";
 const MAX_ZEROS: i64 = 40;
 /// The maximum number of digits of an exponent; a longer one makes the cell a text.
 const MAX_EXPONENT_DIGITS: usize = 18;
-/// The number of digits that programs write of long numbers, and the length from which they do so: spreadsheets show six
-/// digits of numbers from 10^11 on, and R writes 15.
+/// The number of digits that programs write of long numbers, and the length from which they do so: spreadsheets show
+/// six digits of numbers from 10^11 on, and R writes 15.
 const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
 /// Digits after the point in the scientific format of spreadsheets.
 const SCIENTIFIC: usize = 2;
