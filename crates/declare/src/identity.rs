@@ -121,7 +121,7 @@ impl Identities {
     /// The canonical form of a declared name.
     ///
     /// # Errors
-    /// A description of what is wrong with it: no cell can have this identity.
+    /// A description of the problem with it: no cell can have this identity.
     pub fn of_declared(self, name: &str) -> Result<String, Sentence> {
         match self.of(Field::Text(name), &mut String::new()) {
             Ok(Some(canonical)) => Ok(canonical.to_owned()),

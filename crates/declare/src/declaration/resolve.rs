@@ -80,8 +80,8 @@ impl Declaration {
         };
         if self.discovers() && !periods.are_regular() {
             let why = format!(
-                ": the clock of {} changes so much that one period has fewer than nine tenths of the steps of another, \
-                 and no bound is known on how often a group of one person is published over several periods; ",
+                ": with the clock changes of {}, one period has fewer than nine tenths of the steps of another, and no bound \
+                 is known on how often a group of one person is published over several periods; ",
                 calendar.zone().name()
             );
             let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
@@ -179,7 +179,7 @@ impl Declaration {
         };
         let refuse = |why: String| Err(Problem::of(Publish, sentence![Publish, format!(" {row}: {why}")]));
         if row < 2 {
-            return refuse("that is every step; leave it out".into());
+            return refuse("that is every step; omit it".into());
         }
         if horizon != MAX_HORIZON && !horizon.is_multiple_of(row) {
             return refuse(format!("the horizon of {horizon} steps is not a whole number of publications"));

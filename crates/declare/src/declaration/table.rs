@@ -72,7 +72,7 @@ macro_rules! parameters {
             /// Sets a parameter from the texts of a flag; false if the parameter is not a field of this struct.
             ///
             /// # Errors
-            /// A description of what is wrong with a text.
+            /// A description of the problem with a text.
             pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<bool, String> {
                 match parameter {
                     $(Parameter::$name => self.$field = Some(Value::read(texts)?),)*
@@ -123,7 +123,7 @@ macro_rules! parameters {
             /// Checks that a text is a value of this parameter, or one item of its list.
             ///
             /// # Errors
-            /// A description of what is wrong with the text.
+            /// A description of the problem with the text.
             pub fn check(self, text: &str) -> Result<(), String> {
                 match self { $(Self::$name => <$type as Value>::read(&[text.as_ref()]).map(drop),)* }
             }
@@ -167,7 +167,7 @@ impl Written {
     /// Sets a parameter from the texts of a flag.
     ///
     /// # Errors
-    /// A description of what is wrong with a text.
+    /// A description of the problem with a text.
     pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<(), String> {
         let set = self.declaration.set(parameter, texts)?
             || self.files.set(parameter, texts)?

@@ -91,7 +91,7 @@ pub trait Value: DeserializeOwned + Serialize {
     /// Reads the value from the texts of a flag; only lists accept more than one.
     ///
     /// # Errors
-    /// A description of what is wrong with the text.
+    /// A description of the problem with the text.
     fn read(texts: &[&OsStr]) -> Result<Self, String>;
 }
 

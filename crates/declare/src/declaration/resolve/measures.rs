@@ -96,7 +96,7 @@ impl Declaration {
         }
     }
 
-    /// Several workloads instead of measures, after checking what they need; empty if there is only one.
+    /// Several workloads instead of measures, after checking their requirements; empty if there is only one.
     fn several(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
         if readings.is_empty() {
             return Ok(Measures::default());
