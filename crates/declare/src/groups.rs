@@ -389,11 +389,7 @@ impl GroupTable {
             ", or give ",
             Rest,
             " a name for all undeclared groups",
-            Piece::Where(
-                UnknownGroup,
-                sentence![", or skip such events with ", (UnknownGroup, "skip")],
-                "".into()
-            )
+            Piece::Where(UnknownGroup, sentence![", or skip such events with ", (UnknownGroup, "skip")], "".into())
         ];
         event.error(Role::Label(0), problem).remedy(remedy).into()
     }

@@ -80,8 +80,8 @@ impl Declaration {
         };
         if self.discovers() && !periods.are_regular() {
             let why = format!(
-                ": with the clock changes of {}, one period has fewer than nine tenths of the steps of another, and no bound \
-                 is known on how often a group of one person is published over several periods; ",
+                ": with the clock changes of {}, one period has fewer than nine tenths of the steps of another, and no \
+                 bound is known on how often a group of one person is published over several periods; ",
                 calendar.zone().name()
             );
             let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
@@ -342,10 +342,7 @@ impl Declaration {
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {
-                    return Err(Problem::new(sentence![
-                        UnknownGroup,
-                        " applies only to declared groups"
-                    ]));
+                    return Err(Problem::new(sentence![UnknownGroup, " applies only to declared groups"]));
                 }
                 Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
             }

@@ -50,7 +50,9 @@ impl Declaration {
                 return Ok(stretches);
             }
             if !follows && records.plan_text(&next).is_some() {
-                return Err(usage(format!("the next stream would be named `{next}`, but another stream has this name")));
+                return Err(usage(format!(
+                    "the next stream would be named `{next}`, but another stream has this name"
+                )));
             }
             stretches.push(next, &first)?;
             if !follows {

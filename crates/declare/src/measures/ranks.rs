@@ -109,23 +109,23 @@ impl RankTree {
 
     /// `D` at the beginning of a cell, the count of the cell, and the numbers of blocks left and right of the path to
     /// it.
-    fn beside(&self, counts: &[f64], share: f64, cell: usize) -> Beside {
-        let (mut first, mut beside) = (0, Beside::default());
+    fn off_path(&self, counts: &[f64], share: f64, cell: usize) -> OffPath {
+        let (mut first, mut off_path) = (0, OffPath::default());
         for level in 1..=self.levels {
             let on_way = cell / self.width(self.levels - level).max(1);
             let siblings = on_way - on_way % self.arity as usize;
             for place in siblings..siblings + self.arity as usize {
                 let count = counts[first + place];
                 if place < on_way {
-                    (beside.sum, beside.left) = (beside.sum + (1.0 - share) * count, beside.left + 1.0);
+                    (off_path.sum, off_path.left) = (off_path.sum + (1.0 - share) * count, off_path.left + 1.0);
                 } else if place > on_way {
-                    (beside.sum, beside.right) = (beside.sum - share * count, beside.right + 1.0);
+                    (off_path.sum, off_path.right) = (off_path.sum - share * count, off_path.right + 1.0);
                 }
             }
             first += self.width(level);
-            beside.cell = counts[first - self.width(level) + on_way];
+            off_path.cell = counts[first - self.width(level) + on_way];
         }
-        beside
+        off_path
     }
 
     /// The mean variance of a rank, in units of the variance of one count, for shares near the middle. It measures the
@@ -143,8 +143,8 @@ impl RankTree {
         noise: NoiseMoments,
         intervals: &mut RatioIntervals,
     ) -> QuantileEstimate {
-        let cells: Vec<Beside> = (0..self.cells()).map(|cell| self.beside(counts, share, cell)).collect();
-        let mut width = |beside: &Beside, f: f64| intervals.half_width(beside.noise(share, f, noise));
+        let cells: Vec<OffPath> = (0..self.cells()).map(|cell| self.off_path(counts, share, cell)).collect();
+        let mut width = |off_path: &OffPath, f: f64| intervals.half_width(off_path.noise(share, f, noise));
         // Both ends rise with the cell.
         let first = cells.iter().position(|cell| cell.at(share, 1.0) >= -width(cell, 1.0));
         let last = cells.iter().rposition(|cell| cell.at(share, 0.0) <= width(cell, 0.0));
@@ -159,7 +159,7 @@ impl RankTree {
     }
 
     /// The place where the monotone curve nearest to `D` crosses 0: pools of cells with falling values are averaged.
-    fn crossing(&self, cells: &[Beside], share: f64) -> f64 {
+    fn crossing(&self, cells: &[OffPath], share: f64) -> f64 {
         let middles = cells.iter().map(|cell| cell.at(share, 0.5));
         let mut pools: Vec<(f64, f64)> = Vec::new();
         for middle in middles {
@@ -193,14 +193,14 @@ impl RankTree {
 
 /// The blocks next to the path to a cell.
 #[derive(Clone, Copy, Debug, Default)]
-struct Beside {
+struct OffPath {
     sum: f64,
     left: f64,
     right: f64,
     cell: f64,
 }
 
-impl Beside {
+impl OffPath {
     fn at(&self, share: f64, f: f64) -> f64 {
         self.sum + (f - share) * self.cell
     }

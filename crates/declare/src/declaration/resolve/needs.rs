@@ -23,12 +23,8 @@ pub(in crate::declaration) const NEEDS: &[Need] = &[
     }),
     (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups]),
     (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups]),
-    (Floor, DiscoverGroups, || {
-        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are always published"]
-    }),
-    (MaxEventsPerStep, Person, || {
-        sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents])]
-    }),
+    (Floor, DiscoverGroups, || sentence![Floor, " needs ", DiscoverGroups, ": declared groups are always published"]),
+    (MaxEventsPerStep, Person, || sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents])]),
     (MaxEvents, Person, || names_the_person(MaxEvents)),
     (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
     (MaxGroups, Person, || names_the_person(MaxGroups)),
