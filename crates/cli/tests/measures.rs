@@ -263,7 +263,7 @@ fn what_does_not_go_together_is_refused_and_says_why() {
     let person = ["--person", "who", "--max-events", "3"];
     let values = ["--value", "amount", "--bounds", "-5,5", "--grid", "0.25"];
     for (more, says) in [
-        (vec!["--measure", "average"], "none of count, sum, mean"),
+        (vec!["--measure", "average"], "not one of count, sum, mean"),
         (vec!["--measure", "mean"], "needs --value"),
         (vec!["--measure", "distinct"], "needs --person"),
         ([&["--measure", "count", "--measure", "count"][..], &values].concat(), "twice"),
