@@ -56,7 +56,7 @@ macro_rules! parameter_rows {
                 default "" "texts are compared byte by byte"
             }
             declaration {
-                /// Policy for events whose person, value or key column is missing.
+                /// Policy for events with a missing cell in the person, value or key column.
                 Missing missing: Refusable, Events "" ALL, default "refuse" ""
             }
             declaration {

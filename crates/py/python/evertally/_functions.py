@@ -467,8 +467,8 @@ def plan_release(
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
-        ``missing``: Policy for events whose person, value or key column is missing. "refuse": Stop with an error that
-            names the event. "skip": Skip the event.
+        ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
+            error that names the event. "skip": Skip the event.
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
             Skip the event.
 
@@ -642,8 +642,8 @@ def release(
         ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
             characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
             compared byte by byte.
-        ``missing``: Policy for events whose person, value or key column is missing. "refuse": Stop with an error that
-            names the event. "skip": Skip the event.
+        ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
+            error that names the event. "skip": Skip the event.
         ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
             Skip the event.
         ``sort_buffer``: Sort events by time while reading, with a buffer of this many events. By default 0, which
