@@ -1,6 +1,6 @@
 //! `evertally sketch`: private counts of very many items from event files, of which only a few are queried.
 //!
-//! [`options`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
+//! [`SketchFlags`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
 //! [`setup`] turns flags into validated parts, including the plan, and [`instead`] compares it with the plan of a
 //! release of the same list; a [`Session`] consumes events; [`answers`] are computed as steps close, or [`heavy`] keys
 //! are found without a list; and [`emit`] writes table, picture and report, all together or not at all.

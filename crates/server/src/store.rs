@@ -1,4 +1,4 @@
-//! The folder of a service: one [redb](redb) database, in which every change is atomic, and durable before anybody
+//! The folder of a service: one [redb] database, in which every change is atomic, and durable before anybody
 //! learns of it.
 //!
 //! | table | key | what |

@@ -179,7 +179,7 @@ enum Target {
 
 impl Publication {
     /// A publication that never writes to one of `inputs`, nor to [files that belong to a
-    /// key](evertally_publish::protected), and replaces other existing files only with `overwrite`.
+    /// key](evertally_ledger::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
         Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }
