@@ -146,7 +146,7 @@ impl Parameter {
     }
 
     /// Whether it is part of a stream's declaration, independent of where events come from and releases go: a field of
-    /// [`Declaration`](super::Declaration).
+    /// [`Declaration`](crate::declaration::Declaration).
     pub fn is_declared(self) -> bool {
         self.row().part == Part::Declaration
     }

@@ -254,7 +254,7 @@ impl Stream {
         self.rows_through(self.last_step)
     }
 
-    /// The step of the plan, a [slot](crate::steps::Slots), that ends with a step; `None` inside one.
+    /// The step of the plan, a [slot](crate::publication::Slots), that ends with a step; `None` inside one.
     pub fn slot_ending(&self, step: u64) -> Option<u64> {
         self.published.as_ref().map_or(Some(step), |published| published.slot_ending(step))
     }

@@ -335,7 +335,7 @@ impl<F: Real> VectorNoise<F> {
         execute::run(passes, &sources, self.threads, (self.first, self.len), buffers, out);
     }
 
-    /// The bytes from which [`resume`](Self::resume) continues. For trees a few hundred bytes; for other mechanisms
+    /// The bytes from which [`restore`](Self::restore) continues. For trees a few hundred bytes; for other mechanisms
     /// also the vectors of noise that they keep. **Keep them as secret as the key.**
     ///
     /// ```

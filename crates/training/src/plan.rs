@@ -136,12 +136,12 @@ impl VectorPlan {
         self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }
 
-    /// The number of [bins](crate::vector::Sampling::in_bins), if examples are put into bins once.
+    /// The number of [bins](crate::Sampling::in_bins), if examples are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.bins())
     }
 
-    /// The number of [fresh bins](crate::vector::Sampling::in_fresh_bins), if examples are put into bins in every
+    /// The number of [fresh bins](crate::Sampling::in_fresh_bins), if examples are put into bins in every
     /// epoch.
     pub fn fresh_bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.fresh_bins())

@@ -19,7 +19,7 @@
 //! p_a + p_b = p,    p_a e^{-a} + p_b e^{-b} = p'.
 //! ```
 //!
-//! As in [`loss`](super::loss), the original is a post-processing of the result (Doroshenko, Ghazi, Kamath, Kumar and
+//! As in [`loss`](evertally::privacy::loss), the original is a post-processing of the result (Doroshenko, Ghazi, Kamath, Kumar and
 //! Manurangsi 2022, arXiv 2207.04380), also inside a composition, and the error is of second order. The roundings of
 //! `p` and `p'` carry explicit bounds; their possible effect on `p_b` is moved up from `a` to `b`, which costs `(b-a)`
 //! times a small number. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no

@@ -34,7 +34,7 @@ pub enum Purpose<'a> {
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
-    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the precision
+    /// The noise of vectors in floating point (`VectorNoise` of `evertally-training`). The byte is the precision
     /// in bits, 32 or 64: different precisions have independent noise. Tag 7.
     Vector(u8),
     /// Hashes people's identifiers ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
@@ -45,7 +45,7 @@ pub enum Purpose<'a> {
     Digests,
     /// Draws the batches of a training run (`Batches` of `evertally-training`). Tag 11.
     Batches,
-    /// The noise of a table's rows, drawn when the rows are used ([`RowNoise`](crate::vector::RowNoise)). The byte is
+    /// The noise of a table's rows, drawn when the rows are used (`RowNoise` of `evertally-training`). The byte is
     /// as for `Vector`. Tag 12.
     Rows(u8),
 }

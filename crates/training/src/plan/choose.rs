@@ -48,7 +48,7 @@ pub struct VectorCandidate {
     /// logarithm of the horizon.
     pub vectors: u64,
     /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
-    /// the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors
+    /// the noise of `2 √T` steps and more (see [`Memory`](crate::Memory)), banded ones need as many vectors
     /// as bands. Only mechanisms that stream lightly are chosen by default.
     pub streams_lightly: bool,
 }
