@@ -1,16 +1,16 @@
-"""Budgets: counts by area of what the tree has too much of, in a TOML file that is only ever lowered."""
+"""Budgets: counts of known problems by area, in a TOML file that is only ever lowered."""
 
 import pathlib
 import subprocess
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Vendored files.
+# Vendored files are not checked.
 VENDORED = ("crates/server/web/uPlot.",)
 
 
 def files(paths, endings):
-    """Name and text of the files that git knows or would take, without vendored ones."""
+    """Name and text of tracked files and of untracked files that git does not ignore, without vendored ones."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
         cwd=ROOT, check=True, capture_output=True, text=True,
@@ -42,7 +42,7 @@ def compare(check, things, found, write):
         return 1
     if write:
         lines = "".join(f'"{place}" = {count}\n' for place, count in found.items())
-        title = f"# What checks/{check}.py still allows, by area: {things}. Only ever lowered, by --write.\n"
+        title = f"# Number of {things} that checks/{check}.py still allows, by area. Only ever lowered: --write.\n"
         budget.write_text(title + lines, encoding="utf-8")
     elif found != allowed:
         print(f"fewer {things} than the budget allows: run `python3 checks/{check}.py --write`")

@@ -69,8 +69,8 @@ def main():
         if name in banned:
             wrong.append(f"{name} is banned: {banned[name]}")
     twice = {name for name, several in versions.items() if len(several) > 1}
-    wrong += [f"{name} is there in versions {', '.join(versions[name])}" for name in sorted(twice - skipped)]
-    wrong += [f"{name} is there once: remove it from `skip` in deny.toml" for name in sorted(skipped - twice)]
+    wrong += [f"{name} has several versions: {', '.join(versions[name])}" for name in sorted(twice - skipped)]
+    wrong += [f"{name} has one version: remove it from `skip` in deny.toml" for name in sorted(skipped - twice)]
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

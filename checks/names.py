@@ -5,8 +5,8 @@
     python3 checks/names.py --write    lower the budget to today's names
     python3 checks/names.py --list     list every such name with its files
 
-Counted are the structs, enums, unions, traits and type aliases that stand in a module itself, not those inside of a
-function. Two definitions in one file are the same type on different platforms. Tests and the testkit do not count.
+It counts structs, enums, unions, traits and type aliases at the level of a module, not those inside a function. Two
+definitions in one file are the same type on different platforms. Tests and the testkit are not counted.
 """
 
 import collections
@@ -61,7 +61,7 @@ def main(arguments):
     if arguments == ["--write"]:
         names = "".join(f'    "{name}",\n' for name in twice)
         BUDGET.write_text(
-            "# Names that checks/names.py still allows to be defined more than once. Only ever lowered, by --write.\n"
+            "# Type names that checks/names.py still allows to be defined more than once. Only ever lowered: --write.\n"
             f"reused = {len(reused)}\npublic = [\n{names}]\n", encoding="utf-8")
     elif allowed != {"reused": len(reused), "public": twice}:
         print("fewer names are defined more than once than the budget allows: run `python3 checks/names.py --write`")

@@ -1,6 +1,6 @@
 //! Stores in which each name is written only once.
 
-#![expect(clippy::disallowed_methods, reason = "creates names once, which a `Disk` cannot")]
+#![expect(clippy::disallowed_methods, reason = "creates complete files atomically, by hard links")]
 
 use evertally_declare::error::{Context, Error, Result, failure};
 use std::fs::File;

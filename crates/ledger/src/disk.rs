@@ -5,7 +5,7 @@
 //! [`append`](Disk::append) wrote are durable after [`sync`](Disk::sync), and names are durable after
 //! [`sync_folder`](Disk::sync_folder). [`replace`] and [`append_durably`] combine them.
 
-#![expect(clippy::disallowed_methods, reason = "the one place where files are written")]
+#![expect(clippy::disallowed_methods, reason = "the module that writes files")]
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom};

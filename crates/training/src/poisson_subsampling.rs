@@ -19,13 +19,13 @@
 //! p_a + p_b = p,    p_a e^{-a} + p_b e^{-b} = p'.
 //! ```
 //!
-//! As in [`loss`](evertally::privacy::loss), the original is a post-processing of the result (Doroshenko, Ghazi, Kamath, Kumar and
-//! Manurangsi 2022, arXiv 2207.04380), also inside a composition, and the error is of second order. The roundings of
-//! `p` and `p'` carry explicit bounds; their possible effect on `p_b` is moved up from `a` to `b`, which costs `(b-a)`
-//! times a small number. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no
-//! loss of a cell exceeds `b`; one that is below `a` by that much is rounded up to `a`, which changes `p'` by a known
-//! fraction. The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an end beyond it. Tails cut
-//! where the loss is unbounded count as `+∞`, or as the lowest grid point.
+//! As in [`loss`](evertally::privacy::loss), the original is a post-processing of the result (Doroshenko, Ghazi,
+//! Kamath, Kumar and Manurangsi 2022, arXiv 2207.04380), also inside a composition, and the error is of second order.
+//! The roundings of `p` and `p'` carry explicit bounds; their possible effect on `p_b` is moved up from `a` to `b`,
+//! which costs `(b-a)` times a small number. Ends of cells, as places `x`, are moved inwards by the bound of their own
+//! rounding, so that no loss of a cell exceeds `b`; one that is below `a` by that much is rounded up to `a`, which
+//! changes `p'` by a known fraction. The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an
+//! end beyond it. Tails cut where the loss is unbounded count as `+∞`, or as the lowest grid point.
 //!
 //! **Tilting.** For a constant `λ > 0` the masses `t_l = p_l e^{λl - κ}`, `κ = ln Σ p_l e^{λl}`, are convolved instead
 //! of `p_l`, and `δ(ε) = Σ t_l e^{Σκ - λl} (1 - e^{ε-l})₊` with the sum of losses `l`. This holds for any `λ` and `κ`;
