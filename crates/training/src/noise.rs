@@ -138,8 +138,9 @@ impl<F: Real> VectorNoise<F> {
                 "a range of coordinates must not be empty and must end at 2^56 at most, got {first} .. {end}"
             )));
         }
-        let len = usize::try_from(end - first)
-            .map_err(|_| Error::invalid(format!("{} coordinates do not fit into this machine's memory", end - first)))?;
+        let len = usize::try_from(end - first).map_err(|_| {
+            Error::invalid(format!("{} coordinates do not fit into this machine's memory", end - first))
+        })?;
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
