@@ -41,11 +41,8 @@ mod binomial;
 mod bits;
 pub mod bridge;
 mod chacha;
-<<<<<<< HEAD
-#[expect(clippy::float_arithmetic, reason = "the variance, for plans")]
-=======
 mod derive;
->>>>>>> main
+#[expect(clippy::float_arithmetic, reason = "the variance, for plans")]
 mod gaussian;
 mod geometric;
 #[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
