@@ -3,7 +3,7 @@
 use super::{Series, VectorPlan, VectorRequest};
 use crate::{Optimizer, Sampling};
 use evertally::mechanism::{MechanismName, Participation};
-use evertally::plan::Objective;
+use evertally::plan::{Objective, PlanKind, plan_digest};
 use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
 use evertally::{Error, Result};
@@ -30,13 +30,8 @@ struct VectorPlanFile {
     #[serde(with = "by_name")]
     cipher: Cipher,
     sigma: f64,
-    #[serde(default)]
     meaning: BTreeMap<String, String>,
-    /// Omitted, also from the digest, if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     optimizer: Option<Optimizer>,
-    /// Likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     sampling: Option<Sampling>,
     /// In hexadecimal; empty while it is computed.
     digest: String,
@@ -79,22 +74,9 @@ impl VectorPlanFile {
     }
 }
 
-/// BLAKE3 of the whole file except the digest, in postcard form (numbers by their bits), in a separate context. Plans
-/// with an optimizer or sampling use other contexts, so that they share no bytes with plans without one. Postcard
-/// distinguishes a fraction from a number of bins, but not the kinds of bins: fresh ones have their own context.
+/// The digest of a plan: of everything in its file but the digest.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
-    let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
-    let context = match (&plan.request.optimizer, plan.request.sampling) {
-        (None, None) => "evertally 1 vector plan",
-        (Some(_), None) => "evertally 1 vector plan for an optimizer",
-        (None, Some(own)) if own.fresh_bins().is_some() => "evertally 1 vector plan with fresh bins",
-        (Some(_), Some(own)) if own.fresh_bins().is_some() => {
-            "evertally 1 vector plan with fresh bins for an optimizer"
-        }
-        (None, Some(_)) => "evertally 1 vector plan with sampling",
-        (Some(_), Some(_)) => "evertally 1 vector plan with sampling for an optimizer",
-    };
-    blake3::derive_key(context, &bytes)
+    plan_digest(PlanKind::Vector, &VectorPlanFile::without_digest(plan))
 }
 
 fn hexadecimal(digest: &[u8; 32]) -> String {
