@@ -6,11 +6,10 @@ use evertally::mechanism::{MechanismName, Participation};
 use evertally::plan::{Objective, PlanKind, plan_digest};
 use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
-use evertally::{Error, Result};
+use evertally::{Error, Result, hex};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The version this library writes.
 const VERSION: u32 = 1;
@@ -79,13 +78,6 @@ pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
     plan_digest(PlanKind::Vector, &VectorPlanFile::without_digest(plan))
 }
 
-fn hexadecimal(digest: &[u8; 32]) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string");
-        text
-    })
-}
-
 impl TryFrom<VectorPlanFile> for VectorPlan {
     type Error = Error;
 
@@ -120,7 +112,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
                 plan.sigma()
             )));
         }
-        if hexadecimal(&plan.digest) != file.digest {
+        if hex(&plan.digest) != file.digest {
             return Err(Error::invalid(
                 "the vector plan's digest does not match its contents; the file was changed by hand or by another \
                  version",
@@ -132,7 +124,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
 
 impl Serialize for VectorPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        VectorPlanFile { digest: hexadecimal(&self.digest), ..VectorPlanFile::without_digest(self) }
+        VectorPlanFile { digest: hex(&self.digest), ..VectorPlanFile::without_digest(self) }
             .serialize(serializer)
     }
 }
