@@ -51,6 +51,7 @@
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod error;
+mod hex;
 pub mod manual;
 pub mod mechanism;
 pub mod noise;
@@ -62,6 +63,7 @@ pub mod state;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};
+pub use hex::hex;
 #[doc(no_inline)]
 pub use mechanism::{Mechanism, MechanismName, Participation};
 #[doc(no_inline)]

@@ -11,7 +11,7 @@
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
 use super::ranks::RankTree;
-use crate::hex::hex;
+use evertally::hex;
 use evertally::mechanism::{MechanismName, Workload};
 use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;
@@ -177,7 +177,7 @@ impl Bundle {
             let request = planned.plan.request();
             BegunPart {
                 name: planned.part.name(),
-                digest: hex(planned.plan.digest()),
+                digest: hex(&planned.plan.digest()),
                 mechanism: request.mechanism().expect("a plan names its mechanism"),
                 noise: *planned.plan.law(),
                 share: planned.share,
