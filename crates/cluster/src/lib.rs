@@ -43,12 +43,12 @@ pub use shard::Shard;
 pub use sums::{Row, Rows};
 pub use window::ShardLeft;
 
+use evertally::hex;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::privacy::Unit;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::groups::GroupTable;
-use evertally::hex;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;

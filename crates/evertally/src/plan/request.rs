@@ -112,7 +112,7 @@ impl PlanRequest {
     }
 
     /// Several workloads read from one release, with the weights of their variances, each in units of its [lower
-    /// bound](super::workload_lower_bound). [`Plan::readings`] has a plan for each.
+    /// bound](super::workload_lower_bound). [`Plan::readings`](super::Plan::readings) has a plan for each.
     ///
     /// ```
     /// use evertally::mechanism::{Mix, Workload};

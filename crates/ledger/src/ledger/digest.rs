@@ -5,9 +5,9 @@
 
 use super::contents::Entry;
 use super::issuers::recorded;
+use evertally::hex;
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally_declare::error::{Result, usage};
-use evertally::hex;
 use evertally_declare::parameter::Parameter;
 use evertally_declare::problem::{Piece, sentence};
 use std::collections::BTreeMap;
