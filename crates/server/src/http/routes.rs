@@ -12,7 +12,8 @@ pub(super) mod watch;
 
 use super::app::{App, Peer, Side};
 use super::problem::Problem;
-use super::work::{Work, waiting};
+use super::threads::Work;
+use super::work::waiting;
 use super::{openapi, page};
 use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::header::CONTENT_TYPE;

@@ -3,7 +3,8 @@
 use super::super::answers;
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::super::work::{Work, waiting};
+use super::super::threads::Work;
+use super::super::work::waiting;
 use crate::engine::{State as StreamState, is_behind};
 use crate::tokens::{Entry, Role};
 use axum::Json;
@@ -345,9 +346,7 @@ pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller
     caller.operates()?;
     waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {
-            usage(
-                "the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",
-            )
+            usage("the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
         })?;
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let file = folder.join(format!("evertally-{now}.redb"));
