@@ -1,4 +1,5 @@
 use super::*;
+use crate::fourier::butterflies;
 use crate::instruction_set::InstructionSet;
 use std::f64::consts::TAU;
 

@@ -216,7 +216,7 @@ fn inverse_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twi
 
 /// See [`Transform::forward`](super::Transform::forward).
 #[inline(always)]
-pub(super) fn forward<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
+pub(crate) fn forward<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
     let data = points_mut::<V::Number, L>(data);
     forward_stage::<V, L>(data, &twiddles.stages[0]);
     forward_rest::<V, L>(data, twiddles);
@@ -252,7 +252,7 @@ pub(super) fn forward_padded<V: Vector, const L: usize>(
 
 /// See [`Transform::inverse`](super::Transform::inverse).
 #[inline(always)]
-pub(super) fn inverse<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
+pub(crate) fn inverse<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
     let data = points_mut::<V::Number, L>(data);
     inverse_rest::<V, L>(data, twiddles);
     inverse_stage::<V, L>(data, &twiddles.stages[0]);

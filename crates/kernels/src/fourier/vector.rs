@@ -3,14 +3,12 @@
 //! The compiler does not find these registers by itself in a butterfly's thirty operations, so they are named here.
 //! Every operation is one IEEE operation in every lane, whatever the width.
 
-use super::Real;
-
 /// Some neighbouring lanes of a line.
 ///
 /// The functions of the wide ones may be called only where the processor has their instructions: in the functions that
 /// `for_every_width` compiles for them, into which they are inlined. Nothing outside this module can name them.
-pub(super) trait Vector: Copy {
-    type Number: Real;
+pub(crate) trait Vector: Copy {
+    type Number: Copy;
     /// Lanes; a divisor of the lanes of a line.
     const WIDTH: usize;
 
