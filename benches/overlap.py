@@ -1,13 +1,13 @@
-"""What the noise of a training step costs, drawn in the step and drawn ahead, beside the same step without noise.
+"""The cost of noise in a training step, drawn in the step or drawn ahead, compared with the same step without noise.
 
     python benches/overlap.py [--steps 40] [--threads 1] [--batch 128]
 
 Needs PyTorch. Two models with more than a million parameters, three mechanisms. A step is clipping (ghost), summing,
-noise, and plain SGD, with the notes of what was given out and the marks of gradients; without noise it is all of that but
-noise, notes and marks. Steps of the three ways follow each other in random order, and what is printed are medians of the
-ratios to the step without noise beside it: of the time on the clock, and of the processor time of the thread that trains,
-which is what the clock shows where a core is free for the noise, and does not depend on what else the machine does.
-`all` is the processor time of all threads. `drawing` is the noise alone, on one core.
+noise, and plain SGD, with the log of issued noise and the marks of gradients; the step without noise omits noise, log
+and marks. Steps of the three variants alternate in random order. The printed values are medians of ratios to the
+neighbouring step without noise: of wall time, and of the processor time of the training thread. The latter equals wall
+time if a core is free for the noise, and does not depend on the load of the machine. `all` is the processor time of all
+threads. `drawing` is the noise alone, on one core.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MECHANISMS = {
 
 
 class Silent:
-    """Noise of zeros, at no cost."""
+    """Noise that is zero and costs nothing."""
 
     step = 0
 
     def draw_ahead(self) -> None:
-        """Nothing is drawn."""
+        """Draws nothing."""
 
     def add_next(self, vector: Any) -> None:
         self.step += 1
@@ -67,7 +67,7 @@ def convolutions() -> Any:
 
 
 def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str, Any]:
-    """The same run without noise, with it, and with noise that is drawn ahead."""
+    """The same run without noise, with noise drawn in the step, and with noise drawn ahead."""
     torch.manual_seed(1)
     _, shape = model()
     examples = batch * 20
@@ -83,7 +83,7 @@ def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str,
         batches = None if plan.sampled is None else et.Batches(plan, key, name, examples=examples)
         options = {"expected_batch_size": batch, "batches": batches, "ahead": way == "ahead"}
         private = et.torch.DPFTRL(optimizer, plan, key, name, **options)
-        private.batches = None  # batches of one size, for times that compare
+        private.batches = None  # batches of equal size, for comparable times
         run = et.torch.PrivateRun(module, torch.nn.functional.cross_entropy, private, [], "ghost")
         if way == "without":
             private.noise = Silent()
@@ -95,7 +95,7 @@ CLOCKS = (time.perf_counter, time.thread_time, time.process_time)
 
 
 def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[list[float]]]:
-    """By way, for each step the three times."""
+    """For each variant, the three times of every step."""
     times: dict[str, list[list[float]]] = {way: [] for way in made}
     for step in range(steps):
         for way in random.sample(list(made), len(made)):
@@ -105,7 +105,7 @@ def measure(made: dict[str, Any], batch: int, steps: int) -> dict[str, list[list
             begin = [clock() for clock in CLOCKS]
             run.step(inputs, targets, range(first, first + batch))
             times[way].append([clock() - start for clock, start in zip(CLOCKS, begin)])
-            _evertally._wait_for_noise()  # what is drawn ahead is drawn while nobody else is measured
+            _evertally._wait_for_noise()  # finish drawing ahead before the next measurement
     return times
 
 

@@ -1,9 +1,9 @@
-"""What privacy costs on Spark: a release against the same job without privacy, at one core and at two.
+"""The cost of privacy on Spark: a release compared with the same job without privacy, on one core and on two.
 
     python benches/spark.py make EVENTS FOLDER        synthetic events: 10^7 need 130 MB
     python benches/spark.py run FOLDER [CORES]        times, as JSON lines
 
-Needs PySpark 4 and this package; `PYTHON` of the workers is that of the driver.
+Needs PySpark 4 and this package; the workers use the driver's Python.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def session(cores: int) -> SparkSession:
 
 
 def make(events: int, folder: str) -> None:
-    """A hundred events a person on average, of groups of all sizes, at random times of a month, in no order."""
+    """A hundred events per person on average, in groups of all sizes, at random times of a month, unsorted."""
     spark = session(2)
     number = F.col("id")
     micros = F.pmod(F.xxhash64(number, F.lit(1)), F.lit(DAYS * 86_400_000_000))

@@ -37,7 +37,7 @@ PHRASES = {
     r"(said|told)": "reported, declared, acknowledged",
     r"held against": "checked against, compared with",
     r"for ever": "permanently, forever",
-    r"(?<!there )(is|are|was|were) (none|no)": "is not an X, there is no X",
+    r"(?<!there )(is|are|was|were) (?-i:none|no)": "is not an X, there is no X",
     r"(leave|leaves|left|leaving)( \w+)? away": "omit",
     r"at hand": "available",
     r"(had from|is had|are had|was had)": "computed from, obtained from",

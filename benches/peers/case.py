@@ -1,4 +1,4 @@
-"""What is measured, and what a peer hands back. Peers know nothing of clocks, processes or reports."""
+"""Measurements, and the interface of a peer. Peers know nothing about clocks, processes or reports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Case:
 
     setting: str  # "normals", "scalar", "figure5" or "wide"
     peer: str  # module in `peer/`
-    variant: str  # what that module calls one of its ways; "" if it has only one
+    variant: str  # name of a variant in that module; "" if it has only one
     horizon: int  # T
     coordinates: int  # d
-    steps: int  # steps of one round; equal to the horizon where a round is a whole run
+    steps: int  # steps of one round; equal to the horizon if a round is a whole run
 
     @property
     def name(self) -> str:
@@ -28,12 +28,12 @@ class Case:
 class Work:
     """A prepared measurement."""
 
-    label: str  # how the report calls it
+    label: str  # the name in the report
     round: Callable[[], None]  # one round; must leave nothing running in the background
     coordinate_steps: int  # noise values that a round produces
     rounds: int = 9  # at most this many rounds, because a peer's horizon ends
     note: str = ""
-    gradient: Callable[[], Any] | None = None  # the vector that noise was added to, for the tests
+    gradient: Callable[[], Any] | None = None  # the vector to which noise was added, for the tests
 
 
 class Unavailable(Exception):

@@ -1,6 +1,6 @@
-"""The least error of prefix sums that each program reaches at one promise: `python errors.py`. See README.md.
+"""The smallest error of prefix sums that each program reaches for the same promise: `python errors.py`. See README.md.
 
-Rows of programs that are not installed, or that are not asked for, stay in errors.csv as they are.
+Rows of programs that are not installed or not requested stay unchanged in errors.csv.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ PARTICIPATIONS = (1, 4, 10)
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 PEERS = ("evertally", "jax-privacy", "opake", "Opacus")
 PLACE = ("participations", "epsilon", "peer")
-FAST = ("Poisson", "cyclic", "fixed", "random bins")  # samplings of the ways that take seconds
+FAST = ("Poisson", "cyclic", "fixed", "random bins")  # samplings of the options that take seconds
 
 
 def module_of(peer: str) -> Any:
-    """None where it is not installed."""
+    """The module of a peer, or None if it is not installed."""
     try:
         return importlib.import_module(f"promises.of_{peer.lower().replace('-', '_')}")
-    except (ImportError, TypeError) as error:  # opake 0.16 ends with a TypeError on Python 3.11
-        print(f"{peer} is left out, its rows stay as they are: {error}")
+    except (ImportError, TypeError) as error:  # opake 0.16 raises a TypeError on Python 3.11
+        print(f"skipping {peer}, its rows stay unchanged: {error}")
         return None
 
 
 def found(peer: str, run: Run, slow: bool) -> Iterator[dict[str, Any]]:
-    """A row for each way of a program; the seconds are those from one to the next."""
+    """A row for each option of a program; the seconds are the time from one to the next."""
     module = module_of(peer)
     if module is None or (slow and not hasattr(module, "slow_ways")):
         return
@@ -77,8 +77,8 @@ def write(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown: the least error of each program, the opake of the last column with samples in its promise. errors.csv
-    says by which way."""
+    """Markdown: the smallest error of each program; the last column has opake's options with sampled promises.
+    errors.csv names the option."""
     heads = ["participations", "ε", "DP-SGD", "evertally", "jax-privacy", "opake", "opake, from samples"]
     lines = ["| " + " | ".join(heads) + " |", "|--:" * len(heads) + "|"]
     for participations, epsilon in itertools.product(PARTICIPATIONS, EPSILONS):
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="+", default=PEERS, choices=PEERS)
     parser.add_argument("--participations", nargs="+", type=int, default=PARTICIPATIONS, help="expected, in 2000 steps")
     parser.add_argument("--epsilons", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--slow", action="store_true", help="instead, those that take minutes to hours each")
+    parser.add_argument("--slow", action="store_true", help="run only options that take minutes to hours each")
     parser.add_argument("--out", type=Path, default=HERE / "errors.csv")
     args = parser.parse_args()
     for peer, participations, epsilon in itertools.product(args.peers, args.participations, args.epsilons):
@@ -110,7 +110,7 @@ def main() -> None:
             new.append(row)
             print(*row.values(), sep="; ", flush=True)
         replaced = {identity(row) for row in new}
-        if not args.slow:  # the search may now end with another number of bands
+        if not args.slow:  # the search may now find another number of bands
             old = [row for row in read(args.out) if all(row[name] == new[0][name] for name in PLACE)] if new else []
             replaced |= {identity(row) for row in old if row["sampling"].startswith(FAST)}
         kept = [row for row in read(args.out) if identity(row) not in replaced]

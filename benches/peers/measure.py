@@ -1,10 +1,10 @@
-"""Measures one case in this process and prints one line of JSON. Started by `run.py`, one process a case.
+"""Measures one case in this process and prints one line of JSON. Started by `run.py`, one process per case.
 
-Time: one warm-up round (the first touch of memory, compilation), unless it is a whole run that takes very long and is
-itself the result; then rounds until there are enough or the time is used up; the median counts. It is the process's
-own time on its core, which neighbours on a busy machine disturb least; wall time is kept beside it. Memory: the
-highest resident size in the timed rounds, less the resident size after the peer's imports, so that a library is not
-charged for its own code, nor for what it needed to compile.
+Time: one warm-up round (first touch of memory, compilation), unless it is a whole run that takes very long, which is
+then itself the result; then rounds until there are enough or the time is used up. The result is the median processor
+time of the process on its core, which other load on the machine disturbs least; wall time is also recorded. Memory: the
+highest resident size in the timed rounds minus the resident size after the peer's imports, so that a library is not
+charged for its own code or for memory used by compilation.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def forget_peak() -> None:
 
 
 def timed(work: Work, whole: bool, seconds: float) -> list[tuple[float, float]]:
-    """Processor and wall seconds of each round: at least one, three where they fit into twice the time asked for."""
+    """Processor and wall seconds of each round: at least one, or three if they fit into twice the requested time."""
     forget_peak()
     first = timed_round(work)
     if whole and first[1] > LONG * seconds:
-        return [first]  # warming up was a small part of it
+        return [first]  # the warm-up was a small part of it
     forget_peak()
     least = max(1, min(LEAST_ROUNDS, int(2 * seconds / first[1])))
     rounds: list[tuple[float, float]] = []

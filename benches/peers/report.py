@@ -1,7 +1,7 @@
 """Writes the tables and the picture of a run: `python report.py results.json`.
 
-The tables go into docs/benchmarks.md between two markers, the picture into docs/images/benchmarks.svg and .png. Nothing
-in them is written by hand.
+The tables go into docs/benchmarks.md between two markers, the picture into docs/images/benchmarks.svg and .png. Both
+are generated completely.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ def text(report: dict) -> str:
 
 
 def insert(path: Path, body: str) -> None:
-    """Replaces what is between the markers; makes the page if there is none."""
+    """Replaces the text between the markers; creates the page if it does not exist."""
     page = path.read_text() if path.exists() else FRAME
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise SystemExit(f"{path} has no lines {BEGIN!r} and {END!r}: add them where the tables should go")
+        raise SystemExit(f"{path} has no lines {BEGIN!r} and {END!r}: add them where the tables should be")
     path.write_text(f"{before}{BEGIN}\n{body}{END}{after}")
 
 

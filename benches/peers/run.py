@@ -1,6 +1,6 @@
 """Runs the peers benchmark: `python run.py --out results.json`. See README.md.
 
-Each case runs in a process of its own on one core, with every library told to use one thread.
+Each case runs in a separate process on one core, with every library limited to one thread.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def processor() -> str:
 
 
 def run_case(case: Case, core: int, seconds: float) -> dict:
-    """The result of a case, or {"skipped": why}. A peer that fails does not end the run; its last line says why."""
+    """The result of a case, or {"skipped": why}. A failed peer does not end the run; its last line is the reason."""
     request = json.dumps({"case": asdict(case), "core": core, "seconds": seconds})
     command = [sys.executable, str(HERE / "measure.py"), request]
     try:
@@ -59,15 +59,15 @@ def describe(result: dict) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Times other programs that make noise for private running sums.")
-    parser.add_argument("--out", type=Path, default=HERE / "results.json", help="where the results go (JSON)")
+    parser = argparse.ArgumentParser(description="Times other programs that generate noise for private running sums.")
+    parser.add_argument("--out", type=Path, default=HERE / "results.json", help="file for the results (JSON)")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and shorter rounds, under two minutes")
     parser.add_argument("--only", metavar="TEXT", help="only cases whose name contains this; others keep their results")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
     parser.add_argument(
         "--rust",
         type=Path,
-        help='results of the Rust benches to show beside the peers: a JSON list of {"setting", "label", "horizon", '
+        help='results of the Rust benches to show next to the peers: a JSON list of {"setting", "label", "horizon", '
         '"coordinates", "ns", "peak_bytes"}',
     )
     return parser.parse_args()

@@ -1,9 +1,9 @@
-"""The peers make the noise that they claim: variances and covariances against the mathematics. Run: pytest
+"""Tests that the peers generate the noise that they claim: variances and covariances compared with theory. Run: pytest
 benches/peers
 
 Statistical checks use fixed seeds and 400,000 coordinates. A sample variance is then off by a factor 1 ± 0.0023 in
-standard deviation; the tolerance of 0.015 is over six of them, and covariances are held to the same share of the
-variances.
+standard deviation; the tolerance of 0.015 is more than six standard deviations, and covariances have the same tolerance
+relative to the variances.
 """
 
 import sys
@@ -20,7 +20,7 @@ TOLERANCE = 0.015
 
 
 def dense_rows(steps, horizon: int) -> np.ndarray:
-    """Rows of L by a symbolic run: which nodes are live at each step."""
+    """Rows of L from a symbolic run: the nodes that are live at each step."""
     rows, live, drawn = [], [], 0
     for leaving, entering in steps(horizon):
         del live[len(live) - leaving :]

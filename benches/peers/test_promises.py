@@ -1,5 +1,5 @@
-"""Errors and noise of the programs at equal promises: against dense matrices, against the noise that they really make, and
-the committed figures. Run: pytest benches/peers
+"""Errors and noise of the programs at equal promises, compared with dense matrices and with the noise that they
+actually generate; and the committed figures. Run: pytest benches/peers
 """
 
 import sys
@@ -63,7 +63,7 @@ def test_noise_has_the_error_that_is_said(peer: str):
 
 
 def test_all_programs_agree_on_plain_sampling():
-    """Poisson sampling of independent noise is one mechanism, and four accountants look at it."""
+    """Poisson sampling with independent noise is the same mechanism for all four accountants."""
     for run in {(row["participations"], row["epsilon"]) for row in ROWS}:
         mine = [row for row in ROWS if (row["participations"], row["epsilon"]) == run and row["matrix"] == "none"]
         plain = [float(row["multiplier"]) for row in mine if row["sampling"] == "Poisson" and row["peer"] != "Opacus"]

@@ -1,4 +1,4 @@
-"""The report shows what was measured, where it should. Run: pytest benches/peers"""
+"""Tests that the report shows the measurements in the right places. Run: pytest benches/peers"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""python ours.py FILE [mode ...]   -> JSON, as the others; in an environment with this package and PySpark 4."""
+"""python ours.py FILE [mode ...]   -> JSON, like the others; in an environment with this package and PySpark 4."""
 import json, shutil, sys, time
 import common as c
 import evertally as et

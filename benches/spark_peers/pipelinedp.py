@@ -6,7 +6,7 @@ import pipeline_dp
 from pipeline_dp import combiners
 
 # The only change to the library: the count combiner also returns the pre-noise (bounded) count,
-# so that the error against the bounded counts can be told.  3000 extra ints; the noise path is the library's.
+# so that the error against the bounded counts can be computed.  3000 extra ints; the noise path is the library's.
 LibCount = combiners.CountCombiner
 class RawCount(LibCount):
     def compute_metrics(self, count):

@@ -56,7 +56,7 @@ def main(path, modes):
             info = query(spark, tmp + "/warm.parquet", mode, info=True)
             t = time.time(); query(spark, tmp + "/warm.parquet", mode); w = time.time() - t
             a = c.cpu_marks(); noisy = query(spark, path, mode); k = c.cost(a, c.cpu_marks())
-            # truncation is by a hash, hence the same again: an infinite budget shows the bounded counts (not timed)
+            # truncation uses a hash and is therefore repeatable: an infinite budget shows bounded counts (not timed)
             raw = full if MODES[mode][2] else query(spark, path, mode, infinite=True)
             out["modes"][mode] = {**k, "warmup_seconds": round(w, 2), "epsilon": c.EPS,
                                   "delta": 0 if MODES[mode][0] == "pure" else c.DELTA,

@@ -1,1 +1,1 @@
-"""The programs that are compared, one file each."""
+"""The compared programs, one file each."""

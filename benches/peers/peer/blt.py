@@ -1,7 +1,7 @@
 """Parameters of a buffered linear Toeplitz mechanism, the same for every peer that runs one.
 
-`blt_2048.json` holds what jax-privacy 2.0.0 finds for the largest error over 2048 steps; `python peer/blt.py 2048`
-makes it.
+`blt_2048.json` holds the parameters that jax-privacy 2.0.0 finds for the largest error over 2048 steps; `python
+peer/blt.py 2048` creates it.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""This project: `Counter` of the Python package, with exact discrete noise and intervals. The variant is the mechanism."""
+"""This project: `Counter` of the Python package, with exact discrete noise and intervals. The variant is the
+mechanism."""
 
 import evertally as et
 import numpy as np

@@ -1,9 +1,9 @@
 """The binary and the smooth binary mechanism with NumPy, for one coordinate or many.
 
-Written from the paper (see `trees.py`): the stack of live nodes holds one vector a node, all allocated at the
-beginning for as many nodes as the horizon will need; vectors of nodes that leave are drawn anew for nodes that
-enter; and the noise is kept as a running sum (or, in the wide setting, added to the gradient as an increment, which
-needs no running sum).
+Written from the paper (see `trees.py`): the stack of live nodes holds one vector per node, all allocated at the
+beginning for the maximum number of nodes of the horizon; vectors of nodes that leave are redrawn for nodes that enter;
+and the noise is kept as a running sum (or, in the wide setting, added to the gradient as an increment, which needs no
+running sum).
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def running_noise(tree: str, horizon: int, out: np.ndarray, rng: np.random.Gener
 
 
 def scalar_noise(tree: str, horizon: int, rng: np.random.Generator) -> Iterator[float]:
-    """One coordinate: normals are drawn in blocks, as one would to spare the cost of a call."""
+    """One coordinate: normals are drawn in blocks, to save the cost of calls."""
     buffered: list[float] = []
     live: list[float] = []
     total = 0.0

@@ -1,4 +1,4 @@
-"""The binary mechanism in plain Python: one running noise, one Gaussian a step."""
+"""The binary mechanism in plain Python: one running sum of noise, one Gaussian per step."""
 
 import random
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ PACKAGES = ()
 
 
 def binary_noise(horizon: int, sigma: float, seed: int) -> Iterator[float]:
-    """Noise of steps 1 … horizon. A step takes the nodes below its lowest one bit away and adds that bit's node."""
+    """Noise of steps 1 … horizon. A step removes the nodes below its lowest one bit and adds the node of that bit."""
     gauss = random.Random(seed).gauss
     nodes = [0.0] * horizon.bit_length()
     total = 0.0

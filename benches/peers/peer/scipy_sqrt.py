@@ -1,9 +1,9 @@
 """The square root of the prefix-sum matrix (Henzinger, Upadhyay and Upadhyay) by SciPy's FFT.
 
-Not streaming: the noise of all steps is made at once, because every step needs all draws before it. `matmul` is what
-the paper's figure 5 used; it transforms length 2T - 1, which is slow where that has large prime factors (at T = 4096
-it is a prime). `fft` is the same product by `fftconvolve`. `blocks` goes through few columns at a time, so that the
-transform stays in the cache, transforms the coefficients once, and needs memory for all steps for the result only.
+Not streaming: the noise of all steps is computed at once, because every step needs all earlier draws. `matmul` is the
+variant of the paper's figure 5; it transforms length 2T - 1, which is slow if that has large prime factors (at T = 4096
+it is a prime). `fft` is the same product by `fftconvolve`. `blocks` processes a few columns at a time, so that the
+transform stays in the cache, transforms the coefficients once, and stores all steps only for the result.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ def whole(variant: str, column: np.ndarray, coordinates: int, rng: np.random.Gen
 
 
 def by_columns(column: np.ndarray, coordinates: int, rng: np.random.Generator) -> np.ndarray:
-    """Coordinates along the first axis, so that a coordinate's steps lie side by side."""
+    """Coordinates along the first axis, so that the steps of a coordinate are contiguous."""
     horizon = len(column)
     length = next_fast_len(2 * horizon - 1, real=True)
     transformed = rfft(column, length)

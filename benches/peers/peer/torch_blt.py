@@ -1,5 +1,5 @@
 """A buffered linear Toeplitz mechanism with PyTorch (McMahan and others 2024, arXiv 2408.08868, algorithm 3): the
-noise of a step is a new normal minus a mix of the buffers, and every buffer decays and takes that noise in."""
+noise of a step is a new normal minus a mix of the buffers; then every buffer decays and that noise is added to it."""
 
 import torch
 

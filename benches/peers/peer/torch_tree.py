@@ -1,5 +1,5 @@
-"""The binary tree of DP-FTRL with PyTorch, the standard version without completion of the tree; and the smooth
-binary one."""
+"""The binary tree of DP-FTRL with PyTorch, in the standard version without completion of the tree, and the smooth
+binary tree."""
 
 from collections.abc import Iterator
 

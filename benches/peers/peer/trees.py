@@ -1,8 +1,8 @@
-"""Which nodes enter and leave from one step to the next: shared by the peers that sum nodes of a tree.
+"""The nodes that enter and leave from one step to the next: shared by the peers that sum nodes of a tree.
 
-Both trees are written for this benchmark from the papers. A node is known by a one bit of the number that belongs to
-the step (the step itself, or the leaf number of the smooth mechanism). From one number to the next the high one bits
-stay; the low ones are replaced. So the nodes form a stack: pop some, push some.
+Both trees are written for this benchmark from the papers. A node corresponds to a one bit of the number of the step
+(the step itself, or the leaf number of the smooth mechanism). From one number to the next the high one bits stay; the
+low ones are replaced. So the nodes form a stack: pop some, push some.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def most_live(steps: Iterator[tuple[int, int]]) -> int:
 
 
 def smooth_height(horizon: int) -> int:
-    """The least even height whose balanced leaves suffice (Andersson and Pagh, section 3.2)."""
+    """The smallest even height with enough balanced leaves (Andersson and Pagh, section 3.2)."""
     height = 2
     while comb(height, height // 2) < horizon + 1:
         height += 2
@@ -53,7 +53,7 @@ STEPS = {"binary": binary_steps, "smooth": smooth_steps}
 
 
 def next_with_equal_ones(number: int) -> int:
-    """The next larger number with as many one bits."""
+    """The next larger number with the same number of one bits."""
     lowest = number & -number
     carried = number + lowest
     return carried | ((number ^ carried) // lowest) >> 2

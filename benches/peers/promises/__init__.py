@@ -1,7 +1,7 @@
-"""What each program needs for a promise: noise as little as its own accountant allows, its matrix, its way to draw
-lots, and the error of prefix sums that follows.
+"""The training options of each program for a promise: the smallest noise that its own accountant allows, its matrix,
+its sampling, and the resulting error of prefix sums.
 
-A module for each program has `ways(run)`, which gives at least its DP-SGD and its best correlated noise. All promises
+The module of each program has `ways(run)`, which yields at least its DP-SGD and its best correlated noise. All promises
 are (ε, δ) for one example added or removed, all sums are of gradients clipped to norm 1.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 Add = Callable[[np.ndarray], np.ndarray]
 
 
-MOST_BANDS = 512  # more take too long to optimise
+MOST_BANDS = 512  # optimising more takes too long
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Of all examples, the part that is expected in a step."""
+        """The expected share of all examples in a step."""
         return self.participations / self.steps
 
     def bands(self) -> list[int]:
-        """Numbers of bands to try: up to the fixed order, where each example takes part in every one of its turns."""
+        """Numbers of bands to try, up to the fixed order, in which each example takes part in all of its turns."""
         most = int(self.steps / self.participations)
         ladder = sorted({round(base * 2**power) for power in range(12) for base in (1, 1.5)})
         some = [bands for bands in ladder if bands < min(most, MOST_BANDS)]
@@ -42,15 +42,15 @@ class Run:
 
 @dataclass(frozen=True)
 class Way:
-    """A way to train: who draws, how, with which noise."""
+    """A training option: program, sampling and noise."""
 
     peer: str
     sampling: str
     matrix: str
     multiplier: float  # standard deviation of the noise before it is correlated, for columns of length 1
     error: float  # root mean square standard error of prefix sums
-    promise: str  # "bound", or on what else the figure rests
-    #: Batches and noise for so many examples and coordinates, from a seed.
+    promise: str  # "bound", or another basis of the figure
+    #: Batches and noise, from a number of examples, a number of coordinates and a seed.
     start: Callable[[int, int, int], tuple[Iterator[Any], Add]]
 
 
@@ -76,8 +76,8 @@ def toeplitz_error(coefficients: Any, steps: int, scales: Any = None) -> float:
 
 
 def least_noise(keeps: Callable[[float], bool], start: float, factor: float, close: float) -> float:
-    """The least noise that keeps a promise, from above, within a factor `close`; `factor` is that of the first
-    strides. Much less noise than is needed is never tried: accountants take longest for that."""
+    """The least noise that keeps a promise, from above, within a factor `close`; `factor` is the factor of the first
+    steps. Much less noise than needed is never tried, because accountants take longest for that."""
     high = start
     while not keeps(high):
         high *= factor
@@ -91,7 +91,7 @@ def least_noise(keeps: Callable[[float], bool], start: float, factor: float, clo
 
 
 def least(candidates: list[int], error_of: Callable[[int], float], start: int) -> int:
-    """The candidate with the least error, from `start` downhill: errors have one valley."""
+    """The candidate with the least error, searched downhill from `start`: errors have a single minimum."""
     errors: dict[int, float] = {}
 
     def error(place: int) -> float:

@@ -1,5 +1,5 @@
-"""evertally: independent noise with Poisson sampling, the best lots for every step or fixed order, the best bins, and the
-best fresh bins; for the largest error the best of these."""
+"""evertally: independent noise with Poisson sampling; the best of Poisson sampling at every step and fixed order; the
+best random allocation; and the best per-epoch random allocation. For the largest error: the best of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from . import Add, Run, Way
 
-EXAMPLES = 1_000_000  # the plan needs a number, and its noise is that of the rate
+EXAMPLES = 1_000_000  # the plan needs a number; its noise depends only on the rate
 
 
 def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
@@ -29,7 +29,7 @@ def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
 
 def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
     def start(examples: int, size: int, seed: int) -> tuple[Iterator[Any], Add]:
-        # A key made from a seed repeats the experiment, and protects nobody.
+        # A key made from a seed makes the experiment repeatable, and protects nobody.
         key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
         noise = et.VectorNoise(plan, key, "peers", coordinates=size)
         if plan.sampled:
@@ -38,6 +38,6 @@ def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
         parts = np.array_split(np.arange(examples), epoch)
         return (parts[step % epoch] for step in range(plan.horizon)), noise.add_next
 
-    # Columns are not all equally long: the multiplier is that of the longest.
+    # Columns differ in length: the multiplier is that of the longest.
     longest = np.linalg.norm(np.linalg.inv(plan.noise_matrix()), axis=0).max()
     return Way("evertally", sampling, matrix, 1 / float(longest), plan.mean_std_error, "bound", start)

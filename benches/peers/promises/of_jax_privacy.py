@@ -1,6 +1,5 @@
-"""jax-privacy: DP-SGD, and banded Toeplitz matrices under cyclic Poisson sampling with its PLD accountant, as its
-`BandMFExecutionPlanConfig` puts them together; groups are drawn independently, as its promise for added examples
-needs."""
+"""jax-privacy: DP-SGD, and banded Toeplitz matrices under cyclic Poisson sampling with its PLD accountant, combined as
+in its `BandMFExecutionPlanConfig`; groups are drawn independently, as its promise for added examples requires."""
 
 from __future__ import annotations
 
@@ -33,12 +32,12 @@ def ways(run: Run) -> Iterator[Way]:
 
 
 def slow_ways(run: Run) -> Iterator[Way]:
-    """Minutes for each number of epochs: a dense matrix, optimised for a fixed order."""
+    """A dense matrix, optimised for a fixed order; takes minutes for each number of epochs."""
     yield _dense(run)
 
 
 def _start(run: Run) -> int:
-    """More bands for larger ε: a place to search from."""
+    """A start for the search: more bands for larger ε."""
     return max(0, int(4 + 2 * np.log2(run.epsilon)) * len(run.bands()) // 14)
 
 
@@ -67,7 +66,7 @@ def coefficients(bands: int, steps: int) -> np.ndarray:
 
 @functools.cache
 def _error(bands: int, steps: int) -> float:
-    """With columns of length 1 to the end."""
+    """The error with all columns normalized to length 1."""
     column = coefficients(bands, steps)
     lengths = np.sqrt(np.cumsum(np.pad(column, (0, steps - bands)) ** 2))[::-1]
     return toeplitz_error(column, steps, lengths)
@@ -79,8 +78,8 @@ def _dense_matrix(steps: int, epochs: int) -> np.ndarray:
 
 
 def _dense(run: Run) -> Way:
-    """The columns of an example's steps are orthogonal, and together of length 1: what is released is a Gaussian mechanism of
-    that sensitivity."""
+    """The columns of an example's steps are orthogonal and have a total length of 1: the release is a Gaussian
+    mechanism with that sensitivity."""
     sigma = multiplier(Run(1, 1, run.epsilon, run.delta), 1)
     matrix = _dense_matrix(run.steps, round(run.participations))
     inverse = np.linalg.inv(matrix)

@@ -1,8 +1,8 @@
-"""opake: DP-SGD by Poisson sampling and by random allocation; bands under cyclic Poisson and b-min-sep sampling; BLTs,
-square roots and their inverses by balls in bins.
+"""opake: DP-SGD with Poisson sampling and with random allocation; bands with cyclic Poisson and b-min-sep sampling;
+BLTs, square roots and their inverses with balls in bins.
 
-Where its accountant draws samples (b-min-sep; balls in bins with correlated noise) its ε is an upper bound but for a
-chance of one in a million, for each amount of noise that is tried. That chance is no part of its δ.
+If its accountant draws samples (b-min-sep; balls in bins with correlated noise), its ε is an upper bound except with
+probability one in a million, for each amount of noise that is tried. That probability is not part of its δ.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SAMPLED = "bound but for a chance of 1e-6, from {samples} samples in each direct
 
 
 def ways(run: Run) -> Iterator[Way]:
-    """Those whose promise needs no samples and is found in seconds."""
+    """The options whose promise needs no samples and is found in seconds."""
     yield cyclic(run, 1)
     if (bands := _best_bands(run)) > 1:
         yield cyclic(run, bands)
@@ -46,7 +46,7 @@ def ways(run: Run) -> Iterator[Way]:
 
 
 def slow_ways(run: Run) -> Iterator[Way]:
-    """Those that take minutes to hours each: random allocation, and those that draw samples."""
+    """The options that take minutes to hours each: random allocation, and those that draw samples."""
     yield allocated(run)
     yield from (in_bins(run, strategy, words) for words, strategy in STRATEGIES.items())
     bands = _best_bands(run)
@@ -55,7 +55,7 @@ def slow_ways(run: Run) -> Iterator[Way]:
 
 
 def _best_bands(run: Run) -> int:
-    """Under cyclic Poisson sampling."""
+    """The best number of bands under cyclic Poisson sampling."""
     return least(run.bands(), lambda bands: cyclic(run, bands, coarse=True).error, len(run.bands()) // 3)
 
 
@@ -88,7 +88,7 @@ def cyclic(run: Run, bands: int, coarse: bool = False) -> Way:
 
 
 def allocated(run: Run) -> Way:
-    """Independent noise, each example once in each epoch, at a step drawn anew."""
+    """Independent noise; each example once per epoch, at a newly drawn step."""
     times = round(run.participations)
 
     def process(sigma: float) -> Any:
@@ -116,7 +116,7 @@ def b_min_sep(run: Run, bands: int) -> Way:
 
 
 def in_bins(run: Run, strategy: Any, words: str) -> Way:
-    """The same bin in every epoch."""
+    """Balls in bins: the same bin in every epoch."""
     pattern = {"min_sep": round(run.steps / run.participations), "max_participations": round(run.participations)}
 
     def process(sigma: float) -> Any:

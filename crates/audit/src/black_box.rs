@@ -1,4 +1,4 @@
-//! What is audited: anything that turns a stream of events into releases.
+//! The subject of an audit: anything that turns a stream of events into releases.
 
 use evertally::Result;
 use evertally::noise::{GuardedKey, StreamName, TestSeed};
@@ -7,20 +7,20 @@ use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
 
 use crate::promise::Promise;
 
-/// The events of every step that is looked at, each a multiple of the grid; with those of the steps since the one
-/// looked at before, which come to the same.
+/// The events of every audited step, each a multiple of the grid. They include those of the steps since the preceding
+/// audited one, which have the same effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     steps: Vec<Vec<i64>>,
 }
 
 impl Stream {
-    /// No events in so many steps.
+    /// A stream of `steps` steps without events.
     pub fn empty(steps: usize) -> Self {
         Self { steps: vec![Vec::new(); steps] }
     }
 
-    /// Adds events of one value to a step; those that are looked at are counted from 1.
+    /// Adds events of one value to a step; audited steps are numbered from 1.
     ///
     /// # Panics
     /// If there is no such step.
@@ -45,36 +45,36 @@ impl Stream {
 
 /// A mechanism as the audit sees it: streams in, releases out.
 pub trait BlackBox {
-    /// The releases of all steps that are looked at, in units of the data, of one running sum after the other where an
-    /// event is added to several. `path` names the noise: two calls with one path use the same noise, different paths
+    /// The releases of all audited steps, in units of the data; if an event is added to several running sums, those of
+    /// one sum after the other. `path` selects the noise: two calls with one path use the same noise, different paths
     /// use independent noise.
     ///
     /// # Errors
     /// If the mechanism refuses the stream.
     fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>>;
 
-    /// The same, with the state saved and restored after step `after`; `None` where the box has no states.
+    /// The same, with the state saved and restored after step `after`; `None` if the box has no states.
     fn interrupted(&mut self, _stream: &Stream, _path: u64, _after: usize) -> Option<Result<Vec<f64>>> {
         None
     }
 }
 
-/// The library's own [`RunningSum`] under a plan: sampler, keys, rounding and all. Of a plan whose events are added to
-/// several sums, as those of a sketch are, the library's own [`LazyVector`] of just these sums.
+/// The library's own [`RunningSum`] under a plan, including sampler, keys and rounding. If a plan adds events to
+/// several sums, as a sketch does, the library's own [`LazyVector`] of just these sums.
 ///
-/// Every path has a key of its own, and every audit a stream name of its own, so that audits with different seeds share
-/// no noise.
+/// Every path has a separate key, and every audit a separate stream name, so that audits with different seeds share no
+/// noise.
 #[derive(Debug)]
 pub struct PlanBox {
     plan: Plan,
-    /// Where an event is added to several sums.
+    /// Set if an event is added to several sums.
     vector: Option<LazyPlan>,
     steps: Vec<u64>,
     name: StreamName,
 }
 
 impl PlanBox {
-    /// A plan for one running sum, in all of its steps. The test seed names the noise of the whole audit.
+    /// A plan for one running sum, in all of its steps. The test seed determines the noise of the whole audit.
     pub fn new(plan: Plan, seed: TestSeed) -> Self {
         let steps = (1..=plan.horizon()).collect();
         Self { plan, vector: None, steps, name: Self::name(seed) }
@@ -83,7 +83,7 @@ impl PlanBox {
     /// Any plan, in the steps and with the sums of its promise.
     ///
     /// # Errors
-    /// If the plan is for several sums, and its noise cannot be drawn where it is read.
+    /// If the plan is for several sums, and its noise has no random access.
     pub fn of(plan: Plan, promise: &Promise, seed: TestSeed) -> Result<Self> {
         let several = (promise.sums() > 1).then(|| LazyPlan::new(plan.clone(), promise.sums() as u64, Sampling::Keyed));
         let vector = several.transpose()?;
@@ -115,15 +115,14 @@ impl PlanBox {
     }
 }
 
-/// What is audited, in a step.
+/// The audited stream during a run.
 enum Subject {
     Sum(Box<RunningSum>),
     Vector(Box<LazyVector>),
 }
 
 impl Subject {
-    /// Adds the events since the last step that was looked at, goes to the next one, and gives the release of every
-    /// sum.
+    /// Adds the events since the last audited step, moves to the next one, and returns the release of every sum.
     fn step(&mut self, step: u64, events: &[i64]) -> Result<Vec<f64>> {
         match self {
             Self::Sum(sum) => {
@@ -150,7 +149,7 @@ impl Subject {
     }
 }
 
-/// Releases by step, turned into releases by sum.
+/// Reorders releases by step into releases by sum.
 fn by_sum(releases: &[Vec<f64>]) -> Vec<f64> {
     let sums = releases.first().map_or(0, Vec::len);
     (0..sums).flat_map(|sum| releases.iter().map(move |of_step| of_step[sum])).collect()

@@ -1,4 +1,4 @@
-//! Means and covariance of releases against the promise.
+//! Compares means and covariance of releases with the promise.
 //!
 //! In units of a node's deviation, `y = (out - truth)/(unit · σ)` is `L z` with independent `z` of variance 1 and
 //! fourth cumulant `κ`, so its covariance is `C = L Lᵀ`. Every statistic is a quadratic form of the empirical
@@ -18,7 +18,7 @@ use crate::promise::Promise;
 use crate::tails::{chi_square_tail, normal_tail};
 use evertally::mechanism::Matrix;
 
-/// Most steps whose covariance is taken: all, or so many spread evenly.
+/// The maximum number of steps whose covariance is computed: all steps, or this many, spread evenly.
 const MOST_STEPS: usize = 64;
 
 /// Sums over paths.
@@ -26,30 +26,30 @@ const MOST_STEPS: usize = 64;
 pub(crate) struct Moments {
     steps: Vec<usize>,
     paths: f64,
-    /// Of all steps.
+    /// `Σ y` for every step.
     sums: Vec<f64>,
     /// `Σ y yᵀ` over the chosen steps, lower triangle, row after row.
     products: Vec<f64>,
     chosen: Vec<f64>,
 }
 
-/// One p-value a family of comparisons: the smallest of the family times their number.
+/// One p-value per family of comparisons: the smallest of the family times their number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     /// Every step's mean is right.
     pub(crate) means: f64,
     /// Every entry of the covariance.
     pub(crate) entries: f64,
-    /// Every node's variance, seen where the releases reveal most of it.
+    /// Every node's variance, measured where the releases reveal most of it.
     pub(crate) nodes: f64,
-    /// One common factor of the covariance: the sharpest against a wrong scale.
+    /// One common factor of the covariance: the most sensitive test of a wrong scale.
     pub(crate) scale: f64,
     /// All entries at once: the squared distance of `Ĉ` from `C` in units of its own spread.
     pub(crate) whole: f64,
 }
 
-/// Whether the normal approximation of a mean of squares over so many paths is good to a factor of ten at p = 10⁻¹¹: by
-/// its first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
+/// Whether the normal approximation of a mean of squares over this number of paths is good to a factor of ten at p =
+/// 10⁻¹¹: by its first correction, `exp(γ z³/(6 √N))` with the skewness `γ` of a single square and `z` = 6.9.
 pub(crate) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
     let [second, fourth, sixth] = law.moments();
     let variance = fourth - second * second;

@@ -1,6 +1,6 @@
-//! Randomness of the audit's own.
+//! Randomness for the audit itself.
 
-/// Standard normal numbers of the audit's own (SplitMix64 and the polar transform): they need be independent of the
+/// Standard normal numbers for the audit itself (SplitMix64 and the polar transform): they must be independent of the
 /// releases, not secret.
 pub(crate) struct Dither(pub(crate) u64);
 

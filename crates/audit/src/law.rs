@@ -1,16 +1,15 @@
 //! The exact law of a linear statistic of releases under the promise.
 //!
 //! A statistic `Σ_t v_t (out_t - truth_t)` is `Σ_n w_n z_n` with `w = Lᵀ v` and independent node variables `z_n` of one
-//! discrete law. The audit adds a little Gaussian noise of its own to it (**dither**; whatever is computed from
-//! releases is post-processing), so that the statistic has a density, and its distribution function follows from the
-//! product of characteristic functions. Folded to the interval `±X`, outside which there is no mass to speak of, it is
-//! a Fourier series:
+//! discrete law. The audit adds a little Gaussian noise to it (**dither**; anything computed from releases is
+//! post-processing), so that the statistic has a density, and its distribution function follows from the product of
+//! characteristic functions. Folded to the interval `±X`, whose outside has negligible mass, it is a Fourier series:
 //!
 //! ```text
 //! F(x) = 1/2 + x/(2X) + (1/π) Σ_{k≥1} sin(k π x / X)/k · ψ(k π / X),    ψ(t) = exp(-d² t²/2) Π_n φ(w_n t)
 //! ```
 //!
-//! The dither makes the series end: there is no approximation by a normal law anywhere, however coarse the noise.
+//! The dither makes the series finite: a normal approximation is not used anywhere, however coarse the noise.
 
 use evertally::noise::DiscreteLaw;
 use std::f64::consts::PI;
@@ -27,10 +26,10 @@ pub(crate) struct NodeLaw {
     gaussian_weights: [f64; 7],
 }
 
-/// Above this deviation the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used
+/// Above this deviation, the discrete laws and the continuous ones differ by less than 10⁻⁷ of any probability used
 /// here.
 const COARSE: f64 = 2e3;
-/// Longest series of a [`SumLaw`].
+/// The maximum length of the series of a [`SumLaw`].
 const MOST_TERMS: f64 = 2e4;
 
 impl NodeLaw {
@@ -77,7 +76,7 @@ impl NodeLaw {
                 sum
             }
             DiscreteLaw::Gaussian(_) => {
-                // Poisson summation: proportional to Σ_m exp(-σ² (t - 2πm)²/2), m = 0 alone where σ² is large.
+                // Poisson summation: proportional to Σ_m exp(-σ² (t - 2πm)²/2), with m = 0 alone if σ² is large.
                 let t = t - 2.0 * PI * (t / (2.0 * PI)).round();
                 let most = if self.parameter > 20.0 { 0 } else { 3 };
                 let at = |t: f64| -> f64 {
@@ -97,7 +96,7 @@ impl NodeLaw {
         }
     }
 
-    /// The least `k` with P(z = k) below e^-`decay` of P(z = 0).
+    /// The smallest `k` with P(z = k) below e^-`decay` of P(z = 0).
     fn reach(&self, decay: f64) -> f64 {
         match self.law {
             DiscreteLaw::Laplace(_) => decay * self.parameter,
@@ -125,8 +124,8 @@ impl NodeLaw {
         moments.map(|m| m / mass)
     }
 
-    /// P(low ≤ z < high) for rising edges, one for each neighbouring two, with all below the first edge and all above
-    /// the last before and after them.
+    /// P(low ≤ z < high) for each pair of consecutive edges, which rise; the first cell is everything below the first
+    /// edge, and the last everything from the last edge on.
     pub(crate) fn cells(&self, edges: &[i64]) -> Vec<f64> {
         let below: Vec<f64> = if self.deviation() > COARSE {
             edges.iter().map(|&edge| self.continuous_below(edge as f64 - 0.5)).collect()
@@ -164,8 +163,8 @@ pub(crate) struct SumLaw {
 }
 
 impl SumLaw {
-    /// `weights` may hold zeros; `dither` is the standard deviation of the added noise, in units of the statistic. It
-    /// is raised where the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
+    /// `weights` may contain zeros; `dither` is the standard deviation of the added noise, in units of the statistic.
+    /// It is raised if the noise is so sparse (nearly always 0) that the series would be longer than [`MOST_TERMS`].
     pub(crate) fn new(law: &NodeLaw, weights: &[f64], dither: f64) -> Self {
         let grouped = grouped(weights);
         let largest = grouped.iter().map(|(w, _)| *w).fold(0.0, f64::max);
@@ -203,7 +202,7 @@ impl SumLaw {
     }
 }
 
-/// The sizes of the weights other than 0, and how often each occurs.
+/// The nonzero absolute weights, and the number of times each occurs.
 fn grouped(weights: &[f64]) -> Vec<(f64, i32)> {
     let largest = weights.iter().fold(0.0f64, |a, w| a.max(w.abs()));
     let mut sizes: Vec<f64> = weights.iter().map(|w| w.abs()).filter(|w| *w > 1e-12 * largest).collect();

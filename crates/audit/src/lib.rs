@@ -1,4 +1,4 @@
-//! An empirical check of a mechanism as a black box: releases are drawn, and held against what is promised of them.
+//! An empirical check of a mechanism as a black box: it draws releases, and compares them with the mechanism's promise.
 //!
 //! ```text
 //!                 ┌ two neighbouring streams ┐
@@ -7,20 +7,20 @@
 //!   guarantee)    └──────────────────────────┘                 independent noise)
 //! ```
 //!
-//! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be told
-//!   apart;
+//! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be
+//! distinguished;
 //! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their
 //!   exact laws;
 //! * **covariance** (`covariance.rs`): means, and covariances against `Var(z) · L Lᵀ`;
 //! * **repeatability** (`repeat.rs`).
 //!
-//! **Significance.** A mechanism that keeps its promise is refuted with chance at most `1 - confidence`, divided evenly
-//! over the statistical checks; inside a check the level is divided by its number of comparisons. Bounds and law checks
-//! use exact binomial tails. Checks that rest on the central limit theorem (covariance, χ²) get a tenth of their share,
-//! and are left out where that margin would not do.
+//! **Significance.** A mechanism that keeps its promise is refuted with probability at most `1 - confidence`, divided
+//! evenly over the statistical checks; inside a check the level is divided by its number of comparisons. Bounds and law
+//! checks use exact binomial tails. Checks that rest on the central limit theorem (covariance, χ²) get a tenth of their
+//! share, and are omitted if that margin would not suffice.
 //!
-//! **What it cannot show.** An audit can refute, never prove: it tries one pair of neighbours (the worst by the theory,
-//! which is what is in doubt), in two surroundings, without adapting the stream to the releases, and it sees no
+//! **Limits.** An audit can refute, never prove. It tries one pair of neighbours (the worst according to the theory,
+//! which is itself in doubt), in two surroundings, without adapting the stream to the releases; and it detects no
 //! violation that is rarer than about one in the number of paths.
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub use report::{Check, Finding, Report};
 use evertally::{Error, Result};
 use observations::{APPROXIMATE, Observations};
 
-/// How much is drawn, and how sure a refutation must be.
+/// The size of an audit, and its confidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Releases of every stream.
@@ -62,7 +62,7 @@ impl Default for Settings {
     }
 }
 
-/// Draws `paths` releases of each stream of each pair and checks them. `progress` is told of every one.
+/// Draws `paths` releases of each stream of each pair and checks them. `progress` is called for each release.
 ///
 /// `O(paths · (T · nodes))` at worst, `O(paths · T)` for square sparse factorizations and up to 64 steps.
 ///

@@ -1,4 +1,4 @@
-//! A Cholesky factorization and the solutions it gives.
+//! A Cholesky factorization and its solutions.
 
 use evertally::mechanism::Matrix;
 

@@ -1,4 +1,4 @@
-//! The node variables themselves, where the releases determine them: a χ² test of their law.
+//! A χ² test of the law of the node variables themselves, if the releases determine them.
 //!
 //! With `L` square, `z = L⁻¹ r` is a sum of few releases for every node. All nodes of all paths are independent draws
 //! of one law, so one table of frequencies holds them all.
@@ -9,7 +9,7 @@ use crate::privacy::sparse;
 use crate::promise::Promise;
 use crate::tails::chi_square_tail;
 
-/// Least expected frequency of a cell.
+/// The minimum expected frequency of a cell.
 const LEAST_EXPECTED: f64 = 50.0;
 
 /// Frequencies of recovered node variables.
@@ -17,7 +17,7 @@ const LEAST_EXPECTED: f64 = 50.0;
 pub(crate) struct NodeTable {
     law: NodeLaw,
     nodes: Vec<Vec<(usize, f64)>>,
-    /// Lower ends of the cells after the first, which has none.
+    /// Lower ends of the cells, except the first, which has none.
     edges: Vec<i64>,
     counts: Vec<u64>,
 }

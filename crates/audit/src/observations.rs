@@ -1,4 +1,4 @@
-//! What is kept of the releases, and the checks that it gives.
+//! The statistics collected from releases, and the checks of them.
 
 use crate::black_box::BlackBox;
 use crate::covariance::{Moments, enough_paths, smallest};
@@ -12,26 +12,26 @@ use crate::report::Check;
 use crate::statistic::{LawTest, LinearStatistic};
 use evertally::{Error, Result};
 
-/// By how much the level of a check is lowered that uses a normal or χ² approximation.
+/// The factor by which the level of a check is lowered if it uses a normal or χ² approximation.
 pub(crate) const APPROXIMATE: f64 = 10.0;
 
-/// Farther than this from a multiple of the noise grid is off it; sums of doubles stay far closer.
+/// A value farther than this from a multiple of the noise grid is off the grid; sums of doubles stay far closer.
 const OFF_GRID: f64 = 1e-3;
 
-/// Calibration rounds to the safe side; what is computed here from its results may be off by so much.
+/// Calibration rounds to the safe side; values computed here from its results may be off by this much.
 const ROUNDED: f64 = 1e-6;
 
-/// Nodes and steps whose own law is checked.
+/// Nodes and steps whose individual law is checked.
 const SAMPLED: usize = 8;
 
-/// What is kept of the releases.
+/// The statistics collected from releases.
 pub(crate) struct Observations {
     neighbour_tests: Vec<NeighbourTest>,
     laws: Vec<LawTest>,
     nodes: Option<NodeTable>,
     moments: Moments,
-    /// Releases off the noise grid, where all must lie on it: the mark of noise drawn in floating point, whose low
-    /// digits give the data away.
+    /// The number of releases off the noise grid, if all must lie on it: such releases indicate noise drawn in floating
+    /// point, whose low digits reveal the data.
     off_grid: Option<u64>,
     paths: f64,
 }
@@ -43,7 +43,7 @@ impl Observations {
             let lengths = [&pair.first, &pair.second].map(|stream| stream.steps().len());
             if lengths != [steps; 2] || pair.difference().iter().all(|d| *d == 0.0) {
                 return Err(Error::invalid(format!(
-                    "the two streams must differ and have {steps} steps each, as the promise has"
+                    "the two streams must differ and have {steps} steps each, as in the promise"
                 )));
             }
         }
@@ -89,7 +89,7 @@ impl Observations {
         Ok(())
     }
 
-    /// How many checks share the significance.
+    /// The number of checks that share the significance.
     pub(crate) fn statistical_checks(&self, promise: &Promise) -> usize {
         let bounds = 1 + usize::from(promise.guarantee.epsilon_delta.is_some());
         bounds * self.neighbour_tests.len() + 1 + usize::from(self.nodes.is_some()) + 5 + 1
@@ -106,10 +106,10 @@ impl Observations {
             let mu = test.mu(anywhere, level);
             checks.push(Check::bound("mu", format!("neighbours, {}", pair.name), "mu", mu.bound, mu.promise));
         }
-        // What the streams have in common does not matter: one pair says it for all.
+        // The common part of the streams does not matter: one pair represents all.
         let spent = self.neighbour_tests.first().and_then(NeighbourTest::spent);
         checks.extend(spent.map(|spent| {
-            let about = format!("the noise is as wide as the budget asks: of that {:.4} % shows", 100.0 * spent);
+            let about = format!("the noise is as wide as the budget requires: {:.4} % of that shows", 100.0 * spent);
             Check::exact("budget", about, spent <= 1.0 + ROUNDED)
         }));
         checks
@@ -148,7 +148,7 @@ impl Observations {
     }
 }
 
-/// The statistics whose law is checked: the best test of every pair, some releases, some node estimates.
+/// The statistics whose law is checked: the best test of every pair, some releases, and some node estimates.
 fn law_tests(promise: &Promise, pairs: &[Pair]) -> Vec<LawTest> {
     let (releases, nodes) = promise.l.shape();
     let mut directions: Vec<Vec<f64>> = Vec::new();
@@ -160,12 +160,12 @@ fn law_tests(promise: &Promise, pairs: &[Pair]) -> Vec<LawTest> {
     }));
     directions.extend(spread(nodes).map(|node| promise.factor.solve(&column(&promise.l, node))));
     directions.dedup();
-    // A node that no step reads shows in no release.
+    // A node that no step reads affects no release.
     directions.retain(|v| v.iter().any(|v| *v != 0.0));
     directions.iter().map(|v| LawTest::new(LinearStatistic::new(promise, v))).collect()
 }
 
-/// Up to [`SAMPLED`] places, first and last among them.
+/// Up to [`SAMPLED`] indices, including the first and the last.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let chosen = count.min(SAMPLED);
     (0..chosen).map(move |i| if chosen == 1 { 0 } else { i * (count - 1) / (chosen - 1) })

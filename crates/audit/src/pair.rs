@@ -8,22 +8,22 @@ use evertally::{Error, Result};
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// Most events of one person that an audit feeds one by one.
+/// The maximum number of events of one person that an audit adds one by one.
 const MAX_EVENTS: u64 = 1000;
 
 /// Two neighbouring streams.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What the rest of the two streams looks like.
+    /// A description of the rest of the two streams.
     pub name: &'static str,
-    /// One of them.
+    /// One stream.
     pub first: Stream,
-    /// The other.
+    /// The other stream.
     pub second: Stream,
 }
 
 impl Pair {
-    /// By how much their running sums differ, in multiples of the grid.
+    /// The difference of their running sums, in multiples of the grid.
     pub fn difference(&self) -> Vec<f64> {
         self.second.running_sums().iter().zip(self.first.running_sums()).map(|(b, a)| b - a).collect()
     }
@@ -37,7 +37,7 @@ struct Batch {
     times: u64,
 }
 
-/// What makes two streams neighbours: events that only one of them has.
+/// The difference between two neighbouring streams: events that only one of them has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     first: Vec<Batch>,
@@ -45,13 +45,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change in streams of which these steps are looked at.
+    /// The change, in streams where only these steps are audited.
     fn pair(&self, name: &'static str, others: &Stream, steps: &[u64]) -> Pair {
         let with = |batches: &[Batch]| {
             let mut stream = others.clone();
             for batch in batches {
                 let seen = steps.partition_point(|step| *step < batch.step);
-                // What comes behind the last of them shows in none.
+                // Events after the last audited step affect no release.
                 if seen < steps.len() {
                     stream.add(seen + 1, batch.value, batch.times);
                 }
@@ -61,7 +61,7 @@ impl Change {
         Pair { name, first: with(&self.first), second: with(&self.second) }
     }
 
-    /// The two pairs an audit draws: with no other events, and with a fixed pattern of others.
+    /// The two pairs that an audit draws: without other events, and with a fixed pattern of others.
     pub fn pairs(&self, plan: &Plan, promise: &Promise) -> Vec<Pair> {
         let (steps, empty) = (promise.steps(), Stream::empty(promise.steps().len()));
         let busy = busy(plan, steps.len());
@@ -86,7 +86,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Up to six events a step, in an order without pattern; of all sizes that the plan allows.
+/// Up to six events per step, in an irregular order; of all values that the plan allows.
 fn busy(plan: &Plan, steps: usize) -> Stream {
     let mut stream = Stream::empty(steps);
     let (lower, upper) = plan.request().values().bounds();
@@ -103,13 +103,13 @@ fn busy(plan: &Plan, steps: usize) -> Stream {
 }
 
 /// The change of one privacy unit that the plan's noise hides worst: by `Δᵀ C⁻¹ Δ` under Gaussian noise, by `‖R d‖₁`
-/// and then that under Laplace noise. All places are tried for one unit's events, `event` only where it is given; a
-/// unit of several events has them in as few neighbouring steps as allowed. Where events may move, the two places are
-/// searched in turn. Of a horizon of which some steps are looked at, the first and the last steps are tried that show
-/// in each of them first.
+/// and then that under Laplace noise. All positions are tried for one unit's events, or only `event` if it is given; a
+/// unit of several events has them in as few neighbouring steps as allowed. If events may move, the two positions are
+/// searched in turn. If only some steps are audited, the first and the last steps are tried that affect each of them
+/// first.
 ///
 /// # Errors
-/// If `event` is no step or behind all that are looked at, or the unit has too many events to feed them one by one.
+/// If `event` is not a step or after all audited steps, or the unit has too many events to add them one by one.
 pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Result<Change> {
     let search = Search::new(plan, promise, event)?;
     let (lower, upper) = plan.request().values().bounds();
@@ -129,12 +129,13 @@ pub fn worst_change(plan: &Plan, promise: &Promise, event: Option<u64>) -> Resul
     }
     search.best(candidates).ok_or_else(|| {
         Error::invalid(
-            "an event cannot be replaced by another here: it has one value and one step to be in; audit more steps",
+            "an event cannot be replaced by a different one here: there is only one value and one step; audit more \
+             steps",
         )
     })
 }
 
-/// The steps in which the events of a privacy unit can start, so that all of them end within the horizon.
+/// The steps at which the events of a privacy unit can start such that all of them end within the horizon.
 ///
 /// # Errors
 /// If the unit of the plan has no bounds.
@@ -143,7 +144,7 @@ pub fn event_steps(plan: &Plan) -> Result<RangeInclusive<u64>> {
     Ok(1..=plan.horizon() - (events.div_ceil(spread.per_step) - 1) * spread.separation)
 }
 
-/// How many events one unit can have in one running sum, and how they may be spread.
+/// The number of events that one unit can have in one running sum, and how they may be spread.
 fn events(plan: &Plan) -> Result<(u64, Spread)> {
     let spread = plan.request().unit().spread()?;
     let room = spread.per_step.saturating_mul(plan.horizon().div_ceil(spread.separation));
@@ -155,11 +156,11 @@ struct Search<'a> {
     promise: &'a Promise,
     events: u64,
     spread: Spread,
-    /// The sum of the sizes of their values.
+    /// The maximum sum of the absolute values.
     cap: u64,
-    /// Where the unit's events can start.
+    /// The steps at which the unit's events can start.
     places: Vec<u64>,
-    /// Those that the caller allows.
+    /// The subset that the caller allows.
     starts: Vec<u64>,
 }
 
@@ -168,11 +169,11 @@ impl<'a> Search<'a> {
         let (events, spread) = events(plan)?;
         if events > MAX_EVENTS {
             return Err(Error::invalid(format!(
-                "the plan protects {events} events of one person; an audit feeds them one by one, at most {MAX_EVENTS}"
+                "the plan protects {events} events of one person; an audit adds them one by one, at most {MAX_EVENTS}"
             )));
         }
         let possible = event_steps(plan)?;
-        // Which of the steps between two that are looked at has an event shows in no release.
+        // Releases do not depend on which of the steps between two audited ones has an event.
         let before = std::iter::once(&0).chain(promise.steps());
         let shown = before.zip(promise.steps()).flat_map(|(before, step)| [before + 1, *step]);
         let mut places: Vec<u64> = shown.filter(|step| possible.contains(step)).collect();
@@ -183,8 +184,8 @@ impl<'a> Search<'a> {
             Some(step) if (1..=last).contains(&step) => vec![step],
             Some(step) => {
                 return Err(Error::invalid(format!(
-                    "the changed events must start in a step from 1 to {last}, to end within the horizon and to show in \
-                     what is looked at, not in {step}"
+                    "the changed events must start in a step from 1 to {last}, to end within the horizon and to affect \
+                     an audited step, not in {step}"
                 )));
             }
         };
@@ -192,11 +193,11 @@ impl<'a> Search<'a> {
         Ok(Self { promise, events, spread, cap, places, starts })
     }
 
-    /// The unit's events from a step on, as tight as allowed.
+    /// The unit's events from a step on, as close together as allowed.
     fn batches(&self, (start, value): (u64, i64)) -> Vec<Batch> {
         let Spread { per_step, separation, .. } = self.spread;
         let value = value.signum() * value.unsigned_abs().min(self.cap) as i64;
-        // What a cap leaves of one event more is left out.
+        // The remainder of a cap below one event's value is dropped.
         let most = self.cap.checked_div(value.unsigned_abs()).unwrap_or(u64::MAX);
         let events = self.events.min(most);
         let times = |i| per_step.min(events - i * per_step);
@@ -208,8 +209,8 @@ impl<'a> Search<'a> {
         Change { first: batches(first), second: batches(second) }
     }
 
-    /// Events that move: from the place that is worst alone to the one that is worst then, and from the one that is
-    /// worst for that.
+    /// Events that move: from the position that is worst alone to the worst one for it, and from the worst one for
+    /// that.
     fn moves(&self, value: i64) -> Vec<Change> {
         let to = |from: u64, places: &[u64]| {
             let others = places.iter().filter(|&&place| place != from);
@@ -222,13 +223,13 @@ impl<'a> Search<'a> {
         there.into_iter().chain(back).collect()
     }
 
-    /// The first of the worst.
+    /// The first of the worst changes.
     fn best(&self, candidates: Vec<Change>) -> Option<Change> {
         let scored = candidates.into_iter().map(|c| (self.score(&c), c));
         scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, c)| c)
     }
 
-    /// How visible a change is: rounded, so that the first of equally bad places is taken.
+    /// The visibility of a change, rounded, so that the first of equally bad positions is taken.
     fn score(&self, change: &Change) -> (f64, f64) {
         let round = |x: f64| (x * 1e9).round();
         let pair = change.pair("", &Stream::empty(self.promise.steps().len()), self.promise.steps());

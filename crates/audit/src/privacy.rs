@@ -1,17 +1,17 @@
-//! Lower confidence bounds on what the releases of two neighbouring streams reveal.
+//! Lower confidence bounds on the information that the releases of two neighbouring streams reveal.
 //!
-//! A test tells two streams apart by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q`
-//! under the first and `p` under the second. Whatever the mechanism, (ε, δ)-differential privacy says `p ≤ e^ε q + δ`,
-//! and the same with the streams or the set exchanged for its complement, so that Clopper–Pearson bounds on `p` and `q`
-//! bound ε from below. Where no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)`
+//! A test distinguishes two streams by a set of outcomes, "the statistic exceeds a threshold", with probabilities `q`
+//! under the first and `p` under the second. For any mechanism, (ε, δ)-differential privacy implies `p ≤ e^ε q + δ`,
+//! also with the streams exchanged, or the set replaced by its complement; so Clopper–Pearson bounds on `p` and `q`
+//! bound ε from below. If no test may do better than between normal laws μ deviations apart, `μ ≥ Φ⁻¹(p) - Φ⁻¹(q)`
 //! likewise.
 //!
 //! Thresholds are fixed before anything is drawn; the level is divided by their number (and by two, for `p` and `q`).
 //!
 //! The statistics: for μ the linear one along `C⁻¹ Δ`, which is the likelihood ratio under normal noise. For ε under
 //! Laplace noise `Σ_n (|ẑ_n| - |ẑ_n - d_n|)/s` with the least-squares estimates `ẑ = Lᵀ C⁻¹ r` of the node variables
-//! and `d` that of the difference: the likelihood ratio itself where `L` is square. Where it is not, the likelihood is
-//! an integral, and this is an approximation that costs power and no validity.
+//! and `d` that of the difference: the likelihood ratio itself if `L` is square. Otherwise the likelihood is an
+//! integral, and this is an approximation, which costs power but not validity.
 
 use crate::linear::{column, dot};
 use crate::pair::Pair;
@@ -19,22 +19,23 @@ use crate::promise::Promise;
 use crate::statistic::{Counts, LinearStatistic};
 use crate::tails::{at_least, at_most, normal_quantile};
 
-/// Most weights of a likelihood ratio over all its nodes: with fewer, it takes the nodes that differ most.
+/// The maximum number of weights of a likelihood ratio over all its nodes; beyond it, the nodes that differ most are
+/// used.
 const MOST_WEIGHTS: usize = 1 << 13;
 
-/// A lower confidence bound, and what it must not exceed.
+/// A lower confidence bound, and the limit that it must not exceed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) bound: f64,
     pub(crate) promise: f64,
 }
 
-/// Two streams, the statistics that tell them apart, and what was seen.
+/// Two streams, the statistics that distinguish them, and the observations.
 #[derive(Debug)]
 pub(crate) struct NeighbourTest {
     /// Difference of the exact running sums, in units of the data.
     difference: Vec<f64>,
-    /// How much of what is allowed they differ: see [`Promise::spent`].
+    /// The fraction of the allowed difference that they have: see [`Promise::spent`].
     spent: Option<f64>,
     linear: LinearStatistic,
     linear_counts: [Counts; 2],
@@ -62,7 +63,7 @@ impl NeighbourTest {
         }
     }
 
-    /// Releases of the first (0) or second (1) stream, less the exact running sums of that stream.
+    /// Records releases of the first (0) or second (1) stream, minus the exact running sums of that stream.
     pub(crate) fn observe(&mut self, side: usize, residual: &[f64], normal: f64) {
         let moved: Vec<f64>;
         let from_first = if side == 0 {
@@ -77,7 +78,7 @@ impl NeighbourTest {
         }
     }
 
-    /// How much of what the budget allows these streams differ, by the noise that is promised.
+    /// The fraction of the budget's allowed difference that these streams have, under the promised noise.
     pub(crate) fn spent(&self) -> Option<f64> {
         self.spent
     }
@@ -86,7 +87,7 @@ impl NeighbourTest {
     pub(crate) fn epsilon(&self, delta: f64, level: f64) -> f64 {
         let [first, second] = if self.ratio.is_some() { &self.ratio_counts } else { &self.linear_counts };
         let (n, m) = (first.total(), second.total());
-        // Two outcomes and two bounds a threshold; the streams' roles are given by the sign of the statistic.
+        // Two outcomes and two bounds per threshold; the sign of the statistic decides the roles of the streams.
         let each = level / (4 * first.thresholds().len()) as f64;
         let ratio = |more: f64, less: f64| libm::log((more - delta).max(0.0) / less);
         let at = |(first, second): (u64, u64)| {
@@ -97,10 +98,10 @@ impl NeighbourTest {
         first.below().into_iter().zip(second.below()).map(at).fold(0.0, f64::max)
     }
 
-    /// The bound on μ at the threshold where it comes closest to what is allowed, or exceeds it most. Allowed is
-    /// `anywhere`, or what this test sees of the promised mechanism at this threshold if that is more, as it is where
-    /// noise is coarse: of streams that differ no more than the budget allows. (A mechanism that promises too narrow a
-    /// noise is not held against that.)
+    /// The bound on μ at the threshold where it comes closest to the limit, or exceeds it most. The limit is
+    /// `anywhere`, or this test's value for the promised mechanism at this threshold if that is larger, as it is with
+    /// coarse noise; the latter only for streams that differ no more than the budget allows. (So a mechanism that
+    /// promises too narrow a noise is not compared with that noise.)
     pub(crate) fn mu(&self, anywhere: Option<f64>, level: f64) -> Bound {
         let [first, second] = &self.linear_counts;
         let (n, m) = (first.total(), second.total());
@@ -164,7 +165,7 @@ impl LikelihoodRatio {
     }
 }
 
-/// The entries other than 0, divided by `unit`.
+/// The nonzero entries, divided by `unit`.
 pub(crate) fn sparse(v: &[f64], unit: f64) -> Vec<(usize, f64)> {
     let largest = dot(v, v).sqrt();
     v.iter().enumerate().filter(|(_, v)| v.abs() > 1e-10 * largest).map(|(t, v)| (t, v / unit)).collect()

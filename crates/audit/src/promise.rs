@@ -1,11 +1,11 @@
-//! What a mechanism promises, in the form in which it can be held against releases.
+//! The promise of a mechanism, in a form that can be compared with releases.
 //!
-//! **What may be revealed is taken from the budget**, never from the noise: a plan whose noise is too narrow must not be
-//! held against its own width. The law of the releases is taken from the plan, which says what is drawn.
+//! **The privacy limit comes from the budget**, never from the noise: a plan whose noise is too narrow must not be
+//! compared with its own noise. The law of the releases comes from the plan, which states what is drawn.
 //!
-//! **Steps.** Releases are looked at in some of the steps, `S`. They are `A_S x + unit · L_S z` with the rows of these
-//! steps, so everything that holds of `L` holds of `L_S`, whose size does not depend on the horizon. An event that is
-//! added to several running sums is seen in all of them: their noise is independent, and `L` has a block for each.
+//! **Steps.** An audit uses the releases of some steps, `S`. They are `A_S x + unit · L_S z` with the rows of these
+//! steps, so everything that holds for `L` holds for `L_S`, whose size does not depend on the horizon. An event that is
+//! added to several running sums affects all of them: their noise is independent, and `L` has a block for each.
 
 use crate::law::NodeLaw;
 use crate::linear::{Cholesky, dot, transpose_times};
@@ -16,28 +16,28 @@ use evertally::privacy::{Budget, Delta, conversions};
 use evertally::{Error, Result};
 use std::collections::BTreeMap;
 
-/// Most releases that are looked at together: matrices of so many rows and columns are factorized.
+/// The maximum number of releases that are audited together: matrices with this many rows and columns are factorized.
 pub const MAX_RELEASES: u64 = 1024;
 
-/// Most entries of `L`: half a gigabyte.
+/// The maximum number of entries of `L`: half a gigabyte.
 const MAX_ENTRIES: usize = 1 << 26;
 
-/// From this scale on, in steps of its grid, discrete Gaussian noise hides as much as continuous noise.
+/// From this scale on, in grid steps, discrete Gaussian noise hides as much as continuous noise.
 const SMOOTH_SCALE: f64 = 5.0;
 
-/// The δ at which a promise of ρ is tested where no test of μ goes with the noise.
+/// The δ at which a promise of ρ is tested if the noise has no test of μ.
 const TESTED_DELTA: f64 = 1e-3;
 
-/// Releases are `A x + unit · L z` with independent `z` of one discrete law, and reveal no more than stated.
+/// Releases are `A x + unit · L z` with independent `z` of one discrete law, and reveal no more than the guarantee.
 #[derive(Debug)]
 pub struct Promise {
     /// Releases × nodes: how releases combine node variables.
     pub(crate) l: Matrix,
-    /// Nodes × steps, under Laplace noise over a horizon of which all is looked at: which steps each node sums.
+    /// Nodes × steps, under Laplace noise if the whole horizon is audited: the steps that each node sums.
     pub(crate) r: Option<Matrix>,
-    /// The steps whose releases are looked at, rising.
+    /// The audited steps, in rising order.
     pub(crate) steps: Vec<u64>,
-    /// To how many running sums an event is added. The releases of the first come first.
+    /// The number of running sums that an event is added to. The releases of the first sum come first.
     pub(crate) sums: usize,
     /// The law of a node variable.
     pub(crate) law: NodeLaw,
@@ -45,25 +45,25 @@ pub struct Promise {
     pub(crate) unit: f64,
     /// The step of the grid of values, in units of the data.
     pub(crate) grid: f64,
-    /// How far a release may be off `A x + unit · L z`, in units of the data.
+    /// The maximum distance of a release from `A x + unit · L z`, in units of the data.
     pub(crate) rounding: f64,
     pub(crate) guarantee: PrivacyLimit,
-    /// Of `L Lᵀ`.
+    /// The factor of `L Lᵀ`.
     pub(crate) factor: Cholesky,
 }
 
-/// How much may be revealed.
+/// The limit on the information revealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PrivacyLimit {
     /// (ε, δ)-differential privacy; δ = 0 for pure ε.
     pub epsilon_delta: Option<(f64, f64)>,
     /// ρ of a Gaussian mechanism: no test between neighbours does better than between normal laws `√(2ρ)` deviations
-    /// apart, but for what the steps of a coarse discrete law add.
+    /// apart, except for the effect of the steps of a coarse discrete law.
     pub rho: Option<f64>,
 }
 
 impl PrivacyLimit {
-    /// What a budget promises of noise of a kind.
+    /// The limit that a budget implies for a kind of noise.
     pub fn of(budget: Budget, kind: NoiseKind) -> Self {
         let gaussian = kind == NoiseKind::Gaussian;
         match budget {
@@ -82,8 +82,8 @@ impl PrivacyLimit {
     }
 }
 
-/// The steps that an audit looks at where none are chosen: all, as long as there are not too many; else the first and
-/// the last, powers of two and the steps beside them, where trees change, and some between.
+/// The audited steps by default: all steps if there are not too many; otherwise the first and the last steps, powers of
+/// two and their neighbours, where trees change, and some steps between.
 pub fn audited_steps(plan: &Plan) -> Vec<u64> {
     let (horizon, most) = (plan.horizon(), most_steps(plan));
     if horizon <= most {
@@ -98,13 +98,13 @@ pub fn audited_steps(plan: &Plan) -> Vec<u64> {
     steps.dedup();
     let (count, most) = (steps.len(), usize::try_from(most).unwrap_or(usize::MAX));
     if count > most {
-        // Evenly among them, first and last included.
+        // Spread evenly, including the first and the last.
         steps = (0..most).map(|i| steps[i * (count - 1) / (most - 1).max(1)]).collect();
     }
     steps
 }
 
-/// Most steps of a plan that can be looked at together.
+/// The maximum number of steps of a plan that can be audited together.
 fn most_steps(plan: &Plan) -> u64 {
     (MAX_RELEASES / plan.request().sums_per_event()).max(1)
 }
@@ -118,42 +118,43 @@ impl Promise {
         let most = most_steps(plan);
         if plan.horizon() > most {
             return Err(Error::invalid(format!(
-                "an audit solves systems of as many equations as there are releases: at most {most} steps, got {}; \
-                 choose some of them",
+                "an audit solves a system with one equation per release: at most {most} steps, got {}; choose some of \
+                 them",
                 plan.horizon()
             )));
         }
         Self::at(plan, &(1..=plan.horizon()).collect::<Vec<_>>())
     }
 
-    /// The same in some of its steps.
+    /// The same for some of its steps.
     ///
     /// # Errors
-    /// If they do not rise or are beyond the horizon, or are too many or read too many nodes for the memory of an audit.
+    /// If they do not rise or are beyond the horizon, or if they are too many or read too many nodes for the memory of
+    /// an audit.
     pub fn at(plan: &Plan, steps: &[u64]) -> Result<Self> {
         let (horizon, most) = (plan.horizon(), most_steps(plan));
         if !plan.mechanism().workload().is_sum() {
             return Err(Error::invalid(format!(
-                "an audit looks at running sums, and this plan publishes `{}`; `simulate` draws its noise, for the \
+                "an audit needs running sums, but this plan publishes `{}`; `simulate` draws its noise, for the \
                  covariance",
                 plan.request().workload()
             )));
         }
         if steps.is_empty() || steps[0] == 0 || steps.windows(2).any(|pair| pair[0] >= pair[1]) {
-            return Err(Error::invalid("an audit looks at rising steps, each once, the first of which is 1"));
+            return Err(Error::invalid("audited steps must be rising, without repetitions, from 1 or later"));
         }
         if let Some(step) = steps.last().filter(|step| **step > horizon) {
             return Err(Error::invalid(format!("step {step} is beyond the horizon of {horizon} steps")));
         }
         if steps.len() as u64 > most {
             return Err(Error::invalid(format!(
-                "an audit of this plan looks at no more than {most} steps, got {}",
+                "an audit of this plan can use at most {most} steps, got {}",
                 steps.len()
             )));
         }
         let grid = plan.request().grid().to_f64(1);
         let limit = PrivacyLimit::of(plan.request().budget(), plan.noise_kind());
-        // To 2^-fraction_bits and, where that is no whole number, to the four more digits that are shown.
+        // To 2^-fraction_bits and, if that is not a whole number, to the four more digits that are printed.
         let bits = plan.fraction_bits();
         let rounding = if bits == 0 { 0.0 } else { grid * (0.6 * libm::exp2(-f64::from(bits)) + 0.5e-4) };
         let unit = grid / plan.noise_divisor() as f64;
@@ -164,45 +165,45 @@ impl Promise {
         Ok(Self { grid, steps: steps.to_vec(), sums, r, ..Self::new(l, *plan.law(), unit, limit)?.rounded(rounding) })
     }
 
-    /// Of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
+    /// The promise of any mechanism with releases `A x + unit · L z`, exactly; values are counted in units of 1.
     ///
     /// # Errors
     /// If the covariance `L Lᵀ` is singular.
     pub fn new(l: Matrix, law: DiscreteLaw, unit: f64, guarantee: PrivacyLimit) -> Result<Self> {
         let factor = Cholesky::of(&l.times(&l.transpose())).ok_or_else(|| {
-            Error::invalid("the releases' covariance is singular: some release carries no noise of its own")
+            Error::invalid("the releases' covariance is singular: some release has no independent noise")
         })?;
         let steps = (1..=l.shape().0 as u64).collect();
         let law = NodeLaw::new(law);
         Ok(Self { law, l, r: None, steps, sums: 1, unit, grid: 1.0, rounding: 0.0, guarantee, factor })
     }
 
-    /// The same where a release may be off `A x + unit · L z` by so much, in units of the data.
+    /// The same for releases that may be off `A x + unit · L z` by `rounding`, in units of the data.
     pub fn rounded(self, rounding: f64) -> Self {
         Self { rounding, ..self }
     }
 
-    /// Whether all releases are whole multiples of the noise grid.
+    /// Whether all releases are multiples of the noise grid.
     pub(crate) fn is_whole(&self) -> bool {
         self.rounding == 0.0 && (0..self.releases()).all(|t| self.l.row(t).iter().all(|l| l.fract() == 0.0))
     }
 
-    /// The steps whose releases are looked at, rising.
+    /// The audited steps, in rising order.
     pub fn steps(&self) -> &[u64] {
         &self.steps
     }
 
-    /// To how many running sums an event is added.
+    /// The number of running sums that an event is added to.
     pub fn sums(&self) -> usize {
         self.sums
     }
 
-    /// How many releases are looked at.
+    /// The number of audited releases.
     pub fn releases(&self) -> usize {
         self.l.shape().0
     }
 
-    /// What belongs to one running sum, for all of them: in units of the data.
+    /// Repeats the values of one running sum for all of them; in units of the data.
     pub(crate) fn of_all_sums(&self, of_one: &[f64]) -> Vec<f64> {
         (0..self.sums).flat_map(|_| of_one.iter().map(|multiple| multiple * self.grid)).collect()
     }
@@ -212,14 +213,14 @@ impl Promise {
         self.unit * self.law.deviation()
     }
 
-    /// `√(Δᵀ C⁻¹ Δ)`: how many deviations apart two streams are whose exact running sums differ by `Δ` (units of the
+    /// `√(Δᵀ C⁻¹ Δ)`: the distance in deviations of two streams whose exact running sums differ by `Δ` (units of the
     /// data).
     pub fn separation(&self, difference: &[f64]) -> f64 {
         let white = self.factor.whiten(difference);
         white.iter().map(|y| y * y).sum::<f64>().sqrt() / self.node_deviation()
     }
 
-    /// `‖R d‖₁` of two streams whose running sums differ by `Δ` (units of the data), where `R` is known.
+    /// `‖R d‖₁` for two streams whose running sums differ by `Δ` (units of the data), if `R` is known.
     pub(crate) fn node_moves(&self, difference: &[f64]) -> Option<f64> {
         let r = self.r.as_ref()?;
         let of_one = &difference[..self.steps.len()];
@@ -229,35 +230,35 @@ impl Promise {
         Some(moves * self.sums as f64)
     }
 
-    /// How much of the allowed difference of two streams their own is: 1 where the noise is just as wide as the budget
-    /// asks, more where it is too narrow. `None` where that cannot be said by one number.
+    /// The fraction of the allowed difference that two streams have: 1 if the noise is exactly as wide as the budget
+    /// requires, more if it is too narrow. `None` if one number cannot express it.
     pub(crate) fn spent(&self, difference: &[f64]) -> Option<f64> {
         if self.law.is_laplace() {
             let pure = self.guarantee.epsilon_delta.filter(|(_, delta)| *delta == 0.0);
             let moves = self.node_moves(difference)?;
             return pure.map(|(epsilon, _)| moves / (self.unit * self.law.scale()) / epsilon);
         }
-        // (ε, δ) says a little more of coarse noise than of continuous noise, which ρ does not.
+        // For coarse noise, (ε, δ) is slightly stronger than for continuous noise; ρ is not.
         let is_known = self.guarantee.epsilon_delta.is_none() || self.law.scale() > SMOOTH_SCALE;
         let rho = self.guarantee.rho.filter(|_| is_known);
-        // By the parameter of the law, as zCDP has it: of coarse noise the deviation is less.
+        // By the parameter of the law, as in zCDP: the deviation of coarse noise is smaller.
         let by_scale = self.law.deviation() / self.law.scale();
         rho.map(|rho| self.separation(difference) * by_scale / (2.0 * rho).sqrt())
     }
 
-    /// Whether the node variables can be computed from the releases, as whole numbers.
+    /// Whether the node variables can be computed from the releases, as integers.
     pub(crate) fn reveals_nodes(&self) -> bool {
         let (steps, nodes) = self.l.shape();
         steps == nodes && self.is_whole()
     }
 
-    /// The node variables that `v` weighs: `Lᵀ v`.
+    /// The weights of the node variables in `v`: `Lᵀ v`.
     pub(crate) fn node_weights(&self, v: &[f64]) -> Vec<f64> {
         transpose_times(&self.l, v)
     }
 }
 
-/// The rows of `L` of some steps, with the nodes that they read.
+/// The rows of `L` for some steps, with the nodes that they read.
 fn rows_of(plan: &Plan, steps: &[u64], sums: usize) -> Result<Matrix> {
     let mechanism = plan.mechanism();
     let mut columns: BTreeMap<Node, usize> = BTreeMap::new();
@@ -268,8 +269,8 @@ fn rows_of(plan: &Plan, steps: &[u64], sums: usize) -> Result<Matrix> {
         });
         if columns.len() > most {
             return Err(Error::invalid(format!(
-                "the releases of these steps read more than {most} noise variables, more than an audit has memory for; \
-                 choose fewer or earlier steps"
+                "the releases of these steps read more than {most} noise variables, which exceeds the memory of an \
+                 audit; choose fewer or earlier steps"
             )));
         }
     }
@@ -283,7 +284,7 @@ fn rows_of(plan: &Plan, steps: &[u64], sums: usize) -> Result<Matrix> {
     Ok(l)
 }
 
-/// A block for each of so many sums.
+/// One block for each of `sums` sums.
 fn in_sums(l: &Matrix, sums: usize) -> Matrix {
     let (rows, columns) = l.shape();
     let mut blocks = Matrix::zeros(sums * rows, sums * columns);

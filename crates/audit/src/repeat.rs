@@ -1,4 +1,5 @@
-//! Repeatability: one path is one noise, another path another, and a saved state goes on where it stopped.
+//! Repeatability: a path determines the noise, other paths give other noise, and a saved state continues where it
+//! stopped.
 
 use crate::black_box::{BlackBox, Stream};
 use crate::promise::Promise;
@@ -7,14 +8,14 @@ use evertally::Result;
 /// Paths that are drawn again.
 const PATHS: u64 = 16;
 
-/// What repeating showed.
+/// The result of the repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Repeats {
     /// Every path gave the same releases twice.
     pub(crate) same_again: bool,
-    /// How likely two of the paths that came out equal would have been with independent noise; 1 if all differ.
+    /// The probability that two of the equal paths would be equal with independent noise; 1 if all differ.
     pub(crate) chance_of_equals: f64,
-    /// Every saved and restored stream went on equally; `None` where the box has no states.
+    /// Whether every saved and restored stream continued equally; `None` if the box has no states.
     pub(crate) restored: Option<bool>,
 }
 
@@ -38,8 +39,8 @@ pub(crate) fn repeats(subject: &mut dyn BlackBox, promise: &Promise, stream: &St
     let pairs = (0..drawn.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
     let count = pairs.clone().count() as f64;
     let equal = pairs.into_iter().any(|(i, j)| drawn[i] == drawn[j]);
-    // L has rank T: given all but T independent nodes, equal releases fix each of these, whose value of greatest
-    // probability is 0.
+    // L has rank T: given all but T independent nodes, equal releases fix each of these nodes, whose most probable
+    // value is 0.
     let of_one_node = promise.law.cells(&[0, 1])[1];
     let of_equals = (count * libm::pow(of_one_node, releases_each as f64)).min(1.0);
     Ok(Repeats { same_again, chance_of_equals: if equal { of_equals } else { 1.0 }, restored })

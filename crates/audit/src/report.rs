@@ -1,13 +1,13 @@
-//! Findings of an audit.
+//! The findings of an audit.
 
 use serde::Serialize;
 
-/// What an audit found. Nothing in it proves a mechanism right: a check that is not refuted has found nothing.
+/// The findings of an audit. They never prove that a mechanism is right: a check that did not refute has found nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Releases drawn in all.
+    /// The total number of releases drawn.
     pub paths: u64,
-    /// The chance that a mechanism that keeps its promise is refuted is at most one minus this.
+    /// A mechanism that keeps its promise is refuted with probability at most one minus this.
     pub confidence: f64,
     /// The significance level of each statistical check: an equal share for every one.
     pub level: f64,
@@ -24,31 +24,31 @@ pub struct Report {
 pub struct Check {
     /// A short stable name.
     pub test: &'static str,
-    /// What was compared.
+    /// The compared quantities.
     pub about: String,
-    /// What came out.
+    /// The result.
     #[serde(flatten)]
     pub finding: Finding,
     /// Whether the promise is refuted by it.
     pub refuted: bool,
 }
 
-/// What came out of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Finding {
     /// A lower confidence bound, and the promise it must not exceed.
     LowerBound {
-        /// Of what: `epsilon` or `mu`.
+        /// The quantity: `epsilon` or `mu`.
         quantity: &'static str,
         /// The bound.
         bound: f64,
-        /// What is promised.
+        /// The promised limit.
         promise: f64,
     },
     /// A p-value, and the level below which it refutes.
     PValue {
-        /// Multiplied by the number of comparisons behind it.
+        /// Multiplied by the number of comparisons.
         p: f64,
         /// The level.
         level: f64,
@@ -66,7 +66,7 @@ pub enum Finding {
 }
 
 impl Check {
-    /// A bound that refutes when it exceeds the promise.
+    /// A bound that refutes if it exceeds the promise.
     pub(crate) fn bound(test: &'static str, about: String, quantity: &'static str, bound: f64, promise: f64) -> Self {
         Self { test, about, finding: Finding::LowerBound { quantity, bound, promise }, refuted: bound > promise }
     }
@@ -92,7 +92,7 @@ impl Report {
         Self { paths, confidence, level, checks, refuted, privacy_refuted }
     }
 
-    /// The largest lower bound on a quantity, `epsilon` or `mu`; `None` where it was not bounded.
+    /// The largest lower bound on a quantity, `epsilon` or `mu`; `None` if it was not bounded.
     pub fn bound(&self, of: &str) -> Option<f64> {
         let bounds = self.checks.iter().filter_map(|check| match check.finding {
             Finding::LowerBound { quantity, bound, .. } if quantity == of => Some(bound),

@@ -13,7 +13,7 @@ const DITHER: f64 = 0.02;
 pub(crate) struct LinearStatistic {
     v: Vec<f64>,
     law: SumLaw,
-    /// How far rounding may move it.
+    /// The maximum effect of rounding.
     slack: f64,
 }
 
@@ -28,33 +28,33 @@ impl LinearStatistic {
         Self { law: SumLaw::new(&promise.law, &weights, DITHER), v, slack }
     }
 
-    /// The statistic that tells two streams apart best, were the noise normal: along `C⁻¹ Δ`.
+    /// The statistic that distinguishes two streams best if the noise is normal: along `C⁻¹ Δ`.
     pub(crate) fn between(promise: &Promise, difference: &[f64]) -> Self {
         Self::new(promise, &promise.factor.solve(difference))
     }
 
-    /// Its value; `normal` is a standard normal number that has nothing to do with the releases.
+    /// Its value; `normal` is a standard normal number that is independent of the releases.
     pub(crate) fn value(&self, residual: &[f64], normal: f64) -> f64 {
         dot(&self.v, residual) + self.law.dither() * normal
     }
 
-    /// By how much a difference of the streams moves it.
+    /// The shift caused by a difference of the streams.
     pub(crate) fn shift(&self, difference: &[f64]) -> f64 {
         dot(&self.v, difference)
     }
 
-    /// The least and the greatest P(value ≤ x) that rounding allows.
+    /// The smallest and the largest P(value ≤ x) that rounding allows.
     pub(crate) fn below(&self, x: f64) -> (f64, f64) {
         let low = self.law.below(x - self.slack);
         (low, if self.slack == 0.0 { low } else { self.law.below(x + self.slack) })
     }
 }
 
-/// How many values were at most, or above, each of some thresholds.
+/// Counts the values at most, or above, each of some thresholds.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
     thresholds: Vec<f64>,
-    /// Values that are above so many thresholds: one more than thresholds.
+    /// The number of values above exactly 0, 1, 2, … thresholds: one entry more than thresholds.
     above: Vec<u64>,
 }
 
@@ -87,7 +87,7 @@ impl Counts {
     }
 }
 
-/// A statistic held against its law: at each of many thresholds an exact binomial test.
+/// Compares a statistic with its law: an exact binomial test at each of many thresholds.
 #[derive(Debug)]
 pub(crate) struct LawTest {
     statistic: LinearStatistic,
@@ -104,7 +104,7 @@ impl LawTest {
         self.counts.observe(self.statistic.value(residual, normal));
     }
 
-    /// Two-sided p-values, one a threshold.
+    /// Two-sided p-values, one per threshold.
     pub(crate) fn p_values(&self) -> impl Iterator<Item = f64> {
         let total = self.counts.total();
         self.counts.thresholds().iter().zip(self.counts.below()).map(move |(&at, below)| {

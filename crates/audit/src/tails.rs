@@ -3,15 +3,15 @@
 //! Tails are computed directly, never as one minus something near one, so that small p-values keep their relative
 //! accuracy.
 //!
-//! Held against 40 digits (mpmath) and against code of our own that stood here before, `statrs` 0.19 is right to 10⁻¹⁰
-//! for normal tails down to 10⁻³⁰⁰, to 2·10⁻¹¹ for χ² of up to 30,000 degrees of freedom, and to 10⁻⁸ for binomial
-//! tails from one to eight deviations off the mean of up to 10⁸ trials. In two places it is not:
+//! Checked against 40 digits (mpmath) and against our previous implementation, `statrs` 0.19 is right to 10⁻¹⁰ for
+//! normal tails down to 10⁻³⁰⁰, to 2·10⁻¹¹ for χ² of up to 30,000 degrees of freedom, and to 10⁻⁸ for binomial tails
+//! from one to eight deviations off the mean of up to 10⁸ trials. There are two exceptions:
 //!
 //! - **Binomial laws near their mean.** Its continued fraction ends after 140 terms: within half a deviation of the
-//!   mean it is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and no probability at all at 10⁸. No tail there is
-//!   small, so [`binomial_at_least`] looks at it no closer.
-//! - **Quantiles of beta laws.** `inv_beta_reg` does not end (1 of 10⁷ trials at level 0.3), or is off by a thousandth
-//!   of a deviation (999,999 of 10⁶). [`at_least`] bisects.
+//! mean it is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and not a probability at all at 10⁸. No tail there is
+//! small, so [`binomial_at_least`] does not resolve that range.
+//! - **Quantiles of beta laws.** `inv_beta_reg` does not terminate (1 of 10⁷ trials at level 0.3), or is off by a
+//! thousandth of a deviation (999,999 of 10⁶). [`at_least`] bisects.
 
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
 
@@ -35,10 +35,10 @@ pub(crate) fn chi_square_tail(x: f64, freedom: f64) -> f64 {
     ChiSquared::new(freedom).expect("a positive number of degrees of freedom").sf(x)
 }
 
-/// Laws of at least this variance are not evaluated within a deviation of their mean.
+/// Laws with at least this variance are not evaluated within a deviation of their mean.
 const WIDE: f64 = 1e4;
 
-/// P(K ≥ `count`) of a binomial law; 1/2 within a deviation of the mean of a wide one, where it is from 0.15 to 0.85.
+/// P(K ≥ `count`) of a binomial law; 1/2 within a deviation of the mean of a wide law, where it is from 0.15 to 0.85.
 pub(crate) fn binomial_at_least(count: u64, trials: u64, p: f64) -> f64 {
     if count == 0 {
         return 1.0;
@@ -50,12 +50,13 @@ pub(crate) fn binomial_at_least(count: u64, trials: u64, p: f64) -> f64 {
     Binomial::new(p, trials).expect("a probability").sf(count - 1)
 }
 
-/// P(K ≤ `count`) of a binomial law; the same near the mean of a wide one.
+/// P(K ≤ `count`) of a binomial law; the same near the mean of a wide law.
 pub(crate) fn binomial_at_most(count: u64, trials: u64, p: f64) -> f64 {
     if count >= trials { 1.0 } else { binomial_at_least(trials - count, trials, 1.0 - p) }
 }
 
-/// The Clopper–Pearson lower bound: the true probability is below it with chance at most `level`, which is below 0.15.
+/// The Clopper–Pearson lower bound: the true probability is below it with probability at most `level`, which is below
+/// 0.15.
 pub(crate) fn at_least(count: u64, trials: u64, level: f64) -> f64 {
     let (mut low, mut high) = (0.0, count as f64 / trials as f64);
     for _ in 0..if count == 0 { 0 } else { 70 } {
@@ -65,7 +66,8 @@ pub(crate) fn at_least(count: u64, trials: u64, level: f64) -> f64 {
     low + (high - low) / 2.0
 }
 
-/// The Clopper–Pearson upper bound: the true probability is above it with chance at most `level`, which is below 0.15.
+/// The Clopper–Pearson upper bound: the true probability is above it with probability at most `level`, which is below
+/// 0.15.
 pub(crate) fn at_most(count: u64, trials: u64, level: f64) -> f64 {
     1.0 - at_least(trials - count, trials, level)
 }
@@ -78,7 +80,7 @@ mod tests {
         assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} instead of {b}");
     }
 
-    /// Against scipy 1.17 (`norm`, `chi2.sf`, `binom.sf`, `beta.ppf`), whose code is another.
+    /// Compared with scipy 1.17 (`norm`, `chi2.sf`, `binom.sf`, `beta.ppf`), an independent implementation.
     #[test]
     fn values_are_those_of_another_library() {
         close(normal_cdf(0.3), 0.6179114221889526);
@@ -104,7 +106,7 @@ mod tests {
         close(at_most(9700, 20000, 1e-08), 0.5048654329469331);
     }
 
-    /// The tails of neighbouring counts add up, and the bounds have the coverage they are defined by.
+    /// The tails of neighbouring counts add up, and the bounds have the coverage that defines them.
     #[test]
     fn binomial_tails_are_complementary_and_bounds_invert_them() {
         for (count, trials) in [(1, 10), (37, 200), (9_500, 20_000), (19_990, 20_000)] {
@@ -121,7 +123,7 @@ mod tests {
         assert_eq!(at_most(100, 100, 1e-6), 1.0);
     }
 
-    /// Where `statrs` alone would give no probability: near the mean of very many trials, and beside it.
+    /// Where `statrs` alone would not return a probability: near the mean of very many trials, and next to that range.
     #[test]
     fn wide_laws_have_tails_too() {
         for (trials, p) in [(1_000_000u64, 0.5), (10_000_000, 0.3), (1_000_000_000, 0.5)] {

@@ -1,5 +1,6 @@
-//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must not. Seeds are fixed,
-//! so a test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct mechanism.
+//! Audits of correct mechanisms, which must pass, and of mechanisms broken on purpose, which must fail. Seeds are
+//! fixed, so a test passes always or never; the chance of an unlucky seed is 10⁻⁶ for each audit of a correct
+//! mechanism.
 
 mod broken;
 mod correct;
@@ -12,7 +13,7 @@ use evertally::noise::{DiscreteLaw, GuardedKey, KeyedNoise, Node, Purpose, TestS
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 
-/// A box made of a closure: a stream and a path in, releases out.
+/// A box made of a closure that maps a stream and a path to releases.
 struct Made<F>(F);
 
 impl<F: FnMut(&Stream, u64) -> Vec<f64>> BlackBox for Made<F> {
@@ -38,7 +39,7 @@ fn pairs(plan: &Plan, promise: &Promise) -> Vec<Pair> {
     worst_change(plan, promise, None).unwrap().pairs(plan, promise)
 }
 
-/// Holds a box against the promise of a plan.
+/// Audits a box against the promise of a plan.
 fn against(plan: &Plan, subject: &mut dyn BlackBox, paths: u64) -> Report {
     let promise = Promise::of(plan).unwrap();
     let settings = Settings { paths, ..Settings::default() };
@@ -55,7 +56,7 @@ fn failed(report: &Report) -> Vec<&'static str> {
     report.checks.iter().filter(|check| check.refuted).map(|check| check.test).collect()
 }
 
-/// Keyed draws of a law for nodes, as the library makes them.
+/// Keyed draws of a law for nodes, computed as in the library.
 fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> Vec<f64> {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(path));
     let noise = KeyedNoise::unrecorded(&key, &"broken".parse().unwrap(), &[0; 32], purpose);
@@ -66,7 +67,7 @@ fn draws(law: &DiscreteLaw, path: u64, purpose: Purpose<'_>, nodes: &[Node]) -> 
 struct Floats(crate::dither::Dither);
 
 impl Floats {
-    /// Independent for different paths: SplitMix64 runs through all seeds, far apart.
+    /// Independent for different paths: their SplitMix64 states are far apart.
     fn of(path: u64) -> Self {
         Self(crate::dither::Dither(path.wrapping_mul(0xd134_2543_de82_ef95)))
     }

@@ -1,6 +1,6 @@
-//! Rows a second: reading alone, and the whole program from files to table, report and ledger.
+//! Rows per second: reading alone, and the whole program from files to table, report and ledger.
 //!
-//! The program is run as a process of its own, as people run it; its start is part of the time.
+//! The program runs as a separate process, as people run it; its start is part of the time.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -17,7 +17,7 @@ use evertally_tables::input::{ReadOptions, for_each_event};
 const ROWS: u64 = 1_000_000;
 const FLIGHTS: u64 = 336_776;
 
-/// One event every 7 seconds from 2024-01-01 on: group, person and a value with cents.
+/// One event every 7 seconds starting on 2024-01-01: group, person and a value with cents.
 fn write_events(path: &Path) -> std::io::Result<()> {
     let mut out = BufWriter::new(File::create(path)?);
     writeln!(out, "time,group,person,amount")?;
@@ -54,7 +54,7 @@ fn reading(c: &mut Criterion, events: &Path) {
     }
 }
 
-/// One run of the program in a folder, which must succeed.
+/// Runs the program in a folder; it must succeed.
 fn evertally(folder: &Path, arguments: &[&str]) {
     let program = env!("CARGO_BIN_EXE_evertally");
     let output = Command::new(program).current_dir(folder).args(arguments).output().expect("the program starts");

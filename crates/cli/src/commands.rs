@@ -19,8 +19,8 @@ mod unbounded;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// Differentially private continual release: running counts and sums of a sensitive event stream, published step after
-/// step with one guarantee for the whole history.
+/// Differentially private continual release: running counts and sums of a sensitive event stream, published step by
+/// step under one guarantee for the whole history.
 #[derive(Parser, Debug)]
 #[command(name = "evertally", version, max_term_width = 110)]
 pub struct Program {
@@ -32,23 +32,23 @@ pub struct Program {
 enum Command {
     /// Release private running counts or sums from event files: a table, a picture and a privacy report.
     Release(Box<crate::stream::ReleaseFlags>),
-    /// Count very many items privately, and answer for the few that are asked for, or find the heaviest of a list.
+    /// Count very many items privately, then answer queries for a few of them or find the heaviest.
     Sketch(Box<crate::stream::SketchFlags>),
-    /// Choose how many events of a person to keep, privately: from a first stretch of events, under a small budget.
+    /// Choose how many events to keep per person, privately: from an early period of events, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
-    /// Count for years: events in over HTTP, private releases out on schedule, with a page to watch.
+    /// Run a long-lived service: events in over HTTP, private releases out on schedule, with a page to watch.
     Serve(serve::ServeArgs),
-    /// Send what is new in a file, a folder or standard input to a service, each row once.
+    /// Send the new rows of a file, a folder or standard input to a service, each row once.
     Feed(feed::FeedArgs),
-    /// Say who may write to a service, read from it and operate it.
+    /// Manage the tokens that allow writing to a service, reading from it and operating it.
     Token(token::TokenArgs),
-    /// What happened in a stretch of a released history: differences, totals, ratios and shares with their intervals.
+    /// Query a time range of a released history: differences, totals, ratios and shares with their intervals.
     Interval(interval::IntervalArgs),
     /// Make and inspect secret keys.
     Key(key::KeyArgs),
-    /// Declare what may be spent on a data source under all keys together, and see what is spent, reserved and left.
+    /// Declare the total budget of a data source across all keys, and show how much is spent, reserved and left.
     Budget(budget::BudgetArgs),
-    /// Rank every mechanism under a budget by its exact error, beside the proven lower bound.
+    /// Rank every mechanism under a budget by its exact error, next to the proven lower bound.
     Plan(plan::PlanArgs),
     /// List mechanisms with their exact sensitivity and error at a horizon.
     Mechanisms(mechanisms::MechanismsArgs),
@@ -58,7 +58,7 @@ enum Command {
     Figure(figure::FigureArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Try to refute what a mechanism or plan promises: draw many releases and test them as a black box.
+    /// Try to refute the privacy promise of a mechanism or plan: draw many releases and test them as a black box.
     Audit(Box<audit::AuditArgs>),
 }
 

@@ -1,15 +1,15 @@
-//! How the program ends: one message on standard error, and an exit status that says whose turn it is.
+//! Error reporting: one message on standard error, and an exit status that tells who has to act.
 
 use evertally_declare::error::{Cancelled, Error, InputError};
 use evertally_declare::problem::{Problem, Sentence};
 use evertally_tables::output::OutputError;
 
-/// A problem as an error.
+/// Turns a problem into an error.
 pub(crate) fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
     Problem::new(problem).into()
 }
 
-/// A release that the ledger has, and nobody could see: an output failed.
+/// A release that the ledger has recorded but nobody could see, because an output failed.
 #[derive(Debug)]
 pub(crate) struct Unpublished {
     what: &'static str,
@@ -17,7 +17,7 @@ pub(crate) struct Unpublished {
 }
 
 impl Unpublished {
-    /// `what` was recorded ("the release is"), and then an output failed.
+    /// `what` ("the release is") was recorded before an output failed.
     pub(crate) fn new(what: &'static str, cause: OutputError) -> Self {
         Self { what, cause }
     }
@@ -26,12 +26,12 @@ impl Unpublished {
 impl std::fmt::Display for Unpublished {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, cause } = self;
-        let remedy = "mend this and run again with the same data, and the same comes again";
+        let remedy = "fix this and run again with the same data; the output will be the same";
         write!(f, "{what} recorded, but not written: {remedy}: {cause}")
     }
 }
 
-// The cause is already in the message: a chain printer would say it twice.
+// The message already contains the cause: printing the chain would repeat it.
 impl std::error::Error for Unpublished {}
 
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
@@ -52,7 +52,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// What an error says, and its causes, each behind a colon.
+/// The message of an error, followed by its causes, separated by colons.
 pub fn worded(error: &anyhow::Error) -> String {
     let one = |cause: &(dyn std::error::Error + 'static)| match cause.downcast_ref::<evertally::Error>() {
         Some(error) => Error::from(error.clone()).to_string(),
@@ -61,8 +61,8 @@ pub fn worded(error: &anyhow::Error) -> String {
     error.chain().map(one).collect::<Vec<_>>().join(": ")
 }
 
-/// Whether a write failed only because the reader of a pipe went away, as `| head` does. A recorded release that
-/// nobody could see is another matter.
+/// Whether a write failed only because the reader closed the pipe, as `| head` does. A recorded release that nobody
+/// could see does not count.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let own = error.downcast_ref::<Error>();
     error.downcast_ref::<OutputError>().or_else(|| own?.other_as()).is_some_and(OutputError::is_broken_pipe)

@@ -1,11 +1,11 @@
-//! Figures that compare mechanisms: data by the library, drawn as SVG and PNG and kept as CSV.
+//! Figures that compare mechanisms: data computed by the library, drawn as SVG and PNG and saved as CSV.
 //!
-//! They redraw the comparisons of the papers from our own computation: variance over time and largest variance by
+//! They reproduce the comparisons of the papers from our own computation: variance over time and largest variance by
 //! horizon (Andersson, Pagh 2023, arXiv 2306.09666, figure 4), time and space (figure 5), the pure-ε error of trees
 //! with subtraction and the map of where Laplace noise beats Gaussian noise, whose asymptotic shape is known
 //! (Andersson, Pagh, Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
 //!
-//! Families come from the library's list, so that a new mechanism appears by itself.
+//! Families come from the library's list, so a new mechanism appears automatically.
 
 mod crossover;
 mod curves;
@@ -44,18 +44,18 @@ pub(crate) enum Figure {
     RatioToLowerBound,
     /// Time and error of a query of a private sketch, by its width and by horizon.
     Sketches,
-    /// Variance without an end over the best with one, by step, under ρ-zCDP.
+    /// Variance for an unbounded horizon over the best for a bounded one, by step, under ρ-zCDP.
     Unbounded,
     /// Largest variance of windows by their width, under pure ε.
     PureWindows,
 }
 
-/// What the figures depend on.
+/// The settings of the figures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// Number of steps, or the largest, or the widest window; each figure has its own where left out.
+    /// Number of steps, or the largest, or the widest window; by default each figure has its own.
     pub(crate) horizon: Option<u64>,
-    /// ε of the crossover.
+    /// ε for the crossover.
     pub(crate) epsilon: Epsilon,
     /// How long each mechanism runs for its measured time.
     pub(crate) timing: Duration,
@@ -68,7 +68,7 @@ pub(crate) struct Drawn {
     pub(crate) csv: Vec<u8>,
 }
 
-/// Shared by the figures of one run.
+/// State shared by the figures of one run.
 pub(crate) struct Studio<'a> {
     survey: Survey,
     settings: Settings,
@@ -77,7 +77,7 @@ pub(crate) struct Studio<'a> {
 }
 
 impl Figure {
-    /// All of them, in the order of the help text.
+    /// All figures, in the order of the help text.
     pub(crate) const ALL: [Figure; 9] = [
         Self::VarianceOverTime,
         Self::MaxVarianceByHorizon,
@@ -90,7 +90,7 @@ impl Figure {
         Self::PureWindows,
     ];
 
-    /// The name, which is that of the files too.
+    /// The name, also used for the files.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::VarianceOverTime => "variance-over-time",
@@ -105,7 +105,7 @@ impl Figure {
         }
     }
 
-    /// The horizon where none is asked for.
+    /// The default horizon.
     fn usual_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 250, // as in the paper
@@ -116,7 +116,7 @@ impl Figure {
         }
     }
 
-    /// The longest horizon that is drawn in reasonable time.
+    /// The longest horizon that can be drawn in reasonable time.
     pub(crate) fn longest_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
@@ -159,7 +159,7 @@ fn csv<const N: usize>(header: [&str; N], rows: impl IntoIterator<Item = [String
     Ok(writer.into_inner()?)
 }
 
-/// A number for a cell, empty where there is none.
+/// A number for a cell; empty if there is none.
 fn cell(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }

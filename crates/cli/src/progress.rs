@@ -1,4 +1,4 @@
-//! How far the reading is, shown while it lasts.
+//! A progress bar for reading.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use evertally_tables::progress::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar by bytes on standard error when that is a terminal (a spinner when the size is unknown); silent otherwise.
+/// A bar in bytes on standard error if that is a terminal (a spinner if the size is unknown); silent otherwise.
 #[derive(Debug)]
 pub struct ProgressOnTerminal {
     bar: Option<ProgressBar>,
 }
 
 impl ProgressOnTerminal {
-    /// Shown when standard error is a terminal.
+    /// Creates a bar, shown only if standard error is a terminal.
     pub fn new() -> Self {
         let shown = std::io::stderr().is_terminal();
         Self { bar: shown.then(ProgressBar::new_spinner) }
@@ -49,7 +49,7 @@ impl Progress for ProgressOnTerminal {
 }
 
 impl Drop for ProgressOnTerminal {
-    // An error message must not end up behind a half-drawn bar.
+    // An error message must not follow a half-drawn bar on its line.
     fn drop(&mut self) {
         self.finish();
     }

@@ -1,8 +1,8 @@
 //! `evertally release`: from event files to private running counts.
 //!
-//! [`setup`] turns flags and the configuration file into validated parts, among them the plan; a [`Session`] takes
-//! events and gives the releases of closed steps; [`emit`] writes table, picture and report, all together or not at
-//! all. A run reads everything from the first event on, or [what is new](continued).
+//! [`setup`] turns flags and the configuration file into validated parts, including the plan; a [`Session`] consumes
+//! events and produces the releases of closed steps; [`emit`] writes table, picture and report, all together or not at
+//! all. A run reads either all events from the first one, or [only new files](continued).
 
 mod continued;
 mod drawing;
@@ -35,7 +35,7 @@ use setup::{Declared, Setup};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
-/// Closed steps between two looks at the cancellation flag.
+/// Closed steps between two checks of the cancellation flag.
 const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
@@ -65,7 +65,7 @@ pub fn run(args: ReleaseFlags) -> Result<()> {
     }
 }
 
-/// A run that reads everything from the first event on, and writes the whole table.
+/// A run that reads all events from the first one and writes the whole table.
 fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
     let stream = &setup.stream;
     refuse_if_continued(stream, &open.ledger)?;
@@ -83,8 +83,8 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     emitter.finish(setup, files, open, &mut publication)?.finish()?;
     refuse_if(cancelled)?;
     announce(stream, files, 0);
-    // Commit, then publish: until here the releases are in files without a name. Once the ledger has the digest, a
-    // crash before they appear loses nothing, since the same data give the same bytes again.
+    // Commit, then publish: so far the releases are in files without a name. Once the ledger has the digest, a crash
+    // before they appear loses nothing, because the same data give the same bytes again.
     session.record(&mut open.ledger)?;
     publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
     say_if_new(open, files);
@@ -94,18 +94,18 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     if files.json { print_json(setup, files, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
 }
 
-/// A stream that goes on from a state has events in closed steps that one run over everything would put elsewhere, or
-/// not have at all.
+/// Refuses a stream that continues from a state: its closed steps contain events that a run over all data would assign
+/// to other steps, or not contain at all.
 fn refuse_if_continued(stream: &Stream, ledger: &Ledger) -> Result<()> {
     if !ledger.has_state(&stream.name) {
         return Ok(());
     }
     let name = &stream.name;
-    let problem = format!("stream `{name}` goes on from run to run; read what is new with ");
-    Err(usage(sentence![problem, Parameter::Continue, ", or all files again with ", Parameter::Rebuild]))
+    let problem = format!("stream `{name}` continues from run to run; read only new files with ");
+    Err(usage(sentence![problem, Parameter::Continue, ", or read all files again with ", Parameter::Rebuild]))
 }
 
-/// Asks on a terminal whether a stream that was published through `published` is to be finished, if it will be.
+/// Asks for confirmation on a terminal if the run will finish a stream that was published through `published`.
 fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
     let (steps, last) = (stream.calendar.steps(), stream.last_step);
     let is_terminal = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
@@ -113,16 +113,16 @@ fn confirm(stream: &Stream, files: &Files, published: u64) -> Result<()> {
         return Ok(());
     }
     let end = stream.calendar.format(stream.calendar.end());
-    eprint!("this publishes all {steps} steps, until {end}, and no step can follow. Go on? [y/N] ");
+    eprint!("this publishes all {steps} steps, until {end}; no step can follow. Continue? [y/N] ");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
     if matches!(answer.trim(), "y" | "Y" | "yes") {
         return Ok(());
     }
-    Err(usage(sentence!["nothing was published; say how far to go with ", Piece::Example(Through)]))
+    Err(usage(sentence!["nothing was published; choose the last step to publish with ", Piece::Example(Through)]))
 }
 
-/// Says what is about to be published, in rows behind those through `before`. Until here a run ends with an error alone.
+/// Prints which rows after row `before` are about to be published. Runs that fail earlier print only their error.
 fn announce(stream: &Stream, files: &Files, before: u64) {
     if files.quiet {
         return;
@@ -133,13 +133,13 @@ fn announce(stream: &Stream, files: &Files, before: u64) {
     if last < first {
         let (closed, next) = (stream.calendar.end_of(stream.last_step), calendar.end_of(first));
         let [closed, next] = [closed, next].map(|end| calendar.format(end));
-        eprintln!("closes steps until {closed}; the next publication is that of {next}");
+        eprintln!("closes steps until {closed}; the next publication is at {next}");
     } else {
         eprintln!("publishes {what} {first} to {last}{of}, until {}", calendar.format(calendar.end_of(last)));
     }
 }
 
-/// What is counted where rows are: the steps of a stream that publishes all of them.
+/// The word for rows: steps if the stream publishes every step, otherwise publications.
 fn rows_in_words(stream: &Stream) -> &'static str {
     if stream.publishes_all() { "steps" } else { "publications" }
 }
@@ -159,7 +159,7 @@ fn write_due<W: Write + Send>(
     Ok(())
 }
 
-/// Says on standard error what was done.
+/// Prints a summary on standard error.
 fn summary(setup: &Setup, files: &Files, streams: usize) {
     let stream = &setup.stream;
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
@@ -168,7 +168,7 @@ fn summary(setup: &Setup, files: &Files, streams: usize) {
     if let Some(facts) = SelectionFacts::of(stream) {
         let looks = facts.after_steps.len();
         let seen = if looks == 0 {
-            "no selection time has come: nothing is shown yet".to_owned()
+            "the first selection time is still to come: no group is shown yet".to_owned()
         } else {
             format!("selected {looks} of {} times", facts.times)
         };

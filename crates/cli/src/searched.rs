@@ -7,25 +7,25 @@ pub(crate) use evertally_ledger::planner::LONGEST;
 use evertally_ledger::planner::{self, Progress};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Hands a request for `dense-pure` the factorization from the cache.
+/// Adds the cached factorization to a request for `dense-pure`.
 pub(crate) fn with_searched(request: PlanRequest) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
     Ok(planner::with_searched(request, &mut |progress| bar.show(progress))?)
 }
 
-/// The same request with the searched factorization among its mechanisms, where its horizon has one.
+/// The same request with the searched factorization among its mechanisms, if its horizon has one.
 pub(crate) fn prepare(request: PlanRequest, objective: Objective) -> Result<PlanRequest> {
     let mut bar = Bar::new(request.horizon());
     Ok(planner::prepare(request, objective, &mut |progress| bar.show(progress))?)
 }
 
-/// The best factorization for pure ε (1 ..= 512 steps), from the cache or by a search that is then kept.
+/// The best factorization for pure ε (1 ..= 512 steps), from the cache or from a search whose result is then cached.
 pub(crate) fn dense_pure(horizon: u64, objective: Objective) -> Result<DensePure> {
     let mut bar = Bar::new(horizon);
     Ok(planner::dense_pure(horizon, objective, &mut |progress| bar.show(progress))?)
 }
 
-/// A bar that appears with the first word of a search, and goes with it.
+/// A progress bar that appears with the first report of a search and disappears with the value.
 pub(crate) struct Bar {
     horizon: u64,
     bar: Option<ProgressBar>,
@@ -47,7 +47,7 @@ impl Bar {
                 bar.set_position((1000.0 * share) as u64);
             }
             Progress::NotKept(error) => {
-                eprintln!("warning: the search is not kept for the next time: {error}");
+                eprintln!("warning: the search result was not cached: {error}");
             }
         }
     }

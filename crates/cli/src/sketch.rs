@@ -1,18 +1,17 @@
-//! `evertally sketch`: from event files to private counts of very many items, of which few are asked for.
+//! `evertally sketch`: private counts of very many items from event files, of which only a few are queried.
 //!
-//! [`options`] gathers flags and the configuration file; [`questions`] says which items are asked for, and when;
-//! [`setup`] turns flags into validated parts, among them the plan, and [`instead`] compares it with that of a release of
-//! the same list; a [`Session`] takes events, [`answers`] are given
-//! as steps close, or [`heavy`] keys found without a list, and [`emit`] writes table, picture and report, all together or
-//! not at all.
+//! [`options`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
+//! [`setup`] turns flags into validated parts, including the plan, and [`instead`] compares it with the plan of a
+//! release of the same list; a [`Session`] consumes events; [`answers`] are computed as steps close, or [`heavy`] keys
+//! are found without a list; and [`emit`] writes table, picture and report, all together or not at all.
 //!
-//! **Nothing is kept between runs but the key and its ledger.** Noise is a function of key, plan, stream, cell and step
-//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)), so that other questions to the same data get answers that
-//! agree with all earlier ones, at no further cost of budget. What must not happen is the same noise over other data:
-//! the ledger holds, for every step up to which answers were published, a digest of what every step added to each item.
-//! All cells are a function of these sums, so that equal digests mean equal releases, whatever is asked. A run closes,
-//! beyond the steps that it is asked for, those up to the last published one: earlier steps can be asked for only with
-//! data that pass the same check.
+//! **Only the key and its ledger are kept between runs.** Noise is a function of key, plan, stream, cell and step
+//! ([`Sampling::Keyed`](evertally::stream::Sampling::Keyed)). Other queries of the same data therefore get answers that
+//! agree with all earlier ones, and cost no further budget. The same noise must never be added to other data: for every
+//! step through which answers were published, the ledger holds a digest of what every step added to each item. All
+//! cells are a function of these sums, so equal digests mean equal releases, whatever the queries. In addition to the
+//! queried steps, a run closes all steps up to the last published one: earlier steps can be queried only with data that
+//! pass the same check.
 
 mod answers;
 mod emit;
@@ -48,7 +47,7 @@ pub fn run(args: SketchFlags) -> Result<()> {
     if files.plan_only {
         let errors = setup.errors()?;
         let instead = setup.instead.as_ref().and_then(|instead| instead.in_words(errors.max_std_error));
-        // Every line of a remark is a comment of the plan.
+        // Every line of a remark becomes a comment of the plan.
         let remarks: Vec<String> = instead.iter().flat_map(|text| text.lines().map(str::to_owned)).collect();
         if files.json { print_json(&setup, None) } else { print_plan(stream, &errors, &remarks) }?;
         return preview_budget(stream, files);
@@ -69,22 +68,22 @@ pub fn run(args: SketchFlags) -> Result<()> {
     }
 }
 
-/// Asks what is counted, as steps close.
+/// Queries the counts as steps close.
 trait Asker<T: Tally> {
-    /// Asks at the steps that are due.
+    /// Answers the queries of all closed steps that are due.
     fn take_due(&mut self, session: &mut Session<T>) -> Result<()>;
 
-    /// What was answered.
+    /// The answers.
     fn found(self) -> Found;
 }
 
-/// What was answered to all questions.
+/// The answers to all queries.
 struct Found {
-    /// The texts of items, by their place.
+    /// The texts of the items, by index.
     names: Vec<Vec<String>>,
     given: Vec<Answer>,
     off: Off,
-    /// Without a list: from which count on a key is listed with the declared confidence.
+    /// Without a list: the count from which a key is listed with the declared confidence.
     surely: Option<f64>,
 }
 
@@ -124,31 +123,31 @@ fn answer<T: Tally>(
     if files.json { print_json(setup, Some(&found)) } else { Ok(()) }
 }
 
-/// Says on standard error what was done.
+/// Prints a summary on standard error.
 fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
     let (stream, files) = (&setup.stream, &setup.files);
     let (count, noise) = (found.given.len(), setup.errors()?.max_std_error);
     let (off, confidence) = (found.off, stream.confidence * 100.0);
     let done = match (setup.rows, heavy::tree_of(&setup.plan)) {
-        (None, Some(tree)) => format!("listed {count} heavy keys by a tree of counts of keys of {} bits,", tree.bits()),
+        (None, Some(tree)) => format!("listed {count} heavy keys from a tree of counts over {}-bit keys,", tree.bits()),
         (rows, _) => {
             let (rows, width) = rows.map_or((0, 0), |table| (table.rows(), table.width()));
-            format!("answered {count} questions by a count sketch of {rows} rows of {width} cells,")
+            format!("answered {count} queries from a count sketch of {rows} rows of {width} cells,")
         }
     };
     print_summary(stream, files, &done, noise, stream.last_step, streams);
     if let Some(surely) = found.surely {
         eprintln!(
-            "a key of a count of {} or more is listed with a probability of {confidence} % or more",
+            "a key with a count of {} or more is listed with a probability of at least {confidence} %",
             short(surely)
         );
         return Ok(());
     }
-    let wider = if off.collisions > noise { "; a larger --width (for a new stream) makes it less" } else { "" };
+    let wider = if off.collisions > noise { "; a larger --width (in a new stream) reduces it" } else { "" };
     let (collisions, half) = (short(off.collisions), short(off.half_width));
     eprintln!(
-        "collisions of items add a standard error of about {collisions}, which the intervals cover (± {half} at \
-         {confidence} % at the last step){wider}"
+        "collisions between items add a standard error of about {collisions}, which the intervals include (± {half} \
+         at {confidence} % at the last step){wider}"
     );
     if let Some(better) = setup.instead.as_ref().and_then(|instead| instead.in_words(noise)) {
         eprintln!("note: {better}");
@@ -156,7 +155,7 @@ fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
     Ok(())
 }
 
-/// Says for programs what was done, or planned.
+/// Prints a JSON summary of the run, or of the plan.
 fn print_json(setup: &Setup, done: Option<&Found>) -> Result<()> {
     use std::io::Write;
     let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);

@@ -1,4 +1,4 @@
-//! What `release` and `sketch` share: flags and configuration file, steps and plan, and what is written beside a table.
+//! Parts shared by `release` and `sketch`: flags, configuration file, steps, plan, and the files next to a table.
 
 mod config;
 mod files;
@@ -28,10 +28,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that Ctrl-C raises, or another request to end; the run then ends at the next row, and leaves nothing behind.
+/// A flag that is set by Ctrl-C or another request to end; the run then stops at the next row and leaves no files.
 ///
-/// A second one ends the program where it stands, such as before a pipe that nobody reads: on disk that is a crash, after
-/// which a run over the same data gives the same bytes.
+/// A second request ends the program at once, for example while it waits for a pipe that nobody reads. On disk that is
+/// a crash, after which a run over the same data gives the same bytes.
 pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
     let cancelled = Arc::new(AtomicBool::new(false));
     let flag = cancelled.clone();
@@ -47,8 +47,8 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
     }
 }
 
-/// Opens the key that the flags name with its ledger, locked against other runs. If they say so it is made, with the
-/// first record.
+/// Opens the key named by the flags, with its ledger, locked against other runs. With `--create-key`, a missing key is
+/// created together with the first record.
 pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey> {
     let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
     let budget = files.budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
@@ -57,33 +57,33 @@ pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey>
     Ok(open)
 }
 
-/// Says what the plan would leave of the budget that the flags name, or why it does not fit; for a run that only plans.
+/// Prints how much of the named budget the plan would leave, or fails if it does not fit; for a run that only plans.
 pub(crate) fn preview_budget(stream: &Stream, files: &Files) -> Result<()> {
     let Some(path) = &files.budget_file else { return Ok(()) };
     let budget = SourceBudget::of_file(path)?;
     let (claim, state, shown) = (Claim::new(stream.name.as_str(), "", &stream.plan), budget.state()?, path.display());
     if state.costs.iter().any(|cost| cost.stream == claim.stream && cost.plan == claim.plan) {
         eprintln!(
-            "the budget {shown} counts a stream of this name and plan already; {} of {} is left",
+            "the budget {shown} already counts a stream with this name and plan; {} of {} is left",
             state.left, state.cap
         );
         return Ok(());
     }
     let (left, cap) = (budget.check(&claim)?, state.cap);
-    eprintln!("of the budget {shown} there would be left: {left} of {cap}; nothing is reserved by that");
+    eprintln!("budget {shown}: {left} of {cap} would be left; this reserves nothing");
     Ok(())
 }
 
-/// Says so if the key is new.
+/// Reports a newly created key.
 pub(crate) fn say_if_new(open: &OpenKey, files: &Files) {
     if open.is_new {
-        eprintln!("there was no key {}; made a new one, {}", files.key_path.display(), open.key.id());
+        eprintln!("there was no key {}; created a new one, {}", files.key_path.display(), open.key.id());
     }
 }
 
-/// Says that another run has the key.
+/// Reports that another run holds the key.
 pub(crate) fn say_waiting(key: &Path) {
-    eprintln!("waiting for another run with {} …", key.display());
+    eprintln!("waiting for another run that uses {} …", key.display());
 }
 
 /// The events of the input files.
@@ -99,7 +99,7 @@ pub(crate) fn open_events<'o>(
 /// Pixels of a PNG for each unit of the SVG.
 const PNG_SCALE: f32 = 2.0;
 
-/// The files that are written beside a table.
+/// The files that are written next to a table.
 pub(crate) struct SideFiles<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) files: &'a Files,

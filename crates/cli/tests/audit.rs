@@ -1,12 +1,12 @@
-//! `evertally audit`: keys of its answer, exit statuses, saved plans. What it can and cannot refute is tested in
-//! `crates/audit`.
+//! `evertally audit`: keys of the JSON output, exit statuses, saved plans. `crates/audit` tests its power to
+//! refute.
 
 mod common;
 
 use common::{Bench, EVENTS};
 use serde_json::Value;
 
-/// The shortest audit: quick, and enough for every check under Gaussian noise.
+/// The shortest audit: fast, and enough for every check with Gaussian noise.
 const SHORT: [&str; 8] = ["audit", "--mechanism", "binary", "--horizon", "4", "--paths", "1500", "--rho=1"];
 
 #[test]
@@ -40,10 +40,10 @@ fn an_audit_prints_every_key_and_ends_with_success() {
     assert!(answer["bounds"]["mu"].as_f64().unwrap() < 2f64.sqrt());
 
     let table = bench.run(&SHORT).stdout;
-    assert!(table.contains("Not refuted, which is no proof") && !table.contains("REFUTED"), "{table}");
+    assert!(table.contains("Not refuted, which does not prove the promise") && !table.contains("REFUTED"), "{table}");
 }
 
-/// At no confidence to speak of, some correct mechanisms are refuted: with this seed, this one. Status 1, one message.
+/// At a negligible confidence, some correct mechanisms are refuted: with this seed, this one. Status 1, one message.
 #[test]
 fn a_refutation_ends_with_status_1() {
     let run = Bench::new().run(&[&SHORT[..], &["--confidence", "0.000000001", "--test-seed", "4"]].concat());
@@ -76,8 +76,8 @@ fn senseless_audits_are_refused() {
     }
 }
 
-/// A plan of a year by hours, as the manual's first example has, and one of a sketch: at chosen steps, and with all
-/// cells that an event stands in.
+/// The plan of a year by hours from the manual's first example, and a sketch plan: at chosen steps, and with all cells
+/// of an event.
 #[test]
 fn plans_of_long_horizons_and_of_sketches_are_audited() {
     let bench = Bench::new();
@@ -92,7 +92,7 @@ fn plans_of_long_horizons_and_of_sketches_are_audited() {
     let steps: Vec<u64> = answer["at"].as_array().unwrap().iter().map(|step| step.as_u64().unwrap()).collect();
     assert!(steps.contains(&4096) && steps.contains(&4097) && steps.last() == Some(&8760), "{steps:?}");
     let few = bench.run(&["audit", "--plan", "year.plan.toml", "--paths", "30", "--at", "100,1,8760"]);
-    assert!(few.code == 0 && few.stdout.contains("Looked at 3 steps: 1, 100, 8760."), "{}{}", few.stdout, few.stderr);
+    assert!(few.code == 0 && few.stdout.contains("Tested 3 steps: 1, 100, 8760."), "{}{}", few.stdout, few.stderr);
     let none = bench.run(&["audit", "--plan", "year.plan.toml", "--at", "8761"]);
     assert!(none.code == 2 && none.stderr.contains("--at: step 8761 is beyond"), "{}", none.stderr);
 
@@ -102,5 +102,5 @@ fn plans_of_long_horizons_and_of_sketches_are_audited() {
     assert_eq!(plan.code, 0, "{}", plan.stderr);
     bench.write("sketch.plan.toml", &plan.stdout);
     let run = bench.run(&["audit", "--plan", "sketch.plan.toml", "--paths", "1500"]);
-    assert!(run.code == 0 && run.stdout.contains("Looked at the 5 running sums"), "{}{}", run.stdout, run.stderr);
+    assert!(run.code == 0 && run.stdout.contains("Tested the 5 running sums"), "{}{}", run.stdout, run.stderr);
 }

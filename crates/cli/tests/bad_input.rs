@@ -1,4 +1,4 @@
-//! Everything a run must stand up to: refused with one clear message, and nothing left behind.
+//! Bad input: each run is refused with one clear message and leaves no files.
 
 mod common;
 
@@ -130,10 +130,10 @@ fn outputs_that_cannot_be_written_leave_nothing() {
         let run = to(out);
         assert!(run.code == 1 || run.code == 2, "{out}: {}", run.code);
         assert!(run.stderr.contains(says), "{out}: {}", run.stderr);
-        assert_eq!(bench.files(), before, "{out} left something behind");
+        assert_eq!(bench.files(), before, "{out} left files");
     }
     assert_eq!(bench.read("events.csv"), EVENTS);
-    // /dev/full takes no byte: the table goes there last of all.
+    // /dev/full accepts no byte; the table is written there last.
     #[cfg(target_os = "linux")]
     {
         let run = bench.run(&[&RELEASE[..12], &["--out", "/dev/full", "--output-format", "csv", "--no-plot"]].concat());
@@ -178,7 +178,7 @@ fn duplicate_rows_are_events_of_their_own() {
     assert_eq!(table(&bench.read("counts.csv"))[1][2], "3");
 }
 
-/// Ctrl-C in the middle of a run: status 130, and neither output nor ledger nor temporary file.
+/// Ctrl-C in the middle of a run: status 130, and no output, ledger or temporary file.
 #[cfg(unix)]
 #[test]
 fn interrupted_runs_leave_nothing() {
@@ -200,7 +200,7 @@ fn interrupted_runs_leave_nothing() {
     let row = b"2024-01-01T00:00:00Z\n".repeat(1000);
     (0..20).for_each(|_| stdin.write_all(&row).unwrap());
     std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    // The program looks at the flag every few thousand rows; it ends, and the pipe breaks, before a million come.
+    // The program checks the flag every few thousand rows; it ends, and the pipe breaks, before a million rows.
     let unread = (0..1000).any(|_| stdin.write_all(&row).is_err());
     drop(stdin);
     let output = child.wait_with_output().unwrap();
@@ -209,7 +209,7 @@ fn interrupted_runs_leave_nothing() {
     assert_eq!(bench.files(), before);
 }
 
-/// A pipe that nobody writes to: opening it waits, and must end at the first signal all the same.
+/// A pipe without a writer: opening it blocks, but must still end at the first signal.
 #[cfg(unix)]
 #[test]
 fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
@@ -226,7 +226,7 @@ fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // The handler is there before the pipe is opened; a signal before that would end the program by itself.
+        // The handler is installed before the pipe is opened; an earlier signal would end the program anyway.
         std::thread::sleep(std::time::Duration::from_millis(300));
         std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
         let ended = (0..200).any(|_| {
@@ -241,7 +241,7 @@ fn a_run_that_waits_for_a_pipe_can_be_interrupted() {
     }
 }
 
-/// A pipe that nobody reads holds up a recorded release: a second signal ends that, and a rerun brings it again.
+/// A pipe without a reader blocks a recorded release: a second signal ends it, and a rerun produces it again.
 #[cfg(unix)]
 #[test]
 fn a_second_signal_ends_a_run_that_cannot_go_on() {
@@ -264,12 +264,12 @@ fn a_second_signal_ends_a_run_that_cannot_go_on() {
     if !ended {
         child.kill().unwrap();
     }
-    assert!(ended, "it goes on waiting");
+    assert!(ended, "it still waits");
     let again = bench.run(&[&RELEASE[..12], &["--out", "counts.csv"]].concat());
     assert_eq!(again.code, 0, "{}", again.stderr);
 }
 
-/// Devices and standard output get the table, and nothing is put beside them.
+/// Devices and standard output get only the table, without files next to it.
 #[cfg(unix)]
 #[test]
 fn nothing_is_written_beside_a_device() {
@@ -280,14 +280,14 @@ fn nothing_is_written_beside_a_device() {
     for out in ["/dev/null", "none.csv", "/dev/stdout"] {
         let run = bench.run(&[&RELEASE[..12], &["--out", out, "--output-format", "csv"]].concat());
         assert_eq!(run.code, 0, "{out}: {}", run.stderr);
-        assert!(!run.stderr.contains("beside it"), "{}", run.stderr);
+        assert!(!run.stderr.contains("next to it"), "{}", run.stderr);
         assert_eq!(bench.files(), before, "{out}");
         assert_eq!(run.stdout.is_empty(), out != "/dev/stdout");
     }
     assert!(!std::path::Path::new("/dev/null.report.md").exists());
 }
 
-/// What goes to a closed standard output would be lost after it was recorded.
+/// Output to a closed standard output would be lost after it was recorded.
 #[cfg(unix)]
 #[test]
 fn a_release_is_not_lost_in_a_closed_standard_output() {
@@ -310,8 +310,8 @@ fn a_release_is_not_lost_in_a_closed_standard_output() {
     }
     let (code, said) = shell("> /dev/full");
     assert_eq!(code, 1, "{said}");
-    assert!(said.contains("recorded, but not written") && said.contains("the same comes again"), "{said}");
-    // A reader that goes away is no success either: the release is recorded, and nobody has it.
+    assert!(said.contains("recorded, but not written") && said.contains("the output will be the same"), "{said}");
+    // A closed pipe is not a success either: the release is recorded, but nobody has it.
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_evertally"))
         .current_dir(bench.folder())
         .args([&RELEASE[..12], &["--out", "-", "--all"]].concat())
@@ -338,7 +338,7 @@ fn a_file_is_not_counted_twice() {
     }
 }
 
-/// Compressed files that are damaged, whatever is wrong with them, are said to be.
+/// Damaged compressed files are reported as damaged, for every kind of damage.
 #[test]
 fn damaged_compressed_files_are_named() {
     use std::io::Write;

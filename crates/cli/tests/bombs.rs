@@ -1,4 +1,4 @@
-//! Small inputs that stand for a great deal of memory: the program and the service read or refuse them with little.
+//! Small inputs that claim a lot of memory: the program and the service read or refuse them with little memory.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -8,10 +8,10 @@ use evertally_testkit::bombs::{self, Bomb};
 use evertally_testkit::service::{Child, Client};
 use std::process::Command;
 
-/// Bytes of memory for a run, and for the service through all of it.
+/// Memory limit of a run, and of the service during the whole test.
 const MEMORY_KIB: u64 = 512 << 10;
 
-/// One without the other would be memory for each thread, which the system only sets aside.
+/// One malloc arena: others reserve address space for each thread, which the limit would count.
 const ONE_ARENA: (&str, &str) = ("MALLOC_ARENA_MAX", "1");
 
 fn release(bench: &Bench, number: usize, bomb: &Bomb) {
@@ -82,7 +82,7 @@ max-events = 1
 rho = 0.5
 "#;
 
-/// What a process has had in memory at most.
+/// The peak memory of a process.
 fn most_memory_kib(pid: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,16 +1,17 @@
-//! `evertally bounds`: bounds chosen by a private look at data.
+//! `evertally bounds`: bounds chosen from a private estimate.
 
 mod common;
 
 use common::{Bench, table};
 use serde_json::Value;
 
-/// A release of 30 days in two groups, whose first ten are looked at.
+/// A release of 30 days in two groups; the look covers the first ten days.
 const CONFIG: &str = "input = \"events.csv\"\nkey = \"my.key\"\nout = \"counts.csv\"\nall = true\n\
     start = \"2024-01-01\"\nsteps = 30\nevery = \"1d\"\ngroup-by = [\"group\"]\ngroups = [\"a\", \"b\"]\n\
     person = \"who\"\nmax-events = 7\nrho = 0.5\nstream = \"visits\"\n";
 
-/// Ninety people come on each of the first ten days, once; ten come four times a day. Some of later days do not matter.
+/// On each of the first ten days, ninety people come once and ten people come four times. Events of later days do not
+/// matter.
 fn events() -> String {
     let mut text = "time,group,who\n".to_owned();
     for day in 1..=12 {
@@ -38,7 +39,7 @@ fn answer(bench: &Bench, more: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// With a budget that hides nothing the estimate is what there is, and the best bounds are those that keep it.
+/// With a budget that hides nothing, the estimate is exact, and the best bounds are those that keep everything.
 #[test]
 fn shares_are_those_of_the_data() {
     let bench = ready();
@@ -49,14 +50,14 @@ fn shares_are_those_of_the_data() {
         assert!((value - wanted).abs() <= slack, "{value} for {wanted}");
     };
     close(&looked["persons"], 100.0, 5.0);
-    // Ninety with 10 events and ten with 40; cells reach from 9 to 12 and from 33 to 48.
+    // Ninety people with 10 events and ten with 40; the cells are 9 to 12 and 33 to 48.
     close(&looked["events"], 1300.0, 90.0);
     let of = |list: &str, name: &str, bound: u64| {
         let found = answer[list].as_array().unwrap().iter().find(|choice| choice[name] == bound);
         found.unwrap_or_else(|| panic!("{name} {bound} in {answer}")).clone()
     };
-    // Over thirty days: once a day keeps all of 90 · 30 + 10 · 30, of 90 · 30 + 10 · 120.
-    // Beside the best bound in all they lose what the bounds leave out together, of which this is most.
+    // Over thirty days: one event a day keeps 90 · 30 + 10 · 30 of 90 · 30 + 10 · 120.
+    // With the best total bound, both bounds drop events together; this is most of them.
     close(&of("per_step", "max_events_per_step", 1)["share"], 3000.0 / 3900.0, 0.12);
     assert_eq!(answer["best"]["max_events_per_step"], 4);
     let best = answer["best"]["max_events"].as_u64().unwrap();
@@ -67,14 +68,14 @@ fn shares_are_those_of_the_data() {
         assert!((missing.hypot(noise) / total - 1.0).abs() < 1e-9);
         assert!(total >= answer["best"]["total_error"].as_f64().unwrap());
     }
-    // What is said of the noise is what the plan of such a release has.
+    // The reported noise is that of the plan of such a release.
     let flags = ["release", "--config", "visits.toml", "--plan-only", "--json", "--max-events-per-step", "4"];
     let plan = bench.run(&[&flags[..], &["--max-events", &best.to_string()]].concat());
     let plan: Value = serde_json::from_str(&plan.stdout).unwrap();
     close(&answer["best"]["noise"], plan["max_std_error"].as_f64().unwrap(), 1e-6);
 }
 
-/// A look is a publication: recorded, repeatable, and refused for other data.
+/// A look is a publication: recorded, repeatable, and refused for different data.
 #[test]
 fn a_look_is_recorded_and_spends() {
     let bench = ready();
@@ -105,7 +106,7 @@ fn a_look_is_recorded_and_spends() {
     assert!(changed.code == 2 && changed.stderr.contains("differ"), "{}", changed.stderr);
 }
 
-/// Under Laplace noise no bound on a step is tried: it would change nothing.
+/// With Laplace noise no bound per step is tried, because it would not change the noise.
 #[test]
 fn only_what_helps_is_tried() {
     let bench = ready();
@@ -116,7 +117,8 @@ fn only_what_helps_is_tried() {
     assert_eq!(answer["histograms"]["std_error"].as_f64().map(|error| (error * 100.0).round()), Some(280.0));
 }
 
-/// What bounds over a whole history do to late counts is said before anything is published, and only where they do.
+/// The effect of bounds over a whole history on late counts is reported before anything is published, and only if there
+/// is one.
 #[test]
 fn bounds_that_run_out_are_pointed_out() {
     let bench = ready();

@@ -1,4 +1,4 @@
-//! `compare` and `figure`: their figures are the library's, their pictures are pictures, and errors write nothing.
+//! `compare` and `figure`: their numbers equal the library's, their pictures are valid, and errors write no files.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn rows(bench: &Bench, file: &str) -> Vec<HashMap<String, String>> {
 }
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?} is no number"))
+    row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?} is not a number"))
 }
 
 fn built(name: &str, horizon: u64) -> Arc<dyn Mechanism> {
@@ -101,19 +101,19 @@ fn variance_over_time_is_the_papers_figure() {
         let gaussian = PlanRequest::count(250, Budget::Zcdp(Rho::new(0.5).unwrap()))
             .with_mechanism(*family)
             .with_noise(NoiseKind::Gaussian);
-        // Hats could have Gaussian noise; the planner has them for Laplace noise only.
+        // Hats could have Gaussian noise, but the planner offers them for Laplace noise only.
         let planned = gaussian.candidates().is_ok() && family.to_string() != "hats";
         assert_eq!(families.contains(&family.to_string()), planned, "{family}");
     }
     for row in &rows {
         let (step, variance) = (number(row, "step") as u64, number(row, "two_rho_variance"));
         match row["mechanism"].as_str() {
-            // Height 10 with 5 zeros: every step has 5 · 5; by its covariance 16.76.
+            // Height 10 with 5 zeros: every step has 5 · 5; from its covariance 16.76.
             "smooth" => {
                 assert_eq!((row["resolved"].as_str(), variance), ("smooth(h=10,zeros=5)", 25.0));
                 assert!((number(row, "two_rho_variance_exact") - 16.76).abs() < 0.005);
             }
-            // Height 8: eight nodes a step, one for each one bit.
+            // Height 8: eight nodes per step, one for each one bit.
             "binary" => assert_eq!(variance, 8.0 * f64::from(step.count_ones())),
             _ => {}
         }
@@ -189,7 +189,7 @@ fn the_crossover_is_the_planners() {
         }
         assert!(close(number(row, "ratio"), number(row, "laplace_max_std") / number(row, "gaussian_max_std")));
     }
-    // Gaussian noise wins at a large δ, Laplace noise at a tiny one.
+    // Gaussian noise is better at a large δ, Laplace noise at a tiny one.
     let ratio = |delta| number(rows.iter().find(|r| r["delta"] == delta && r["horizon"] == "50").unwrap(), "ratio");
     assert!(ratio("1e-1") > 1.0 && ratio("1e-24") < 1.0);
 }
@@ -210,7 +210,7 @@ fn time_and_space_really_runs() {
     }
 }
 
-/// Noise on each step up to a width, hats beyond; nothing below the bound.
+/// Noise on each step up to a width, hats for larger widths; no value is below the bound.
 #[test]
 fn windows_say_from_which_width_on_hats_win() {
     let bench = Bench::new();
@@ -300,7 +300,7 @@ fn compare_writes_a_table_or_a_file() {
     let run = bench.run(&[&args[..], &["--csv", "table.csv"]].concat());
     assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{}", run.stderr);
     let rows = rows(&bench, "table.csv");
-    // The best shape of `smooth` differs by law.
+    // The best shape of `smooth` depends on the law.
     let names: Vec<&str> = rows.iter().map(|row| row["mechanism"].as_str()).collect();
     assert_eq!(names.len(), 3, "{names:?}");
     assert_eq!((names[0], rows[0]["ns_per_step"].as_str(), number(&rows[0], "zcdp_max")), ("binary", "", 42.0));
@@ -343,6 +343,6 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
         let run = bench.run(args);
         assert_eq!(run.code, 2, "{args:?}: {}", run.stderr);
         assert!(run.stderr.contains(word), "{args:?}: {}", run.stderr);
-        assert_eq!(bench.files(), before, "{args:?} left something behind");
+        assert_eq!(bench.files(), before, "{args:?} left files");
     }
 }

@@ -1,4 +1,4 @@
-//! Streams that go on from run to run: what they publish, and what they survive.
+//! Streams that continue from run to run: their output, and the failures that they survive.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn name(day: u64) -> String {
     format!("{}.csv", date(day))
 }
 
-/// The events of a day: some of forty people, most of them more often than is kept.
+/// The events of a day: some of forty people, most of them with more events than are kept.
 fn events(day: u64) -> String {
     let mut text = "time,who,group\n".to_owned();
     for n in 0..day % 7 * 5 {
@@ -60,7 +60,7 @@ fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&["release"], more, &EVERY_DAY, &["--groups", "a,b"]].concat()
 }
 
-/// A run that goes on, through a day.
+/// Runs `--continue` through a day.
 fn go_on(bench: &Bench, day: u64, more: &[&str]) -> Run {
     let through = date(day + 1);
     bench.run(&arguments(&[&["--continue", "--out", "t.csv", "--through", &through], more].concat()))
@@ -81,7 +81,7 @@ fn refused(bench: &Bench, day: u64, more: &[&str]) -> String {
     run.stderr
 }
 
-/// One run over everything, in a folder of its own under the same key, which has published nothing there.
+/// One run over all data, in a separate folder under the same key, which has published nothing there.
 fn at_once(bench: &Bench, out: &str, more: &[&str]) -> Vec<u8> {
     let other = Bench::new();
     std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
@@ -97,8 +97,8 @@ fn keep_first_ledger(bench: &Bench) {
     std::fs::copy(bench.path("my.key.ledger"), bench.path("first.ledger")).unwrap();
 }
 
-/// Day after day, with files delivered twice, days without a run, raw data that are gone, and runs that are killed
-/// anywhere: the table is that of one run over everything.
+/// Daily runs, with files delivered twice, days without a run, deleted raw data, and runs killed at any point: the
+/// table equals that of one run over all data.
 #[test]
 fn daily_runs_that_are_killed_give_what_one_run_gives() {
     let bench = days();
@@ -141,7 +141,7 @@ fn daily_runs_that_are_killed_give_what_one_run_gives() {
         bench.write(&name(day), events(day));
     }
     assert_eq!(std::fs::read(bench.path("t.csv")).unwrap(), at_once(&bench, "t.csv", &[]));
-    // And the state can be made again from the raw data, in any order.
+    // The state can also be rebuilt from the raw data, in any order.
     std::fs::remove_dir_all(bench.path("my.key.state")).unwrap();
     let table = std::fs::read(bench.path("t.csv")).unwrap();
     std::fs::remove_file(bench.path("t.csv")).unwrap();
@@ -179,14 +179,14 @@ fn a_file_is_read_once_and_never_in_part() {
     let bench = days();
     went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     let table = bench.read("t.csv");
-    // The same content under another name, and the same command again.
+    // The same content under another name, then the same command again.
     bench.write("copy.csv", events(2));
     let said = went_on(&bench, 2, &["copy.csv", "2024-01-01.csv"]);
-    assert!(said.contains("2 of 2 files were read before"), "{said}");
+    assert!(said.contains("2 of 2 files had been read before"), "{said}");
     assert_eq!(bench.read("t.csv"), table);
     bench.write("copy.csv", events(3));
     let said = went_on(&bench, 3, &["2024-01-03.csv", "copy.csv"]);
-    assert!(said.contains("1 of 2 files were read before"), "{said}");
+    assert!(said.contains("1 of 2 files had been read before"), "{said}");
     bench.write("2024-01-02.csv", events(2) + "2024-01-02T23:00:00Z,new,a\n");
     assert!(refused(&bench, 3, &["2024-01-02.csv"]).contains("has grown since"));
     bench.write("2024-01-02.csv", events(3) + "2024-01-03T23:00:00Z,new,a\n");
@@ -201,10 +201,10 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     let table = bench.read("t.csv");
     bench.write("t.csv", table.replace("2024-01-02", "2024-01-03"));
-    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("not the table"));
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("differs from the table"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
     assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("put it back"));
-    // The rows of a run alone, and then again behind the table, which may have moved.
+    // The rows of one run alone, then appended to the table again, which may have moved.
     let through = date(4);
     let alone = ["2024-01-03.csv", "--continue", "--out", "alone.csv", "--through", &through];
     assert_eq!(bench.run(&arguments(&alone)).code, 0);
@@ -214,7 +214,7 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     assert_eq!(bench.read("t.csv").lines().count(), 5);
     let plain = bench.run(&arguments(&["2024-01-05.csv", "--out", "t.csv", "--all"]));
     assert!(plain.code == 2 && plain.stderr.contains("--continue") && plain.stderr.contains("--rebuild"));
-    // An earlier end does not shorten anything, and a run without anything to do changes nothing.
+    // An earlier end shortens nothing, and a run with nothing to do changes nothing.
     let ledger = bench.read("my.key.ledger");
     went_on(&bench, 1, &[]);
     went_on(&bench, 4, &["2024-01-04.csv"]);
@@ -231,14 +231,14 @@ fn a_step_waits_for_its_file() {
     }
     let expect = ["--expect", "daily/%Y-%m-%d.csv"];
     let said = went_on(&bench, 4, &expect);
-    assert!(said.contains("2024-01-03.csv was not read; steps from 3 on wait"), "{said}");
+    assert!(said.contains("2024-01-03.csv was not read; step 3 and all later steps wait"), "{said}");
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 2 * 2);
     let said = refused(&bench, 4, &expect);
     assert!(said.contains("daily/2024-01-03.csv of step 3"), "{said}");
     std::fs::rename(bench.path("2024-01-03.csv"), bench.path("daily/2024-01-03.csv")).unwrap();
     went_on(&bench, 4, &expect);
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 4 * 2);
-    // In a configuration file the pattern is relative to the file, as paths are.
+    // In a configuration file the pattern is relative to the file, like all paths.
     bench.write("c.toml", "expect = \"daily/%Y-%m-%d.csv\"\nout = \"t.csv\"\nkey = \"my.key\"\n");
     std::fs::rename(bench.path("2024-01-05.csv"), bench.path("daily/2024-01-05.csv")).unwrap();
     let config = bench.path("c.toml").display().to_string();
@@ -253,7 +253,7 @@ fn a_step_waits_for_its_file() {
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 5 * 2);
 }
 
-/// Every remedy that an error names works in a stream that has begun.
+/// Every remedy named in an error works for a stream that has begun.
 #[test]
 fn remedies_work_in_a_stream_that_has_begun() {
     let bench = days();
@@ -273,7 +273,7 @@ fn remedies_work_in_a_stream_that_has_begun() {
     let late: Vec<String> = bench.files().into_iter().filter(|name| name.starts_with("late.")).collect();
     assert_eq!(late, ["late.000002.csv"]);
     assert_eq!(bench.read("late.000002.csv"), "time,group,who\n2024-01-01T00:00:00Z,a,p1\n");
-    // Back to the old policies, and a group that joins: rows of three groups from there on.
+    // Back to the old policies, and a group joins: rows of three groups from then on.
     bench.write("more.csv", "time,who,group\n2024-01-04T01:00:00Z,p1,c\n");
     let joined = bench.run(
         &[
@@ -290,7 +290,7 @@ fn remedies_work_in_a_stream_that_has_begun() {
     assert!(refused(&bench, 5, &["2024-01-05.csv"]).contains("joined this stream"));
 }
 
-/// Nobody finishes a stream by leaving something out.
+/// Omitting a flag never finishes a stream.
 #[test]
 fn a_run_says_how_far_it_goes() {
     let bench = days();
@@ -303,7 +303,7 @@ fn a_run_says_how_far_it_goes() {
             && run.stderr.contains("--through")
     );
     assert!(!bench.path("t.csv").exists());
-    // Steps that are still to come are not closed.
+    // Future steps are not closed.
     let start =
         jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).date().checked_sub(jiff::Span::new().days(3)).unwrap();
     bench.write("now.csv", format!("time\n{start}\n"));
@@ -318,7 +318,7 @@ fn a_run_says_how_far_it_goes() {
     assert_eq!(bench.read("live.csv").lines().count(), 4);
 }
 
-/// Where the horizon is over, the next stream of the same declaration goes on in the same table.
+/// After the end of the horizon, the next stream of the same declaration continues in the same table.
 #[test]
 fn a_stream_is_extended_behind_its_horizon() {
     let bench = Bench::new();
@@ -339,7 +339,7 @@ fn a_stream_is_extended_behind_its_horizon() {
     };
     ok(2, &["2024-01-01.csv", "2024-01-02.csv", "--extend"]);
     ok(3, &["2024-01-03.csv", "--extend"]);
-    // The horizon is over, and nobody has asked for more.
+    // The horizon has ended, and no extension was requested.
     assert_eq!(run(4, &["2024-01-04.csv"]).code, 2);
     let said = ok(4, &["2024-01-03.csv", "2024-01-04.csv", "--extend"]);
     assert!(said.contains("opens stream `main #2`, which spends ρ = 20"), "{said}");
@@ -349,19 +349,19 @@ fn a_stream_is_extended_behind_its_horizon() {
     let column = |place: usize| table.iter().map(|row| row[place].clone()).collect::<Vec<_>>();
     assert_eq!(column(0), (1..=7).map(date).collect::<Vec<_>>());
     assert_eq!(column(1), (1..=7).map(|step| step.to_string()).collect::<Vec<_>>());
-    // With little noise (a standard deviation of less than 1): the counts go on, and so do their errors.
+    // With little noise (a standard deviation of less than 1): the counts continue, and so do their errors.
     let values: Vec<f64> = column(2).iter().map(|value| value.parse().unwrap()).collect();
     assert!(values.iter().zip(1..).all(|(value, count)| (value - f64::from(count)).abs() < 3.0), "{values:?}");
     let errors: Vec<f64> = column(3).iter().map(|error| error.parse().unwrap()).collect();
     let together = (errors[2].powi(2) + errors[0].powi(2)).sqrt();
     assert!((errors[3] / together - 1.0).abs() < 1e-5 && errors[6] > errors[3], "{errors:?}");
-    // What is said beside it is true of all three streams together.
+    // The accompanying statements hold for all three streams together.
     let report: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
     assert_eq!((report["guarantee"]["rho"].as_f64(), report["follows"]["streams"].as_u64()), (Some(60.0), Some(3)));
     assert!((report["error"]["max_std_error"].as_f64().unwrap() / errors[6] - 1.0).abs() < 0.5);
     let words = bench.read("t.report.md");
     assert!(words.contains("3 × ρ = 20") && words.contains("6 steps since 1 January 2024"), "{words}");
-    // All of the last stream again from its files: the rows of those before it stay.
+    // The last stream again from its files: the rows of earlier streams stay.
     let whole = bench.read("t.csv");
     std::fs::remove_dir_all(bench.path("my.key.state")).unwrap();
     ok(7, &["2024-01-07.csv", "--rebuild"]);
@@ -371,7 +371,7 @@ fn a_stream_is_extended_behind_its_horizon() {
     assert_eq!(spent["streams"].as_array().unwrap().len(), 3);
 }
 
-/// Rows on standard output come with their names once, and again where nobody took them.
+/// Rows on standard output have a header once, and again if nobody received them.
 #[cfg(unix)]
 #[test]
 fn rows_on_standard_output_are_not_lost() {
@@ -392,7 +392,7 @@ fn rows_on_standard_output_are_not_lost() {
     assert!(code == 0 && both.lines().count() == 4 && both.starts_with("2024-01-02,a,2"), "{both}");
 }
 
-/// What was there before is never replaced, and an old copy of the ledger is not believed beside a longer table.
+/// Existing files are never replaced, and an old copy of the ledger is rejected if the table is longer.
 #[test]
 fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let bench = days();
@@ -402,7 +402,7 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     assert!(run.code == 2 && run.stderr.contains("which the run uses"), "{}", run.stderr);
     assert_eq!(bench.read("2024-01-01.csv"), events(1));
     bench.write("t.csv", "something else\n");
-    assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("has not written it"));
+    assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("did not write it"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
     went_on(&bench, 1, &["2024-01-01.csv"]);
     let ledger = std::fs::read(bench.path("my.key.ledger")).unwrap();
@@ -410,12 +410,12 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let kept = std::fs::read(&state).unwrap();
     bench.write("late.csv", "time,who,group\n2024-01-01T05:00:00Z,p9,a\n").write("l.000002.csv", "precious");
     let late = ["2024-01-02.csv", "late.csv", "--late", "side-file", "--late-file", "l.csv"];
-    assert!(refused(&bench, 2, &late).contains("there is a file already"));
+    assert!(refused(&bench, 2, &late).contains("but it already exists"));
     std::fs::remove_file(bench.path("l.000002.csv")).unwrap();
     went_on(&bench, 2, &late);
     assert_eq!(bench.read("l.000002.csv").lines().count(), 2);
     went_on(&bench, 3, &["2024-01-03.csv"]);
-    // A backup of ledger and state comes back; the table knows better.
+    // A backup of ledger and state is restored, but the table is newer.
     std::fs::write(bench.path("my.key.ledger"), ledger).unwrap();
     std::fs::write(state, kept).unwrap();
     bench.write("other.csv", "time,who,group\n2024-01-02T05:00:00Z,p9,a\n");
@@ -432,5 +432,5 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let part = std::fs::read_dir(bench.path("p.parquet")).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_file(part).unwrap();
     let said = parquet(3);
-    assert!(said.code == 2 && said.stderr.contains("put back what is missing"), "{}", said.stderr);
+    assert!(said.code == 2 && said.stderr.contains("restore the missing files"), "{}", said.stderr);
 }

@@ -1,4 +1,4 @@
-//! Groups that nobody declared.
+//! Groups discovered in the data.
 
 mod common;
 
@@ -31,8 +31,8 @@ fn date(day: u64) -> String {
     start.checked_add(jiff::Span::new().days(day as i64 - 1)).unwrap().to_string()
 }
 
-/// A day's events: 60 on one route from the first day on, 40 on another from the eleventh, few or single ones elsewhere, with
-/// names that need quotes.
+/// The events of a day: 60 on one route from the first day, 40 on another from the eleventh, few or single events on
+/// other routes, with names that need quotes.
 fn events(day: u64) -> String {
     let mut text = "time,who,from,to\n".to_owned();
     let mut row = |n: u64, from: &str, to: &str| {
@@ -66,7 +66,7 @@ fn files(days: std::ops::RangeInclusive<u64>) -> Vec<String> {
     days.map(|day| format!("{}.csv", date(day))).collect()
 }
 
-/// Routes that many took are shown from their first step on, once they are found; those of one person are not.
+/// Popular routes are shown from their first step once they are found; routes of one person are not.
 #[test]
 fn routes_are_found() {
     let bench = days();
@@ -90,7 +90,7 @@ fn routes_are_found() {
     }
     assert!((first[23].3 - 1440.0).abs() < 150.0 && (second[23].3 - 560.0).abs() < 150.0, "{rows:?}");
     assert!(second[8].3.abs() < 150.0, "nothing yet: {}", second[8].3);
-    // Found after the fifteenth day, and the steps before follow there.
+    // Found after the fifteenth day; the earlier steps follow at that time.
     let at = rows.iter().position(|row| row.0 == "a, b").unwrap();
     assert_eq!((at, rows[at].2, rows[at - 1].2), (14, 1, 14));
     let report = bench.read("t.report.md");
@@ -102,7 +102,8 @@ fn routes_are_found() {
     assert!(facts["guarantee"]["pure_epsilon"].is_null());
     assert_eq!(facts["selection"]["new_groups"], serde_json::json!(4));
     assert!(bench.path("t.svg").exists());
-    // Which route grows most in each step is told of released values alone: the second does from the eleventh day on, or not.
+    // The fastest-growing route of each step follows from released values alone; from the eleventh day it may be the
+    // second.
     let mut leaders = csv::Reader::from_path(bench.path("t.top.csv")).unwrap();
     assert_eq!(leaders.headers().unwrap(), vec!["time", "step", "rank", "from", "to", "increment", "std_error"]);
     let leaders: Vec<(u64, f64)> = leaders
@@ -118,24 +119,24 @@ fn routes_are_found() {
             [&first, &second].map(|route| of(route, step) - of(route, step - 1)).into_iter().fold(f64::MIN, f64::max);
         assert!((increment - largest).abs() < 2e-4, "{step}: {increment} {largest}");
     }
-    // The plan is a file like any other, and says how groups are selected.
+    // The plan file also describes how groups are selected.
     assert!(bench.read("t.plan.toml").contains("[selection]"), "{}", bench.read("t.plan.toml"));
 }
 
-/// Day after day, and all at once: the same bytes, whatever happens to be found when.
+/// Daily runs and a single run give the same bytes, regardless of when groups are found.
 #[test]
 fn daily_runs_give_what_one_run_gives() {
     let bench = days();
     std::fs::copy(bench.path("my.key.ledger"), bench.path("first.ledger")).unwrap();
     for (from, to) in [(1, 2), (3, 3), (4, 9), (10, 15), (16, 16), (17, 23), (24, 24)] {
-        // Files also come early, and events of open steps wait.
+        // Files also arrive early, and events of open steps wait.
         let files = files(from..=(to + 1).min(DAYS));
         let files = if from > 1 { files[1..].to_vec() } else { files };
         let through = date(to + 1);
         let run = release(&bench, &files, &["--out", "t.csv", "--continue", "--through", &through, "--top", "2"]);
         assert_eq!(run.code, 0, "{from}: {}", run.stderr);
         if to < 5 {
-            assert!(run.stderr.contains("no selection time has come"), "{}", run.stderr);
+            assert!(run.stderr.contains("the first selection time is still to come"), "{}", run.stderr);
             assert_eq!(bench.read("t.csv").lines().count(), 1);
         }
     }
@@ -148,15 +149,15 @@ fn daily_runs_give_what_one_run_gives() {
     assert_eq!((other.read("t.csv"), other.read("t.top.csv")), (parts.clone(), leaders));
     let selection = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["selection"].clone();
     assert_eq!(selection(&other.read("t.report.json")), selection(&report));
-    // A state that is lost is built again from all files.
+    // A lost state is rebuilt from all files.
     std::fs::remove_dir_all(bench.path("my.key.ledger.parts")).ok();
     let run = release(&bench, &files(1..=DAYS), &["--out", "t.csv", "--rebuild"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(bench.read("t.csv"), parts);
 }
 
-/// What happened in the last week on each route that is found: windows, in one run or day after day, and one who was
-/// alone on a route changes not a byte.
+/// Windows over the last week for each discovered route, in one run or in daily runs. A person who is alone on a route
+/// does not change a single byte.
 #[test]
 fn weeks_of_routes_that_are_found() {
     let week = ["--workload", "window(7d)", "--out", "t.csv"];
@@ -182,7 +183,7 @@ fn weeks_of_routes_that_are_found() {
     let facts: serde_json::Value = serde_json::from_str(&bench.read("t.report.json")).unwrap();
     assert!(facts["selection"]["failure"].as_f64().unwrap() <= 1e-7);
 
-    // Day after day, with the same key and a ledger that knows of nothing.
+    // Daily runs, with the same key and an empty ledger.
     let other = days();
     std::fs::copy(bench.path("my.key"), other.path("my.key")).unwrap();
     std::fs::copy(bench.path("first.ledger"), other.path("my.key.ledger")).unwrap();
@@ -193,7 +194,7 @@ fn weeks_of_routes_that_are_found() {
     }
     assert_eq!(other.read("t.csv"), table);
 
-    // Without those who are alone.
+    // Without people who are alone on a route.
     let without = days();
     std::fs::copy(bench.path("my.key"), without.path("my.key")).unwrap();
     std::fs::copy(bench.path("first.ledger"), without.path("my.key.ledger")).unwrap();
@@ -210,7 +211,7 @@ fn weeks_of_routes_that_are_found() {
     assert!(decay.code == 2 && decay.stderr.contains("running sums or windows"), "{}", decay.stderr);
 }
 
-/// Everything that decides what is shown is printed before any event is read.
+/// All selection settings are printed before any event is read.
 #[test]
 fn thresholds_are_known_before_any_event() {
     let bench = Bench::new();
@@ -253,7 +254,7 @@ fn what_cannot_be_promised_is_refused() {
     says(&["--discover-groups", "--selection-delta", "1e-9"], "--group-by");
     let weak = [&discover[..], &["--delta", "1e-6", "--selection-delta", "0.5"]].concat();
     says(&weak, "next to nothing");
-    // Few events: nothing is shown, and that is no error.
+    // Few events: nothing is shown, which is not an error.
     let run = bench.release(&approximate);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(table(&bench.read("counts.csv")).len(), 1);
@@ -273,7 +274,7 @@ fn sources_count_the_delta_of_selection() {
     new("zcdp.budget", &["--rho", "5"]);
     let run = release(&bench, &files(1..=DAYS), &["--out", "t.csv", "--budget-file", "zcdp.budget"]);
     assert!(run.code == 2 && run.stderr.contains("basic composition"), "{}", run.stderr);
-    // A total with a δ, by basic composition, takes both deltas.
+    // A total with a δ, under basic composition, counts both deltas.
     new("small.budget", &["--epsilon", "1", "--delta", "1.05e-6", "--basic"]);
     new("large.budget", &["--epsilon", "1", "--delta", "1.1e-6", "--basic"]);
     let approximate = ["--epsilon", "1", "--delta", "1e-6", "--out", "t.csv", "--noise", "gaussian", "--stream", "b"];

@@ -36,7 +36,7 @@ fn mechanisms_prints_every_key_for_every_horizon() {
         assert!(rows.len() >= 7, "{horizon}");
         for row in rows {
             keys.iter().for_each(|key| assert!(row.get(key).is_some(), "{key} is missing in {row}"));
-            // A path-sum tree goes with Gaussian noise only, and says so.
+            // A path-sum tree supports only Gaussian noise, and the error reports this.
             let gaussian_only = row["mechanism"].as_str().unwrap().starts_with("path-sum");
             assert_eq!((row["s1"].is_null(), row["pure_max"].is_null()), (gaussian_only, gaussian_only), "{row}");
             let s1 = row["s1"].as_f64().unwrap_or(f64::INFINITY);
@@ -88,7 +88,7 @@ fn plan_ranks_by_error_and_stays_above_the_bound() {
     assert!(lazy["ranking"].as_array().unwrap().iter().all(|row| row["lazy"] == true));
 }
 
-/// Rows of doubles behind the header of a NumPy file.
+/// Rows of doubles after the header of a NumPy file.
 fn matrix(bench: &Bench, name: &str, columns: usize) -> Vec<Vec<f64>> {
     let bytes = std::fs::read(bench.path(name)).unwrap();
     assert_eq!(&bytes[..6], b"\x93NUMPY");
@@ -151,8 +151,8 @@ fn columns(bench: &Bench, file: &str, paths: usize) -> Vec<Vec<f64>> {
     npy.into_vec::<f64>().unwrap().chunks(paths).map(<[f64]>::to_vec).collect()
 }
 
-/// Lazy draws have the variance that the description states and repeat at a repeated step, in every way of sampling, up
-/// to the longest horizon. 2^14 values: 8 % are more than 7 standard errors.
+/// For every sampling method and up to the longest horizon, lazy draws have the stated variance and repeat at a
+/// repeated step. 2^14 values: 8 % are more than 7 standard errors.
 #[test]
 fn simulate_draws_lazily() {
     let bench = Bench::new();
@@ -204,9 +204,9 @@ fn simulate_draws_lazily() {
     assert!(!bench.files().contains("y.npy"));
 }
 
-/// From outside: the noise that `simulate` draws for a unit hides every pattern of that unit, and hides the worst one no
-/// more than the budget asks for. The covariance is estimated from 40,000 paths; the squared shift of one pattern is
-/// then off by 0.7 % (one deviation), and the largest of a few hundred by less than 5 % at a level of 10⁻⁶.
+/// A black-box test: the noise that `simulate` draws for a unit hides every pattern of that unit, and hides the worst
+/// pattern no more than the budget requires. The covariance is estimated from 40,000 paths; the squared shift of one
+/// pattern is then off by 0.7 % (one deviation), and the largest of a few hundred by less than 5 % at a level of 10⁻⁶.
 #[test]
 fn simulated_noise_hides_every_pattern_of_a_unit() {
     const STEPS: usize = 12;
@@ -223,7 +223,7 @@ fn simulated_noise_hides_every_pattern_of_a_unit() {
         assert_eq!(run.code, 0, "{}", run.stderr);
         let paths = matrix(&bench, "u.npy", STEPS);
         let factor = cholesky(&covariance(&paths));
-        // What a pattern adds to the releases, in units of the noise: |K⁻¹ A u|² with K Kᵀ = C.
+        // The shift of the releases by a pattern, in units of the noise: |K⁻¹ A u|² with K Kᵀ = C.
         let squared = |counts: &[u64]| {
             let mut sum = 0.0;
             let shift: Vec<f64> = counts

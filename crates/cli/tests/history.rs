@@ -1,4 +1,4 @@
-//! A released history: bands that hold at all steps at once, views, and questions to a table afterwards.
+//! A released history: bands that hold at all steps simultaneously, views, and later queries of a table.
 
 mod common;
 
@@ -53,7 +53,8 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is a number"))
 }
 
-/// Values are differences of the table's, and errors follow from covariances: far less than those of two releases.
+/// Values are differences of the table's values. Errors follow from covariances and are far smaller than those of two
+/// releases.
 #[test]
 fn stretches_totals_and_ratios_of_a_table() {
     let bench = events();
@@ -78,7 +79,7 @@ fn stretches_totals_and_ratios_of_a_table() {
     assert!(number(&found[0]["std_error"]) < 1.2 * single, "two releases share most of their noise");
     assert_eq!(answer, asked(&bench, &["--from", "8", "--to", "14"]), "steps can be named by numbers");
 
-    // From the start: what the table itself says.
+    // From the start: equal to the table itself.
     let whole = asked(&bench, &["--to", "14", "--group", "a"]);
     assert!((number(&whole["rows"][0]["std_error"]) / single - 1.0).abs() < 1e-6);
     let half_width = number(&whole["rows"][0]["upper"]) - number(&whole["rows"][0]["value"]);
@@ -116,7 +117,7 @@ fn questions_that_make_no_sense_are_refused() {
         let run = bench.run(&[&["interval", "out.csv"], more].concat());
         assert!(run.code == 2 && run.stderr.contains(says), "{more:?}: {} {}", run.code, run.stderr);
     }
-    // Another plan: its errors are not those of the table.
+    // A different plan: its errors do not belong to the table.
     let other = ["--rho", "0.1", "--stream", "other", "--out", "other.csv"];
     let run = bench.run(&[&YEAR[..10], &YEAR[12..], &other].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
@@ -129,7 +130,8 @@ fn questions_that_make_no_sense_are_refused() {
     assert!(run.code != 0, "a table without groups is not of a plan with groups");
 }
 
-/// Wider than the intervals, by one number of standard errors at every step; said in the report; the same again.
+/// Bands are wider than the intervals, by the same number of standard errors at every step; the report states this; a
+/// rerun gives the same bands.
 #[test]
 fn bands_are_written_and_explained() {
     let bench = events();
@@ -152,7 +154,8 @@ fn bands_are_written_and_explained() {
     assert!((number(&answer["band"]["standard_errors"]) / errors - 1.0).abs() < 1e-6);
 }
 
-/// Views keep the raw values, are what they say, and go on from run to run: byte for byte what one run writes.
+/// Views keep the raw values, have the documented properties, and continue from run to run: byte for byte the output of
+/// one run.
 #[test]
 fn views_go_on_from_run_to_run() {
     let views = ["--band", "simultaneous", "--view", "non-decreasing,non-negative", "--no-plot"];
@@ -173,7 +176,7 @@ fn views_go_on_from_run_to_run() {
         }
     }
 
-    // The same data day by day, in three runs, and all again.
+    // The same data day by day in three runs, then all data again.
     let daily = events();
     let text = daily.read("events.csv");
     for (part, days) in [("1", 1..=15), ("2", 16..=16), ("3", 17..=40)] {
@@ -201,10 +204,10 @@ fn views_go_on_from_run_to_run() {
         let shown = |row: &str| row.contains("view_value");
         assert!(extension == "csv" || grown.lines().all(shown));
     }
-    // Other columns do not go behind these.
+    // Rows with different columns are not appended to these.
     let fewer = ["--out", "daily.csv", "--stream", "stream-csv", "--continue", "--all"];
     let run = daily.run_as_is(&[&["release", "1.csv"], &YEAR[2..], &fewer].concat(), b"");
-    assert!(run.code == 2 && run.stderr.contains("columns of a view"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("columns for views"), "{}", run.stderr);
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Persons, groups and items under several spellings, in files of several formats: through the program.
+//! End-to-end: persons, groups and items with several spellings, in files of several formats.
 
 mod common;
 
 use common::{Bench, Run, table};
 
-/// Next to no noise, so that released counts are the exact ones after rounding.
+/// Almost no noise, so that released counts are exact after rounding.
 const EXACT: [&str; 14] = [
     "--key",
     "my.key",
@@ -26,7 +26,7 @@ fn run(bench: &Bench, command: &[&str], more: &[&str]) -> Run {
     bench.run(&[command, &EXACT, more].concat())
 }
 
-/// How many events of two files are kept, one event of each person.
+/// The number of kept events of two files, one event per person.
 fn kept(first: (&str, &str), second: (&str, &str), more: &[&str]) -> i64 {
     let bench = Bench::new();
     bench.write(first.0, first.1).write(second.0, second.1);
@@ -80,7 +80,7 @@ fn texts_are_one_person_as_declared() {
     assert!(wrong.stderr.contains("`nfd` is not a normalisation; there are nfc, trim, casefold"), "{}", wrong.stderr);
 }
 
-/// Who is one person is part of what a stream is: under its name no other rule is accepted.
+/// The rule that identifies persons is part of the stream: under the same name no other rule is accepted.
 #[test]
 fn a_stream_keeps_its_normalisation() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Several measures of one stream under one budget: what they are of, day after day, and what is refused.
+//! Several measures of one stream under one budget: their values, daily runs, and refusals.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn date(day: u64) -> String {
     start.checked_add(jiff::Span::new().days(day as i64 - 1)).unwrap().to_string()
 }
 
-/// All events, in order of time: of some sixty people, each on some days, none more often than is kept.
+/// All events, in order of time: of some sixty people, each on some days, never more events than are kept.
 fn events() -> Vec<Event> {
     let mut events = Vec::new();
     for day in 1..=DAYS {
@@ -96,7 +96,7 @@ fn all_files() -> Vec<String> {
     (1..=DAYS).map(|day| format!("{}.csv", date(day))).collect()
 }
 
-/// A row: group, measure, step, and what of value, standard error and ends there is.
+/// A row: group, measure, step, and value, standard error and ends if present.
 type Row = (String, String, u64, [Option<f64>; 4]);
 
 fn rows(table: &str) -> Vec<Row> {
@@ -111,7 +111,7 @@ fn rows(table: &str) -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// What a measure is of the events of a group through a step.
+/// The value of a measure over the events of a group through a step.
 fn truth(events: &[Event], group: usize, measure: &str, step: u64) -> Option<f64> {
     let own: Vec<&Event> = events.iter().filter(|event| event.group == group && event.day <= step).collect();
     let mut values: Vec<i64> = own.iter().map(|event| event.amount.clamp(-20, 60)).collect();
@@ -141,11 +141,11 @@ fn truth(events: &[Event], group: usize, measure: &str, step: u64) -> Option<f64
         "quantile(0.5)" if n > 0.0 => quantile(0.5),
         "quantile(0.9)" if n > 0.0 => quantile(0.9),
         "quantile(0.5)" | "quantile(0.9)" => None,
-        other => panic!("{other} is no measure"),
+        other => panic!("{other} is not a measure"),
     }
 }
 
-/// The greatest value that a quantile may be.
+/// The greatest possible value of a quantile.
 fn upper_quantile(events: &[Event], group: usize, measure: &str, step: u64) -> Option<f64> {
     let share: f64 = measure.strip_prefix("quantile(")?.strip_suffix(')')?.parse().unwrap();
     let own = events.iter().filter(|event| event.group == group && event.day <= step);
@@ -155,7 +155,7 @@ fn upper_quantile(events: &[Event], group: usize, measure: &str, step: u64) -> O
     Some(values[place.min(values.len() - 1)] as f64)
 }
 
-/// A table of measures has no differences to be asked: in words.
+/// A table of measures supports no difference queries; the error explains this.
 #[test]
 fn intervals_of_measures_are_refused_in_words() {
     let bench = Bench::new();
@@ -168,7 +168,7 @@ fn intervals_of_measures_are_refused_in_words() {
     assert!(refused.code == 2 && refused.stderr.contains("without --measure"), "{}", refused.stderr);
 }
 
-/// With next to no noise, every figure is what it says it is.
+/// With almost no noise, every figure has the value of its definition.
 #[test]
 fn every_measure_is_of_what_it_says() {
     let (bench, events) = (days(), events());
@@ -185,9 +185,9 @@ fn every_measure_is_of_what_it_says() {
             let (value, lower, upper) = (value.expect(&what), lower.unwrap(), upper.unwrap());
             assert!(lower <= value && value <= upper, "{what}");
             let noise = 8.0 * std_error.expect(&what); // exceeded once in 10¹⁵ times
-            // Where a share of the events is a whole number, all that lies between two of them is a quantile.
+            // If a share of the events is a whole number, every value between two events is a quantile.
             let until = upper_quantile(&events, usize::from(group == "b"), &measure, step).unwrap_or(truth);
-            // A quantile is told inside of its cell.
+            // A quantile is reported as some point in its cell.
             let off = if measure.starts_with("quantile") { 1.5 } else { 0.02 + 2e-4 * truth.abs() + noise };
             assert!(truth - off <= value && value <= until + off, "{what}");
         }
@@ -197,7 +197,7 @@ fn every_measure_is_of_what_it_says() {
     }
 }
 
-/// One budget, one entry: and day after day the table is that of one run.
+/// One budget, one entry; daily runs give the table of a single run.
 #[test]
 fn daily_runs_give_what_one_run_gives() {
     let bench = days();
@@ -224,7 +224,7 @@ fn daily_runs_give_what_one_run_gives() {
     assert_eq!(once.code, 0, "{}", once.stderr);
     assert_eq!(bench.read("once.csv"), continued, "at once");
 
-    // Other data under the same name are refused; so are other measures.
+    // Different data under the same name are refused; so are different measures.
     let mut changed = events();
     changed[5].amount += 1;
     bench.write("2024-01-01.csv", file(&changed, 1));
@@ -235,7 +235,7 @@ fn daily_runs_give_what_one_run_gives() {
     assert!(refused.code == 2 && refused.stderr.contains("another plan"), "{}", refused.stderr);
 }
 
-/// Groups may join a stream that has begun; those that were there go on as they were.
+/// Groups may join a stream that has begun; existing groups continue unchanged.
 #[test]
 fn groups_join() {
     let bench = days();
@@ -281,7 +281,7 @@ fn what_does_not_go_together_is_refused_and_says_why() {
     assert!(run.code == 0 && run.stdout.contains("% of the budget"), "{}{}", run.stdout, run.stderr);
 }
 
-/// Every format has the column of measures, and room for what has no value.
+/// Every format has a column of measures, and supports missing values.
 #[test]
 fn every_format_has_room_for_what_has_no_value() {
     let bench = Bench::new();

@@ -1,11 +1,11 @@
-//! No command writes its output over what belongs to a key, a budget or a service, or over what it reads.
+//! No command overwrites files of a key, a budget or a service, or its own input files, with its output.
 
 mod common;
 
 use common::{Bench, RELEASE};
 use std::path::Path;
 
-/// A folder with one of everything that is protected, whose bytes must stay.
+/// A folder with one protected file of every kind; their bytes must not change.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("events.csv", "time,person\n2024-01-01,a\n2024-01-02,b\n").write("run.toml", "every = \"1d\"\n");
@@ -45,7 +45,7 @@ const PROTECTED: [&str; 19] = [
     "service/../my.key.uses",
 ];
 
-/// Every file and what is in it, also in folders.
+/// Every file with its content, including subfolders.
 fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -59,7 +59,7 @@ fn contents(folder: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     all
 }
 
-/// The arguments of every command that writes to a path which the user gives.
+/// The arguments of every command that writes to a path given by the user.
 fn commands(path: &str) -> Vec<Vec<String>> {
     fn release<'a>(more: &[&'a str]) -> Vec<&'a str> {
         let mut arguments: Vec<&str> = RELEASE.to_vec();
@@ -88,7 +88,7 @@ fn no_output_goes_where_something_protected_is() {
     let before = contents(bench.folder());
     for path in PROTECTED.into_iter().chain(["events.csv", "run.toml"]) {
         for arguments in commands(path) {
-            // Neither a key nor a budget reads them, and none is written over what is there.
+            // Neither a key nor a budget reads them, and no existing file is overwritten.
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             if ["events.csv", "run.toml"].contains(&path) && arguments[0] != "release" {
                 continue;

@@ -1,13 +1,13 @@
-//! Publishing only some steps: values, errors, runs that go on, and what is refused.
+//! Publishing only some steps: values, errors, continued runs, and refusals.
 
 mod common;
 
 use common::{Bench, Run, table};
 use serde_json::Value;
 
-/// So much budget that no release of counts is off by one half.
+/// A budget so large that no released count is off by one half.
 const EXACT: [&str; 3] = ["--rho", "1000000", "--allow-weak-budget"];
-/// From Monday 2024-01-01 on: eight weeks, and a day more than January has.
+/// Starts on Monday 2024-01-01: eight weeks, and one day more than January has.
 const DAYS: u64 = 56;
 
 fn date(day: u64) -> jiff::civil::Date {
@@ -43,7 +43,7 @@ fn rows(text: &str) -> Vec<(String, u64, f64)> {
     table(text).iter().skip(1).map(row).collect()
 }
 
-/// With next to no noise, the rows are those counted by hand, at the end of each publication.
+/// With almost no noise, the rows equal the counts by hand, at the end of each publication.
 #[test]
 fn rows_are_what_was_asked_for() {
     let bench = days();
@@ -82,7 +82,7 @@ fn rows_are_what_was_asked_for() {
     assert!(report.contains("every 1d (UTC)"), "{report}");
 }
 
-/// Months of days differ in length; what is published is the state at the end of each.
+/// Months differ in length in days; the state at the end of each is published.
 #[test]
 fn months_are_published() {
     let bench = Bench::new();
@@ -123,7 +123,7 @@ fn planned(arguments: &[&str]) -> Value {
     serde_json::from_str(&run.stdout).unwrap()
 }
 
-/// The plan is that of the publications, for the plan command and for a release alike.
+/// The plan is over publications, both for the plan command and for a release.
 #[test]
 fn plans_are_for_what_is_published() {
     let error = |arguments: &[&str]| planned(arguments)["chosen"]["max_std"].as_f64().unwrap();
@@ -163,14 +163,14 @@ fn plans_are_for_what_is_published() {
     );
 }
 
-/// Daily runs close days, and append a row where a week has ended: byte for byte what one run over everything writes.
+/// Daily runs close days, and append a row when a week ends: byte for byte the output of one run over all data.
 #[test]
 fn daily_runs_publish_weeks() {
     for workload in ["sum", "window(14)", "window(10)", "decay(3)"] {
         let person = ["--person", "who", "--max-events", "9", "--max-events-per-step", "1"];
         let publish = ["--publish", "1w", "--workload", workload, "--rho", "0.5", "--stream", workload];
         let base = [&person[..], &publish].concat();
-        // The same key, of which nothing was published: noise is the same in both folders.
+        // The same key, with nothing published: noise is the same in both folders.
         let (bench, daily) = (days(), Bench::new());
         for file in daily.files() {
             std::fs::copy(bench.path(&file), daily.path(&file)).unwrap();
@@ -186,7 +186,7 @@ fn daily_runs_publish_weeks() {
             let has = if daily.path("out.csv").exists() { rows(&daily.read("out.csv")).len() as u64 } else { 0 };
             assert_eq!(has, (day + 1) / 7, "{workload}, day {day}");
         }
-        // A day that is closed is closed, though its week is not.
+        // A closed day stays closed even if its week is open.
         daily.write("late.csv", lines(17..19));
         let late = release(
             &daily,
@@ -200,7 +200,7 @@ fn daily_runs_publish_weeks() {
     }
 }
 
-/// Without `--continue`, steps of a row that has not ended are not bound: they may come again, otherwise.
+/// Without `--continue`, the steps of an unfinished row are not binding: they may change in a later run.
 #[test]
 fn open_rows_bind_nothing() {
     let bench = days();
@@ -240,7 +240,7 @@ fn what_is_refused_names_a_remedy() {
     assert!(run.code == 2 && run.stderr.contains("no whole number"), "{}", run.stderr);
 }
 
-/// Groups, measures and discovered groups publish by rows, too.
+/// Groups, measures and discovered groups are also published by rows.
 #[test]
 fn measures_and_groups_are_published_by_rows() {
     let bench = days();
@@ -273,7 +273,7 @@ fn measures_and_groups_are_published_by_rows() {
     assert!(rows.iter().skip(1).all(|row| row[2].parse::<u64>().is_ok_and(|row| row <= 8)));
 }
 
-/// The last calendar month, every day: with next to no noise those counted by hand, in one run and in several.
+/// The last calendar month, every day: with almost no noise equal to the counts by hand, in one run and in several.
 #[test]
 fn windows_of_calendar_months() {
     let bench = Bench::new();
@@ -314,7 +314,7 @@ fn windows_of_calendar_months() {
     assert!(refused.code == 2 && refused.stderr.contains("window(30d)"), "{}", refused.stderr);
 }
 
-/// A run that goes on after the end of a short month writes what one run over everything writes.
+/// A run that continues after the end of a short month writes the same as one run over all data.
 #[test]
 fn windows_of_calendar_months_go_on() {
     let (whole, parts) = (Bench::new(), Bench::new());
@@ -359,8 +359,8 @@ fn windows_of_calendar_months_go_on() {
     assert_eq!(parts.read("out.csv"), whole.read("out.csv"));
 }
 
-/// Periods end inside of publications: of several of them no more is said than holds for every mechanism, no floor, and
-/// nothing is kept of a publication that has not ended but a single count.
+/// Periods that end inside publications: for several of them only statements that hold for every mechanism are made,
+/// there is no floor, and only a single count of an unfinished publication is kept.
 #[test]
 fn several_periods_are_promised_no_more_than_holds() {
     let bench = days();
@@ -370,7 +370,7 @@ fn several_periods_are_promised_no_more_than_holds() {
     let run = release(&bench, &[&weekly[..], &person, &["--out", "p.csv"]].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     let report: Value = serde_json::from_str(&bench.read("p.report.json")).unwrap();
-    // Two on 31 January and two on 1 February are in one week: four times the variance of two.
+    // Two events on 31 January and two on 1 February are in one week: four times the variance of two events.
     let active = report["periods"]["active"].as_array().unwrap();
     let two = active.iter().find(|row| row["periods"] == 2).expect("there are two months");
     assert!(two["rho"].as_f64().unwrap() >= 2.0, "{report}");
@@ -387,6 +387,10 @@ fn several_periods_are_promised_no_more_than_holds() {
         let of = ["all.csv", "--out", "c.csv", "--publish", "1w", "--rho", "1", "--workload", "sum", "--continue"];
         let of = if several[0] == "--measure" { [&of[..7], &of[9..]].concat() } else { of.to_vec() };
         let run = release(&bench, &[&of[..], &several].concat());
-        assert!(run.code == 2 && run.stderr.contains("has not ended are not kept"), "{several:?}: {}", run.stderr);
+        assert!(
+            run.code == 2 && run.stderr.contains("unfinished publication are not kept"),
+            "{several:?}: {}",
+            run.stderr
+        );
     }
 }

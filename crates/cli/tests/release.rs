@@ -1,4 +1,4 @@
-//! `evertally release` end to end: what comes out, and that it is always the same.
+//! `evertally release` end to end: its output, and that it is reproducible.
 
 mod common;
 
@@ -64,7 +64,7 @@ fn the_same_data_give_the_same_bytes_and_other_data_are_refused() {
     assert_eq!(bench.release(&["--stream", "second"]).code, 0);
 }
 
-/// `--through` publishes a beginning; the rest of the same data continues it with the same values.
+/// `--through` publishes the first steps; the rest of the same data continues them with the same values.
 #[test]
 fn a_release_can_be_continued() {
     let bench = ready();
@@ -77,7 +77,7 @@ fn a_release_can_be_continued() {
     bench.refused(&["--through", "2024-01-01T12:00:00Z"]);
 }
 
-/// With an enormous budget the noise vanishes and exact counts remain: groups, rest, bounding and sums are right.
+/// With an enormous budget the noise vanishes and exact counts remain: groups, rest, bounding and sums are correct.
 #[test]
 fn without_noise_the_counts_are_exact() {
     let bench = ready();
@@ -113,7 +113,7 @@ fn without_noise_the_counts_are_exact() {
     assert_eq!(pairs[8..], ["a ann 3 2", "b bob 3 1", "b ann 3 0", "- - 3 1"]);
 }
 
-/// The three input formats, compressed or not, from a file or standard input, give one and the same release.
+/// The three input formats, compressed or not, from a file or standard input, give the same release.
 #[test]
 fn formats_and_pipes_agree() {
     let bench = ready();
@@ -258,7 +258,7 @@ fn a_key_is_made_on_demand_and_kept_only_if_used() {
     assert_eq!(bench.read("new.key"), key);
 }
 
-/// Bounds on a person's events, in all and in a step, are enforced in order of time.
+/// Bounds on a person's events, in total and per step, are enforced in order of time.
 #[test]
 fn a_persons_events_are_bounded_in_a_step_and_in_all() {
     let bench = Bench::new();
@@ -292,7 +292,7 @@ fn a_persons_events_are_bounded_in_a_step_and_in_all() {
     assert!(bench.read("x.report.md").contains("at most 9 events kept, 1 a step"));
 }
 
-/// Files that were read are never replaced, and a refusal says whose fault it is.
+/// Input files are never replaced, and the exit status tells who has to act.
 #[test]
 fn what_was_read_is_never_overwritten() {
     let bench = ready();
@@ -308,7 +308,7 @@ fn what_was_read_is_never_overwritten() {
     assert_eq!(run.code, 2, "{}", run.stderr);
 }
 
-/// What was done, and what would be, for programs.
+/// The JSON summaries of a run and of a plan.
 #[test]
 fn a_release_tells_programs_what_it_did() {
     let bench = Bench::new();
@@ -346,7 +346,7 @@ fn a_release_tells_programs_what_it_did() {
     assert!(both.code == 2 && both.stderr.contains("--json and --out -"), "{}", both.stderr);
 }
 
-/// Of many groups those are drawn that are asked for, in that order.
+/// Of many groups, the requested ones are drawn, in the requested order.
 #[test]
 fn chosen_groups_are_drawn() {
     let bench = Bench::new();
@@ -381,7 +381,7 @@ fn large_tables_are_announced() {
     assert!(forecast.contains(" GB as CSV, in about "), "{forecast}");
 }
 
-/// Fractions of counts and bounds that contradict each other get a word.
+/// Fractional counts and contradictory bounds get a note.
 #[test]
 fn what_people_ask_is_answered() {
     let bench = Bench::new();
@@ -405,10 +405,10 @@ fn what_people_ask_is_answered() {
         "1e-30",
         "--plan-only",
     ]);
-    assert!(tiny.stdout.contains("# with a standard error of") && tiny.stdout.contains("a slip?"), "{}", tiny.stdout);
+    assert!(tiny.stdout.contains("# with a standard error of") && tiny.stdout.contains("a typo?"), "{}", tiny.stdout);
 }
 
-/// Dates in other shapes than the standard's, and other separators.
+/// Dates in non-standard formats, and other separators.
 #[test]
 fn other_times_and_delimiters_are_read() {
     let truth = |bench: &Bench, flags: &[&str]| {
@@ -438,15 +438,15 @@ fn other_times_and_delimiters_are_read() {
     }
 }
 
-/// Of two runs that both make the key one waits for the other: whatever is published, key and ledger stay with it.
+/// If two runs both create the key, one waits for the other: every published table keeps its key and ledger.
 #[test]
 fn two_runs_that_make_one_key_share_it() {
     let bench = ready();
     bench.write("bad.csv", "time\n2024-01-01\nnever\n");
     let args = |input: &str, stream: &str| {
         let flags = format!(
-            "release {input} --all --key new.key --create-key --start 2024-01-01 --steps 3 --every 1d --rho 1 --no-plot \
-             --quiet --stream {stream} --out {stream}.csv"
+            "release {input} --all --key new.key --create-key --start 2024-01-01 --steps 3 --every 1d --rho 1 \
+             --no-plot --quiet --stream {stream} --out {stream}.csv"
         );
         flags.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
@@ -467,7 +467,7 @@ fn two_runs_that_make_one_key_share_it() {
     }
 }
 
-/// What a source has left is said with the refusal, a stream counts once, and its budget is read without a key.
+/// A refusal states how much a source has left, a stream counts once, and its budget is read without a key.
 #[test]
 fn publications_of_all_keys_spend_the_budget_of_their_source() {
     let bench = ready();
@@ -492,8 +492,8 @@ fn publications_of_all_keys_spend_the_budget_of_their_source() {
     let refused = run(&["--epsilon", "0.5", "--person", "who", "--max-events", "2"]);
     assert!(refused.stderr.contains("is for one event, and the plan"), "{}", refused.stderr);
     let planned = run(&["--epsilon", "0.5", "--plan-only"]);
-    assert!(planned.code == 0 && planned.stderr.contains("left: ε = 0 of ε = 1.5"), "{}", planned.stderr);
-    assert_eq!((bench.read("v.budget"), bench.files()), before, "a refusal or a plan left something behind");
+    assert!(planned.code == 0 && planned.stderr.contains("ε = 0 of ε = 1.5 would be left"), "{}", planned.stderr);
+    assert_eq!((bench.read("v.budget"), bench.files()), before, "a refusal or a plan left files");
     assert_eq!(run(&["--epsilon", "0.5"]).code, 0);
 
     std::fs::remove_file(bench.path("my.key")).unwrap();
@@ -505,7 +505,7 @@ fn publications_of_all_keys_spend_the_budget_of_their_source() {
     assert!(bench.run(&["budget", "show", "v.budget"]).stdout.contains("left      ε = 0"));
 }
 
-/// What is spent is what reports say, by unit, and read without the key; forks of a ledger are found.
+/// The spent budget agrees with the reports, by unit, and is read without the key; forks of a ledger are detected.
 #[test]
 fn ledgers_tell_what_is_spent_and_whether_they_have_forked() {
     let bench = ready();
@@ -544,7 +544,9 @@ fn ledgers_tell_what_is_spent_and_whether_they_have_forked() {
     assert!(compared("my.key", "copy.key.ledger").1.contains("the same ledger, with 1 recorded runs"));
     gaussian("two", "my.key", &["--person", "who", "--max-events", "2"]);
     assert!(compared("my.key", "copy.key").1.contains("copy.key is an older copy of my.key: it has 1 of its 2 runs"));
-    assert!(compared("t.csv", "copy.key").1.contains("copy.key is an older copy: t.csv is run 2, and it has 1"));
+    assert!(
+        compared("t.csv", "copy.key").1.contains("copy.key is an older copy: t.csv is run 2, but the copy has only 1")
+    );
     let said = spent("my.key");
     assert!(said["total"].is_null() && said["totals"].as_array().unwrap().len() == 2, "units were added up: {said}");
     gaussian("three", "copy.key", &[]);

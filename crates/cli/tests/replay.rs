@@ -1,9 +1,9 @@
-//! Neighbouring data through the built program: see `evertally_testkit::replay`.
+//! Runs neighbouring data through the built program: see `evertally_testkit::replay`.
 
 use evertally_testkit::replay::faults::{Faulty, Planted};
 use evertally_testkit::replay::{InProcess, Pipeline, Program, check, nth_case, nth_wide_case, spends};
 
-/// Cases from here on are not those of the testkit's own tests.
+/// Cases starting here differ from those of the testkit's own tests.
 const FIRST: u64 = 1_000_000;
 const CASES: u64 = 60;
 const WIDE_CASES: u64 = 30;
@@ -27,11 +27,14 @@ fn neighbours_move_what_the_plan_says_and_nothing_else() {
             Err(fault) => panic!("case {number}: {fault}\n{case:#?}"),
         }
     }
-    assert!(differing > CASES / 3 && continued > CASES / 20, "{differing} of {CASES} cases differ, {continued} go on");
+    assert!(
+        differing > CASES / 3 && continued > CASES / 20,
+        "{differing} of {CASES} cases differ, {continued} continue"
+    );
 }
 
 /// The same for wide declarations, from released rows alone: workloads, measures, publications, groups that join or are
-/// discovered, endless streams.
+/// discovered, unbounded streams.
 #[test]
 fn no_pair_spends_more_than_the_budget() {
     let (mut judged, mut joined, mut found) = (0, 0, 0);
@@ -53,7 +56,7 @@ fn no_pair_spends_more_than_the_budget() {
     assert!(judged > WIDE_CASES / 3 && joined > 2 && found > 0, "{judged} judged, {joined} joined, {found} found");
 }
 
-/// The program and the pipeline in process, which most cases are run through, give the same rows.
+/// The program and the in-process pipeline, which runs most cases, give the same rows.
 #[test]
 fn the_program_publishes_what_the_pipeline_does() {
     for number in FIRST..FIRST + CASES / 2 {
@@ -67,7 +70,7 @@ fn the_program_publishes_what_the_pipeline_does() {
     }
 }
 
-/// A fault around the program is found as well.
+/// A fault outside the program is also found.
 #[test]
 fn a_planted_fault_is_found() {
     for planted in [Planted::BoundPerFile, Planted::ForgottenCounts, Planted::RestLeaksName] {

@@ -1,4 +1,4 @@
-//! Groups whose values have bounds of their own.
+//! Groups whose values have their own bounds.
 
 mod common;
 
@@ -13,7 +13,7 @@ const EVENTS: &str = "time,kind,amount\n\
     2024-01-03T08:00:00Z,other,3\n\
     2024-01-03T09:00:00Z,large,3\n";
 
-/// Values of `small` are up to 1, of `large` up to 300, of all others up to 2, each counted in hundredths of that.
+/// Values of `small` are at most 1, of `large` at most 300, of all others at most 2, each in hundredths of its maximum.
 const SCALED: [&str; 12] = [
     "--group-by",
     "kind",
@@ -42,7 +42,7 @@ fn cells<'t>(rows: &'t [Vec<String>], names: &[&str]) -> Vec<Vec<&'t str>> {
     rows[1..].iter().map(|row| places.iter().map(|&place| row[place].as_str()).collect()).collect()
 }
 
-/// With next to no noise: what is clamped and rounded is each group's own, and so are the digits.
+/// With almost no noise: clamping, rounding and digits are specific to each group.
 #[test]
 fn every_group_has_its_own_bounds_and_grid() {
     let bench = ready();
@@ -59,7 +59,7 @@ fn every_group_has_its_own_bounds_and_grid() {
     assert_eq!(values[6..], ["small 1.26", "large 9", "rest 2.00"]);
 }
 
-/// Standard errors and intervals of a group are its scale times those of scale 1, and the report says so.
+/// Standard errors and intervals of a group are its scale times those of scale 1, and the report states this.
 #[test]
 fn noise_is_in_proportion_to_the_bounds() {
     let bench = ready();
@@ -83,7 +83,7 @@ fn noise_is_in_proportion_to_the_bounds() {
     assert!(bench.read("counts.report.md").contains("times the scale of its group"));
 }
 
-/// A column of the file with the groups says the same as flags, in the same bytes.
+/// Scales from a column of the groups file give the same bytes as scales from flags.
 #[test]
 fn scales_can_stand_beside_the_groups() {
     let (flags, file) = (ready(), Bench::new());
@@ -157,7 +157,7 @@ fn senseless_scales_are_refused() {
     told(&[&SCALED[..11], &["--scale-column=x"]].concat(), "--scale-column needs --groups-file");
 }
 
-/// Values of a person are kept until their sizes add up to the cap, the last one in part, whatever their groups.
+/// Values of a person are kept until their sizes add up to the cap, the last one in part, across all groups.
 #[test]
 fn a_persons_total_is_capped() {
     let bench = Bench::new();
@@ -179,7 +179,7 @@ fn a_persons_total_is_capped() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let table = table(&bench.read("counts.csv"));
     let values: Vec<String> = cells(&table, &["kind", "value"]).iter().map(|row| row.join(" ")).collect();
-    // In units of scale: ann has 0.5, 0.5 and of 0.7 what is left, 0.25; bob 1 and a tenth.
+    // In units of scale: ann has 0.5, 0.5 and the remaining 0.25 of 0.7; bob 1 and a tenth.
     assert_eq!(
         values,
         [

@@ -1,6 +1,6 @@
-//! The service as a process: it is killed at any moment, and nothing that it promised is lost.
+//! The service as a process: it is killed at any moment, and nothing that it acknowledged is lost.
 //!
-//! `EVERTALLY_KILLS` says how often it is killed (12 unless told; the long run takes 300).
+//! `EVERTALLY_KILLS` sets how often it is killed (default 12; the long run uses 300).
 
 mod common;
 #[cfg(target_os = "linux")]
@@ -13,7 +13,7 @@ use evertally_ledger::ledger::Ledger;
 use evertally_testkit::service::{Child, Client};
 use std::time::Duration;
 
-/// What is declared, in the service and for the run that it is held against.
+/// The declaration, for the service and for the run with which it is compared.
 const DECLARATION: &str = r#"
 time = "time"
 start = "2026-01-01"
@@ -38,7 +38,7 @@ stream = "visits"
 closing = "operator"
 "#;
 
-/// A small generator, so that a run is the same each time but for the moment of a kill.
+/// A small generator, so that every run is the same except for the moment of a kill.
 struct Dice(u64);
 
 impl Dice {
@@ -59,7 +59,7 @@ fn rows(step: u64, dice: &mut Dice) -> String {
     (0..1 + dice.roll(40)).map(|_| row(dice)).collect()
 }
 
-/// A request that is asked until it is answered.
+/// A request that is repeated until it is answered.
 enum Wish {
     Batch(String, String),
     Close(u64),
@@ -80,9 +80,9 @@ fn what_was_acknowledged_survives_kills() {
     for kill in 0..=kills {
         let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
         let client = Client::new(&child.url);
-        // What was published is still there, to the byte.
+        // Everything published is still there, byte for byte.
         let now = client.get("/v1/streams/visits/releases?from=1&to=100000&format=csv", &operate).unwrap().text;
-        assert!(now.starts_with(&seen), "what was shown has changed after kill {kill}:\n{seen}\n{now}");
+        assert!(now.starts_with(&seen), "the shown releases changed after kill {kill}:\n{seen}\n{now}");
         seen = now;
         let is_last = kill == kills;
         let moment = Duration::from_micros(500 + dice.roll(60_000));
@@ -139,7 +139,7 @@ fn what_was_acknowledged_survives_kills() {
     }
     let verified = bench.run_as_is(&["serve", "--config", "serve.toml", "--verify"], b"");
     assert_eq!(verified.code, 0, "{}", verified.stderr);
-    // What the service has published is what one run over the accepted events publishes.
+    // The service has published the same as one run over the accepted events.
     let child = Child::start(program, bench.folder(), &["serve", "--config", "serve.toml", "--log", "error"]);
     let client = Client::new(&child.url);
     let body = format!("{{\"through\":{steps}}}");
@@ -240,16 +240,16 @@ fn what_comes_by_a_pipe_is_kept_until_it_is_taken() {
     let refused = feed("one.memory", &[], &[good, bad, good]);
     assert_eq!((refused.code, taken()), (2, 0), "{}", refused.stderr);
     assert!(refused.stderr.contains("-, line 2, field time"), "{}", refused.stderr);
-    assert_eq!(feed("one.memory", &[], &[good]).code, 2, "what is refused is still on its way");
+    assert_eq!(feed("one.memory", &[], &[good]).code, 2, "the refused row is still pending");
     let mended = feed("one.memory", &["--aside", "aside.jsonl"], &[good, good]);
     assert_eq!((mended.code, taken()), (0, 4), "{}", mended.stderr);
     assert!(bench.read("aside.jsonl").contains("never,p1,a"));
-    // The same lines by another pipe are other events.
+    // The same lines from another pipe are other events.
     assert_eq!((feed("two.memory", &[], &[good, good]).code, taken()), (0, 6));
     child.end(true);
 }
 
-/// Tokens of some roles.
+/// Tokens for some roles.
 fn tokens<const N: usize>(bench: &Bench, roles: [&str; N]) -> [String; N] {
     roles.map(|role| {
         let made = bench.run_as_is(&["token", "make", "--config", "serve.toml", "--role", role], b"");

@@ -1,11 +1,11 @@
-//! `evertally sketch` end to end: answers, their ledger, and what is refused.
+//! `evertally sketch` end to end: answers, their ledger, and refusals.
 
 mod common;
 
 use common::{Bench, Run, table};
 use std::path::Path;
 
-/// Visits over three days: who, which page, from where.
+/// Visits over three days: visitor, page and country.
 const VISITS: &str = "time,who,page,country,amount\n\
     2024-01-01T08:00:00Z,ann,home,DK,1.5\n\
     2024-01-01T09:00:00Z,ann,home,DK,2\n\
@@ -14,7 +14,7 @@ const VISITS: &str = "time,who,page,country,amount\n\
     2024-01-02T09:00:00Z,bob,home,DK,7\n\
     2024-01-03T08:00:00Z,ann,home,DK,3\n";
 
-/// Four items, of which the last two do not occur.
+/// Four items; the last two do not occur.
 const ITEMS: &str = "page,country\nhome,DK\nhome,SE\nshop,SE\nh,omeDK\n";
 
 const SKETCH: [&str; 12] = [
@@ -32,8 +32,7 @@ const SKETCH: [&str; 12] = [
     "page,country",
 ];
 
-/// Next to no noise: answers are exact up to a hundredth. So wide a table that collisions in three of five rows do not
-/// happen.
+/// Almost no noise: answers are exact to a hundredth. The table is so wide that no item collides in three of five rows.
 const EXACT: [&str; 5] = ["--rho", "1000000", "--allow-weak-budget", "--width", "4294967296"];
 
 fn ready() -> Bench {
@@ -50,7 +49,7 @@ fn noisy(bench: &Bench, more: &[&str]) -> Run {
     sketch(bench, &[&["--epsilon", "1", "--width", "1000", "--out", "answers.csv"], more].concat())
 }
 
-/// The times of questions are written as those of the events.
+/// The times of queries are written like those of the events.
 #[test]
 fn times_of_questions_are_read_as_those_of_events() {
     let bench = ready();
@@ -62,7 +61,7 @@ fn times_of_questions_are_read_as_those_of_events() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let counts: Vec<f64> = table(&bench.read("exact.csv"))[1..].iter().map(|row| row[4].parse().unwrap()).collect();
     assert_eq!(counts.iter().map(|count| count.round()).collect::<Vec<_>>(), [1.0, 2.0]);
-    // The picture says which bar is of which day.
+    // The picture names the day of each bar.
     let picture = bench.read("exact.svg");
     assert!(picture.contains("home, DK, 2024-01-01") && picture.contains("home, DK, 2024-01-02"));
 }
@@ -72,13 +71,13 @@ fn refused(bench: &Bench, more: &[&str]) -> String {
     let before = bench.files();
     let run = noisy(bench, more);
     assert_eq!(run.code, 2, "{more:?}: {}", run.stderr);
-    assert_eq!(bench.files(), before, "{more:?} left something behind");
+    assert_eq!(bench.files(), before, "{more:?} left files");
     assert!(run.stderr.starts_with("error: ") && run.stdout.is_empty(), "{}", run.stderr);
     run.stderr
 }
 
-/// Runs under a stream name of its own, and returns the rows of the table without its header: columns but for the
-/// errors, and the estimate rounded to hundredths.
+/// Runs under a separate stream name, and returns the rows of the table without its header: all columns except the
+/// errors, with the estimate rounded to hundredths.
 fn exact(bench: &Bench, stream: &str, more: &[&str]) -> Vec<String> {
     let own = ["--stream", stream, "--out", "exact.csv", "--no-plot"];
     let run = sketch(bench, &[&EXACT[..], &own, more].concat());
@@ -156,10 +155,10 @@ fn a_run_has_a_table_a_picture_a_report_and_a_plan() {
     assert_eq!((plan.request().sums_per_event(), plan.horizon()), (5, 3));
     assert!(bench.read("answers.svg").contains("Visits"));
     assert!(std::fs::read(bench.path("answers.png")).unwrap().starts_with(b"\x89PNG"));
-    // A picture of one step says up to when, and no beginning is an end.
+    // A picture of one step names the end of the step, which is never confused with a beginning.
     let picture = bench.read("answers.svg");
     assert!(picture.contains("up to 2024-01-04") && !picture.contains("up to the end"), "{picture}");
-    // Series are drawn as curves, one an item.
+    // Series are drawn as curves, one per item.
     assert_eq!(noisy(&bench, &["--queries", "items.csv", "--every-query", "1"]).code, 0);
     let picture = bench.read("answers.svg");
     assert!(picture.contains("Half-width") && ["home, DK", "shop, SE"].iter().all(|item| picture.contains(item)));
@@ -176,7 +175,7 @@ fn a_run_has_a_table_a_picture_a_report_and_a_plan() {
     assert!(bench.read("answers.jsonl").contains("\"estimate\":"));
 }
 
-/// Other questions to the same data get answers that agree with all earlier ones, whatever is asked beside them.
+/// Other queries of the same data get answers that agree with all earlier ones, regardless of the rest of the queries.
 #[test]
 fn answers_do_not_depend_on_other_questions() {
     let bench = ready();
@@ -199,7 +198,8 @@ fn answers_do_not_depend_on_other_questions() {
     assert_eq!((spent["streams"].as_array().unwrap().len(), &spent["total"]["pure_epsilon"]), (1, &1.0.into()));
 }
 
-/// Sums of items, step by step, are what a stream is bound to: as far as answers were published, and no further.
+/// A stream is bound to the sums of its items, step by step, through the last step with published answers and no
+/// further.
 #[test]
 fn a_stream_is_bound_to_its_data_and_plan() {
     let bench = ready();
@@ -210,7 +210,7 @@ fn a_stream_is_bound_to_its_data_and_plan() {
     let first = ask(VISITS, &["--at", "2024-01-02"]);
     assert_eq!(first.code, 0, "{}", first.stderr);
     let answers = bench.read("answers.csv");
-    // Days after those that were asked for are still open.
+    // Days after the queried ones are still open.
     let longer = format!("{VISITS}2024-01-03T09:00:00Z,eve,home,SE,1\n");
     for visits in [VISITS, &longer, VISITS.split_inclusive("0.25\n").next().unwrap()] {
         let run = ask(visits, &["--at", "2024-01-02"]);
@@ -218,7 +218,7 @@ fn a_stream_is_bound_to_its_data_and_plan() {
         assert_eq!(run.code == 0, whole, "{}", run.stderr);
         assert_eq!(bench.read("answers.csv"), answers);
     }
-    // The same sums in another order of arrival are the same data; the same number of other items is not.
+    // The same sums in another order of arrival are the same data; the same number of different items is not.
     let (head, rest) = VISITS.split_at(VISITS.find("2024-01-01T08").unwrap());
     let mut lines: Vec<&str> = rest.split_inclusive('\n').collect();
     lines.swap(0, 2);
@@ -226,7 +226,7 @@ fn a_stream_is_bound_to_its_data_and_plan() {
     for changed in [VISITS.replacen("home,SE", "shop,SE", 1), VISITS.replacen("01-02T08", "01-01T12", 1)] {
         let run = ask(&changed, &["--at", "2024-01-02"]);
         assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
-        // An earlier step shows less, and is held against the later one all the same.
+        // An earlier step shows less, but is still checked against the later one.
         let run = ask(&changed, &["--at", "2024-01-01"]);
         assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
         assert_eq!(bench.read("answers.csv"), answers);
@@ -234,7 +234,7 @@ fn a_stream_is_bound_to_its_data_and_plan() {
     assert_eq!(ask(&longer, &["--at", "2024-01-01"]).code, 0);
     assert_eq!(ask(&longer, &[]).code, 0);
     assert!(ask(VISITS, &[]).stderr.contains("up to step 3 from different data"));
-    // A table of another size, other columns, or a release are other plans.
+    // A table of another size, other columns and a release are different plans.
     for more in [&["--rows", "3"][..], &["--missing", "skip"]] {
         let run = ask(&longer, more);
         assert!(run.code == 2 && run.stderr.contains("another plan"), "{}", run.stderr);
@@ -254,12 +254,12 @@ fn the_heaviest_candidates_come_first() {
     assert_eq!(heavy("d", &["--threshold", "99"]), [""; 0]);
     let twice = heavy("e", &["--top", "1", "--at", "2024-01-01,2024-01-02"]);
     assert_eq!(twice, ["2024-01-01 home DK 1 2", "2024-01-02 home DK 2 3"]);
-    // A list that nothing reaches is drawn, too.
+    // An empty result is also drawn.
     assert_eq!(noisy(&bench, &["--candidates", "items.csv", "--threshold", "1e9"]).code, 0);
     assert!(bench.read("answers.svg").contains("no item reaches"));
 }
 
-/// In a table of three cells a row everything collides: intervals say so, and the report, the terminal and the summary.
+/// In a table with three cells per row everything collides: intervals, report, terminal and summary all show this.
 #[test]
 fn intervals_cover_collisions() {
     let bench = ready();
@@ -273,7 +273,7 @@ fn intervals_cover_collisions() {
     assert_eq!(run.code, 0, "{}", run.stderr);
     let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     let of = |name: &str| summary[name].as_f64().unwrap();
-    // Ten items of ten in each cell: √10 · 10 a row, and √0.287 of that by the median.
+    // Ten items with a count of ten in each cell: √10 · 10 per row, and √0.287 of that for the median.
     assert!((12.0..23.0).contains(&of("collision_std_error")) && of("max_std_error") < 0.1, "{summary}");
     for row in &table(&bench.read("answers.csv"))[1..] {
         let [error, lower, upper]: [f64; 3] = std::array::from_fn(|i| row[i + 5].parse().unwrap());
@@ -281,14 +281,14 @@ fn intervals_cover_collisions() {
         assert!((upper - lower - 2.0 * of("answer_half_width")).abs() < 1e-3);
     }
     assert!(
-        run.stderr.contains("collisions of items add") && run.stderr.contains("a larger --width"),
+        run.stderr.contains("collisions between items add") && run.stderr.contains("a larger --width"),
         "{}",
         run.stderr
     );
     assert!(bench.read("answers.report.md").contains("standard error from collisions"));
 }
 
-/// A list that is known can be released as groups, with less error: the run says so, and the command it names runs.
+/// A known list can be released as groups with less error: the run prints a command for that, and the command works.
 #[test]
 fn a_better_release_is_named_by_its_command() {
     let bench = ready();
@@ -306,7 +306,7 @@ fn a_better_release_is_named_by_its_command() {
         let said = if plan_only { &run.stdout } else { &run.stderr };
         let command = said.lines().find_map(|line| Some(line.split_once("evertally release ")?.1)).expect(said);
         assert!(command.contains(r"--title 'It'\''s $1'") && command.contains("--stream 'main by group'"), "{command}");
-        // As a shell would split it.
+        // Split like a shell.
         let words = command.replace(r"'\''", "\u{1}");
         let words = words.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
             0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
@@ -375,8 +375,8 @@ fn heavy_keys_are_found_without_a_list() {
     let summary: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!((&summary["key_bits"], &summary["rows"], &summary["answers"]), (&32.into(), &().into(), &3.into()));
     assert!((2.0..2.1).contains(&summary["surely_listed_from"].as_f64().unwrap()), "{summary}");
-    assert!(run.stderr.contains("is listed with a probability of 95 %"), "{}", run.stderr);
-    assert!(bench.read("heavy.report.md").contains("tree of counts of keys of 32 bits"));
+    assert!(run.stderr.contains("is listed with a probability of at least 95 %"), "{}", run.stderr);
+    assert!(bench.read("heavy.report.md").contains("tree of counts over 32-bit keys"));
     assert!(bench.read("heavy.svg").contains("4294967295"));
     assert_eq!(found(&["--threshold", "2", "--top", "1"]).0, ["2024-01-03 0 9"]);
     let (rows, _) = found(&["--threshold", "2", "--every-query", "1"]);
@@ -388,7 +388,7 @@ fn heavy_keys_are_found_without_a_list() {
     assert!(run.code == 2 && run.stderr.contains("different data"), "{}", run.stderr);
 }
 
-/// Under noise that matters: planted keys above the count that the run promises are listed, with intervals that hold.
+/// With substantial noise: planted keys above the promised count are listed, with intervals that hold.
 #[test]
 fn heavy_keys_stand_out_of_noise() {
     let bench = Bench::new();
@@ -420,7 +420,7 @@ fn senseless_trees_are_refused() {
         (&["--key-bits", "8", "--threshold", "2"][..], "line 3, column `number`"),
         (&["--key-bits", "8"], "--threshold above 0"),
         (&["--key-bits", "8", "--threshold", "-1"], "--threshold above 0"),
-        (&["--key-bits", "8", "--threshold", "2", "--top", "0"], "--top 0"),
+        (&["--key-bits", "8", "--threshold", "2", "--top", "0"], "--top must be at least 1"),
         (&["--key-bits", "8", "--threshold", "2", "--queries", "list.csv"], "--queries"),
         (&["--key-bits", "8", "--threshold", "2", "--width", "9"], "--width"),
         (&["--key-bits", "40", "--threshold", "2"], "1 to 39"),
@@ -450,21 +450,21 @@ fn senseless_questions_are_refused() {
         .write("hole.csv", "page,country\nhome,DK\nhome,\n")
         .write("when.csv", "page,country,when\nhome,DK,2025-01-01\n");
     for (flags, says) in [
-        (&[][..], "nothing is asked"),
+        (&[][..], "there is nothing to query"),
         (&["--queries", "items.csv", "--candidates", "items.csv"], "not both"),
         (&["--queries", "items.csv", "--top", "3"], "--candidates"),
         (&["--candidates", "items.csv"], "--top or --threshold"),
-        (&["--candidates", "items.csv", "--top", "0"], "--top 0"),
+        (&["--candidates", "items.csv", "--top", "0"], "--top must be at least 1"),
         (&["--candidates", "items.csv", "--threshold", "inf"], "--threshold"),
         (&["--candidates", "items.csv", "--top", "1", "--at-column", "when"], "--at-column"),
         (&["--candidates", "twice.csv", "--top", "1"], "line 6"),
-        (&["--queries", "none.csv"], "names no item"),
+        (&["--queries", "none.csv"], "contains no item"),
         (&["--queries", "hole.csv"], "line 3, column `country`"),
         (&["--queries", "absent.csv"], "no such file"),
         (&["--queries", "items.csv", "--at", "soon"], "--at `soon`"),
         (&["--queries", "items.csv", "--at", "2025-01-01"], "outside the horizon"),
         (&["--queries", "items.csv", "--at", "2024-01-03", "--through", "2024-01-02"], "--through"),
-        (&["--queries", "items.csv", "--every-query", "0"], "--every-query 0"),
+        (&["--queries", "items.csv", "--every-query", "0"], "--every-query must be at least 1"),
         (&["--queries", "items.csv", "--every-query", "1", "--at", "2024-01-01"], "one of --at"),
         (&["--queries", "items.csv", "--at-column", "when"], "no column `when`"),
         (&["--queries", "when.csv", "--at-column", "when"], "line 2, column `when`"),
@@ -497,7 +497,7 @@ fn senseless_questions_are_refused() {
     }
 }
 
-/// As [`refused`], for a flag that clap refuses itself, too.
+/// Like [`refused`], but also for flags that clap itself refuses.
 fn refused_or_parse_error(bench: &Bench, flags: &[&str]) -> String {
     if flags.contains(&"--group-by") {
         let run = noisy(bench, flags);
@@ -526,7 +526,7 @@ fn unreadable_events_are_named_by_file_line_and_column() {
     }
     bench.write("visits.csv", row("2024-01-02,ann,,DK,1"));
     assert_eq!(exact(&bench, "a", &["--queries", "items.csv", "--missing", "skip"])[0], "2024-01-03 home DK 3 1");
-    // Nothing that was read is ever replaced.
+    // Input files are never replaced.
     let run = sketch(&bench, &["--epsilon", "1", "--queries", "items.csv", "--out", "items.csv"]);
     assert!(run.code == 2 && run.stderr.contains("input"), "{}", run.stderr);
 }
@@ -544,7 +544,7 @@ fn a_configuration_file_stands_for_flags() {
     let run = bench.run(&["sketch", "--config", "conf/sketch.toml"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(bench.read("again.csv"), wanted);
-    // What is asked on the command line takes the place of what the file asks.
+    // Queries on the command line replace those of the file.
     let run = bench.run(&["sketch", "--config", "conf/sketch.toml", "--queries", "items.csv", "--at", "2024-01-02"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(table(&bench.read("again.csv")).len(), 5);
@@ -575,7 +575,7 @@ fn a_plan_can_be_seen_before_anything_is_read() {
     assert!(bench.run(&plan).stderr.contains("--key-columns"));
 }
 
-/// The example of a year of flights: the ranking, and answers that agree with it.
+/// The example with a year of flights: the ranking, and answers that agree with it.
 #[test]
 fn the_flights_example_runs() {
     let bench = Bench::new();
@@ -593,6 +593,6 @@ fn the_flights_example_runs() {
     assert!((estimate - 286.0).abs() < 8.0 * error, "{estimate} ± {error}");
     bench.write("one.csv", "aircraft,origin,destination\nN338AA,JFK,LAX\n");
     assert_eq!(bench.run(&[&own[..], &["--queries", "one.csv"]].concat()).code, 0);
-    // The interval of a chosen item is another one.
+    // The interval of a selected item is different.
     assert_eq!(table(&bench.read("top.csv"))[1][..6], rows[1][..6]);
 }

@@ -1,4 +1,4 @@
-//! Counts without an end: plans, simulated noise, and releases that go on day after day.
+//! Counts with an unbounded horizon: plans, simulated noise, and releases that continue day after day.
 
 mod common;
 
@@ -65,14 +65,14 @@ fn date(day: i64) -> String {
     start.checked_add(jiff::Span::new().days(day - 1)).unwrap().to_string()
 }
 
-/// Run after run appends what one run over everything gives, across two ends of epochs; the report says that there is
-/// no end.
+/// Repeated runs append the same rows as one run over all data, across two ends of epochs; the report states that the
+/// horizon is unbounded.
 #[test]
 fn releases_go_on_without_an_end() {
     for budget in [["--rho", "0.5"], ["--epsilon", "1"]] {
         let bench = Bench::new();
         let all = ["--key", "my.key", "--start", "2024-01-01", "--every", "1d", "--unbounded", "--no-plot"];
-        // Under ρ the search for units with events in several steps takes seconds, in every one of these runs.
+        // Under ρ the search for units with events in several steps takes seconds in each of these runs.
         let each = if budget[0] == "--rho" { "20" } else { "1" };
         let unit = [
             "--person",

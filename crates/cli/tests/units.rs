@@ -1,4 +1,4 @@
-//! Whom the commands protect: flags of persons, by group, gap and period, wherever they are taken.
+//! The privacy unit of the commands: flags for persons, by group, gap and period, in all commands that accept them.
 
 mod common;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const DAYS: u64 = 40;
 
-/// So much budget that no release of counts is off by one half.
+/// A budget so large that no released count is off by one half.
 const EXACT: [&str; 3] = ["--rho", "1000000", "--allow-weak-budget"];
 
 fn date(day: u64) -> String {
@@ -15,7 +15,7 @@ fn date(day: u64) -> String {
     start.checked_add(jiff::Span::new().days(day as i64 - 1)).unwrap().to_string()
 }
 
-/// A folder with a file for every day from 20 January: of seven persons one to three events a day, in two groups.
+/// A folder with a file for every day from 20 January: seven people with one to three events a day, in two groups.
 fn days() -> Bench {
     let bench = Bench::new();
     for day in 1..=DAYS {
@@ -44,7 +44,7 @@ fn values(text: &str) -> Vec<i64> {
     text.lines().skip(1).map(|line| line.split(',').nth(3).unwrap().parse().unwrap()).collect()
 }
 
-/// What is kept, by counting afresh: `fits` says whether an event fits those that were kept of its person so far.
+/// The kept values, counted independently: `fits` decides whether an event fits the events kept so far of its person.
 fn by_hand(fits: impl Fn(&[(u64, usize)], (u64, usize)) -> bool) -> Vec<i64> {
     let mut kept: Vec<Vec<(u64, usize)>> = vec![Vec::new(); 7];
     let (mut sums, mut all) = ([0, 0], Vec::new());
@@ -104,7 +104,7 @@ fn bounds_are_kept_and_start_anew_with_the_calendar() {
     assert!(plan.contains("bounded-person") && plan.contains("min_gap = 3"), "{plan}");
 }
 
-/// Day after day, across weeks, with files that reach into the next: the table of one run over everything.
+/// Daily runs across weeks, with files that reach into the next week: the table of one run over all data.
 #[test]
 fn periods_are_forgotten_in_continued_runs() {
     let bench = days();
@@ -129,9 +129,9 @@ fn periods_are_forgotten_in_continued_runs() {
     let run = other.run(&flags(&[&all, &unit[..], &["--out", "t.csv"]].concat()));
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(bench.read("t.csv"), other.read("t.csv"));
-    // The last run ended behind the last day: nobody of its week has a place that was there only before.
+    // The last run ended after the last day: no person of that week has a place that existed only before.
     let weekly = by_hand(|kept, (day, group)| {
-        // 20 January is a Saturday: weeks begin with days 3, 10, 17, …
+        // 20 January is a Saturday: weeks begin at days 3, 10, 17, …
         let week = |day: u64| (day + 4) / 7;
         let same: Vec<_> = kept.iter().filter(|(other, _)| week(*other) == week(day)).collect();
         same.len() < 3 && same.iter().all(|(other, of)| *of == group && (*other == day || day - other >= 2))
@@ -207,7 +207,7 @@ fn periods_that_cut_steps_are_refused() {
     assert_eq!(bench.run(&sketch).code, 2);
 }
 
-/// A budget for one unit admits plans for that unit only.
+/// A budget for one unit accepts plans for that unit only.
 #[test]
 fn budgets_are_for_like_units() {
     let bench = days();
@@ -236,7 +236,7 @@ fn budgets_are_for_like_units() {
     assert_eq!(spent["totals"][0]["period"], "one calendar month", "{spent}");
     let shown = bench.run(&["budget", "show", "months.budget", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["period"], "one calendar month");
-    for (per, says) in [("2w", "plans with different beginnings"), ("fortnight", "is no period")] {
+    for (per, says) in [("2w", "plans that begin at different times"), ("fortnight", "is no period")] {
         let refused = bench.run(&[&new[..2], &["other.budget"], &new[3..10], &[per]].concat());
         assert!(refused.code == 2 && refused.stderr.contains(says), "{}", refused.stderr);
     }

@@ -1,11 +1,11 @@
-//! Windows, decays and increments: what is released, what plans say of it, and how runs go on.
+//! Windows, decays and increments: released values, plans, and continued runs.
 
 mod common;
 
 use common::{Bench, table};
 use serde_json::Value;
 
-/// So much budget that no release of counts is off by one half.
+/// A budget so large that no released count is off by one half.
 const EXACT: [&str; 3] = ["--rho", "1000000", "--allow-weak-budget"];
 const DAYS: u64 = 40;
 
@@ -37,7 +37,7 @@ fn values(text: &str) -> Vec<f64> {
     table(text).iter().skip(1).map(|row| row[2].parse().unwrap()).collect()
 }
 
-/// With next to no noise the released values are those counted by hand.
+/// With almost no noise the released values equal the counts by hand.
 #[test]
 fn what_is_released_is_what_was_asked_for() {
     let bench = days();
@@ -72,13 +72,13 @@ fn what_is_released_is_what_was_asked_for() {
     }
 }
 
-/// Runs that go on day after day publish the bytes of a run over everything.
+/// Daily continued runs publish the same bytes as one run over all data.
 #[test]
 fn runs_go_on() {
     let bench = days();
     for workload in ["window(7)", "decay(4)", "increments", "window(30)"] {
         let stream = ["--stream", workload, "--workload", workload, "--rho", "0.5"];
-        // The same key, which knows nothing of this stream yet.
+        // The same key, which has not yet published this stream.
         for file in ["key", "key.ledger"] {
             std::fs::copy(bench.path(&format!("my.{file}")), bench.path(&format!("other.{file}"))).unwrap();
         }
@@ -115,12 +115,12 @@ fn plans_know_the_optimum_of_windows() {
     // Pure ε: no worse than noise on each step.
     let pure = plan(&bench, &["--horizon", "100000", "--epsilon", "1", "--workload", "window(30)"]);
     assert!(pure["chosen"]["max_std"].as_f64().unwrap() <= 60f64.sqrt());
-    // A unit of three events, one a step.
+    // A unit of three events, one per step.
     let unit = ["--max-events", "3", "--max-events-per-step", "1"];
     let person = plan(&bench, &[&["--horizon", "1000", "--rho", "0.5", "--workload", "window(7)"], &unit[..]].concat());
     let ratio = person["chosen"]["max_std"].as_f64().unwrap() / person["lower_bound_max_std"].as_f64().unwrap();
     assert!((1.0..1.06).contains(&ratio), "{ratio}");
-    // Without a workload a plan says what windows would be like.
+    // Without a workload a plan reports the error of windows.
     let sums = plan(&bench, &["--horizon", "1000", "--rho", "0.5"]);
     let week = &sums["windows"][0];
     assert_eq!(week["width"], 7);
@@ -129,8 +129,8 @@ fn plans_know_the_optimum_of_windows() {
     assert!(run.stdout.contains("--workload 'window("), "{}", run.stdout);
 }
 
-/// The covariance of simulated releases, and what it reveals of every event: 2ρ, and no more. The largest of 12 statistics
-/// is off by 5 of its standard deviations, √(2/N), with probability below 10⁻⁵.
+/// The covariance of simulated releases reveals 2ρ about every event, and no more. The largest of 12
+/// statistics is off by 5 of its standard deviations, √(2/N), with probability below 10⁻⁵.
 #[test]
 fn simulated_releases_reveal_what_the_budget_allows() {
     const STEPS: usize = 12;
@@ -174,7 +174,7 @@ fn mistakes_are_said_in_words() {
         run.stderr
     };
     assert!(refused(&["--workload", "windows(7)"]).contains("none of sum, window(W)"));
-    assert!(refused(&["--workload", "window(0)"]).contains("1 step at least"));
+    assert!(refused(&["--workload", "window(0)"]).contains("1 to 2^62 steps"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
     assert!(refused(&["--workload", "decay(1mo)"]).contains("not as many in every month"));
     assert!(
@@ -182,13 +182,16 @@ fn mistakes_are_said_in_words() {
             .contains("longer horizon")
     );
     assert!(
-        refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("no difference of two running sums")
+        refused(&["--workload", "decay(7)", "--mechanism", "binary"]).contains("not a difference of two running sums")
     );
-    assert!(refused(&["--workload", "window(7)", "--mechanism", "blt"]).contains("rounded with the data"));
+    assert!(
+        refused(&["--workload", "window(7)", "--mechanism", "blt"])
+            .contains("rounds its running sums together with the data")
+    );
     assert!(refused(&["--mechanism", "banded"]).contains("does not factorize `sum`"));
 }
 
-/// What rows of several workloads say, by workload.
+/// The rows of several workloads, by workload.
 fn by_workload(text: &str, workload: &str) -> Vec<f64> {
     let rows = table(text);
     let place = rows[0].iter().position(|name| name == "workload").expect("there is a column `workload`");
@@ -198,7 +201,8 @@ fn by_workload(text: &str, workload: &str) -> Vec<f64> {
 
 const TOGETHER: [&str; 6] = ["--workload", "sum", "--workload", "window(7d)*4", "--workload", "increments"];
 
-/// Several workloads of one stream: with next to no noise those counted by hand, otherwise read from the same noise.
+/// Several workloads of one stream: with almost no noise they equal the counts by hand, otherwise they are read from
+/// the same noise.
 #[test]
 fn several_are_read_from_one_release() {
     let bench = days();
@@ -235,7 +239,7 @@ fn several_are_read_from_one_release() {
     );
 }
 
-/// They go on from run to run, and a run over everything publishes the same bytes.
+/// They continue from run to run, and one run over all data publishes the same bytes.
 #[test]
 fn several_go_on() {
     let bench = days();
@@ -287,7 +291,7 @@ fn plans_of_several_say_what_one_release_gains() {
     let endless = plan(&bench, &[&["--unbounded"][..], &two].concat());
     assert_eq!((&endless["one_release"], &endless["horizon"]), (&Value::Bool(false), &Value::Null), "{endless}");
     let text = bench.run(&[&["plan", "--horizon", "365"][..], &two].concat());
-    assert!(text.stdout.contains("all are read from one release"), "{}", text.stdout);
+    assert!(text.stdout.contains("all are read from one release with the full budget"), "{}", text.stdout);
 }
 
 #[test]
@@ -311,7 +315,7 @@ fn what_several_do_not_go_with_is_refused() {
     assert!(mechanisms.stderr.contains("one workload at a time"), "{}", mechanisms.stderr);
 }
 
-/// Rows of weeks say weeks; and measures, too, may have no end.
+/// Weekly rows are named as weeks; measures may also have an unbounded horizon.
 #[test]
 fn several_are_published_by_weeks_and_without_an_end() {
     let bench = days();
@@ -324,7 +328,7 @@ fn several_are_published_by_weeks_and_without_an_end() {
     run(&[&["--steps", "42", "--publish", "1w", "--out", "weeks.csv"][..], &two].concat());
     assert!(bench.read("weeks.report.md").contains("so far, in the last 2 weeks"), "{}", bench.read("weeks.report.md"));
     assert_eq!(by_workload(&bench.read("weeks.csv"), "sum").len(), 3);
-    // Whatever the shares are, all of the budget is said.
+    // The reported shares add up to the whole budget.
     run(&[&["--unbounded", "--stream", "endless", "--out", "endless.csv"][..], &two].concat());
     let report = bench.read("endless.report.md");
     assert!(report.contains("| budget | ρ = 0.5 (zCDP) |") && report.contains("50 % of the budget"), "{report}");

@@ -1,4 +1,4 @@
-//! The one error type of this library.
+//! The error type of this library.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::fmt;
 /// A result whose error is [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What class of failure an [`Error`] is.
+/// The class of failure of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A parameter or input value is outside its documented range.
     Invalid,
-    /// A budget that protects next to nothing, and that was not explicitly allowed to. [`Error::is_invalid`], too.
+    /// A budget that protects almost nothing, without explicit permission. [`Error::is_invalid`] is true for it, too.
     WeakBudget,
     /// An exact integer computation would not fit its type.
     Overflow,
@@ -20,13 +20,13 @@ pub enum ErrorKind {
     HorizonExhausted,
     /// Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     State,
-    /// Noise that was issued already would be issued again, perhaps over other data.
+    /// Noise that was already issued would be issued again, perhaps for other data.
     NoiseIssued,
-    /// The operating system refused to give randomness.
+    /// The operating system did not provide randomness.
     Randomness,
 }
 
-/// An error of this library: a class to branch on and one sentence to show.
+/// An error of this library: a class to branch on, and a one-sentence message.
 ///
 /// ```
 /// let error = evertally::Error::invalid("horizon must be at least 1 step, got 0");
@@ -70,7 +70,7 @@ impl Error {
         matches!(self.kind, ErrorKind::Invalid | ErrorKind::WeakBudget)
     }
 
-    /// Is this [`ErrorKind::WeakBudget`]? Who names the parameters says how such a budget is allowed.
+    /// Is this [`ErrorKind::WeakBudget`]? The caller knows its own parameter names and says how to allow such a budget.
     pub fn is_weak_budget(&self) -> bool {
         self.kind == ErrorKind::WeakBudget
     }

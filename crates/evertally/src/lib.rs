@@ -1,17 +1,17 @@
 //! Differentially private **continual release**: running counts and sums of a sensitive event stream,
 //! published step after step with one privacy guarantee for the whole history.
 //!
-//! Three things are kept apart:
+//! Three things are kept separate:
 //!
 //! * a [`plan`] is public and is decided before the first datum: horizon, budget, neighbours, factorization, noise
 //!   scale;
 //! * [`noise`] is a pure function of a secret key and the name of a noise variable;
-//! * a [`stream`] is plan + key + data so far, and yields the same releases whoever computes them, whenever.
+//! * a [`stream`] is plan + key + data so far, and yields the same releases no matter who computes them, or when.
 //!
 //! # A first example
 //!
-//! Visits a day for a year, with one guarantee for all 365 releases: whether any single visit took place or not changes
-//! the probability of anything one can see in them by a factor of at most `e`.
+//! Daily visits for a year, with one guarantee for all 365 releases: whether any single visit took place changes the
+//! probability of anything an observer can see in them by at most a factor of `e`.
 //!
 //! ```
 //! use evertally::{Budget, Epsilon, GuardedKey, PlanRequest, RunningSum, SecretKey};
@@ -30,23 +30,23 @@
 //!
 //! # Which type do I need?
 //!
-//! | I want to release | take | plan it with |
+//! | I want to release | type | plan it with |
 //! |---|---|---|
 //! | one running count or sum | [`RunningSum`] | [`PlanRequest`] |
 //! | one for each of some declared groups | [`GroupedSums`] | [`PlanRequest`] |
-//! | any of very many counters, wherever they are read | [`LazyVector`] | [`LazyPlan`] |
-//! | any of them in any order, without state | [`StatelessVector`] | [`LazyPlan`] |
-//! | counts of items out of a universe that nobody can list | [`CountSketch`], [`sketch::CountMin`] | [`SketchPlan`] |
+//! | any of very many counters, read at any steps | [`LazyVector`] | [`LazyPlan`] |
+//! | any of them, read in any order, without state | [`StatelessVector`] | [`LazyPlan`] |
+//! | counts of items from a universe too large to list | [`CountSketch`], [`sketch::CountMin`] | [`SketchPlan`] |
 //! | ranges, quantiles, heavy hitters of keys | [`sketch::DyadicCounts`], [`sketch::DyadicSketch`] | [`SketchPlan`] |
 //! | noise for gradients of millions of coordinates | `VectorNoise` of the crate `evertally-training` | |
 //! | several streams over the same people, under one budget | [`privacy::composition`] | |
 //! | to compare mechanisms | [`MechanismName::build`](mechanism::MechanismName::build), [`Mechanism`] | [`PlanRequest::candidates`] |
 //!
-//! All of them are made by `new(plan, &key, name, …)`, take events by `add`, close a step by `tick`, and come back from
-//! what `save` gave by `restore(plan, &key, name, …, state)`.
+//! All of them are created with `new(plan, &key, name, …)`, receive events through `add`, and close a step with `tick`.
+//! `save` returns their state, and `restore(plan, &key, name, …, state)` resumes from it.
 //!
-//! The [`manual`] says what a promise means and what breaks it, and goes on to the questions that a program meets:
-//! units, budgets, states, threads, testing. The README has the program `evertally` and the Python package.
+//! The [`manual`] explains what the guarantee means, what breaks it, and the practical questions: units, budgets,
+//! states, threads, testing. The README introduces the program `evertally` and the Python package.
 #![forbid(unsafe_code)]
 
 mod error;

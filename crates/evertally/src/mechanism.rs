@@ -1,4 +1,4 @@
-//! Factorizations of the prefix-sum matrix, one a file.
+//! Factorizations of the prefix-sum matrix, one per file.
 //!
 //! Let `A` be the lower triangular matrix of ones. A mechanism is a pair `A = L R`: every row of `R` is a **node**,
 //! a sum of steps that is protected by one noise variable; row `t` of `L` says how the nodes (and their noise) are
@@ -7,7 +7,7 @@
 //! * privacy depends on the columns of `R` only ([`ColumnNorms`]),
 //! * the variance at step `t` is `Var(z) · ‖L_t‖²` ([`Mechanism::row_norm_squared`]).
 //!
-//! Mechanisms know nothing of noise laws: a [`Cursor`] asks its caller for the value of a node.
+//! Mechanisms are independent of noise distributions: a [`Cursor`] asks its caller for the value of a node.
 
 mod accounting;
 pub(crate) mod banded;
@@ -58,7 +58,7 @@ pub const MAX_HORIZON: u64 = 1 << 62;
 /// The largest column norms of `R` over the columns (steps) `1 ..= T`: how far one unit of change in one step can
 /// move the vector of node sums.
 ///
-/// Only nodes that some step `≤ T` uses are counted: a node that nothing reads costs no privacy.
+/// Only nodes that some step `≤ T` reads are counted: a node that nothing reads costs no privacy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnNorms {
     /// `s1`, the largest L1 norm of a column. Exact for 0/1 matrices below 2^53, never below the true value.
@@ -68,11 +68,11 @@ pub struct ColumnNorms {
     pub l2_squared: f64,
 }
 
-/// Why the square roots and what follows them take no Laplace noise.
+/// Why the square-root mechanisms, and those derived from them, do not support Laplace noise.
 const GROWING_L1: &str = "its L1 sensitivity grows with the square root of the horizon";
 
-/// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its figures and
-/// a streaming sampler that never builds a matrix.
+/// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its norms and a
+/// streaming sampler that never builds a matrix.
 ///
 /// Steps are counted from 1.
 #[doc(alias = "matrix mechanism")]
@@ -85,7 +85,7 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// Number of steps `T`.
     fn horizon(&self) -> u64;
 
-    /// What is published at every step: `L R` is this, and the prefix sums where nothing else is said.
+    /// The published query at every step: `L R` is this matrix, the prefix sums by default.
     fn workload(&self) -> Workload {
         Workload::Sum
     }
@@ -98,10 +98,10 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         0
     }
 
-    /// How far a unit's events in one running sum move its node sums: the largest `‖R u‖²` over the counts `u` of a
-    /// spread (`u_t ≤ per_step`, `Σ u_t ≤ total`, steps with events at least `separation` apart), never below the true
-    /// value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly. `u128::MAX` where it does not
-    /// fit, or where there are no integral node sums.
+    /// How far the events of one unit can move the node sums of one running sum: the largest `‖R u‖²` over the counts
+    /// `u` of a spread (`u_t ≤ per_step`, `Σ u_t ≤ total`, steps with events at least `separation` apart), never below
+    /// the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly. `u128::MAX` if it
+    /// does not fit, or if the node sums are not integral.
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism};
@@ -112,8 +112,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// ```
     fn spread_squared(&self, spread: Spread) -> u128;
 
-    /// [`spread_squared`](Self::spread_squared) of the parts of a unit that have these numbers of events, which do not
-    /// fall. Faster than one call for each where the figures of many events contain those of few.
+    /// [`spread_squared`](Self::spread_squared) of parts of a unit with these numbers of events, in non-decreasing
+    /// order. Faster than separate calls if computing the bound for many events includes computing it for few.
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism};
@@ -126,14 +126,14 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     }
 
     /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
-    /// on: what the covariance of the releases reveals, never more than the column norm, and equal to it where `L`
-    /// is square. `None` where there is no closed form and the horizon is too long (over 512) for the dense twin.
+    /// on. This is what the covariance of the releases reveals: at most the column norm, and equal to it if `L` is
+    /// square. `None` if there is no closed form and the horizon is too long (over 512) for the dense twin.
     fn exact_l2_squared(&self) -> Option<f64> {
         exact_by_dense_twin(self)
     }
 
     /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a
-    /// vector of norm at most 1 in each: never below the true value. Patterns, vectors and data may depend on earlier
+    /// vector of norm at most 1 in each. Never below the true value. Patterns, vectors and data may depend on earlier
     /// releases; proofs are in the header of `mechanism/accounting/participation.rs`.
     ///
     /// ```
@@ -145,8 +145,8 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         participation::of_any_mechanism(self, participation)
     }
 
-    /// The bands of `R`, where columns so many steps apart have no row in common: what sampling needs to know. `None`
-    /// where that is not so, or the horizon is too long to say (above 2^20).
+    /// The bands of `R`, if columns at least this many steps apart have no row in common: what accounting for sampled
+    /// batches needs. `None` if there are no such bands, or if the horizon is too long to find them (above 2^20).
     ///
     /// ```
     /// use evertally::mechanism::{Input, Mechanism, SquareRoot};
@@ -159,15 +159,14 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether every node is read only once all of its steps are over. Then node after node is protected whatever the
-    /// data do in answer to releases, and what is known of single nodes adds up also against one who chooses the event
-    /// while watching.
+    /// Whether every node is read only after all of its steps have closed. Then per-node privacy composes even if the
+    /// data adapt to releases and the adversary chooses the event adaptively.
     fn is_causal(&self) -> bool {
         false
     }
 
-    /// Whether the noise of any step is had from its own nodes, by [seeking](Cursor::seek), at a cost that does not grow
-    /// with the step but for a logarithm: what the family is able to, or this member of it.
+    /// Whether the noise of any step can be computed from its own nodes by [seeking](Cursor::seek), at a cost that
+    /// grows at most logarithmically with the step. Defaults to the ability of the family.
     fn has_random_access(&self) -> bool {
         self.name().family().abilities.random_access
     }
@@ -205,10 +204,10 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
     /// node once.
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
 
-    /// `(L z)_t` of all steps for the values of nodes that `draw` gives, asked for once each (or always alike), in
-    /// floating point: what a simulation of the public law needs. No release is made from it. Off by less than 10⁻³ of
-    /// the standard deviation for values of variance 1, and far less where a family has a path of its own. `O(T)` steps
-    /// of a cursor, or of floating-point operations; `O(T log T)` for square roots.
+    /// `(L z)_t` of all steps, in floating point, for simulations of the public noise distribution. `draw` returns the
+    /// value of a node; it is called once per node, or returns the same value every time. No release is made from it.
+    /// Off by less than 10⁻³ of the standard deviation for values of variance 1, and far less where a family has its
+    /// own implementation. `O(T)` steps of a cursor, or of floating-point operations; `O(T log T)` for square roots.
     ///
     /// ```
     /// use evertally::mechanism::{DigitTree, Mechanism};
@@ -238,31 +237,32 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
         RowLaw::Sum(vec![(1.0, self.row_norm_squared(step) as u64)])
     }
 
-    /// A sampler standing before the first step.
+    /// A sampler positioned before the first step.
     fn cursor(&self) -> Box<dyn Cursor>;
 
-    /// What a step costs, in figures for comparisons.
+    /// The cost of a step, in numbers for comparisons.
     fn cost(&self) -> Cost;
 
-    /// How far a unit of change in one step moves the nodes, as Laplace noise counts it.
+    /// How far a change of one unit in one step moves the nodes, measured for Laplace noise.
     ///
     /// # Errors
-    /// Where Laplace noise does not go with this mechanism: why, in words that follow its name.
+    /// If this mechanism does not support Laplace noise: the reason, phrased to follow its name.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
 
-    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` where
-    /// that is not known, or where it is no better than the column norm.
+    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` if that
+    /// is not known, or if it is not better than the column norm.
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         None
     }
 
-    /// How its noise is sampled where it is read, without all before it; `None` where no way is known. (Any step of a
-    /// mechanism with [random access](Abilities::random_access) can also be had from its own nodes.)
+    /// How the noise of single readings is sampled, without drawing all noise before them; `None` if no method is
+    /// known. (For a mechanism with [random access](Abilities::random_access), any step can also be computed from its
+    /// own nodes.)
     fn lazy(&self) -> Option<Lazy> {
         None
     }
 
-    /// How the noise of many coordinates is drawn step by step; `None` where no way is known that is fast.
+    /// How the noise of many coordinates is drawn step by step; `None` if no fast method is known.
     fn streaming(&self) -> Option<Streaming> {
         match self.lazy() {
             Some(Lazy::Paths(walk)) => Some(Streaming::Paths(walk)),
@@ -284,45 +284,46 @@ pub trait Mechanism: std::fmt::Debug + Send + Sync {
 pub struct Bands {
     /// How many diagonals there are.
     pub count: u64,
-    /// The squared norms of the columns, one for each step, never too small.
+    /// The squared norms of the columns, one per step, never too small.
     pub squares: Vec<f64>,
 }
 
-/// What a step of a stream costs.
+/// The cost of one step of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Expected noise draws: amortized number of nodes touched.
     pub draws_per_step: f64,
-    /// The same, or multiplications where there are far more of them.
+    /// The same, or the number of multiplications if there are far more of them.
     pub work_per_step: f64,
-    /// Words of memory a [`Cursor`] holds at most.
+    /// Maximum memory of a [`Cursor`], in words.
     pub memory_words: u64,
 }
 
 impl Cost {
-    /// Where a step's work is its draws.
+    /// The cost if the draws dominate the work of a step.
     pub(crate) fn of_draws(draws_per_step: f64, memory_words: u64) -> Self {
         Self { draws_per_step, work_per_step: draws_per_step, memory_words }
     }
 }
 
-/// What an interval needs to know of one row of `L`.
+/// What a confidence interval needs to know about one row of `L`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RowLaw {
-    /// The noise is a sum of independent variables: (|weight|, how many of it).
+    /// The noise is a sum of independent variables: (|weight|, number of variables with it).
     Sum(Vec<(f64, u64)>),
-    /// Very many unequal terms: this `‖L_t‖²`, and tails no heavier than those of so many equal terms of that variance.
+    /// Very many unequal terms: their `‖L_t‖²`, with tails no heavier than those of `terms` equal terms of that
+    /// variance.
     Like {
         /// `‖L_t‖²`.
         norm_squared: f64,
-        /// Number of equal terms whose fourth moment is not smaller.
+        /// Number of equal terms whose fourth moment is at least as large.
         terms: u64,
     },
 }
 
 /// Streams `L z` step by step in `O(1)` amortized draws per step and logarithmic space.
 pub trait Cursor: Send {
-    /// The step last produced, 0 before the first.
+    /// The last step produced, 0 before the first.
     fn step(&self) -> u64;
 
     /// Moves to the next step and returns its noise `(L z)_t`, in units of `2^-fraction_bits`. `draw` gives the
@@ -331,48 +332,48 @@ pub trait Cursor: Send {
     /// The caller keeps the step within the horizon.
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 
-    /// Writes the nodes that the next steps will ask for, in that order, as far as it knows them and they fit; returns
-    /// how many. Whoever draws can then compute their bits side by side.
+    /// Writes the nodes that the next steps will read, in order, as far as they are known and fit; returns their
+    /// number. The caller can then compute their bits in parallel.
     fn foretell(&self, _nodes: &mut [Node]) -> usize {
         0
     }
 
-    /// Moves to the next step, whose data sum to `total` grid units and bring the exact running sum to `closed`, and
-    /// returns the release less that sum, in units of `2^-fraction_bits`.
+    /// Moves to the next step, whose data sum to `total` grid units and whose exact running sum is `closed`. Returns
+    /// the release minus that sum, in units of `2^-fraction_bits`.
     ///
-    /// For most mechanisms that is `(L z)_t` whatever the data. One that rounds the sums it protects has to see them:
-    /// its release is computed from the protected sums alone, and the rounding shows here.
+    /// For most mechanisms that is `(L z)_t`, independent of the data. A mechanism that rounds the sums it protects has
+    /// to see them: its release is computed from the protected sums alone, and the result contains the rounding.
     fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.advance(draw)
     }
 
-    /// What a cursor must [recall](Self::recall) to stand where this one does, or `None` where [`seek`](Self::seek) is
-    /// enough: where no noise depends on the data. It holds data: keep it as safe as them.
+    /// What a cursor must [recall](Self::recall) to continue from here, or `None` if [`seek`](Self::seek) is enough
+    /// because no noise depends on the data. The memory contains data: protect it like the data.
     fn memory(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor that stood there, and returns
-    /// what that one returned last (0 for step 0).
+    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor at that step, and returns the
+    /// last value that cursor returned (0 for step 0).
     ///
     /// # Errors
     /// If this is not the memory of a cursor of the same mechanism.
     fn recall(&mut self, _step: u64, _memory: &[u8]) -> Result<i128> {
-        Err(Error::state("the saved state holds a memory that its mechanism does not have"))
+        Err(Error::state("the saved state has a mechanism memory, but its mechanism keeps none"))
     }
 
-    /// Whether [`seek`](Self::seek) reaches this later step with fewer draws than going there, and gives the same noise:
-    /// it never does where noise depends on the data.
+    /// Whether [`seek`](Self::seek) reaches this later step with fewer draws than advancing step by step, and returns
+    /// the same noise. Always false if the noise depends on the data.
     fn leaps_to(&self, _step: u64) -> bool {
         false
     }
 
-    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0): that of a
-    /// stream of zeros where it depends on the data.
+    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0). If the noise
+    /// depends on the data, this is the noise of a stream of zeros.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
 }
 
-/// Moves a cursor to a step one after the other, from the start if that is behind it.
+/// Moves a cursor forwards step by step; starts over if the step is before its position.
 fn replay<C: Cursor>(cursor: &mut C, step: u64, fresh: impl FnOnce(&C) -> C, draw: &mut dyn FnMut(Node) -> i128) {
     if step < cursor.step() {
         *cursor = fresh(cursor);
@@ -382,23 +383,23 @@ fn replay<C: Cursor>(cursor: &mut C, step: u64, fresh: impl FnOnce(&C) -> C, dra
     }
 }
 
-/// The exact Gaussian sensitivity from the dense twin, where that is small.
+/// The exact Gaussian sensitivity from the dense twin, for short horizons.
 fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
     if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }
 }
 
-/// The path of a cursor whose nodes have values on a grid of `2^-24`, or of `2^-6` of a mechanism's own fine one: what
-/// filters take.
+/// The noise path of a cursor, with node values on a grid of `2^-24`, or of `2^-6` of a mechanism's own finer grid, as
+/// filters require.
 fn path_of_cursor<M: Mechanism + ?Sized>(mechanism: &M, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
     let bits = match mechanism.noise_bits() {
         0 => 24,
         fine => fine + 6,
     };
     let unit = libm::exp2(f64::from(bits));
-    // Noise steps are `2^-noise_bits` of the data's, and so many of them finer still.
+    // Noise steps are `2^-noise_bits` of the data's; the remaining `bits - noise_bits` bits are finer still.
     let output = libm::exp2(-f64::from(bits - mechanism.noise_bits() + mechanism.fraction_bits()));
     let mut cursor = mechanism.cursor();
-    // Float-to-int casts saturate; values are some deviations of 1.
+    // Float-to-int casts saturate; values are a few deviations of 1.
     let mut step = || cursor.advance(&mut |node| (draw(node) * unit).round() as i128) as f64 * output;
     (0..mechanism.horizon()).map(|_| step()).collect()
 }
@@ -414,7 +415,7 @@ fn product_of_rows<M: Mechanism + ?Sized>(mechanism: &M, earlier: u64, later: u6
     product
 }
 
-/// Refuses numbers of steps that no mechanism has, before any search computes with them.
+/// Rejects horizons that no mechanism supports, before any search computes with them.
 pub fn check_steps(horizon: u64) -> Result<()> {
     if horizon > MAX_HORIZON {
         return Err(Error::invalid(format!("the horizon must be at most 2^62 steps, got {horizon}")));

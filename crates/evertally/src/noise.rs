@@ -1,7 +1,7 @@
-//! Keyed noise: secret keys, seekable bits, and exact discrete laws (one law a file).
+//! Keyed noise: secret keys, seekable bits, and exact discrete distributions (*laws*), one per file.
 //!
 //! A noise variable is a **pure function** of a [`SecretKey`], a [`StreamName`], the digest of a plan, a [`Purpose`]
-//! and a [`Node`]. Asking twice gives the same value; nothing is stored; any worker computes any variable.
+//! and a [`Node`]. Drawing it twice gives the same value, nothing is stored, and any worker can compute any variable.
 //!
 //! ```text
 //! SecretKey ─┐
@@ -12,8 +12,8 @@
 //!
 //! The laws are exact: the probability of every outcome is the stated one, without rounding (see [`DiscreteLaplace`]
 //! and [`DiscreteGaussian`] for the algorithms and their proofs). The laws of counts, [`Poisson`], [`Binomial`],
-//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds where these are certain, and by big integers
-//! where they are not; in the others no floating-point number takes part.
+//! [`NegativeBinomial`] and [`Polya`], decide by floating-point bounds if these are certain, and by big integers
+//! otherwise; the other laws use no floating-point numbers.
 //!
 //! ```
 //! use evertally::noise::{DiscreteGaussian, KeyedNoise, Node, Purpose, SecretKey, StreamName};

@@ -2,8 +2,8 @@
 //! each.
 //!
 //! Everything that counts people is exact here: a value is a multiple of a declared [`Grid`], the parameter of a noise
-//! law is a [`Ratio`], a budget is the decimal number that was typed. The floating-point functions serve planning and
-//! figures alone.
+//! law is a [`Ratio`], a budget is the decimal number that was typed. The floating-point functions are used for
+//! planning and figures only.
 
 mod decimal;
 pub(crate) mod descent;

@@ -1,11 +1,11 @@
-//! Places where the papers err, each with the computation that shows it. `docs/mechanisms.md` lists them.
+//! Errors in the papers, each with the computation that shows it. `docs/mechanisms.md` lists them.
 
 use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
 
-/// Lazy sampling of a path-sum tree without a root, in the algebra of independent standard normals: every value is a
-/// row of coefficients, so covariances are exact. Levels 1 ..= L lie below the root, P_0 = 0, and bits count from the
-/// root.
+/// Lazy sampling of a path-sum tree without a root, as a symbolic computation with independent standard normals: every
+/// value is a row of coefficients, so covariances are exact. Levels 1 ..= L lie below the root, P_0 = 0, and bits count
+/// from the root.
 struct LazyPath {
     levels: u32,
     corrected: bool,
@@ -52,7 +52,7 @@ impl LazyPath {
         }
         self.path[leaf] = self.fresh(self.path[split].clone(), (leaf - split) as f64);
         if self.corrected {
-            self.known[split] = true; // the line that algorithm 1 lacks
+            self.known[split] = true; // the line missing in algorithm 1
         }
         self.known[split + 1..leaf].fill(false);
         self.path[leaf].clone()
@@ -75,7 +75,7 @@ fn lazy_sampling_needs_the_bit_of_the_splitting_level() {
         [1, 4, 5].map(|step| lazy.query(step))
     };
     let [one, _, five] = answers(false);
-    assert!((covariance(&one, &five) - 0.5).abs() < 1e-12, "as published: half of what it should be");
+    assert!((covariance(&one, &five) - 0.5).abs() < 1e-12, "as published: half of the correct value");
     let [one, _, five] = answers(true);
     assert!((covariance(&one, &five) - 1.0).abs() < 1e-12);
     // With the bit, every pattern of queries over 16 steps has the covariance of the tree.
@@ -104,18 +104,18 @@ fn path_sum_sensitivity(levels: u32, root: bool) -> f64 {
 }
 
 /// S2, lemma 2.2 promises ρ from σ² = Δ²/(2ρ) without the factor's sensitivity, which exceeds 1; and its appendix B,
-/// with a root, is another mechanism than its algorithm, without one.
+/// with a root, describes a different mechanism than its algorithm, without one.
 #[test]
 fn the_sensitivity_of_the_factor_is_not_one() {
     for levels in [6u32, 8] {
         let (with_root, without) = (path_sum_sensitivity(levels, true), path_sum_sensitivity(levels, false));
         assert!(with_root > 1.25 && without > 1.25, "{levels}: {with_root}, {without}");
         assert!(with_root <= f64::from(levels + 2) / 4.0, "{levels}: the published bound holds");
-        assert!(without > with_root * 1.001, "{levels}: less noise, more is revealed");
+        assert!(without > with_root * 1.001, "{levels}: less noise, more leakage");
     }
 }
 
-/// What a path down a ternary tree of three levels with digits -1, 0, 1 adds up to, with a given subtracted block.
+/// The sum along a path down a ternary tree of three levels with digits -1, 0, 1, with a given subtracted block.
 fn covered(step: i64, subtracted: impl Fn(i64, i64) -> (i64, i64)) -> Vec<i64> {
     let (mut covered, mut p) = (vec![0; 40], 0i64);
     for width in [9i64, 3, 1] {

@@ -1,7 +1,7 @@
 //! Cost of the kernels on every instruction set of this processor:
 //! `cargo bench -p evertally-kernels --bench kernels [-- PART]` prints the rows whose name contains PART.
 //!
-//! Times are medians over short rounds: other work on the machine moves the median little.
+//! Times are medians over short rounds: other work on the machine hardly moves the median.
 
 use evertally_kernels::transform::{Transform, multiply_add};
 use evertally_kernels::{BlockName, Cipher, InstructionSet, Keystream, Real};
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Words, or values, in a buffer: it stays in the first-level cache.
 const LENGTH: usize = 4096;
 
-/// Times a kernel with a name that treats so many items a call.
+/// Times a kernel with a name that processes this many items per call.
 type Row<'a> = dyn Fn(&str, usize, &mut dyn FnMut()) + 'a;
 
 fn main() {
@@ -42,7 +42,7 @@ fn keystreams(instructions: InstructionSet, row: &Row) {
     }
 }
 
-/// What noise in blocks of steps is made of, each per real number of a block.
+/// The parts of noise in blocks of steps, each per real number of a block.
 fn transforms<F: Real>(instructions: InstructionSet, row: &Row) {
     for block in [64, 256, 2048] {
         let transform = Transform::<F>::new(2 * block);

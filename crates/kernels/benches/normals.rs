@@ -1,8 +1,8 @@
 //! Cost of turning words into normal variables, per instruction set: words and normals stay in the nearest cache, and
-//! making the words is not counted.
+//! producing the words is not counted.
 //!
-//! `cargo bench -p evertally-kernels --bench normals -- [ROUNDS]`: nanoseconds a normal, the median of ROUNDS rounds
-//! (10^4 where left out) of 1024 normals, each round repeated for 8192.
+//! `cargo bench -p evertally-kernels --bench normals -- [ROUNDS]`: nanoseconds per normal, the median of ROUNDS rounds
+//! (10^4 by default) of 1024 normals, each round repeated for 8192.
 
 use evertally_kernels::{InstructionSet, normals_f32, normals_f64};
 use std::hint::black_box;
@@ -25,7 +25,7 @@ fn main() {
     }
 }
 
-/// Nanoseconds a normal.
+/// Nanoseconds per normal.
 fn median(rounds: usize, mut work: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..rounds)
         .map(|_| {

@@ -1,6 +1,6 @@
 //! The kernels of [`transform`](crate::transform), for both types of numbers and every instruction set.
 
-pub(crate) mod butterflies;
+mod butterflies;
 mod twiddles;
 mod vector;
 
@@ -73,7 +73,7 @@ macro_rules! for_every_width {
             pub(super) fn $name(instructions: InstructionSet, $($arg: $type),*) {
                 match instructions.kind() {
                     Instructions::Portable => butterflies::$name::<Portable, LANES>($($arg),*),
-                    // SAFETY: a set is made only where the processor has its instructions.
+                    // SAFETY: a set exists only if the processor has its instructions.
                     #[cfg(target_arch = "x86_64")]
                     Instructions::Avx2 => unsafe { wide::$name($($arg),*) },
                     // SAFETY: as above.
@@ -153,3 +153,6 @@ macro_rules! kernels {
 }
 kernels!(f32, single, __m128, __m256, __m512);
 kernels!(f64, double, __m128d, __m256d, __m512d);
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,13 @@
-//! Which instructions to use: decided at run time, and without influence on any result.
+//! Choice of instructions: made at run time, and without influence on any result.
 //!
-//! Wheels and distributed binaries are built for the oldest processors of their kind, where AVX-512 makes these kernels
-//! several times faster. So every kernel is compiled several times, and an [`InstructionSet`] says which copy runs. An
-//! `InstructionSet` can only be had for instructions that the processor has, which is what makes the calls sound.
+//! Wheels and distributed binaries are built for the oldest processors of their kind, but AVX-512 makes these kernels
+//! several times faster. So every kernel is compiled several times, and an [`InstructionSet`] selects the copy that
+//! runs. An `InstructionSet` can only be obtained for instructions that the processor has, which makes the calls sound.
 //!
 //! **Same bytes.** Plain Rust floating-point arithmetic is IEEE 754 arithmetic, operation by operation: the compiler
 //! neither fuses a multiplication with an addition nor reorders a sum, whatever instructions it may use. So a body that
 //! is written once and compiled for several instruction sets ([`for_every_instruction_set`]) gives equal results by
-//! construction; hand-written intrinsics are held against their safe twins by tests.
+//! construction; tests compare hand-written intrinsics with their safe twins.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct InstructionSet(Instructions);
 
-/// Private, so that nobody claims instructions that are not there.
+/// Private, so that no code can claim instructions that the processor lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Instructions {
-    /// What every processor of the target has.
+    /// The instructions of every processor of the target.
     Portable,
-    /// AVX2, AES and what comes with them.
+    /// AVX2, AES and the extensions that come with them.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// AVX-512 (F, BW, CD, DQ, VL) and vector AES.
@@ -37,9 +37,9 @@ impl InstructionSet {
         Self::available().pop().unwrap_or(Self::PORTABLE)
     }
 
-    /// All that this processor has, the fastest last.
+    /// All sets that this processor supports, the fastest last.
     pub fn available() -> Vec<Self> {
-        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there is nothing to add"))]
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "no set to add"))]
         let mut sets = vec![Self::PORTABLE];
         #[cfg(target_arch = "x86_64")]
         {
@@ -104,7 +104,7 @@ macro_rules! for_every_instruction_set {
 
             match $instructions.kind() {
                 $crate::instruction_set::Instructions::Portable => body($($arg),*),
-                // SAFETY: a set is made only where the processor has its instructions.
+                // SAFETY: a set exists only if the processor has its instructions.
                 #[cfg(target_arch = "x86_64")]
                 $crate::instruction_set::Instructions::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: as above.

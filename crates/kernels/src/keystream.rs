@@ -1,12 +1,12 @@
-//! Keystreams: for every node of a mechanism an endless row of random 32-bit words, at any place at once.
+//! Keystreams: for every node of a mechanism an endless row of random 32-bit words, readable at any position.
 //!
 //! A block cipher in counter mode (or ChaCha, which is one by construction) turns a secret key and the 128-bit *name*
-//! of a block into the block's bits. To whoever does not know the key, the bits of different names look independent and
-//! uniform. So the noise of a coordinate need not be stored: it is computed again wherever it is wanted.
+//! of a block into the block's bits. Without the key, the bits of different names look independent and uniform. So the
+//! noise of a coordinate need not be stored: it is recomputed when needed.
 //!
-//! [`Keystream`] says how blocks are named and where their words go. All work is done in groups of 256 words: 64 blocks
-//! of AES or 16 of ChaCha. A group's first counter is a multiple of 64 or 16, and 2³² and 2⁵⁶ are multiples of both, so
-//! counting inside a group carries neither over 32 bits nor into the level.
+//! [`Keystream`] defines how blocks are named and how their words are laid out. All work is done in groups of 256
+//! words: 64 blocks of AES or 16 of ChaCha. A group's first counter is a multiple of 64 or 16, and 2³² and 2⁵⁶ are
+//! multiples of both, so counting inside a group carries neither over 32 bits nor into the level.
 
 mod aes;
 mod chacha;
@@ -23,12 +23,12 @@ use crate::InstructionSet;
 
 /// Words that are computed together.
 const GROUP: usize = 256;
-/// 2⁵⁶: counters are below.
+/// 2⁵⁶: counters are smaller.
 const COUNTERS: u64 = 1 << 56;
 /// The bit of a level that marks tail blocks.
 const TAIL: u8 = 0x80;
 
-/// Names a node: the noise variables of one level and index have one keystream, a word or two for every coordinate.
+/// Names a node: the noise variables of one level and index have one keystream, a word or two per coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BlockName {
     /// Below 128.
@@ -48,22 +48,21 @@ impl BlockName {
 ///
 /// **Names.** A block's name is the number `index | counter << 64 | level << 120`, with `index` of 64 bits, `counter`
 /// of 56 and `level` of 8. Index and level name the node; bit 7 of the level marks tail blocks ([`Self::tail`]). So no
-/// block ever serves two purposes.
+/// block is ever used for two purposes.
 ///
 /// **Layout** (frozen). Word `w` of a node is
 /// - for AES-128 in counter mode: word `w % 4` of the block with counter `w / 4`, little endian. The cipher's input is
 ///   the name in little-endian bytes, its key the first 16 of the 32 bytes;
 /// - for ChaCha: with the group `g = w / 256`, the row `r = w % 256 / 16` and the lane `l = w % 16`, word `r` of the
 ///   block with counter `16 g + l`. A processor computes 16 blocks side by side, one in each lane of its vectors; in
-///   this order they are stored without being transposed. The words 12 and 13 of ChaCha's state are the lower and upper
+///   this order they are stored without transposition. The words 12 and 13 of ChaCha's state are the lower and upper
 ///   half of `counter | level << 56`, 14 and 15 those of `index`: ChaCha as Bernstein defined it, with a block counter
 ///   and a nonce of 64 bits each.
 ///
-/// The words depend on cipher, key, node and place only, never on the [`InstructionSet`] or on how a range is cut into
-/// pieces.
+/// The words depend on cipher, key, node and position only, never on the [`InstructionSet`] or on how a range is split.
 ///
-/// **Secrets.** What is derived from the key is overwritten when this is dropped. The words are as secret as the noise
-/// made of them; the caller overwrites them where that matters, and copies of some are left on the stack.
+/// **Secrets.** The values derived from the key are overwritten when this is dropped. The words are as secret as the
+/// noise made of them; the caller must overwrite them if that matters. Copies of some of them remain on the stack.
 ///
 /// ```
 /// use evertally_kernels::{BlockName, Cipher, Keystream, InstructionSet};
@@ -82,7 +81,7 @@ pub struct Keystream {
     key: Key,
 }
 
-/// What the key is expanded to.
+/// The expanded key.
 enum Key {
     Aes(aes::RoundKeys),
     ChaCha(chacha::Key),
@@ -115,8 +114,8 @@ impl Keystream {
     /// Writes the words `first .. first + words.len()` of the node's keystream, in the layout described at
     /// [`Keystream`].
     ///
-    /// Whole groups of 256 words, counted from word 0, are written straight into `words`. A group at either end that is
-    /// only wanted in part is computed as a whole: ranges that start and end at multiples of 256 waste nothing.
+    /// Whole groups of 256 words, counted from word 0, are written directly into `words`. A group at either end that is
+    /// needed only in part is computed as a whole: ranges that start and end at multiples of 256 waste nothing.
     ///
     /// # Panics
     /// If the level is 128 or more, or if the range needs a block counter of 2⁵⁶ or more: for AES that is from word 2⁵⁸
@@ -161,7 +160,7 @@ impl Keystream {
         (0..4).fold(0, |bits, i| bits | u128::from(word(i)) << (32 * i))
     }
 
-    /// The words from the beginning of a group on.
+    /// The words from the start of a group on.
     fn whole_and_rest(&self, node: BlockName, group: u64, words: &mut [u32]) {
         let (whole, rest) = words.as_chunks_mut::<GROUP>();
         let next = group + whole.len() as u64;
@@ -178,7 +177,7 @@ impl Keystream {
         words.copy_from_slice(&whole[0][offset..offset + words.len()]);
     }
 
-    /// Whole groups, the first of which has this number.
+    /// Whole groups; `first` is the number of the first one.
     fn groups(&self, node: BlockName, group: u64, words: &mut [[u32; GROUP]]) {
         let block = group * (GROUP / self.cipher.words_per_block()) as u64;
         match &self.key {

@@ -1,12 +1,12 @@
-//! The vector lane's kernels: keystreams, normal variables and sums of vectors, each once as plain Rust and once per
+//! The kernels of vector noise: keystreams, normal variables and sums of vectors, each once as plain Rust and once per
 //! instruction set, with **the same bytes from all of them**.
 //!
-//! This crate alone may use `unsafe` (see [`InstructionSet`]); what it computes is held bit for bit against safe twins.
+//! Only this crate may use `unsafe` (see [`InstructionSet`]); tests compare its results bit for bit with safe twins.
 //!
-//! **Floating-point environment.** Rust takes for granted that the processor rounds to nearest; under another mode
-//! bytes differ. That subnormal numbers are taken for zero (`torch.set_flush_denormal` sets it for a thread and those
-//! that it starts) changes nothing as long as no number comes near 10^-38 (`f32`) or 10^-308 (`f64`): normal variables
-//! are never smaller than 2.9·10^-10, so weights from 10^-20 on are safe.
+//! **Floating-point environment.** Rust assumes that the processor rounds to nearest; in another mode bytes differ.
+//! Treating subnormal numbers as zero (which `torch.set_flush_denormal` sets for a thread and the threads that it
+//! starts) changes nothing as long as no number comes near 10^-38 (`f32`) or 10^-308 (`f64`): normal variables are
+//! never smaller than 2.9·10^-10, so weights from 10^-20 on are safe.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(all(target_arch = "x86", not(target_feature = "sse2")))]

@@ -2,23 +2,24 @@
 
 use crate::{BlockName, Cipher, InstructionSet, Keystream, normals_f32, normals_f64};
 
-/// Words that are made at once: 8 KiB of them, which stay in the first cache beside the normals they become.
+/// Words that are produced at once: 8 KiB of them, which stay in the first-level cache next to the resulting normals.
 const CHUNK: usize = 2048;
-/// The same for short slices, for which memory of that size would take longer to clear than to use.
+/// The same for short slices: clearing memory of that size would take longer than using it.
 const SHORT: usize = 256;
-/// Words of a group, inside of which a cipher has its own order.
+/// Words of a group, within which a cipher has its own order.
 const GROUP: u64 = 256;
 /// Blocks of ChaCha in a group: the lanes of its rows.
 const LANES: usize = 16;
 
-/// The standard normal variables of all nodes and coordinates under one key: pure functions of both, and of the cipher.
+/// The standard normal variables of all nodes and coordinates under one key: pure functions of all these, and of the
+/// cipher.
 ///
-/// A variable in single precision takes the keystream's word with the coordinate's number. One in double precision
-/// takes two words, as one number of 64 bits: of AES the words `2c` (the lower half) and `2c + 1` of coordinate `c`; of
+/// A variable in single precision uses the keystream's word with the coordinate's number. One in double precision uses
+/// two words, as one number of 64 bits: of AES the words `2c` (the lower half) and `2c + 1` of coordinate `c`; of
 /// ChaCha, in the group of 256 words that has the coordinates `128 g ..`, the rows `2j` (lower) and `2j + 1` of lane
-/// `l` for coordinate `128 g + 16 j + l`. One word in 2^14 or so is not enough for the tail of the normal law, and
-/// takes 128 more bits ([`Keystream::tail`]). Variables of both precisions come from the same bits: use one key for one
-/// of them.
+/// `l` for coordinate `128 g + 16 j + l`. About one word in 2^14 is not enough for the tail of the normal law, and uses
+/// 128 more bits ([`Keystream::tail`]). Variables of both precisions come from the same bits: use one key for one of
+/// them.
 ///
 /// ```
 /// use evertally_kernels::{BlockName, Cipher, Normals, InstructionSet};
@@ -45,7 +46,7 @@ impl Normals {
         self.keystream.instructions()
     }
 
-    /// The variables of the coordinates `first ..` of a node. Fastest where `first` is a multiple of 256.
+    /// The variables of the coordinates `first ..` of a node. Fastest if `first` is a multiple of 256.
     ///
     /// # Panics
     /// If the node's level is 128 or more, or a coordinate 2^56 or more.
@@ -66,7 +67,7 @@ impl Normals {
         });
     }
 
-    /// The same in double precision. Fastest where `first` is a multiple of 128.
+    /// The same in double precision. Fastest if `first` is a multiple of 128.
     ///
     /// # Panics
     /// If the node's level is 128 or more, or a coordinate 2^56 or more.
@@ -94,7 +95,7 @@ impl Normals {
         });
     }
 
-    /// Cuts coordinates at multiples of `length`.
+    /// Splits coordinates at multiples of `length`.
     fn in_chunks<F>(&self, first: u64, out: &mut [F], length: u64, mut fill: impl FnMut(u64, &mut [F])) {
         assert!(first.checked_add(out.len() as u64).is_some_and(|end| end <= 1 << 56), "coordinates are below 2^56");
         let (mut first, mut rest) = (first, out);
@@ -137,7 +138,7 @@ mod tests {
         Normals::new(cipher, &std::array::from_fn(|i| i as u8), instructions)
     }
 
-    /// One variable at a time, by the words of the documented places.
+    /// One variable at a time, from the words at the documented positions.
     #[test]
     fn variables_take_the_words_of_their_coordinates() {
         for cipher in Cipher::ALL {
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn pieces_and_paths_give_the_same_bits() {
-        const LENGTH: usize = 300_000; // some twenty rare words
+        const LENGTH: usize = 300_000; // about twenty rare words
         for cipher in Cipher::ALL {
             let whole = normals(cipher, InstructionSet::PORTABLE);
             let (mut singles, mut doubles) = (vec![0.0f32; LENGTH], vec![0.0f64; LENGTH]);
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// PyTorch sets these bits for a thread where its user asks for it.
+    /// PyTorch sets these bits for a thread at its user's request.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn taking_subnormal_numbers_for_zero_changes_nothing() {
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Frozen: states that were saved with one version go on with the next.
+    /// Frozen: states saved by one version are continued by the next.
     #[test]
     fn variables_are_frozen() {
         let mut seen = Vec::new();

@@ -1,8 +1,8 @@
-//! Sums of vectors, piece by piece: what is done with normal variables once they are drawn.
+//! Sums of vectors, piece by piece: the operations on normal variables after they are drawn.
 //!
-//! Every function here does, for each coordinate, exactly the floating-point operations that its description spells
-//! out, in that order; no multiplication is fused with an addition. So results do not depend on the
-//! [`InstructionSet`](crate::InstructionSet), nor on how coordinates are cut into pieces.
+//! Every function here performs, for each coordinate, exactly the floating-point operations of its description, in that
+//! order; no multiplication is fused with an addition. So results do not depend on the
+//! [`InstructionSet`](crate::InstructionSet), nor on how coordinates are split into pieces.
 
 use crate::fourier::Kernels;
 use crate::{BlockName, InstructionSet, Normals};
@@ -11,7 +11,7 @@ use crate::{BlockName, InstructionSet, Normals};
 ///
 /// All slices of one call have the same length.
 pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Kernels + 'static {
-    /// Bits of a number.
+    /// Number of bits.
     const BITS: u32;
     /// Numbers in a line of 64 bytes.
     const LANES: usize = 512 / Self::BITS as usize;
@@ -19,13 +19,13 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     /// The nearest number.
     fn of(value: f64) -> Self;
 
-    /// The same number as a double.
+    /// The number as a double.
     fn double(self) -> f64;
 
-    /// Appends the bytes of numbers, of each the least significant first.
+    /// Appends the bytes of numbers, least significant byte first.
     fn append_all(values: &[Self], bytes: &mut Vec<u8>);
 
-    /// Reads numbers from such bytes, as many as there are of both.
+    /// Reads numbers from such bytes, up to the shorter of the two lengths.
     fn read_into(bytes: &[u8], values: &mut [Self]);
 
     /// Writes the standard normal variables of a node, from the coordinate `first` on.
@@ -71,8 +71,8 @@ pub trait Real: Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + Ker
     );
 }
 
-/// Coordinates that the recurrence takes together. Copied out and back, they stay in registers: nothing tells the
-/// compiler that slices in a slice do not overlap.
+/// Coordinates that the recurrence processes together. Copied out and back, they stay in registers: the compiler cannot
+/// know that slices in a slice do not overlap.
 const TOGETHER: usize = 16;
 
 macro_rules! kernels_of {
@@ -153,7 +153,7 @@ macro_rules! kernels_of {
                 }
             }
 
-            /// With the number of buffers known to the compiler. Plain counting loops are what it makes registers of.
+            /// With the number of buffers known to the compiler, which turns plain counting loops into registers.
             #[allow(clippy::needless_range_loop)]
             #[inline(always)]
             fn undo<const N: usize>(
@@ -163,9 +163,9 @@ macro_rules! kernels_of {
                 echoes: &[$real],
                 factor: $real,
             ) {
-                let buffers: &mut [&mut [$real]; N] = buffers.try_into().expect("as many as was counted");
-                let gaps: &[$real; N] = gaps.try_into().expect("a gap for every buffer");
-                let echoes: &[$real; N] = echoes.try_into().expect("an echo for every buffer");
+                let buffers: &mut [&mut [$real]; N] = buffers.try_into().expect("the count was matched");
+                let gaps: &[$real; N] = gaps.try_into().expect("one gap per buffer");
+                let echoes: &[$real; N] = echoes.try_into().expect("one echo per buffer");
                 let length = values.len();
                 assert!(buffers.iter().all(|buffer| buffer.len() == length), "buffers as long as the values");
                 let (groups, rest) = values.as_chunks_mut::<TOGETHER>();

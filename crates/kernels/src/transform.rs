@@ -1,19 +1,19 @@
-//! Fourier transforms of many short series at once, one in every lane.
+//! Fourier transforms of many short series at once, one per lane.
 //!
 //! A **line** is 64 bytes: 16 lanes of `f32` or 8 of `f64`. A **point** is two lines, the real and the imaginary parts
-//! of one complex number in every lane, and a series of `N` points is `N` of them behind each other. So every operation
-//! is the same addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every
+//! of one complex number in every lane, and a series of `N` points is `N` consecutive points. So every operation is the
+//! same addition or multiplication in all lanes: no shuffles, no reductions, and **the same bytes from every
 //! [`InstructionSet`]** because there is one body for registers of any width and all of its operations are single IEEE
 //! operations.
 //!
-//! Two real series ride in one complex one: with a real filter, real and imaginary parts stay apart.
+//! Two real series share one complex series: with a real filter, real and imaginary parts stay separate.
 //!
 //! **Order.** [`Transform::forward`] decimates in frequency by 4, and leaves the spectrum in the order in which its
-//! stages produce it; [`Transform::inverse`] decimates in time and takes that order. A product of spectra, all that
-//! they are used for, does not care.
+//! stages produce it; [`Transform::inverse`] decimates in time and expects that order. Products of spectra, their only
+//! use, do not depend on the order.
 //!
-//! **Rounding.** A stage of radix 4 has at most 5 rounded operations behind each other, so an `f32` transform errs,
-//! relative to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
+//! **Rounding.** A stage of radix 4 has at most 5 rounded operations in sequence, so an `f32` transform errs, relative
+//! to the norm of the series, by about `2^-24 √log N`: a few units in the last place.
 
 use crate::fourier::Twiddles;
 use crate::{InstructionSet, Real};
@@ -27,13 +27,13 @@ pub struct Transform<F> {
 }
 
 impl<F: Real> Transform<F> {
-    /// Least length.
+    /// Minimum length.
     pub const MIN_POINTS: usize = 16;
 
     /// For series of `points` points, a power of two of at least 16. `O(points)` time and memory.
     ///
     /// # Panics
-    /// If `points` is none of these.
+    /// If `points` is not such a number.
     pub fn new(points: usize) -> Self {
         assert!(points.is_power_of_two() && points >= Self::MIN_POINTS, "no transform of {points} points");
         Self { points, twiddles: Twiddles::new(points, F::of) }
@@ -44,7 +44,7 @@ impl<F: Real> Transform<F> {
         self.points
     }
 
-    /// Numbers in a series: two lines a point.
+    /// Numbers in a series: two lines per point.
     pub fn numbers(&self) -> usize {
         self.points * 2 * F::LANES
     }
@@ -78,8 +78,8 @@ impl<F: Real> Transform<F> {
         F::inverse(instructions, data, &self.twiddles);
     }
 
-    /// The first `N / 2` points of [`inverse`](Self::inverse), written to where
-    /// [`forward_padded`](Self::forward_padded) reads. `data` is used up.
+    /// The first `N / 2` points of [`inverse`](Self::inverse), written to the rows that
+    /// [`forward_padded`](Self::forward_padded) reads. `data` is overwritten.
     ///
     /// # Panics
     /// If `rows` or `data` are too short or `stride` is less than a point.
@@ -95,8 +95,8 @@ impl<F: Real> Transform<F> {
     }
 }
 
-/// Adds the products of spectra and filters, or of the same stretch of all of them, to `sums`: in the order given, one
-/// after the other, so that one call or many give the same result.
+/// Adds the products of spectra and filters, or of the same part of all of them, to `sums`: one after the other in the
+/// given order, so that one call or several give the same result.
 ///
 /// # Panics
 /// If there are not as many filters as spectra, or one is shorter than the sums.

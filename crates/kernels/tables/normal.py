@@ -2,7 +2,7 @@
 """Makes `src/normal/tables.rs`: the polynomials of the normal quantile function, segment by segment; and, for tests alone,
 `src/normal/quantiles.rs`: exact quantiles.
 
-Run it from anywhere; it needs `mpmath` alone, writes the files and prints how exact the polynomials are:
+Run it from any folder; it needs only `mpmath`, writes the files and prints the accuracy of the polynomials:
 
     python3 crates/kernels/tables/normal.py
 
@@ -11,10 +11,10 @@ p = (w + 1/2) / 2^B. Let l be the number of leading zeros of w in B - 1 bits (l 
 the rest, w = v 2^(B-1-l). Row l holds v < 3/4 with the offset u = 4 (v - 1/2) in [0, 1); row 16 + l holds v >= 3/4 with the
 offset u = 4 (v - 1) in [-1, 0). Both offsets are counted from a power of two, the end they share with the next octave.
 
-Polynomials are least-squares fits at Chebyshev nodes, which is within a small factor of the best. Their coefficients are rounded
-one after another, and those that follow are fitted again, so that they make up for the rounding. Not for the rounding of
-the constant, which is the quantile at the power of two itself, where neighbouring octaves meet: to make up for it in a short
-space would disturb the density, so the fit lets it fade linearly to the other end.
+Polynomials are least-squares fits at Chebyshev nodes, which is within a small factor of the best. Their coefficients
+are rounded one after another, and the remaining ones are fitted again to compensate for the rounding. The rounding of
+the constant is not compensated: it is the quantile at the power of two itself, where neighbouring octaves meet, and
+compensating over a short interval would disturb the density. So the fit lets it fade linearly to the other end.
 """
 
 import pathlib
@@ -69,7 +69,7 @@ class Precision:
         xs = [quantile(self.probability(zeros, half, u)) for u in us]
         end = quantile(self.probability(zeros, half, 0))
         fixed = [self.round(end)]
-        # What the constant lost by rounding fades linearly.
+        # The rounding error of the constant fades linearly.
         targets = [x + (fixed[0] - end) * (1 - abs(u)) for u, x in zip(us, xs)]
         while len(fixed) <= self.degree:
             powers = range(len(fixed), self.degree + 1)

@@ -1,4 +1,4 @@
-//! Axes: from numbers to places, where their ticks stand and what they say.
+//! Axes: they map numbers to positions, and place and label ticks.
 
 mod spaced;
 pub(crate) mod time;

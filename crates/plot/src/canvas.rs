@@ -1,5 +1,5 @@
-//! A writer of the few SVG elements that a picture needs. Attributes only, no style sheet: the SVG can stand inside a
-//! page without touching it, and under a strict content security policy.
+//! A writer of the few SVG elements that a picture needs. It uses attributes and no style sheet, so the SVG can be
+//! embedded in a page without affecting it, and under a strict content security policy.
 
 use crate::font;
 use crate::style::{Anchor, FONTS, Look, Marker, Stroke, TextStyle, ink};
@@ -13,7 +13,7 @@ pub struct Canvas {
     height: f64,
 }
 
-/// The attribute of a text with what stands for it in pixels.
+/// The attribute of a text that holds its replacement in pixel images.
 pub(crate) const PLAIN: &str = " data-plain=\"";
 
 /// Writes into a string, which cannot fail.
@@ -24,7 +24,7 @@ macro_rules! put {
 }
 
 impl Canvas {
-    /// A white sheet of the given size. `title` and `description` are for readers who do not see it.
+    /// A white sheet of the given size. `title` and `description` are for readers who cannot see it.
     pub fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let mut canvas = Self { out: String::new(), height };
         put!(
@@ -40,8 +40,8 @@ impl Canvas {
         canvas
     }
 
-    /// No sheet, for a picture among the text of a page, be it white or dark. `label` is for readers who do not see it;
-    /// it has no name in the page, which may hold many such pictures.
+    /// No sheet, for a picture within the text of a white or dark page. `label` is for readers who cannot see it; it
+    /// has no id in the page, which may hold many such pictures.
     pub fn inline(width: f64, height: f64, label: &str) -> Self {
         let mut canvas = Self { out: String::new(), height };
         put!(
@@ -81,7 +81,7 @@ impl Canvas {
         put!(self, "<path d=\"M{},{}L{},{}\"{}/>\n", n(from.0), n(from.1), n(to.0), n(to.1), attributes(stroke));
     }
 
-    /// A line through the points; nothing if there is but one.
+    /// A line through the points; nothing if there is only one.
     pub fn polyline(&mut self, points: &[(f64, f64)], stroke: Stroke) {
         if points.len() > 1 {
             put!(self, "<path d=\"{}\"{}/>\n", path(points.iter().copied()), attributes(stroke));
@@ -117,13 +117,13 @@ impl Canvas {
         );
     }
 
-    /// A line of text, `y` below its letters.
+    /// A line of text with its baseline at `y`.
     pub fn text(&mut self, x: f64, y: f64, text: &str, style: TextStyle) {
         self.put_text(x, y, text, None, style);
     }
 
-    /// A line of text that may be in any script, and what stands for it in pixels if the crate's fonts lack letters of
-    /// it: they are the same on every machine, and those of the machine are not.
+    /// A line of text in any script, and its replacement in pixel images if the crate's fonts lack some of its
+    /// characters: the crate's fonts are the same on every machine, but system fonts are not.
     pub fn text_or(&mut self, x: f64, y: f64, text: &str, plain: &str, style: TextStyle) {
         self.put_text(x, y, text, Some(plain).filter(|_| !font::has_all(text)), style);
     }
@@ -156,7 +156,7 @@ impl Canvas {
             |points: &[(f64, f64)]| -> Vec<(f64, f64)> { points.iter().map(|p| (x + p.0, y + p.1)).collect() };
         let shape = match look.marker {
             Marker::None => return,
-            // Twelve corners look round at this size, and keep one way of drawing for all shapes.
+            // Twelve corners look round at this size, and all shapes can be drawn the same way.
             Marker::Circle => (0..12).map(|i| turned(x, y, radius, f64::from(i) * 30.0)).collect(),
             Marker::Square => corners(&[(-3.2, -3.2), (3.2, -3.2), (3.2, 3.2), (-3.2, 3.2)]),
             Marker::Diamond => corners(&[(0.0, -4.6), (4.6, 0.0), (0.0, 4.6), (-4.6, 0.0)]),
@@ -166,7 +166,7 @@ impl Canvas {
         self.polygon(&shape, fill, edge);
     }
 
-    /// A text across the sheet, pale enough to read through, turned about its middle.
+    /// A pale text across the sheet, rotated about its middle.
     pub fn watermark(&mut self, x: f64, y: f64, angle: f64, size: f64, text: &str) {
         put!(
             self,

@@ -1,6 +1,6 @@
-//! Fewer points, same picture: whatever falls into one column of pixels is reduced to what that column shows.
+//! Thins points without changing the picture: the points within one pixel column are reduced to its visible extent.
 
-/// Points on the sheet, from left to right, thinned for drawing as a line: of each column the first, the lowest, the
+/// Points on the sheet, from left to right, thinned for drawing as a line: for each column the first, the lowest, the
 /// highest and the last point, in their order. A line through these covers the same pixels as one through all.
 pub(crate) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f64) -> Vec<(f64, f64)> {
     if points.len() as f64 <= 2.0 * columns {
@@ -21,8 +21,8 @@ pub(crate) fn line(points: impl ExactSizeIterator<Item = (f64, f64)>, columns: f
     out
 }
 
-/// Intervals on the sheet as (x, top, bottom), from left to right, thinned to one a column: from the highest top to
-/// the lowest bottom in it, so that every interval lies inside what is drawn.
+/// Intervals on the sheet as (x, top, bottom), from left to right, thinned to one per column: from the highest top to
+/// the lowest bottom in it, so that every interval lies inside the drawn area.
 pub(crate) fn envelope(
     intervals: impl ExactSizeIterator<Item = (f64, f64, f64)>,
     columns: f64,
@@ -46,7 +46,7 @@ pub(crate) fn envelope(
         }
         last_x = x;
     }
-    // The last column ends where the data end, not where the column begins.
+    // The last column ends at the last data point, not at the start of the column.
     if let Some(&(x, top, bottom)) = out.last()
         && last_x > x
     {

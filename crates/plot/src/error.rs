@@ -1,8 +1,8 @@
-//! Why a picture cannot be drawn.
+//! Errors that prevent a picture.
 
 use std::fmt;
 
-/// Why a picture cannot be drawn.
+/// An error that prevents a picture.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -10,35 +10,35 @@ pub enum Error {
     NoRelease,
     /// A time, value or bound of a group is not a finite number.
     GroupNotFinite {
-        /// The group's name, cut where it is long.
+        /// The group's name, truncated if it is long.
         group: String,
     },
     /// The releases of a group are not in order of time.
     OutOfOrder {
-        /// The group's name, cut where it is long.
+        /// The group's name, truncated if it is long.
         group: String,
     },
     /// The value or bound of an item is not a finite number.
     ItemNotFinite {
-        /// The item's name, cut where it is long.
+        /// The item's name, truncated if it is long.
         item: String,
     },
-    /// A picture of so many pixels is not made.
+    /// A picture of this size is not supported.
     PictureSize {
-        /// Pixels to the unit that were asked for.
+        /// The requested number of pixels per unit.
         scale: f32,
         /// Pixels from left to right.
         width: f32,
         /// Pixels from top to bottom.
         height: f32,
-        /// The most pixels a side.
+        /// The maximum number of pixels per side.
         most: f32,
     },
-    /// The rasteriser does not take the picture.
+    /// The rasteriser refuses the picture.
     Raster {
-        /// What failed.
+        /// The failed operation.
         problem: &'static str,
-        /// What it says itself.
+        /// The rasteriser's own message.
         cause: String,
     },
 }
@@ -58,7 +58,8 @@ impl fmt::Display for Error {
             }
             Self::PictureSize { scale, width, height, most } => write!(
                 f,
-                "a scale of {scale} makes a picture of {width} by {height} pixels; from 1 to {most} a side can be made"
+                "a scale of {scale} makes a picture of {width} by {height} pixels; each side must have 1 to {most} \
+                 pixels"
             ),
             Self::Raster { problem, cause } if cause.is_empty() => f.write_str(problem),
             Self::Raster { problem, cause } => write!(f, "{problem}: {cause}"),

@@ -1,7 +1,7 @@
 //! The error of a plan over its steps.
 //!
-//! The picture stands on white and on dark pages, inside HTML and as an image that inherits nothing. It has no sheet,
-//! and colours that are readable on both.
+//! The picture is shown on white and on dark pages, inside HTML and as an image that inherits nothing. So it has no
+//! sheet, and its colours are readable on both.
 
 use crate::axis::{Axis, Spacing, ValueAxis};
 use crate::canvas::Canvas;
@@ -16,12 +16,12 @@ const FIELD: Frame = Frame { left: 64.0, top: 30.0, width: 564.0, height: 184.0 
 const QUIET: TextStyle = TextStyle { size: SMALL, fill: ink::ANYWHERE, anchor: Anchor::Start, bold: false };
 const ERROR: Stroke = Stroke { colour: ink::BLUE.0, width: 1.75, dash: None, opacity: 1.0 };
 const BOUND: Stroke = Stroke { colour: ink::VERMILION.0, width: 1.5, dash: Some("6 4"), opacity: 1.0 };
-/// How dense the range of nearby steps is.
+/// Opacity of the range of nearby steps.
 const RANGE: f64 = 0.3;
 
 /// Columns of the picture; longer horizons show the range of each.
 const COLUMNS: u64 = 564;
-/// Steps of a column that are looked at.
+/// The maximum number of steps evaluated per column.
 const LOOKS: u64 = 32;
 
 /// Neighbouring steps that share a column of the picture.
@@ -29,7 +29,7 @@ const LOOKS: u64 = 32;
 struct Column {
     first: u64,
     last: u64,
-    /// Least and greatest error of the steps that are looked at.
+    /// Smallest and largest error of the evaluated steps.
     least: f64,
     greatest: f64,
 }
@@ -40,7 +40,7 @@ impl Column {
     }
 }
 
-/// The standard error of every step of a plan, and what bounds it from below.
+/// The standard error of every step of a plan, and its lower bound.
 ///
 /// ```
 /// use evertally_plot::ErrorCurve;
@@ -56,9 +56,9 @@ pub struct ErrorCurve {
 }
 
 impl ErrorCurve {
-    /// The curve of the errors of the steps `1 ..= horizon`, which must be finite, beside a proven lower bound. Of long
-    /// columns some steps are looked at: the first, the last and those between them that are multiples of large powers
-    /// of two, where trees have their extremes.
+    /// The curve of the errors of the steps `1 ..= horizon`, which must be finite, with a proven lower bound. In long
+    /// columns only some steps are evaluated: the first, the last, and those between them that are multiples of large
+    /// powers of two, where trees have their extremes.
     pub fn of(horizon: u64, std_error: impl Fn(u64) -> f64, bound: Option<f64>) -> Self {
         let count = horizon.min(COLUMNS);
         let edge = |k: u64| (u128::from(horizon) * u128::from(k) / u128::from(count)) as u64;
@@ -89,7 +89,7 @@ impl ErrorCurve {
         self.columns.iter().any(|column| column.least < column.greatest)
     }
 
-    /// The range of every column, a line through the greatest errors, and the bound.
+    /// Draws the range of every column, a line through the largest errors, and the bound.
     fn draw(&self, canvas: &mut Canvas, steps: &Axis, errors: &Axis) {
         let place = |column: &Column, error: f64| (FIELD.x(steps, column.middle()), FIELD.y(errors, error));
         if self.has_ranges() {
@@ -110,7 +110,7 @@ impl ErrorCurve {
         }
     }
 
-    /// What the lines are, above the field.
+    /// The legend above the field.
     fn key(&self, canvas: &mut Canvas, error: &str) {
         const SAMPLE: f64 = 22.0;
         let (mut x, y) = (FIELD.left, 14.0);
@@ -131,7 +131,7 @@ impl ErrorCurve {
     }
 }
 
-/// Ticks below the field, and what they count.
+/// Ticks below the field, and their quantity.
 fn step_axis(canvas: &mut Canvas, steps: &Axis) {
     let ticks = ValueAxis::new(steps.range.0, steps.range.1, 6, true);
     let base = crisp(FIELD.bottom());
@@ -150,7 +150,7 @@ fn step_axis(canvas: &mut Canvas, steps: &Axis) {
     }
 }
 
-/// Ticks left of the field, and what they count in.
+/// Ticks left of the field, and their unit.
 fn error_axis(canvas: &mut Canvas, errors: &Axis) {
     let ticks = ValueAxis::new(errors.range.0, errors.range.1, 5, false);
     for &tick in &ticks.ticks {

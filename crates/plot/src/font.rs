@@ -1,17 +1,17 @@
-//! The fonts of the pictures, and just enough of their tables to say which letters they have and how wide those are.
+//! The fonts of the pictures, and a parser of the tables that give their characters and widths.
 
 use std::sync::OnceLock;
 
-/// DejaVu Sans, cut down to what labels need; see `assets/subset.sh`.
+/// DejaVu Sans, reduced to the characters that labels need; see `assets/subset.sh`.
 pub(crate) const REGULAR: &[u8] = include_bytes!("../assets/DejaVuSans.ttf");
-/// Its bold letters. What it lacks is drawn from the regular ones.
+/// Its bold variant. Characters that it lacks are drawn from the regular font.
 pub(crate) const BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
 
-/// Width of a character that the fonts lack, as a share of the font size: that of Chinese characters or emoji, which
-/// whoever shows the SVG draws from fonts of their own.
+/// Width of a character that the fonts lack, relative to the font size: that of Chinese characters or emoji, which an
+/// SVG viewer draws with its own fonts.
 const FOREIGN: f64 = 1.05;
 
-/// Width of one character as a share of the font size.
+/// Width of one character relative to the font size.
 pub(crate) fn advance(c: char, bold: bool) -> f64 {
     if invisible(c) || matches!(c, '\u{300}'..='\u{36f}') {
         return 0.0;
@@ -31,7 +31,7 @@ pub(crate) fn has_all(text: &str) -> bool {
     text.chars().all(|c| has(c) || c.is_control() || invisible(c))
 }
 
-/// Joiners and variants, which say how their neighbours look.
+/// Joiners and variation selectors, which modify their neighbours.
 pub(crate) fn invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}')
 }
@@ -41,7 +41,7 @@ fn widths() -> &'static [Widths; 2] {
     WIDTHS.get_or_init(|| [REGULAR, BOLD].map(|font| Widths::read(font).unwrap_or_default()))
 }
 
-/// Widths of the characters of the basic plane; the fonts have no others.
+/// Widths of the characters of the basic multilingual plane; the fonts have no others.
 #[derive(Default)]
 struct Widths(Vec<Option<f64>>);
 

@@ -1,4 +1,4 @@
-//! The rectangle that a panel draws in, and the lines along its sides.
+//! The rectangle of a panel, and the lines along its sides.
 
 use crate::axis::Axis;
 use crate::canvas::Canvas;
@@ -28,23 +28,23 @@ impl Frame {
         self.top + self.height
     }
 
-    /// Where a number of the horizontal axis stands.
+    /// The horizontal position of a number.
     pub fn x(&self, axis: &Axis, value: f64) -> f64 {
         self.left + self.width * axis.place(value)
     }
 
-    /// Where a number of the vertical axis stands.
+    /// The vertical position of a number.
     pub fn y(&self, axis: &Axis, value: f64) -> f64 {
         self.bottom() - self.height * axis.place(value)
     }
 
-    /// The lower side as an axis.
+    /// Draws the lower side as an axis.
     pub(crate) fn base_line(&self, canvas: &mut Canvas) {
         let base = crisp(self.bottom());
         canvas.line((self.left, base), (self.right(), base), Stroke::new(ink::AXIS, 1.0));
     }
 
-    /// A line across at a height, with a label to its left unless the panel beside it has one.
+    /// A horizontal line, with a label to its left unless the neighbouring panel has one.
     pub(crate) fn grid_line(&self, canvas: &mut Canvas, y: f64, colour: &'static str, label: Option<&str>) {
         let y = crisp(y);
         canvas.line((self.left, y), (self.right(), y), Stroke::new(colour, 1.0));

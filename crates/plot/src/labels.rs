@@ -1,6 +1,6 @@
 //! Labels at the ends of lines.
 
-/// Moves heights apart until labels `label` high fit, in their order, between `low` and `high`.
+/// Moves positions apart until labels of height `label` fit, in their order, between `low` and `high`.
 pub(crate) fn apart(wished: &[f64], label: f64, low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wished.len()).collect();
     order.sort_by(|&a, &b| wished[a].total_cmp(&wished[b]));

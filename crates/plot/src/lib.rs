@@ -1,7 +1,7 @@
-//! The pictures of evertally, in one style for the program, the notebook and the page: SVG, and PNG by the feature
+//! The pictures of evertally, in one style for the program, the notebook and the page: SVG, and PNG with the feature
 //! `raster`.
 //!
-//! | picture | of |
+//! | picture | content |
 //! |---|---|
 //! | [`ReleasePlot`] | a release: running counts of groups with their intervals |
 //! | [`Ranking`] | items below each other: a dot for each value, its interval as a line |
@@ -9,16 +9,16 @@
 //! | [`lines`] | a comparison: lines on common axes, in panels |
 //!
 //! ```text
-//!  ReleasePlot   Ranking   ErrorCurve   lines      what is seen
+//!  ReleasePlot   Ranking   ErrorCurve   lines      the pictures
 //!       └───────────┴──────────┴──────────┘
 //!                   sheet                          headline, body, footnote
-//!                axis   frame                      from numbers to places
+//!                axis   frame                      from numbers to positions
 //!                   canvas                         SVG elements
 //!                style    text                     sizes, colours, looks; texts that fit
 //! ```
 //!
-//! The same picture gives the same bytes, on every machine: fonts are the crate's own, coordinates have one decimal.
-//! Texts are escaped; any characters are safe.
+//! The same picture gives the same bytes on every machine: fonts are part of the crate, and coordinates have one
+//! decimal. Texts are escaped, so they may contain any characters.
 //!
 //! ```
 //! use evertally_plot::{Curve, Point, ReleasePlot, TimeLabels};

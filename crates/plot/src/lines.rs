@@ -11,26 +11,26 @@ use crate::text::width;
 
 /// Height of the label of a line.
 const LABEL_HEIGHT: f64 = 16.0;
-/// From the panel to the samples of the lines, and the length of a sample with the gap after it.
+/// Distance from the panel to the samples of the lines, and length of a sample with the gap after it.
 const LEADER: f64 = 26.0;
 const SAMPLE: f64 = 34.0;
-/// Above a panel for the name of its vertical axis; below it for ticks and the name of the horizontal one.
+/// Space above a panel for the name of its vertical axis; below it for ticks and the name of the horizontal axis.
 const CAPTION: f64 = 26.0;
 const TICKS: f64 = 46.0;
-/// Between panels.
+/// Space between panels.
 const GAP: f64 = 16.0;
-/// Lines of more points have no markers; of fewer, about so many points have one.
+/// Lines with more points have no markers; otherwise about this many points have one.
 const MOST_MARKED: usize = 64;
 const MARKS: usize = 21;
 
 /// One line of a panel.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What it is called.
+    /// Its name.
     pub label: String,
-    /// How it looks.
+    /// Its look.
     pub look: Look,
-    /// From left to right.
+    /// Points from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -41,9 +41,9 @@ pub struct Panel {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn on them.
+    /// The lines.
     pub lines: Vec<Line>,
-    /// Least height; more where the labels of the lines need it.
+    /// The minimum height; increased if the labels of the lines need more.
     pub height: f64,
 }
 
@@ -64,7 +64,7 @@ pub fn panels(words: &Words, panels: &[Panel]) -> String {
 }
 
 impl Panel {
-    /// High enough for its labels.
+    /// The height that its labels need.
     fn tall(&self) -> f64 {
         self.height.max(LABEL_HEIGHT * self.lines.len() as f64)
     }
@@ -73,12 +73,12 @@ impl Panel {
         self.y.ticks((self.height / 36.0) as usize)
     }
 
-    /// Room for the tick labels on the left.
+    /// Space for the tick labels on the left.
     fn gutter(&self) -> f64 {
         self.y_ticks().iter().map(|tick| width(&tick.1, SMALL, false)).fold(0.0, f64::max) + 10.0
     }
 
-    /// Room for the labels of the lines on the right.
+    /// Space for the labels of the lines on the right.
     fn aside(&self) -> f64 {
         LEADER + SAMPLE + self.lines.iter().map(|line| width(&line.label, NORMAL, true)).fold(0.0, f64::max)
     }
@@ -91,7 +91,7 @@ impl Panel {
         self.labels(canvas, frame);
     }
 
-    /// The names of the lines in the order of their ends, each with a sample; a leader joins it to an end at the edge.
+    /// The names of the lines, ordered by their ends, each with a sample; a leader joins it to an end at the edge.
     fn labels(&self, canvas: &mut Canvas, frame: &Frame) {
         let lines: Vec<&Line> = self.lines.iter().filter(|line| !line.points.is_empty()).collect();
         let end = |line: &Line| line.points[line.points.len() - 1];
@@ -147,11 +147,11 @@ fn step_axis(canvas: &mut Canvas, frame: &Frame, x: &Axis, labels: bool) {
 /// A small panel among others on the same axes.
 #[derive(Clone, Debug)]
 pub struct SmallPanel {
-    /// What its lines are about.
+    /// The subject of its lines.
     pub name: String,
     /// Numbers under the name.
     pub note: String,
-    /// The last one is on top, and gives the name its colour.
+    /// The last line is drawn on top, and gives the name its colour.
     pub lines: Vec<Line>,
 }
 

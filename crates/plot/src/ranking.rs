@@ -1,4 +1,4 @@
-//! A picture of items below each other: a dot for each value, and its interval as a line.
+//! A picture of items below each other: a dot for each value, with its interval as a line.
 
 use crate::axis::{ValueAxis, with_air};
 use crate::canvas::Canvas;
@@ -11,18 +11,18 @@ use crate::text::{fit, grouped, half_width, percent, release, width};
 
 /// Height of an item's row.
 const ROW: f64 = 22.0;
-/// Room above the rows for the caption, and below for ticks.
+/// Space above the rows for the caption, and below for ticks.
 const CAPTION: f64 = 34.0;
 const TICKS: f64 = 26.0;
-/// Most room for the names of items.
+/// The maximum width of the names of items.
 const NAMES: f64 = 300.0;
-/// Between names, panel and values.
+/// Space between names, panel and values.
 const GAP: f64 = 12.0;
 
 /// One item and its estimate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RankedItem {
-    /// The item's name; any characters are safe.
+    /// The item's name, with any characters.
     pub name: String,
     /// The estimate.
     pub value: f64,
@@ -37,7 +37,7 @@ impl RankedItem {
         [self.lower, self.upper]
     }
 
-    /// The value and how far it may be off: to either side where these differ.
+    /// The value and its margin of error, one per side if these differ.
     fn in_words(&self) -> String {
         let (below, above) = (self.value - self.lower, self.upper - self.value);
         let symmetric = release(self.value, above);
@@ -49,31 +49,31 @@ impl RankedItem {
     }
 }
 
-/// Items below each other, in the order they are given.
+/// Items below each other, in the given order.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     /// Headline.
     pub title: String,
     /// Budget, privacy unit and mechanism in words, under the headline.
     pub subtitle: String,
-    /// What the values are.
+    /// The quantity of the values.
     pub label: String,
     /// The guarantee in one sentence, under the picture.
     pub footer: String,
-    /// Confidence of the intervals, as 0.95.
+    /// Confidence of the intervals, such as 0.95.
     pub confidence: f64,
     /// The items.
     pub items: Vec<RankedItem>,
-    /// How many there are; more than `items` holds when the caller left some out.
+    /// The total number of items; larger than the length of `items` if the caller omitted some.
     pub total: usize,
-    /// What one of them is called: `item`, `group`.
+    /// The word for one of them: `item`, `group`.
     pub item_word: &'static str,
-    /// What a value is: `estimate`, `released`.
+    /// The word for a value: `estimate`, `released`.
     pub value_word: &'static str,
 }
 
 impl Ranking {
-    /// The picture as SVG; without items it says that there are none. The same ranking gives the same bytes.
+    /// The picture as SVG; without items it states that there are none. The same ranking gives the same bytes.
     ///
     /// # Errors
     /// If a number is not finite.

@@ -1,4 +1,4 @@
-//! SVG to PNG, with fonts of our own: the picture is the same on a machine without any.
+//! SVG to PNG, with embedded fonts: the picture is the same on a machine without fonts.
 
 use crate::Error;
 use crate::canvas::PLAIN;
@@ -7,14 +7,14 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb::Database};
 use std::sync::{Arc, OnceLock};
 
-/// More pixels than any paper shows; a slip in `scale` must not take the machine's memory.
+/// More pixels than any paper shows; a wrong `scale` must not exhaust the machine's memory.
 const MAX_SIDE: f32 = 20_000.0;
 
-/// Rasterises an SVG of this crate, `scale` pixels to the unit: 2 for screens, 3 or 4 for print.
+/// Rasterises an SVG of this crate with `scale` pixels per unit: 2 for screens, 3 or 4 for print.
 ///
-/// Names with characters that DejaVu Sans lacks, such as Chinese or emoji, are numbered here (`group 3`), and in other
-/// texts an ellipsis stands for them; the SVG has them in full. Fonts of the machine would make another picture of it
-/// on another machine.
+/// Names with characters that DejaVu Sans lacks, such as Chinese or emoji, are replaced by numbers (`group 3`); in
+/// other texts an ellipsis replaces such characters. The SVG keeps them in full. System fonts would give a different
+/// picture on another machine.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, Error> {
     let tree = parse(&legible(svg))?;
     let size = tree.size();
@@ -22,7 +22,8 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, Error> {
     if !(width >= 1.0 && height >= 1.0 && width <= MAX_SIDE && height <= MAX_SIDE) {
         return Err(Error::PictureSize { scale, width, height, most: MAX_SIDE });
     }
-    let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(|| failed("no room for the picture", ""))?;
+    let mut pixels =
+        Pixmap::new(width as u32, height as u32).ok_or_else(|| failed("not enough memory for the picture", ""))?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
     pixels.encode_png().map_err(|cause| failed("cannot encode the picture", cause))
 }
@@ -31,8 +32,8 @@ fn failed(problem: &'static str, cause: impl ToString) -> Error {
     Error::Raster { problem, cause: cause.to_string() }
 }
 
-/// Replaces what the fonts lack. The markup has none of it, and no text has the mark of a plain text: quotes are
-/// escaped.
+/// Replaces characters that the fonts lack. The markup has none, and no text can contain the attribute of a
+/// replacement, since quotes are escaped.
 fn legible(svg: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(svg.len()), svg);
     while let Some((before, marked)) = rest.split_once(PLAIN) {
@@ -47,7 +48,7 @@ fn legible(svg: &str) -> String {
     out
 }
 
-/// The text with an ellipsis in the place of each run of characters that the fonts lack.
+/// The text with an ellipsis instead of each run of characters that the fonts lack.
 fn known(text: &str, out: &mut String) {
     let mut is_known = true;
     for c in text.chars() {

@@ -1,14 +1,15 @@
 //! Pictures of a release: running counts with their intervals, as SVG and as PNG.
 //!
-//! Everything drawn is already released, so that any picture of it is as private as the release. The one exception,
-//! true counts beside the released ones, must be asked for and stamps the whole picture.
+//! Everything in the picture is already released, so any picture of it is as private as the release. The one exception,
+//! true counts next to the released ones, must be requested and stamps the whole picture.
 //!
-//! Up to four groups share a panel, each in a colour of its own; up to twelve get a panel each; of more, the first
-//! twelve are drawn. Curves that are [apart](ReleasePlot::apart) get a panel and a scale each. The caller orders the groups, and must do so without looking at the data. Several groups at a
-//! single instant stand below each other, as a [`Ranking`](crate::Ranking) has them, up to thirty.
+//! Up to four groups share a panel, each in a separate colour; up to twelve get a panel each; of more, only the first
+//! twelve are drawn. Curves that are [apart](ReleasePlot::apart) get a panel and a scale each. The caller orders the
+//! groups, and must do so without looking at the data. Several groups at a single time are shown below each other, as
+//! in a [`Ranking`](crate::Ranking), up to thirty.
 //!
-//! On a count of a hundred thousand an interval of ±40 is thinner than the line, so a slim second panel shows how wide
-//! the intervals are over time, or, beside true counts, how far the release is off.
+//! On a count of a hundred thousand, an interval of ±40 is thinner than the line. So a slim second panel shows the
+//! width of the intervals over time or, with true counts, the error of the release.
 
 mod caption;
 mod grid;
@@ -22,22 +23,22 @@ use crate::error::Error;
 use crate::ranking::{RankedItem, Ranking};
 use crate::text::fit;
 
-/// How many groups are drawn at most; a caller need not collect the points of more.
+/// The maximum number of groups that are drawn; a caller need not collect the points of more.
 pub const MAX_SHOWN: usize = 12;
 
-/// How many groups are drawn of a release of a single step.
+/// The maximum number of groups that are drawn for a release of a single step.
 pub const MAX_SHOWN_AT_ONCE: usize = 30;
 
 /// The stamp of a picture that shows true counts.
 pub const STAMP: &str = "NOT PRIVATE – contains true counts";
 
-/// What such a picture says instead of its guarantee.
+/// Replaces the guarantee in such a picture.
 pub(crate) const WARNING: &str = "Contains exact counts: no privacy guarantee. Do not publish.";
 
 /// One release of one group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// When: seconds since 1970 in UTC, or the number of the step, as [`ReleasePlot::time_labels`] says.
+    /// The time: seconds since 1970 in UTC, or the step number, depending on [`ReleasePlot::time_labels`].
     pub at: f64,
     /// The released value.
     pub value: f64,
@@ -58,36 +59,36 @@ impl Point {
 /// The releases of one group, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// The group's name, as it stands in the data; any characters are safe. Empty if there are no groups.
+    /// The group's name, as in the data, with any characters. Empty if there are no groups.
     pub name: String,
     /// Its releases.
     pub points: Vec<Point>,
 }
 
-/// What a picture shows.
+/// The content of a picture.
 #[derive(Clone, Debug)]
 pub struct ReleasePlot {
     /// Headline.
     pub title: String,
     /// Budget, privacy unit and mechanism in words, under the headline.
     pub subtitle: String,
-    /// What the values are, above the panels: "flights since 1 January 2013".
+    /// The quantity of the values, above the panels: "flights since 1 January 2013".
     pub y_label: String,
-    /// The guarantee in one sentence, under the picture; not shown beside true counts, which have none.
+    /// The guarantee in one sentence, under the picture; omitted with true counts, which have none.
     pub footer: String,
-    /// How the horizontal axis is labelled.
+    /// The labels of the horizontal axis.
     pub time_labels: TimeLabels,
-    /// Confidence of the intervals, as 0.95.
+    /// Confidence of the intervals, such as 0.95.
     pub confidence: f64,
     /// Whether they hold at all times at once.
     pub at_once: bool,
     /// The groups; the first [`MAX_SHOWN`] are drawn.
     pub curves: Vec<Curve>,
-    /// How many groups the release has; more than `curves` holds when the caller left some out.
+    /// The number of groups in the release; larger than the length of `curves` if the caller omitted some.
     pub total_groups: usize,
-    /// What one of them is called: `group`, `item`.
+    /// The word for one of them: `group`, `item`.
     pub group_word: &'static str,
-    /// Whether each has a panel and a scale of its own, however few they are: measures that have nothing in common.
+    /// Whether each has a separate panel and scale, even if there are few: for measures that have nothing in common.
     pub apart: bool,
     /// Draws the true counts too, and stamps the picture as not private.
     pub unsafe_truth: bool,
@@ -114,7 +115,7 @@ impl ReleasePlot {
         if is_instant { self.at_once(&shown).svg() } else { Ok(layout::draw(self, &shown)) }
     }
 
-    /// A line over time needs more than one point: the groups below each other.
+    /// A line over time needs more than one point; otherwise the groups are shown below each other.
     fn at_once(&self, shown: &[&Curve]) -> Ranking {
         let item = |curve: &&Curve| {
             let point = curve.last();
@@ -134,14 +135,14 @@ impl ReleasePlot {
         }
     }
 
-    /// What stands in pixels for the name of a curve whose letters the fonts lack.
+    /// The replacement for a curve's name in pixel images, if the fonts lack some of its characters.
     fn plain_name(&self, index: usize) -> String {
         format!("{} {}", self.group_word, index + 1)
     }
 }
 
 impl Curve {
-    /// Numbers must be finite and times in order: everything after this relies on it.
+    /// Checks that numbers are finite and times in order: all later code relies on it.
     fn check(&self, truth: bool) -> Result<(), Error> {
         let group = || fit(&self.name, 400.0, 12.0, false);
         let finite = |point: &Point| {
@@ -157,7 +158,7 @@ impl Curve {
         Ok(())
     }
 
-    /// There is at least one.
+    /// The last point; there is at least one.
     fn last(&self) -> Point {
         self.points[self.points.len() - 1]
     }

@@ -1,39 +1,39 @@
-//! The sheet of a picture that stands for itself: headline, body, footnote.
+//! The sheet of a standalone picture: headline, body, footnote.
 
 use crate::canvas::Canvas;
 use crate::style::{MARGIN, ROOM, SMALL, SUBTITLE, Stroke, TITLE, TextStyle, WIDTH, ink};
 use crate::text::wrap;
 
-/// Height of a line of the headline, of one below it, and of one of the footnote.
+/// Height of a line of the headline, of the subtitle, and of the footnote.
 const HEADLINE: f64 = 26.0;
 const LINE: f64 = 17.0;
 const FOOT: f64 = 15.0;
 
-/// What a picture says around its body.
+/// The texts around the body of a picture.
 #[derive(Clone, Debug)]
 pub struct Words {
     /// Headline.
     pub title: String,
-    /// What is seen, under the headline.
+    /// A description of the picture, under the headline.
     pub subtitle: String,
-    /// What is promised or how it was computed, under the body.
+    /// The guarantee, or the method of computation, under the body.
     pub footer: String,
 }
 
 /// A sheet to be drawn.
 pub(crate) struct Sheet<'a> {
     pub(crate) words: &'a Words,
-    /// Most lines of the footnote.
+    /// The maximum number of lines of the footnote.
     pub(crate) footer_lines: usize,
-    /// Free at the top, for a banner.
+    /// Free space at the top, for a banner.
     pub(crate) banner: f64,
-    /// Title and description for readers who do not see the picture.
+    /// Title and description for readers who cannot see the picture.
     pub(crate) title: &'a str,
     pub(crate) description: &'a str,
 }
 
 impl Sheet<'_> {
-    /// The sheet with a body of this height, drawn by `body` from the top that it is given.
+    /// The sheet with a body of this height, drawn by `body` from the top that it receives.
     pub(crate) fn draw(&self, height: f64, body: impl FnOnce(&mut Canvas, f64)) -> Canvas {
         let headline = wrap(&self.words.title, ROOM, TITLE, true, 2);
         let subtitle = wrap(&self.words.subtitle, ROOM, SUBTITLE, false, 3);
@@ -48,14 +48,14 @@ impl Sheet<'_> {
     }
 }
 
-/// Draws a sheet whose body, `height` high, is drawn by `body` from the top that it is given.
+/// Draws a sheet whose body has this `height` and is drawn by `body` from the top that it receives.
 pub fn sheet(words: &Words, height: f64, body: impl FnOnce(&mut Canvas, f64)) -> String {
     let description = format!("{} {}", words.subtitle, words.footer);
     let sheet = Sheet { words, footer_lines: 5, banner: 0.0, title: &words.title, description: &description };
     sheet.draw(height, body).finish()
 }
 
-/// The headline and the lines below it, from `top` on.
+/// The headline and the lines below it, starting at `top`.
 fn header(canvas: &mut Canvas, top: f64, headline: &[String], subtitle: &[String]) {
     for (index, line) in headline.iter().enumerate() {
         canvas.text(MARGIN, top + 42.0 + HEADLINE * index as f64, line, TextStyle::new(TITLE, ink::TEXT).bold());

@@ -1,13 +1,13 @@
-//! The one style of all pictures: the sheet's measures, sizes of letters, colours, and how texts, lines and points
-//! look.
+//! The common style of all pictures: dimensions of the sheet, font sizes, colours, and the looks of texts, lines and
+//! points.
 //!
-//! Nothing here depends on what is drawn, so that every other module can depend on it.
+//! This module does not depend on the content of pictures, so that every other module can depend on it.
 
-/// Width of a picture that stands for itself.
+/// Width of a standalone picture.
 pub const WIDTH: f64 = 960.0;
-/// Free on either side.
+/// Free space on either side.
 pub const MARGIN: f64 = 28.0;
-/// Between the margins.
+/// Width between the margins.
 pub const ROOM: f64 = WIDTH - 2.0 * MARGIN;
 
 /// Size of tick labels and footnotes.
@@ -21,10 +21,10 @@ pub const NAME: f64 = 13.0;
 /// Size of the headline.
 pub const TITLE: f64 = 20.0;
 
-/// The fonts: the first is the one of [`crate::png`], and the one by which widths are measured.
+/// The fonts: [`crate::png`] uses the first, which also defines the measured widths.
 pub const FONTS: &str = "'DejaVu Sans', Verdana, sans-serif";
 
-/// Colours: a palette told apart by colour-blind readers (Okabe and Ito) and quiet greys.
+/// Colours: a palette for colour-blind readers (Okabe and Ito) and quiet greys.
 pub mod ink {
     /// The sheet.
     pub const PAPER: &str = "#ffffff";
@@ -36,7 +36,7 @@ pub mod ink {
     pub const AXIS: &str = "#8b949e";
     /// Grid lines.
     pub const GRID: &str = "#e4e7eb";
-    /// Texts and lines without a sheet of their own: read alike on white and on dark pages.
+    /// Texts and lines without a sheet: readable on white and on dark pages.
     pub const ANYWHERE: &str = "#808080";
     /// The true counts.
     pub const TRUTH: &str = TEXT;
@@ -48,7 +48,7 @@ pub mod ink {
     /// A colour for lines, and a darker shade of it for text.
     pub type Shade = (&'static str, &'static str);
 
-    /// The palette has no yellow, which white paper swallows.
+    /// The palette has no yellow, which is invisible on white paper.
     pub const BLACK: Shade = (TEXT, TEXT);
     /// Blue.
     pub const BLUE: Shade = ("#0072b2", "#005a8e");
@@ -62,14 +62,14 @@ pub mod ink {
     pub const SKY: Shade = ("#56b4e9", "#1f78ae");
     /// Orange.
     pub const ORANGE: Shade = ("#e69f00", "#8a6000");
-    /// For what others are compared with.
+    /// For the reference of a comparison.
     pub const GREY: Shade = (AXIS, MUTED);
 
-    /// One a group.
+    /// One per group.
     pub const GROUPS: [Shade; 4] = [BLUE, VERMILION, GREEN, PURPLE];
 }
 
-/// Where a text stands relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Anchor {
     /// It begins there.
@@ -80,7 +80,7 @@ pub enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// The look of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct TextStyle {
     /// Height of the letters.
@@ -110,7 +110,7 @@ impl TextStyle {
     }
 }
 
-/// How a line looks.
+/// The look of a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Stroke {
     /// Its colour.
@@ -119,7 +119,7 @@ pub struct Stroke {
     pub width: f64,
     /// Lengths of dashes and gaps, if it has any.
     pub dash: Option<&'static str>,
-    /// 1 where nothing shines through.
+    /// 1 if opaque.
     pub opacity: f64,
 }
 
@@ -135,7 +135,7 @@ impl Stroke {
     }
 }
 
-/// Dashes of a line that differ from those of its relatives.
+/// Dashes that distinguish a line from related lines.
 pub mod dash {
     /// None.
     pub const SOLID: Option<&str> = None;
@@ -164,22 +164,22 @@ pub enum Marker {
     None,
 }
 
-/// How the line of one thing looks, the same in every picture: told apart by colour, dashes and marker.
+/// The look of one thing's line, the same in every picture: distinguished by colour, dashes and marker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Of the line.
+    /// Colour of the line.
     pub colour: &'static str,
     /// A darker shade of it, for text.
     pub ink: &'static str,
-    /// Of the line.
+    /// Dashes of the line.
     pub dash: Option<&'static str>,
-    /// Of its points.
+    /// Marker of its points.
     pub marker: Marker,
-    /// Of the line.
+    /// Width of the line.
     pub width: f64,
     /// Whether points are outlines only.
     pub hollow: bool,
-    /// Of the line; 1 where nothing shines through.
+    /// Opacity of the line; 1 if opaque.
     pub opacity: f64,
 }
 
@@ -189,7 +189,8 @@ impl Look {
         Self { colour: shade.0, ink: shade.1, dash, marker, width: 1.75, hollow: false, opacity: 1.0 }
     }
 
-    /// A look that depends on the letters of a name alone, so that it stays when other names come and go.
+    /// A look that depends only on the letters of a name, so that it stays the same when other names are added or
+    /// removed.
     pub fn of_unknown(name: &str) -> Self {
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let pick = |shift: u32, of: usize| (hash >> shift) as usize % of;
@@ -199,12 +200,12 @@ impl Look {
         Self::new(shades[pick(0, shades.len())], dashes[pick(8, 2)], markers[pick(16, markers.len())])
     }
 
-    /// The same thing, judged in another way.
+    /// The look of the same thing under another criterion.
     pub fn variant(self) -> Self {
         Self { dash: dash::DOTTED, width: 1.5, hollow: true, ..self }
     }
 
-    /// Of the line.
+    /// The stroke of the line.
     pub fn stroke(self) -> Stroke {
         Stroke { dash: self.dash, opacity: self.opacity, ..Stroke::new(self.colour, self.width) }
     }

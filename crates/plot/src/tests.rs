@@ -8,7 +8,7 @@ use crate::style::TextStyle;
 use crate::*;
 use jiff::tz::TimeZone;
 
-/// Hourly releases that climb by `rate`, with a half-width of 20 and true counts that no release equals.
+/// Hourly releases that climb by `rate`, with a half-width of 20, and true counts that differ from every release.
 fn climbing(name: &str, steps: usize, rate: f64) -> Curve {
     let point = |step: usize| {
         let value = rate * step as f64 + (step % 7) as f64;
@@ -135,7 +135,7 @@ fn true_counts_leave_no_trace_unless_asked_for() {
             point.truth = None;
         }
         assert_eq!(drawn(&with), drawn(&without));
-        // Not even as a number that cannot be drawn.
+        // Not even if it is a number that cannot be drawn.
         without.curves[0].points[3].truth = Some(f64::NAN);
         assert_eq!(drawn(&with), drawn(&without));
     }
@@ -183,14 +183,14 @@ fn a_series_without_a_name_is_labelled_by_its_number() {
     let mut plot = plot(vec![climbing("", 30, 2.0)]);
     let svg = drawn(&plot);
     assert!(svg.contains(">62 ± 20</text>") && !svg.contains("(no name)") && !svg.contains("1 group"));
-    // The caption says what is counted, and nothing repeats it; the description has it too.
+    // The caption names the quantity, and nothing repeats it; the description has it, too.
     assert_eq!(svg.matches("flights").count(), 2);
-    // Among groups an empty name is one that the data has.
+    // Among groups, an empty name is a name in the data.
     plot.total_groups = 2;
     assert!(drawn(&plot).contains(">(no name)</text>"));
 }
 
-/// The left and right ends of every upright text, as it is rasterised.
+/// The left and right ends of every horizontal text, as rasterised.
 fn text_extents(svg: &str) -> Vec<(String, f32, f32)> {
     use resvg::usvg::Node;
     let tree = raster::parse(svg).unwrap();
@@ -434,7 +434,7 @@ fn widths_are_those_of_the_fonts() {
 
 #[test]
 fn letters_have_glyphs_of_our_own() {
-    // Text that the fonts could not draw would leave no path behind.
+    // Text that the fonts cannot draw would leave no path.
     for word in ["EWR", "Überlingen", "Αθήνα", "Київ", "שלום", "تجربة", "± → ε ≤ δ ρ × 10⁻⁹"]
     {
         let mut svg = Canvas::new(100.0, 20.0, "", "");

@@ -1,4 +1,4 @@
-//! Text that fits: widths, truncation, wrapping, escaping, and numbers as people write them.
+//! Text that fits: widths, truncation, wrapping, escaping, and human-readable numbers.
 
 use crate::font::advance;
 
@@ -7,7 +7,8 @@ pub fn width(text: &str, size: f64, bold: bool) -> f64 {
     text.chars().map(|c| advance(c, bold)).sum::<f64>() * size
 }
 
-/// Replaces what XML forbids or what would reorder the text around it: control characters, explicit directions.
+/// Replaces characters that XML forbids or that would reorder the surrounding text: control characters, explicit
+/// directions.
 pub(crate) fn clean(text: &str) -> String {
     let bad = |c: char| {
         c.is_control()
@@ -27,9 +28,9 @@ pub(crate) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// The text, cut with an ellipsis where it would be wider than `room`.
+/// The text, truncated with an ellipsis if it would be wider than `room`.
 pub fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
-    // No text needs more characters than this, however narrow they are: names may be megabytes long.
+    // No text needs more characters than this, even if they are narrow: names may be megabytes long.
     let head: String = text.chars().take(2_000).collect();
     let text = clean(head.trim());
     if text.is_empty() {
@@ -47,12 +48,12 @@ pub fn fit(text: &str, room: f64, size: f64, bold: bool) -> String {
         }
         kept.push(c);
     }
-    // A joiner or an accent without its neighbour would hang on the ellipsis.
+    // A joiner or an accent without its neighbour would attach to the ellipsis.
     let kept = kept.trim_end_matches(|c: char| c.is_whitespace() || advance(c, bold) == 0.0);
     format!("{kept}…")
 }
 
-/// Breaks a text into at most `lines` lines at spaces; the last one is cut if there is more.
+/// Breaks a text into at most `lines` lines at spaces; the last one is truncated if there is more.
 pub fn wrap(text: &str, room: f64, size: f64, bold: bool, lines: usize) -> Vec<String> {
     let head: String = text.chars().take(4_000).collect();
     let text = clean(head.trim());
@@ -109,8 +110,8 @@ pub fn grouped(value: f64, decimals: usize) -> String {
     out
 }
 
-/// A number for reading: whole when large or whole anyway, three significant digits when small, a power of ten when
-/// huge or tiny.
+/// A number for display: whole if large or whole anyway, three significant digits if small, a power of ten if huge or
+/// tiny.
 pub fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e12 || (size > 0.0 && size < 1e-3) {
@@ -132,25 +133,25 @@ pub fn number(value: f64) -> String {
     )
 }
 
-/// A half-width for reading: rounded up, to whole numbers from ten on.
+/// A half-width for display: rounded up, to whole numbers from ten on.
 pub(crate) fn half_width(value: f64) -> String {
-    // Half of a difference of two ends is off by their last digits, which are not to become a hundredth.
+    // Half of the difference of two ends is off in its last digits, which must not round up to a hundredth.
     let least = value * (1.0 - 1e-12);
     let rounded = if value >= 10.0 { least.ceil() } else { (least * 100.0).ceil() / 100.0 };
     // Rounding a tiny one up would multiply it.
     number(if value < 0.1 { value } else { rounded })
 }
 
-/// A release and its half-width. A large count keeps all its digits as long as its half-width gives them a meaning.
+/// A release and its half-width. A large count keeps all digits that its half-width makes meaningful.
 pub(crate) fn release(value: f64, half: f64) -> String {
-    // Below one, two digits of the half-width, and the value to the same.
+    // Below one, two digits of the half-width, and as many decimals of the value.
     if (1e-6..1.0).contains(&half) && value.abs() < 1e9 {
         let decimals = (1.0 - half.log10().floor()) as usize;
         let power = 10f64.powi(decimals as i32);
         let half = (half * (1.0 - 1e-12) * power).ceil() / power;
         return format!("{} ± {}", grouped(value, decimals), grouped(half, decimals));
     }
-    // No digits that the half-width makes meaningless, and none less.
+    // Only digits that the half-width makes meaningful, and all of them.
     let whole = (1.0..1e6).contains(&half) && value.abs() < 1e16;
     format!("{} ± {}", if whole { grouped(value, 0) } else { number(value) }, half_width(half))
 }

@@ -1,4 +1,4 @@
-//! NumPy arrays in and out.
+//! Conversions from and to NumPy arrays.
 
 use crate::error::invalid;
 use crate::units::{float_multiple, multiple, refused};
@@ -9,17 +9,17 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::slice::ChunksExactMut;
 
-/// Anything that NumPy makes a vector of, and the kind letter of its type.
+/// Converts the argument to a one-dimensional array, and gives the kind letter of its dtype.
 fn vector<'py>(values: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, String)> {
     let array = values.py().import("numpy")?.call_method1("asarray", (values,))?;
     if array.getattr("ndim")?.extract::<usize>()? != 1 {
-        return Err(invalid("an array must have one dimension; give a list or a vector"));
+        return Err(invalid("an array must have one dimension; pass a list or a vector"));
     }
     let kind = array.getattr("dtype")?.getattr("kind")?.extract()?;
     Ok((array, kind))
 }
 
-/// A copy of a vector, of one element type: other threads may write to the array while it is worked on.
+/// A copy of a vector with one element type: other threads may write to the array meanwhile.
 fn copied<T: Element + Clone>(array: &Bound<'_, PyAny>, dtype: &str) -> PyResult<Vec<T>> {
     let array = array.call_method1("astype", (dtype,))?;
     let array: PyReadonlyArray1<'_, T> =
@@ -43,20 +43,20 @@ pub(crate) fn multiples(values: &Bound<'_, PyAny>, grid: Grid) -> PyResult<Vec<i
     }
 }
 
-/// Numbers of running sums or items: whole numbers from 0 to 2^64 - 1.
+/// Indices of running sums, or items: whole numbers from 0 to 2^64 - 1.
 pub(crate) fn naturals(values: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let (array, kind) = vector(values)?;
     let negative = || invalid("numbers must be whole and at least 0");
     match kind.as_str() {
         "u" => copied(&array, "uint64"),
         "i" => copied::<i64>(&array, "int64")?.into_iter().map(|x| u64::try_from(x).map_err(|_| negative())).collect(),
-        // An empty list is an array of doubles.
+        // NumPy turns an empty list into an array of doubles.
         _ if array.len()? == 0 => Ok(Vec::new()),
-        _ => Err(PyTypeError::new_err(format!("an array of whole numbers is needed, not one of kind {kind:?}"))),
+        _ => Err(PyTypeError::new_err(format!("the array must hold whole numbers, not values of kind {kind:?}"))),
     }
 }
 
-/// Columns of equal length as one structured array.
+/// Columns of equal length as a structured array.
 pub(crate) fn structured<'py>(py: Python<'py>, columns: &[(&str, Bound<'py, PyAny>)]) -> PyResult<Bound<'py, PyAny>> {
     let numpy = py.import("numpy")?;
     let fields: Vec<_> =
@@ -69,7 +69,7 @@ pub(crate) fn structured<'py>(py: Python<'py>, columns: &[(&str, Bound<'py, PyAn
     Ok(array)
 }
 
-/// A structured array of so many rows, each of 8-byte fields (name and type), which `fill` writes row after row.
+/// A structured array of 8-byte fields (name and type), filled row by row by `fill`.
 pub(crate) fn rows<'py>(
     py: Python<'py>,
     fields: &[(&str, &str)],

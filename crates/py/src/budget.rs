@@ -4,9 +4,9 @@ use crate::error::{OrRaise, invalid};
 use evertally::privacy::{Budget as Inner, Delta, Epsilon, Rho, conversions};
 use pyo3::prelude::*;
 
-/// A privacy budget: what the whole history of releases may reveal.
+/// A privacy budget: a limit on what the whole history of releases may reveal.
 ///
-/// Make one with :meth:`pure`, :meth:`approximate` or :meth:`zcdp`, or give its numbers to a function directly
+/// Make one with :meth:`pure`, :meth:`approximate` or :meth:`zcdp`, or pass its numbers to a function directly
 /// (``epsilon=1.0``, ``epsilon=1.0, delta=1e-6`` or ``rho=0.5``). Budgets compare by value.
 ///
 /// >>> import evertally as et
@@ -22,7 +22,8 @@ pub(crate) struct Budget(pub(crate) Inner);
 impl Budget {
     /// Pure ε-differential privacy.
     ///
-    /// ``epsilon`` must lie between 1e-12 and 20. More protects next to nothing, and is refused unless ``allow_weak``.
+    /// ``epsilon`` must lie between 1e-12 and 20. A larger one protects next to nothing, and is refused unless
+    /// ``allow_weak``.
     ///
     /// >>> import evertally as et
     /// >>> et.Budget.pure(0.5).epsilon
@@ -64,7 +65,7 @@ impl Budget {
         }
     }
 
-    /// The stated δ, or ``None`` where there is none.
+    /// The stated δ, or ``None`` if none is stated.
     #[getter]
     fn delta(&self) -> Option<f64> {
         match self.0 {
@@ -73,7 +74,7 @@ impl Budget {
         }
     }
 
-    /// The stated ρ, or ``None`` unless under zCDP.
+    /// The stated ρ under zCDP, or ``None``.
     #[getter]
     fn rho(&self) -> Option<f64> {
         match self.0 {
@@ -82,7 +83,7 @@ impl Budget {
         }
     }
 
-    /// The same promise, or a weaker one that follows from it, in ρ: ε²/2 of pure ε.
+    /// The same guarantee, or a weaker one implied by it, as ρ: ε²/2 for pure ε.
     ///
     /// Raises :class:`InvalidError` under (ε, δ), from which no ρ follows.
     ///
@@ -100,8 +101,8 @@ impl Budget {
         }
     }
 
-    /// The least ε of (ε, δ)-differential privacy that is known to follow at this δ, rounded up; infinite under (ε, δ)
-    /// at a smaller δ than the stated one.
+    /// The smallest ε of (ε, δ)-differential privacy known to follow at this δ, rounded up; infinite under (ε, δ) at a
+    /// smaller δ than the stated one.
     ///
     /// >>> import evertally as et
     /// >>> et.Budget.pure(1.0).epsilon_at(1e-9)

@@ -1,11 +1,11 @@
-//! One row of a plan's ranking.
+//! One row of the ranking of a plan.
 
 use crate::html;
 use evertally::plan::NoiseKind;
 use evertally::plan::ranking::Row;
 use pyo3::prelude::*;
 
-/// A mechanism that fits a plan's budget and horizon, and its exact error.
+/// A mechanism that satisfies a plan's budget and horizon, and its exact error.
 ///
 /// >>> import evertally as et
 /// >>> best = et.plan(365, rho=0.5).ranking[0]
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 pub(crate) struct Candidate {
     /// Short name of the mechanism.
     mechanism: String,
-    /// Full name, as :func:`plan` takes it.
+    /// Full name, as accepted by :func:`plan`.
     name: String,
     /// ``"laplace"`` or ``"gaussian"``.
     noise: &'static str,
@@ -26,15 +26,15 @@ pub(crate) struct Candidate {
     max_std_error: f64,
     /// Root of the mean variance over the steps, in units of the data.
     mean_std_error: f64,
-    /// The error that the plan minimises, over that of the best candidate.
+    /// The error that the plan minimises, divided by that of the best candidate.
     relative_error: f64,
-    /// ``max_std_error`` over the proven lower bound for Gaussian noise; ``None`` for Laplace noise.
+    /// ``max_std_error`` divided by the proven lower bound for Gaussian noise; ``None`` for Laplace noise.
     above_bound: Option<f64>,
-    /// Whether noise can be drawn where it is read (:class:`LazyVector`).
+    /// Whether noise can be drawn lazily, only for the sums that are read (:class:`LazyVector`).
     lazy: bool,
-    /// Noise variables or multiplications a step, about.
+    /// Approximate number of noise variables or multiplications per step.
     work_per_step: f64,
-    /// Words of memory of one running sum.
+    /// Memory of one running sum, in words.
     memory_words: u64,
 }
 
@@ -48,11 +48,11 @@ impl Candidate {
     }
 }
 
-/// What the cells of a row are.
+/// The column headings.
 pub(crate) const HEADS: [&str; 6] = ["mechanism", "noise", "max error", "mean error", "× best", "× bound"];
 
 impl Candidate {
-    /// From a row of the program's ranking, the best one's error, the row's own, and the bound.
+    /// Made from a row of the ranking, its error, the error of the best row, and the bound.
     pub(crate) fn new(row: &Row, error: f64, best: f64, bound: Option<f64>) -> Self {
         Self {
             mechanism: row.mechanism.brief().to_string(),
@@ -68,7 +68,7 @@ impl Candidate {
         }
     }
 
-    /// A row of a table, chosen if it has this full name and noise.
+    /// The table row, marked as chosen if it has this full name and noise.
     pub(crate) fn row(&self, name: &str, noise: &str) -> html::Row {
         let cells = [
             self.mechanism.clone(),
@@ -82,7 +82,7 @@ impl Candidate {
     }
 }
 
-/// The name of a noise law, as functions take it.
+/// The name of a noise law, as functions accept it.
 pub(crate) fn noise_word(kind: NoiseKind) -> &'static str {
     match kind {
         NoiseKind::Laplace => "laplace",

@@ -1,4 +1,4 @@
-//! What the processes of a cluster do: called by `evertally.spark`.
+//! The work of the processes of a cluster. Called by `evertally.spark`.
 
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
@@ -29,19 +29,19 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// What an engine's column of counts is called.
+/// The name of the column of counts in the engine.
 const COUNTS: &str = "evertally count";
 
-/// All that a process needs to know, but for the key.
+/// Everything that a process needs, except the key.
 #[derive(Serialize, Deserialize)]
 struct Shipped {
     /// The keywords.
     declared: String,
-    /// Whether those are the names of a service, which keeps the ledger and draws the noise.
+    /// Whether the names are those of a service, which keeps the ledger and draws the noise.
     of_service: bool,
     /// The plan that was chosen, as JSON.
     plan: String,
-    /// The digest of all that was planned, in hexadecimal.
+    /// The digest of everything that was planned, in hexadecimal.
     digest: String,
     /// The fingerprint of the key.
     key: String,
@@ -70,10 +70,10 @@ impl Shipped {
 }
 
 fn damaged(problem: serde_json::Error) -> Error {
-    usage(format!("the work that was shipped cannot be read: {problem}"))
+    usage(format!("cannot read the shipped work: {problem}"))
 }
 
-/// The work on one release, as every process of a cluster knows it.
+/// The work on one release, as known to every process of a cluster.
 #[pyclass(frozen, name = "_ClusterWork", module = "evertally")]
 pub(crate) struct ClusterWork {
     pub(crate) work: Work,
@@ -81,7 +81,7 @@ pub(crate) struct ClusterWork {
     shipped: String,
 }
 
-/// What the driver has to know to move rows about.
+/// The facts that the driver needs to route rows.
 #[derive(Serialize)]
 struct Facts {
     persons: bool,
@@ -92,19 +92,20 @@ struct Facts {
     value: Option<String>,
     last_step: u64,
     groups: usize,
-    /// A width in microseconds of stretches of time that no step divides.
+    /// A width in microseconds of time intervals; no step boundary lies inside one.
     width: i64,
-    /// The bounds of whole values that the engine may clamp and add up itself.
+    /// The bounds of integer values that the engine may clamp and add up itself.
     bounds: Option<(i64, i64)>,
     missing_text: bool,
     counts: &'static str,
-    /// Whether several measures or workloads are released, for which each event is looked at.
+    /// Whether several measures or workloads are released, which requires a look at each event.
     measured: bool,
 }
 
 #[pymethods]
 impl ClusterWork {
-    /// Plans a release; `keywords` are the arguments as JSON. Of a `live` stream another ledger records the steps.
+    /// Plans a release; `keywords` are the arguments as JSON. The steps of a `live` stream are recorded in another
+    /// ledger.
     #[staticmethod]
     #[pyo3(signature = (keywords, key, budget_file = None, live = false))]
     fn begin(
@@ -123,8 +124,8 @@ impl ClusterWork {
                 let groups = settings.groups().map_or(0, |table| table.tuples().len());
                 if present.is_some_and(|present| present.present != groups) {
                     return Err(usage(
-                        "the stream has begun without some of these groups; on a cluster none join: name those that it has, or \
-                         give another name (its budget then adds to what is already spent)",
+                        "the stream began without some of these groups, and on a cluster no groups can join: name the \
+                         groups that it has, or use another name (its budget then adds to the amount already spent)",
                     ));
                 }
                 let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
@@ -132,7 +133,7 @@ impl ClusterWork {
                 let work = Work::new(stream, groups, Arc::clone(key.inner()))?;
                 if !live {
                     work.stream().check_ends()?;
-                    // What cannot be recorded in the end is refused now.
+                    // Refuses now what could not be recorded at the end.
                     ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
                 }
                 let (declared, key) = (keywords.to_owned(), key.inner().id().to_string());
@@ -144,7 +145,7 @@ impl ClusterWork {
         begun.or_raise()
     }
 
-    /// The work, as it was [shipped](Self::shipped), in another process.
+    /// Reconstructs the work in another process from its [shipped](Self::shipped) form.
     #[staticmethod]
     fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
         let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
@@ -153,7 +154,8 @@ impl ClusterWork {
             let (expected, found) = (&read.key, key.id().to_string());
             if found != *expected {
                 return Err(usage(format!(
-                    "this worker has the key {found}, and the release is under {expected}: lay the same key file on every worker"
+                    "this worker has the key {found}, but the release uses {expected}: put the same key file on every \
+                     worker"
                 )));
             }
             let (work, options) = read.work(key)?;
@@ -162,8 +164,8 @@ impl ClusterWork {
         abandonable(py, arrived)?.or_raise()
     }
 
-    /// The work for a stream of a service, as that has declared and planned it: the key tells persons apart, and draws no
-    /// noise.
+    /// The work for a stream of a service, as the service has declared and planned it: the key pseudonymises people,
+    /// and draws no noise.
     #[staticmethod]
     fn of_service(
         py: Python<'_>,
@@ -182,25 +184,25 @@ impl ClusterWork {
         abandonable(py, begun)?.or_raise()
     }
 
-    /// Sums with the names of their groups, for a service: the columns of the group, `step`, and `sum` as a text that is
-    /// exact. Rows that are no sums are left out.
+    /// Sums with the names of their groups, for a service: the columns of the group, `step`, and `sum` as exact text.
+    /// Rows that are not sums are omitted.
     fn named_sums(&self, py: Python<'_>, sums: Vec<PyRecordBatch>) -> PyResult<ArrowTable> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
         py.detach(|| named_sums(&self.work, &sums)).or_raise().map(ArrowTable::of)
     }
 
-    /// All that another process needs but the key: nothing of it is secret.
+    /// Everything that another process needs, except the key; nothing in it is secret.
     fn shipped(&self) -> &str {
         &self.shipped
     }
 
-    /// What stands for key, name and plan together.
+    /// An identifier of key, name and plan together.
     #[getter]
     fn identity(&self) -> String {
         self.work.identity()
     }
 
-    /// What the driver needs to know, as JSON.
+    /// The facts that the driver needs, as JSON.
     fn facts(&self) -> PyResult<String> {
         let stream = self.work.stream();
         let are_whole = stream.plan.request().grid() == Grid::ONE
@@ -224,13 +226,13 @@ impl ClusterWork {
         serde_json::to_string(&facts).map_err(|problem| invalid(problem.to_string()))
     }
 
-    /// An empty table with the columns of the released one; `time` is the kind of the column of times.
+    /// An empty table with the columns of the released table; `time` is the kind of the time column.
     fn released(&self, time: &str) -> PyResult<ArrowTable> {
         let released = Released::new(&self.work, &time_type(time)?).or_raise()?;
         Ok(ArrowTable::of(RecordBatch::new_empty(released.schema().or_raise()?)))
     }
 
-    /// What stands for whose events were kept, by step.
+    /// A fingerprint per step of whose events were kept.
     fn evidence(&self, py: Python<'_>, sums: Vec<PyRecordBatch>) -> PyResult<Vec<(u64, String)>> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
         let found = py.detach(|| -> Result<_> {
@@ -240,7 +242,7 @@ impl ClusterWork {
         found.or_raise()
     }
 
-    /// A reader of events, or of rows of counts; events of persons go to so many shards.
+    /// A reader of events, or of rows of counts; events of people are split into `shards` shards.
     fn reader(&self, shards: u32, counts: bool) -> PyResult<Reading> {
         let stream = self.work.stream();
         let mut columns = stream.columns.clone();
@@ -255,14 +257,14 @@ impl ClusterWork {
         Ok(Reading { reader: Mutex::new(reader), columns, options: self.options.clone(), counts })
     }
 
-    /// A reader of events that wait in shards for the end of their steps.
+    /// A reader of events buffered in shards until their steps end.
     fn waiting_reader(&self, shards: u32) -> PyResult<Reading> {
         let (columns, options) = (self.work.stream().columns.clone(), self.options.clone());
         let reader = self.work.waiting_reader(shards, Wording::Keywords).or_raise()?;
         Ok(Reading { reader: Mutex::new(reader), columns, options, counts: false })
     }
 
-    /// The last step that has ended by a time in microseconds since 1970.
+    /// The last step that has ended by a time, in microseconds since 1970.
     fn ended_by(&self, micros: i64) -> u64 {
         self.work.ended_by(micros)
     }
@@ -272,8 +274,8 @@ impl ClusterWork {
         self.work.end_of(step).or_raise()
     }
 
-    /// Closes the steps of a shard behind one through another: what is kept of its persons, what waits, the first step that
-    /// waits, and the sums.
+    /// Closes the steps of a shard after one step through another. Returns the state of its people, its buffered
+    /// events, the first step with buffered events, and the sums.
     #[allow(clippy::type_complexity)]
     fn close_shard<'py>(
         &self,
@@ -298,20 +300,20 @@ impl ClusterWork {
         ))
     }
 
-    /// What bounds the persons of some shards.
+    /// The contribution bounding for some shards.
     fn shard(&self) -> PyResult<Bounding> {
         let shard = self.work.shard().or_raise()?;
         Ok(Bounding { shard: Mutex::new(Some(shard)) })
     }
 
-    /// Digests of sums with a column of buckets, by step (kind 0) and bucket (kind 1), and as they are the rows that are no sums
-    /// (kind 2).
+    /// Digests of sums with a column of buckets, by step (kind 0) and by bucket (kind 1); and the rows that are not
+    /// sums, unchanged (kind 2).
     fn digests(&self, py: Python<'_>, sums: PyRecordBatch) -> PyResult<ArrowTable> {
         let sums = sums.into_inner();
         py.detach(|| digests(&self.work, &sums)).or_raise().map(ArrowTable::of)
     }
 
-    /// Records what is about to be released: step and 40 bytes of each digest. Afterwards it may be seen.
+    /// Records the upcoming release: for each digest, its step and 40 bytes. Afterwards it may be published.
     #[pyo3(signature = (key, digests, budget_file = None))]
     fn record(
         &self,
@@ -330,7 +332,7 @@ impl ClusterWork {
         recorded.or_raise()
     }
 
-    /// The releases of a bucket of so many, from its sums, which must have this digest; none where it has no sums.
+    /// The releases of one of `buckets` buckets, from its sums, which must match this digest; none if it has no sums.
     fn release(
         &self,
         py: Python<'_>,
@@ -345,7 +347,7 @@ impl ClusterWork {
             let mut bucket = self.work.bucket(place.0, place.1)?;
             for batch in &sums {
                 for_each_sum(batch, |_, step, label, sum| match label {
-                    [] => Ok(()), // says that there is such a bucket
+                    [] => Ok(()), // marks the bucket as present
                     label => bucket.add(step, label, sum),
                 })?;
             }
@@ -368,7 +370,7 @@ pub(crate) struct Reading {
 
 #[pymethods]
 impl Reading {
-    /// Takes in a batch; true when so much waits that it should be taken out.
+    /// Reads a batch; true if enough rows are buffered that they should be taken out.
     fn read(&self, py: Python<'_>, events: PyRecordBatchReader) -> PyResult<bool> {
         let mut events = events.into_reader()?;
         let read = cancellable(py, |cancelled| -> Result<bool> {
@@ -385,7 +387,7 @@ impl Reading {
         self.reader.lock().expect("no holder panics").latest()
     }
 
-    /// What was read: sums, or blocks.
+    /// Takes out the rows read so far: sums, or blocks.
     fn take(&self, py: Python<'_>) -> PyResult<ArrowTable> {
         let taken = py.detach(|| match self.reader.lock().expect("no holder panics").take() {
             Taken::Sums(rows) => of_rows(&rows),
@@ -395,7 +397,7 @@ impl Reading {
     }
 }
 
-/// Bounds persons in one process.
+/// Bounds people's contributions in one process.
 #[pyclass(frozen, name = "_ClusterBounding", module = "evertally")]
 pub(crate) struct Bounding {
     shard: Mutex<Option<Shard>>,
@@ -403,7 +405,7 @@ pub(crate) struct Bounding {
 
 #[pymethods]
 impl Bounding {
-    /// Takes in a batch of blocks.
+    /// Adds a batch of blocks.
     fn add(&self, py: Python<'_>, blocks: PyRecordBatch) -> PyResult<()> {
         let blocks = blocks.into_inner();
         let added = py.detach(|| {
@@ -444,14 +446,14 @@ impl Releasing {
     }
 }
 
-/// A column type that times of this kind have.
+/// The column type for times of this kind.
 pub(crate) fn time_type(time: &str) -> PyResult<DataType> {
     match time {
         "instant" => Ok(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
         "civil" => Ok(DataType::Timestamp(TimeUnit::Microsecond, None)),
         "date" => Ok(DataType::Date32),
         "text" => Ok(DataType::Utf8),
-        _ => Err(invalid(format!("there are no times of kind {time:?}"))),
+        _ => Err(invalid(format!("unknown kind of times {time:?}"))),
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn zcdp_of_pure(epsilon: f64) -> PyResult<f64> {
     Ok(conversions::zcdp_of_pure(epsilon_of(epsilon)?))
 }
 
-/// The least ε for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
+/// The smallest ε for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
 ///
 /// >>> from evertally import budget
 /// >>> round(budget.epsilon_of_zcdp(0.5, 1e-6), 3)
@@ -27,7 +27,7 @@ pub(crate) fn epsilon_of_zcdp(rho: f64, delta: f64) -> PyResult<f64> {
     Ok(conversions::epsilon_of_zcdp(rho_of(rho)?, delta_of(delta)?))
 }
 
-/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
+/// The smallest δ for which every ρ-zCDP mechanism is (ε, δ)-differentially private, rounded up.
 ///
 /// >>> from evertally import budget
 /// >>> budget.delta_of_zcdp(0.5, 6.0) < 1e-6
@@ -37,7 +37,7 @@ pub(crate) fn delta_of_zcdp(rho: f64, epsilon: f64) -> PyResult<f64> {
     Ok(conversions::delta_of_zcdp(rho_of(rho)?, epsilon_of(epsilon)?))
 }
 
-/// The largest ρ whose ρ-zCDP gives (ε, δ)-differential privacy, rounded down.
+/// The largest ρ for which ρ-zCDP implies (ε, δ)-differential privacy, rounded down.
 ///
 /// >>> from evertally import budget
 /// >>> budget.epsilon_of_zcdp(budget.rho_for(1.0, 1e-6), 1e-6) <= 1.0
@@ -47,7 +47,8 @@ pub(crate) fn rho_for(epsilon: f64, delta: f64) -> PyResult<f64> {
     Ok(conversions::rho_for(epsilon_of(epsilon)?, delta_of(delta)?).get())
 }
 
-/// The δ at this ε of continuous Gaussian noise whose standard deviation is the L2 sensitivity over ``mu`` (above 0).
+/// The δ at this ε of continuous Gaussian noise whose standard deviation is the L2 sensitivity divided by ``mu`` (above
+/// 0).
 ///
 /// >>> from evertally import budget
 /// >>> round(budget.delta_of_gaussian(1.0, 1.0), 6)
@@ -57,7 +58,7 @@ pub(crate) fn delta_of_gaussian(mu: f64, epsilon: f64) -> PyResult<f64> {
     Ok(conversions::delta_of_gaussian(positive(mu)?, epsilon_of(epsilon)?))
 }
 
-/// The least ε at this δ of the same noise, rounded up.
+/// The smallest ε at this δ of the same noise, rounded up.
 ///
 /// >>> from evertally import budget
 /// >>> round(budget.epsilon_of_gaussian(1.0, 1e-6), 2)
@@ -77,9 +78,9 @@ pub(crate) fn mu_for(epsilon: f64, delta: f64) -> PyResult<f64> {
     Ok(conversions::mu_for(epsilon_of(epsilon)?, delta_of(delta)?))
 }
 
-/// The least ε at this δ of DP-SGD: so many steps of Gaussian noise, whose standard deviation is ``noise`` times the
-/// clipping norm, on examples that take part with probability ``rate`` (Poisson sampling), added or removed. Never too
-/// small, and within 0.01 % in the noise where 1/``rate`` is no more than thousands.
+/// The smallest ε at this δ of DP-SGD: ``steps`` steps of Gaussian noise whose standard deviation is ``noise`` times
+/// the clipping norm, on examples that take part with probability ``rate`` (Poisson sampling), under addition or
+/// removal. Never too small, and within 0.01 % in terms of the noise if 1/``rate`` is at most a few thousand.
 ///
 /// >>> from evertally import budget
 /// >>> round(budget.epsilon_of_sampled(1.0, rate=0.01, steps=1000, delta=1e-5), 2)
@@ -91,8 +92,8 @@ pub(crate) fn epsilon_of_sampled(py: Python<'_>, noise: f64, rate: f64, steps: W
     py.detach(|| SampledGaussians::new(&[step]).map(|all| all.epsilon(delta))).or_raise()
 }
 
-/// The least noise, over the clipping norm, with which the same is (ε, δ)-differentially private, rounded up until the way
-/// back, :func:`epsilon_of_sampled`, is at most ε.
+/// The smallest noise, divided by the clipping norm, with which DP-SGD is (ε, δ)-differentially private. It is rounded
+/// up until the inverse, :func:`epsilon_of_sampled`, is at most ε.
 ///
 /// >>> from evertally import budget
 /// >>> noise = budget.noise_of_sampled(2.0, 1e-5, rate=0.01, steps=1000)

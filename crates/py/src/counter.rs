@@ -19,25 +19,25 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::MutexGuard;
 
-/// A private running count or sum: events in, one release a step out.
+/// A private running count or sum: it takes events and releases one value per step.
 ///
 /// :meth:`add` adds to the open step, :meth:`tick` closes it and releases the running sum; :meth:`release_many` does
 /// both for many steps at once.
 ///
-/// ``name`` (1 to 200 bytes) tells the noise of this counter from that of others with the same key. A name is for one
-/// data set: two under one key, name and plan have the same noise, and the difference of their releases is exact. So a step
-/// is released again (from an older state, by another counter, in another process that has loaded the key) only with the
-/// same totals, and otherwise refused with a :class:`StateError`.
-/// ``confidence``, strictly between 0 and 1, is that of the intervals.
+/// ``name`` (1 to 200 bytes) separates the noise of this counter from that of others with the same key. Each name is
+/// for one data set: two data sets under the same key, name and plan get the same noise, and the difference of their
+/// releases is exact. So a step is released again (from an older state, by another counter, in another process that has
+/// loaded the key) only with the same totals, and otherwise refused with a :class:`StateError`. ``confidence``,
+/// strictly between 0 and 1, is that of the intervals.
 ///
-/// With ``max_events`` in the plan, it is the caller who adds at most so many events of a person, and keeps the other
-/// bounds of the plan's unit.
+/// With ``max_events`` in the plan, the caller must add at most that number of events per person, and respect the other
+/// bounds of the plan's privacy unit.
 ///
-/// Methods may be called from several threads, which take turns. Counters are not pickled; see :meth:`save`.
+/// Methods may be called from several threads, which take turns. Counters cannot be pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan(365, epsilon=1.0)
-/// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))  # of your own: SecretKey.generate()
+/// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))  # real data: SecretKey.generate()
 /// >>> visits = et.Counter(plan, key, "visits")
 /// >>> visits.add(120)
 /// >>> monday = visits.tick()
@@ -70,12 +70,12 @@ impl Counter {
         Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
     }
 
-    /// What closing steps through this one gives out: they have one sum.
+    /// The span issued by closing steps through this one, which all have the same sum.
     fn span(&self, first: u64, last: u64, sum: i64) -> Option<Span> {
         Some(Span { first, last, mark: self.watch.marker()?.sum(sum) })
     }
 
-    /// What closing a step for each total would give out, as far as the sums fit.
+    /// The spans issued by closing one step for each total, as far as the sums do not overflow.
     fn spans(&self, stream: &RunningSum, totals: &[i64]) -> Vec<Span> {
         let (closed, open) = stream.exact_sums();
         let mut sum = closed + open; // fits: checked by every `add`
@@ -98,7 +98,7 @@ impl Counter {
 }
 
 impl State {
-    /// Standard error of a step in units of the data, and half the width of its interval in steps of the grid.
+    /// Standard error of a step in units of the data, and half the width of its interval in grid steps.
     fn error(&mut self, step: u64) -> (f64, i128) {
         let (std_error, half_width) = self.intervals.error(step);
         (std_error, half_width as i128) // fits: half-widths are those of noise below 2^102 grid steps
@@ -149,7 +149,7 @@ impl Counter {
         Self::of(stream, watch, name, confidence)
     }
 
-    /// The counter that was saved, with the same plan, key and name; it goes on as if it had never stopped.
+    /// The counter that was saved, with the same plan, key and name; it continues as if it had never stopped.
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another plan, key or name.
     ///
@@ -178,8 +178,8 @@ impl Counter {
 
     /// Adds events to the open step: their number, or the sum of their values.
     ///
-    /// The total is in units of the data; what is finer than the plan's grid is rounded half to even. It must be one
-    /// that events within the bounds can have: at least 0 for counts.
+    /// The total is in units of the data; one that is finer than the plan's grid is rounded half to even. It must be
+    /// possible for events within the bounds: at least 0 for counts.
     ///
     /// Raises :class:`InvalidError` for an impossible total, :class:`HorizonExhausted` after the last step and
     /// :class:`SumOverflowError` if the running sum leaves 64 bits. The counter is then as it was.
@@ -198,7 +198,7 @@ impl Counter {
 
     /// Closes the open step, and ``steps - 1`` empty ones after it, and releases the running sum of the last of them.
     ///
-    /// Raises :class:`HorizonExhausted` beyond the horizon, and :class:`StateError` where one of the steps was released
+    /// Raises :class:`HorizonExhausted` beyond the horizon, and :class:`StateError` if one of the steps was released
     /// with another sum; nothing is closed then.
     ///
     /// >>> import evertally as et
@@ -219,14 +219,14 @@ impl Counter {
         py.detach(|| state.stream.tick_through(to).map(|release| state.with_error(release))).or_raise()
     }
 
-    /// Adds and closes many steps, a total each, and returns their releases as a structured array with the fields
-    /// ``step`` (uint64), ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row a step.
+    /// Adds and closes many steps, one per total, and returns their releases as a structured array with the fields
+    /// ``step`` (uint64), ``value``, ``std_error``, ``lower`` and ``upper`` (float64), one row per step.
     ///
-    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. More totals
-    /// than steps are left raise :class:`HorizonExhausted`, and totals other than those that a step was released with
-    /// :class:`StateError`; the counter is then as it was. Steps before a total that is
-    /// refused, or before Ctrl-C, are closed all the same: see :attr:`step`, and :attr:`last`. Their releases can be
-    /// had once more from a state that was saved before, with the same totals.
+    /// ``totals`` has one dimension; integers and doubles are in units of the data. Works without the GIL. Raises
+    /// :class:`HorizonExhausted` if there are more totals than remaining steps, and :class:`StateError` if a step was
+    /// released with another total; the counter is then unchanged. If a later total is refused, or after Ctrl-C, the
+    /// steps before it stay closed: see :attr:`step`, and :attr:`last`. To get their releases again, restore a state
+    /// that was saved before, and pass the same totals.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> visits = et.Counter(et.plan(365, epsilon=1.0), et.SecretKey.generate(), "visits")
@@ -243,16 +243,16 @@ impl Counter {
         let first = state.stream.step();
         rows(py, &FIELDS, totals.len(), |mut places| {
             let released = in_chunks(py, &totals, |total| {
-                let row = places.next().expect("a row a total");
+                let row = places.next().expect("one row per total");
                 state.release_into(*total, row)
             });
-            // Nobody has seen a row yet, and nobody will see those behind a total that is refused.
+            // The caller has not seen any row yet, and never sees those after a refused total.
             let closed = spans.len().min((state.stream.step() - first) as usize);
             self.watch.give(py, &spans[..closed]).and(released)
         })
     }
 
-    /// The release of the last closed step once more; ``None`` before the first.
+    /// The release of the last closed step; ``None`` before the first.
     #[getter]
     fn last(&self, py: Python<'_>) -> Option<Release> {
         let mut state = self.lock(py);
@@ -299,20 +299,19 @@ impl Counter {
     }
 }
 
-/// Refuses more totals than there are open steps, before the first of them is closed.
+/// Refuses more totals than remaining steps, before the first step is closed.
 fn check_room(stream: &RunningSum, totals: usize) -> PyResult<()> {
     let horizon = stream.plan().horizon();
     let left = horizon - stream.step();
     if totals as u64 <= left {
         return Ok(());
     }
-    let problem = format!(
-        "of the horizon of {horizon} steps {left} are left, for {totals} totals; a longer stream needs a new plan"
-    );
+    let problem =
+        format!("{left} of {horizon} steps are left, too few for {totals} totals; a longer stream needs a new plan");
     Err(Error::new(ErrorKind::HorizonExhausted, problem)).or_raise()
 }
 
-/// The step so many steps after another.
+/// The step `steps` after another.
 pub(crate) fn after(step: u64, Whole(steps): Whole) -> PyResult<u64> {
     if steps == 0 {
         return Err(invalid("at least one step must be closed, got steps=0"));
@@ -320,11 +319,11 @@ pub(crate) fn after(step: u64, Whole(steps): Whole) -> PyResult<u64> {
     Ok(step.saturating_add(steps))
 }
 
-/// Why there is no pickle of an object that holds exact data.
+/// The error for pickling an object that holds exact data.
 pub(crate) fn not_pickled(class: &str) -> PyErr {
     PyTypeError::new_err(format!(
-        "a {class} is not pickled or copied: two copies could go on with different data and the same noise, whose difference \
-         is exact, and the pickle would hold the exact data. To move it, keep the bytes of save() as safe as the data, and \
-         {class}.restore(...) them with the plan, key and name"
+        "a {class} cannot be pickled or copied: two copies could continue with different data and the same noise, \
+         whose difference is exact, and the pickle would hold the exact data. To move it, keep the bytes of save() as \
+         safe as the data, and pass them to {class}.restore(...) with the plan, key and name"
     ))
 }

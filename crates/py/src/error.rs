@@ -1,6 +1,6 @@
-//! Errors of the library and of the program's parts as Python exceptions.
+//! Errors of the library and of the other crates as Python exceptions.
 //!
-//! The classes are written in Python (`evertally/_errors.py`), where a class may have two parents.
+//! The classes are defined in Python (`evertally/_errors.py`), where a class may have two parents.
 
 use evertally::ErrorKind;
 use evertally_declare::error::Error;
@@ -9,9 +9,9 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 
-/// Results that end in a Python exception.
+/// Results whose errors become Python exceptions.
 pub(crate) trait OrRaise<T> {
-    /// The value, or the exception that says what is wrong.
+    /// The value, or the exception that describes the error.
     fn or_raise(self) -> PyResult<T>;
 }
 
@@ -33,12 +33,12 @@ impl<T> OrRaise<T> for Result<T, Error> {
     }
 }
 
-/// A parameter that is out of its documented range.
+/// A parameter outside its documented range.
 pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
     exception("InvalidError", message.into())
 }
 
-/// Something that does not go on from where it stands.
+/// An object that cannot continue from its current state.
 pub(crate) fn state(message: impl Into<String>) -> PyErr {
     exception("StateError", message.into())
 }

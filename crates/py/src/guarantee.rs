@@ -1,11 +1,11 @@
-//! What a plan promises.
+//! The guarantee of a plan.
 
 use crate::budget::delta as delta_of;
 use evertally::plan::Guarantee as Inner;
 use evertally::privacy::{Delta, Epsilon};
 use pyo3::prelude::*;
 
-/// What a plan promises about the whole history of releases together.
+/// The privacy guarantee of a plan, for the whole history of releases together.
 ///
 /// >>> import evertally as et
 /// >>> guarantee = et.plan(365, epsilon=1.0).guarantee
@@ -28,13 +28,13 @@ impl Guarantee {
         self.0.rho.get()
     }
 
-    /// What selecting groups that nobody declared adds to every δ, or ``None`` where groups are declared.
+    /// The amount that the selection of undeclared groups adds to every δ, or ``None`` if groups are declared.
     #[getter]
     fn selection_delta(&self) -> Option<f64> {
         self.0.selection.map(Delta::get)
     }
 
-    /// The least known ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1).
+    /// The smallest known ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1).
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(100, epsilon=1.0, delta=1e-6)
@@ -55,7 +55,7 @@ impl Guarantee {
 }
 
 impl Guarantee {
-    /// The promise in a few words.
+    /// The guarantee in a few words.
     pub(crate) fn words(&self) -> String {
         match self.0.epsilon_delta() {
             Some((epsilon, None)) => format!("ε = {}", epsilon.get()),

@@ -1,4 +1,4 @@
-//! How a key comes to the workers of a cluster: sealed for each of them. Called by `evertally.spark`.
+//! Sends a key to the workers of a cluster, sealed for each of them. Called by `evertally.spark`.
 
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A key on its way to a worker that has sent a public number: our own public number, 24 bytes chosen at random, then the
-/// sealed key. Who has recorded it all, and learns the secret of the run afterwards, still cannot open it.
+/// Seals a key for a worker that sent a public number: our own public number, 24 random bytes, then the sealed key.
+/// Someone who records all messages and later learns the secret of the run still cannot open it.
 #[pyfunction]
 #[pyo3(name = "_seal_key")]
 pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: [u8; 32]) -> PyResult<Vec<u8>> {
@@ -25,7 +25,7 @@ pub(crate) fn seal_key(key: &SecretKey, secret: [u8; 32], asked: [u8; 32]) -> Py
     Ok([public.as_bytes(), &chosen[..], &sealed].concat())
 }
 
-/// What a worker asks with: a number that it keeps, and the public one that it sends.
+/// The request of a worker: the private number that it keeps, and the public one that it sends.
 #[pyfunction]
 #[pyo3(name = "_ask_for_key")]
 pub(crate) fn ask_for_key() -> PyResult<([u8; 32], [u8; 32])> {
@@ -34,11 +34,11 @@ pub(crate) fn ask_for_key() -> PyResult<([u8; 32], [u8; 32])> {
     Ok((own.to_bytes(), public.to_bytes()))
 }
 
-/// The key that was sealed by `_seal_key`. It has no ledger: the driver keeps that.
+/// Opens the key that `_seal_key` sealed. It has no ledger: the driver keeps that.
 #[pyfunction]
 #[pyo3(name = "_open_key")]
 pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResult<SecretKey> {
-    let damaged = || invalid("the key that the driver has sent cannot be opened: it is of another run");
+    let damaged = || invalid("cannot open the key that the driver sent: it belongs to another run");
     let (theirs, sealed) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
     let (chosen, sealed) = sealed.split_first_chunk::<24>().ok_or_else(damaged)?;
     let own = StaticSecret::from(own);
@@ -50,7 +50,8 @@ pub(crate) fn open_key(secret: [u8; 32], own: [u8; 32], sealed: &[u8]) -> PyResu
     Ok(SecretKey::without_ledger(Key::from_bytes(*bytes).or_raise()?))
 }
 
-/// The cipher that two have agreed on who share a secret: of it, of what X25519 gives, and of both public numbers.
+/// The cipher of two parties that share a secret: derived from it, from the X25519 result, and from both public
+/// numbers.
 fn agreed(secret: &[u8; 32], own: &StaticSecret, theirs: [u8; 32], publics: ([u8; 32], [u8; 32])) -> XChaCha20Poly1305 {
     let shared = own.diffie_hellman(&PublicKey::from(theirs));
     let mut hasher = blake3::Hasher::new_keyed(secret);
@@ -60,7 +61,7 @@ fn agreed(secret: &[u8; 32], own: &StaticSecret, theirs: [u8; 32], publics: ([u8
     XChaCha20Poly1305::new(&(*key).into())
 }
 
-/// Random bytes of the operating system.
+/// Random bytes from the operating system.
 fn fresh_bytes() -> PyResult<Zeroizing<[u8; 32]>> {
     Ok(Zeroizing::new(*Key::generate().or_raise()?.expose_bytes()))
 }

@@ -1,19 +1,19 @@
-//! A plan in a notebook.
+//! HTML of a plan for notebooks.
 
 const STYLE: &str = "border:0;padding:2px 10px;white-space:nowrap;text-align:";
 const NAME: &str = "left;max-width:34em;overflow:hidden;text-overflow:ellipsis";
 const LINE: &str = "border-bottom:1px solid rgba(128,128,128,0.5)";
 
-/// A mechanism of the ranking.
+/// A row of the ranking.
 pub(crate) struct Row {
-    /// Its name first, and last how many times the bound its error is, if there is one.
+    /// Starts with the mechanism's name; ends with the ratio of its error to the lower bound, if there is one.
     pub(crate) cells: [String; 6],
-    /// Whether it is the plan's.
+    /// Whether it is the plan's mechanism.
     pub(crate) chosen: bool,
 }
 
-/// Headline, ranking (or a sentence for a plan that is not in it) and curve. Colours are inherited, so that dark and
-/// light pages read alike.
+/// Headline, ranking (or a sentence if the ranking lacks the plan) and curve. Colours are inherited, so that dark and
+/// light pages both work.
 pub(crate) fn page(
     headline: &str,
     promise: &str,
@@ -37,7 +37,7 @@ pub(crate) fn page(
 
 pub(crate) fn table(out: &mut String, heads: [&str; 6], ranking: &[Row], unlisted: &str) {
     out.push_str("<table style=\"border-collapse:collapse;margin-top:6px;font-size:13px\"><thead><tr>");
-    // Under pure ε there is no bound.
+    // Pure ε has no bound.
     let bounded = ranking.iter().any(|row| row.cells.last().is_some_and(|bound| !bound.is_empty()));
     let shown = if bounded { heads.len() } else { heads.len() - 1 };
     for (place, head) in heads[..shown].iter().enumerate() {
@@ -68,7 +68,7 @@ fn side(column: usize) -> &'static str {
     }
 }
 
-/// Text that cannot become markup.
+/// Escapes text so that it cannot become markup.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,4 +1,4 @@
-//! Tables as streams of Arrow record batches, for a service elsewhere.
+//! Tables as streams of Arrow record batches, for a remote service.
 
 use crate::error::invalid;
 use crate::table::ArrowTable;
@@ -11,8 +11,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatchReader;
 
-/// The rows of a table in parts of at most `rows`, each as a stream of its own. The same rows give the same bytes, however the
-/// table holds them.
+/// Splits the rows of a table into parts of at most `rows`, each a separate stream. The same rows give the same bytes,
+/// whatever the chunks of the table.
 #[pyfunction]
 #[pyo3(name = "_to_ipc")]
 pub(crate) fn to_ipc<'py>(
@@ -48,5 +48,5 @@ pub(crate) fn from_ipc(py: Python<'_>, bytes: &[u8]) -> PyResult<ArrowTable> {
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
         concat_batches(&schema, &batches)
     });
-    read.map(ArrowTable::of).map_err(|e: ArrowError| invalid(format!("the answer is no Arrow table: {e}")))
+    read.map(ArrowTable::of).map_err(|e: ArrowError| invalid(format!("the answer is not an Arrow table: {e}")))
 }

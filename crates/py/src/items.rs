@@ -6,7 +6,7 @@ use evertally::sketch::Item;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyString};
 
-/// An item that is kept while the interpreter's lock is not held.
+/// An item that can be used without the GIL.
 #[derive(Clone)]
 pub(crate) enum Owned {
     Number(u64),
@@ -44,7 +44,7 @@ impl Items {
         many(&array.call_method0("tolist")?).map(Self::Many)
     }
 
-    /// The items, as many as there are.
+    /// The items, in order.
     pub(crate) fn as_slice(&self) -> &[Owned] {
         match self {
             Self::One(item) => std::slice::from_ref(item),
@@ -80,5 +80,5 @@ fn one(item: &Bound<'_, PyAny>) -> PyResult<Option<Owned>> {
 
 fn refusal(item: &Bound<'_, PyAny>) -> PyErr {
     let shown = item.repr().map_or_else(|_| "this".into(), |text| text.to_string());
-    invalid(format!("{shown} is no item: items are whole numbers from 0 to 2^64 - 1, str or bytes"))
+    invalid(format!("{shown} is not an item: items are whole numbers from 0 to 2^64 - 1, str or bytes"))
 }

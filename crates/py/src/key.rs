@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 #[pyclass(frozen, eq, hash, get_all, module = "evertally")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct TestSeed {
-    /// The number.
+    /// The seed.
     seed: u64,
 }
 
@@ -43,20 +43,20 @@ impl TestSeed {
 
 /// The secret from which all noise is computed.
 ///
-/// Whoever has the key and the releases has the exact data: keep it apart from both. One key may serve many streams,
-/// each under a name of its own; it must never serve two data sets under one name and plan.
+/// Anyone who has the key and the releases has the exact data: store the key apart from both. One key may serve many
+/// streams, each under a separate name; it must never serve two data sets under one name and plan.
 ///
-/// A key without a file is of the process that made it: a fork of that issues none of its noise, and does not save it.
+/// A key without a file belongs to the process that made it: a fork of that process cannot issue its noise or save it.
 ///
 /// Objects of this class show only the public :attr:`id`, and cannot be pickled. They may be shared between threads.
 ///
-/// :func:`release` keeps a ledger of what was published with the key, beside its file (``FILE.ledger``) or, for a
-/// key that was never saved, in this object; it refuses other data under a name that was used. A key
-/// :meth:`from_bytes` names the file of its ledger.
+/// :func:`release` keeps a ledger of the releases published with the key, next to its file (``FILE.ledger``) or, for a
+/// key that was never saved, in this object. It refuses other data under a name that was used. A key :meth:`from_bytes`
+/// names the file of its ledger.
 ///
-/// What noise :class:`Counter`, :class:`LazyVector`, :class:`CountSketch` and :class:`VectorNoise` have given out is noted,
-/// too, beside the key's file (``FILE.uses``), for all processes that load it, or, for a key without a file, in this
-/// process: the same noise is given out again only for the same data. The file is as secret as the key.
+/// The noise issued by :class:`Counter`, :class:`LazyVector`, :class:`CountSketch` and :class:`VectorNoise` is
+/// recorded, too: next to the key's file (``FILE.uses``), for all processes that load it; or, for a key without a file,
+/// in this process. The same noise is issued again only for the same data. The file is as secret as the key.
 ///
 /// >>> import evertally as et
 /// >>> key = et.SecretKey.generate()
@@ -67,23 +67,23 @@ impl TestSeed {
 pub(crate) struct SecretKey {
     inner: Arc<Inner>,
     ledger_place: Arc<Mutex<LedgerPlace>>,
-    /// Nothing for a key that everybody can compute.
+    /// `None` for a key that everybody can compute.
     uses: Option<Uses>,
 }
 
-/// Where the key's ledger is.
+/// The location of the key's ledger.
 pub(crate) enum LedgerPlace {
-    /// In this process, of this number.
+    /// In the process with this number.
     Memory(Ledger, u32),
-    /// Beside the key's file.
+    /// Next to the key's file.
     File(PathBuf),
-    /// In a file of its own, the key being kept elsewhere.
+    /// In a separate file; the key is stored elsewhere.
     Ledger {
         path: PathBuf,
-        /// What to do where there is none.
+        /// What to do if the file is missing.
         absent: Absent,
     },
-    /// Nobody has said.
+    /// Not declared.
     Unknown,
 }
 
@@ -93,14 +93,15 @@ impl LedgerPlace {
     }
 }
 
-/// Of a key whose bytes are all that is known.
-const UNKNOWN_PAST: &str = "the key was made from bytes, and nothing says what was published with it: other data under a name \
-    that was used would meet the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if nothing was ever \
-    published with it, say SecretKey.from_bytes(data, published_nothing=True)";
+/// For a key of which only the bytes are known.
+const UNKNOWN_PAST: &str = "the key was made from bytes, and its past releases are unknown: other data under a used \
+    name would get the same noise. Name its ledger with SecretKey.from_bytes(data, ledger=FILE); if nothing was ever \
+    published with it, use SecretKey.from_bytes(data, published_nothing=True)";
 
-/// Of a key in memory that a fork has taken along.
-const FORKED: &str = "the key is kept in the memory of the process that this one is a fork of, and neither knows what the other \
-    publishes: save the key there, before the fork, and load it from its file here; then all processes know";
+/// For a key in memory that was inherited through a fork.
+const FORKED: &str = "the key is kept in the memory of the parent process of this fork, and neither process knows what \
+    the other publishes: save the key in the parent, before the fork, and load it from its file here; then all \
+    processes know";
 
 impl SecretKey {
     fn of(inner: Inner, place: LedgerPlace) -> Self {
@@ -109,7 +110,7 @@ impl SecretKey {
         Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
     }
 
-    /// A key without a file: all objects that this process has of it share a ledger.
+    /// A key without a file: all objects of this key in this process share a ledger.
     fn in_memory(inner: Inner) -> Self {
         let inner = Arc::new(inner);
         let mut uses = Uses::of(&inner);
@@ -117,7 +118,7 @@ impl SecretKey {
         Self { inner, ledger_place, uses: Some(uses) }
     }
 
-    /// A key that was handed over for noise: what is published with it, another process records.
+    /// A key that was transferred to draw noise: another process records the releases.
     pub(crate) fn without_ledger(inner: Inner) -> Self {
         Self::of(inner, LedgerPlace::Unknown)
     }
@@ -127,8 +128,8 @@ impl SecretKey {
         &self.inner
     }
 
-    /// Does something with the ledger of the key: that of its file, locked, or its own. What it records is spent from a
-    /// budget, if one is named.
+    /// Works with the ledger of the key: the locked one of its file, or the one in memory. The entries are charged to a
+    /// budget file, if one is named.
     pub(crate) fn with_ledger<R>(
         &self,
         budget_file: Option<&Path>,
@@ -137,7 +138,7 @@ impl SecretKey {
     ) -> Result<R> {
         let budget = budget_file.map(SourceBudget::of_file).transpose()?;
         let work = |ledger: &mut Ledger| {
-            // A ledger in memory lives on: what one release spends from is not what the next one does.
+            // A ledger in memory outlives this call, and each release may name another budget file.
             ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
             work(ledger)
         };
@@ -149,7 +150,7 @@ impl SecretKey {
         };
         let done = match &mut *ledger_place {
             LedgerPlace::Memory(ledger, process) => {
-                // Another fork may publish the same, whether anything was published before or not.
+                // Another fork may publish the same, even if nothing was published before.
                 if *process != std::process::id() && self.uses.is_some() {
                     return Err(usage(FORKED));
                 }
@@ -160,7 +161,7 @@ impl SecretKey {
                 let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
                 if open.key != *self.inner {
                     let shown = path.display();
-                    return Err(usage(format!("the key file {shown} holds another key by now; load it again")));
+                    return Err(usage(format!("the key file {shown} now holds another key; load it again")));
                 }
                 work(&mut open.ledger)
             }
@@ -181,24 +182,24 @@ impl SecretKey {
         done
     }
 
-    /// Refuses a key that is said to have published nothing, where this process knows better.
+    /// Refuses a key that is declared to have published nothing if this process knows better.
     fn check_published_nothing(&self, ledger: Option<&Path>) -> PyResult<()> {
         let Some(other) = self.uses.as_ref().and_then(|uses| uses.other_ledger(ledger)) else { return Ok(()) };
         let published = match other {
             Some(file) => format!("its ledger is {0}: SecretKey.from_bytes(data, ledger=\"{0}\")", file.display()),
             None => "its ledger is in memory: keep using that object, or save() it first".to_owned(),
         };
-        Err(invalid(format!("this process has published with the key, and {published}")))
+        Err(invalid(format!("this process has published releases with the key, and {published}")))
     }
 
-    /// What noise was given out; nothing for a key that everybody can compute.
+    /// The record of issued noise; `None` for a key that everybody can compute.
     pub(crate) fn uses(&self) -> Option<&Uses> {
         self.uses.as_ref()
     }
 
-    /// Notes what noise is given out in a file, with an `identity` for one that is new.
+    /// Records issued noise in a file; `identity` is that of a new log.
     fn note_in(&self, path: &Path, identity: Option<[u8; 16]>) -> PyResult<()> {
-        // The same file by the same name, however it is called.
+        // An absolute path, so that one file always has one name.
         let path = std::path::absolute(path)?;
         let path = match (std::fs::canonicalize(&path), std::fs::canonicalize(folder_of(&path)), path.file_name()) {
             (Ok(there), _, _) => there,
@@ -209,7 +210,7 @@ impl SecretKey {
     }
 }
 
-/// The file of notes beside that of a key, or beside its ledger.
+/// The noise record next to a key file, or next to its ledger.
 fn uses_beside(file: &Path) -> PathBuf {
     let key =
         if file.extension().is_some_and(|ending| ending == "ledger") { file.with_extension("") } else { file.into() };
@@ -220,9 +221,9 @@ fn uses_beside(file: &Path) -> PathBuf {
 
 #[pymethods]
 impl SecretKey {
-    /// A new key from the operating system's randomness. :meth:`save` it: without the key a stream cannot go on.
+    /// A new key from the operating system's randomness. :meth:`save` it: without the key a stream cannot continue.
     ///
-    /// Raises :class:`RandomnessError` when the operating system gives none.
+    /// Raises :class:`RandomnessError` if the operating system provides none.
     ///
     /// >>> import evertally as et
     /// >>> et.SecretKey.generate() == et.SecretKey.generate()
@@ -234,10 +235,10 @@ impl SecretKey {
 
     /// Reads a key file, as :meth:`save` or ``evertally key new`` wrote it.
     ///
-    /// ``uses`` names the file that notes what noise was given out, if not ``FILE.uses`` beside it: where the key's folder
-    /// is read-only.
+    /// ``uses`` names the file that records which noise was issued. The default is ``FILE.uses`` next to the key; name
+    /// another file if the key's folder is read-only.
     ///
-    /// Raises :class:`InvalidError` if there is none, it is damaged, or others may read it.
+    /// Raises :class:`InvalidError` if the file is missing or damaged, or if others may read it.
     ///
     /// >>> import evertally as et, tempfile, pathlib
     /// >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.key"
@@ -255,16 +256,16 @@ impl SecretKey {
         Ok(key)
     }
 
-    /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger beside it.
+    /// Writes the key to a new file that only its owner may read (mode 0600), and its ledger next to it.
     ///
-    /// An existing file is never replaced, and a key is saved once: copies would not know what the others have
+    /// An existing file is never replaced, and a key is saved only once: copies would not know what the others have
     /// published. Raises :class:`InvalidError` in both cases.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let path = std::path::absolute(path)?;
         let uses = uses_beside(&path);
         if uses.exists() && !path.exists() {
             return Err(invalid(format!(
-                "{} notes what noise of another key was given out: move it away first, to where that key is",
+                "{} records which noise of another key was issued: move it to that key's folder first",
                 uses.display()
             )));
         }
@@ -275,7 +276,7 @@ impl SecretKey {
                 return Err(invalid(FORKED));
             }
             LedgerPlace::Memory(ledger, _) => {
-                // What was issued so far is noted beside the new file, in a log that its ledger knows.
+                // Noise issued so far is recorded next to the new file, in a log that its ledger knows.
                 if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {
                     let log = *Inner::generate().or_raise()?.id().as_bytes();
                     ledger.begin_step_log(&hexadecimal(&log)).or_raise()?;
@@ -285,21 +286,22 @@ impl SecretKey {
             }
             LedgerPlace::Unknown => {
                 return Err(invalid(
-                    "this key was made from bytes, and nothing says what was published with it: a ledger beside the new \
-                     file would say that it was nothing. Name its ledger with from_bytes(data, ledger=FILE) and keep using \
-                     that, or, if nothing was ever published with it, say from_bytes(data, published_nothing=True)",
+                    "this key was made from bytes, and its past releases are unknown: a new ledger next to the new \
+                     file would declare that there are none. Name its ledger with from_bytes(data, ledger=FILE) and \
+                     keep using that, or, if nothing was ever published with it, use from_bytes(data, \
+                     published_nothing=True)",
                 ));
             }
             LedgerPlace::Ledger { path, .. } => {
                 let file = path.display();
                 return Err(invalid(format!(
-                    "this key has the ledger {file}; a second one would not know what is published with the first"
+                    "this key has the ledger {file}; a second one would not know the releases of the first"
                 )));
             }
             LedgerPlace::File(file) => {
                 let file = file.display();
                 return Err(invalid(format!(
-                    "this key has the file {file}; a second one would not know what is published with the first"
+                    "this key has the file {file}; a second one would not know the releases of the first"
                 )));
             }
         }
@@ -310,17 +312,17 @@ impl SecretKey {
         self.note_in(&uses, identity)
     }
 
-    /// The key with these 32 bytes, as :meth:`expose_bytes` gave them to a key store.
+    /// The key with these 32 bytes, as :meth:`expose_bytes` returned them.
     ///
     /// They must come from a cryptographic random source. Raises :class:`InvalidError` unless there are 32, not all 0.
     ///
-    /// Bytes do not say what was published with the key, and :func:`release` needs to know: name the file of its
-    /// ``ledger``. Only for a key that has published nothing, ever and anywhere, say ``published_nothing=True``: then the
-    /// ledger may be missing and is begun with the first release, or is kept in this object where no file is named.
-    /// With neither, everything that issues noise refuses the key, and so does :meth:`save`.
+    /// The bytes do not show which releases were published with the key, but :func:`release` needs to know: name the
+    /// file of its ``ledger``. Use ``published_nothing=True`` only for a key that has never published anything,
+    /// anywhere. Then the ledger may be missing and is created with the first release, or is kept in this object if no
+    /// file is named. With neither, :meth:`save` and everything that issues noise refuse the key.
     ///
-    /// ``uses`` names the file that notes what noise was given out, for all processes that have the key; without one it is
-    /// noted beside the ledger, and without that in this process alone.
+    /// ``uses`` names the file that records which noise was issued, for all processes that have the key. Without it,
+    /// the record is kept next to the ledger, and without a ledger in this process alone.
     #[staticmethod]
     #[pyo3(signature = (data, *, ledger = None, published_nothing = false, uses = None))]
     fn from_bytes(
@@ -338,8 +340,8 @@ impl SecretKey {
             && !path.exists()
         {
             return Err(invalid(format!(
-                "there is no ledger {}: put it back, or name the one that records what was published with the key; for a key that \
-                 has published nothing, ever and anywhere, say published_nothing=True as well, and it is begun there",
+                "there is no ledger {}: restore it, or name the file that records its releases; for a key that has \
+                 never published anything, anywhere, pass published_nothing=True as well, and it is created there",
                 path.display()
             )));
         }
@@ -353,33 +355,33 @@ impl SecretKey {
         }
         match (uses, &key.uses) {
             (Some(path), _) => key.note_in(&path, None)?,
-            (None, Some(uses)) => uses.keep(), // the bytes may come back
+            (None, Some(uses)) => uses.keep(), // the key may be made from these bytes again
             (None, None) => {}
         }
         Ok(key)
     }
 
-    /// The secret bytes, to be given to a key store and nobody else.
+    /// The secret bytes, to be given only to a key store.
     ///
     /// >>> import evertally as et
     /// >>> key = et.SecretKey.generate()
     /// >>> et.SecretKey.from_bytes(key.expose_bytes()) == key
     /// True
     fn expose_bytes(&self) -> Vec<u8> {
-        // They may come back.
+        // The key may be made from these bytes again.
         self.uses.as_ref().inspect(|uses| uses.keep());
         self.inner.expose_bytes().to_vec()
     }
 
-    /// A key that **everybody can compute**: for tests and published examples, never for data. What its noise is given
-    /// out for is not noted.
+    /// A key that **everybody can compute**: for tests and published examples, never for data. Its issued noise is not
+    /// recorded.
     ///
     /// >>> import evertally as et
     /// >>> et.SecretKey.insecure_from_test_seed(et.TestSeed(1)) == et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
     /// True
     #[staticmethod]
     fn insecure_from_test_seed(seed: &TestSeed) -> Self {
-        // Its noise hides nothing, and nothing is noted.
+        // Its noise hides nothing, and nothing is recorded.
         let inner = Arc::new(Inner::insecure_from_test_seed(InnerSeed(seed.seed)));
         let ledger_place = Arc::new(Mutex::new(LedgerPlace::in_memory(&inner)));
         Self { inner, ledger_place, uses: None }
@@ -405,8 +407,8 @@ impl SecretKey {
 
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(
-            "a secret key is not pickled, so that it does not leak into files and other processes; \
-             save it to a key file and load that where it is needed",
+            "a secret key cannot be pickled, so that it does not leak into files and other processes; \
+             save it to a key file and load that file instead",
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! Vectors of very many running sums.
+//! Vectors of a very large number of running sums.
 
 use crate::arrays::{column, multiples, naturals, structured};
 use crate::counter::{after, not_pickled};
@@ -20,18 +20,18 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::MutexGuard;
 
-/// Up to 2^40 private running sums, with noise only in those that are read.
+/// Up to 2^40 private running sums, with noise only in the sums that are read.
 ///
-/// Time and memory are those of the events and reads alone, and the joint law of all that is read is the same as if
-/// every sum had had its noise at every step. ``sums`` is their number; they are numbered from 0. ``sampling`` says how
-/// noise is drawn: ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact;
-/// ``"keyed"`` keeps no noise). Plans are those of :func:`plan_lazy`.
+/// Time and memory depend only on events and reads, and the joint law of all readings is the same as if every sum had
+/// its noise at every step. ``sums`` is the number of sums, which are numbered from 0. ``sampling`` selects how noise
+/// is drawn: ``"float"`` (fastest; the state then holds the noise), ``"integer"`` or ``"keyed"`` (exact; ``"keyed"``
+/// keeps no noise). Plans are those of :func:`plan_lazy`.
 ///
-/// **What is read is public.** Choose it by public lists or by earlier releases: reading just the sums that have events
-/// tells where events are. Unless ``"keyed"``, save the state before publishing what was read, and keep the number of
-/// :attr:`reads` elsewhere: a state that is older than what was published must not be read on. Where reads were made
-/// since a state was saved (by any object of this name, in any process that has loaded the key), reading on from it is
-/// refused with a :class:`StateError`.
+/// **The choice of reads is public.** Choose them by public lists or by earlier releases: reading just the sums that
+/// have events reveals where events are. Unless ``"keyed"``, save the state before publishing readings, and keep the
+/// number of :attr:`reads` elsewhere: a state that is older than the published readings must not be used for further
+/// reads. If reads were made after a state was saved (by any object of this name, in any process that has loaded the
+/// key), reads from that state are refused with a :class:`StateError`.
 ///
 /// Methods may be called from several threads, which take turns. Vectors are not pickled; see :meth:`save`.
 ///
@@ -51,7 +51,7 @@ pub(crate) struct LazyVector {
     watch: Watch,
 }
 
-/// Makes reads, unless others were made from where this object stands: noise goes on from one read to the next.
+/// Makes reads, unless others were made from the same state: noise depends on all earlier reads.
 pub(crate) fn reading<I, T>(
     py: Python<'_>,
     watch: &Watch,
@@ -90,7 +90,7 @@ impl LazyVector {
     }
 }
 
-/// The plan of a lazy vector. Called by `evertally.plan_lazy`, where its help is.
+/// The plan of a lazy vector. Called by `evertally.plan_lazy`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_lazy")]
 pub(crate) fn plan_lazy(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
@@ -102,7 +102,7 @@ pub(crate) fn plan_lazy(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<P
     Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))
 }
 
-/// Refuses sums that a vector does not have, before any event of an array is added.
+/// Refuses indices of sums that a vector does not have, before any event of an array is added.
 fn check_indices(vector: &Inner, indices: &[u64]) -> PyResult<()> {
     let sums = vector.plan().coordinates();
     match indices.iter().find(|index| **index >= sums) {
@@ -111,7 +111,7 @@ fn check_indices(vector: &Inner, indices: &[u64]) -> PyResult<()> {
     }
 }
 
-/// Refuses values that events must not have, before any is added.
+/// Refuses values outside the bounds, before any is added.
 fn check_values(vector: &Inner, values: &[i64]) -> PyResult<()> {
     let (lower, upper) = vector.plan().plan().request().values().bounds();
     match values.iter().find(|value| !(lower..=upper).contains(value)) {
@@ -122,7 +122,7 @@ fn check_values(vector: &Inner, values: &[i64]) -> PyResult<()> {
     }
 }
 
-/// Values of so many events, 1 each where none are given.
+/// Values of `count` events, 1 each if none are given.
 pub(crate) fn values_of(
     values: Option<&Bound<'_, PyAny>>,
     count: usize,
@@ -133,7 +133,7 @@ pub(crate) fn values_of(
     if values.len() == count {
         return Ok(values);
     }
-    Err(invalid(format!("there are {} values for {count} events; give one value or one for each", values.len())))
+    Err(invalid(format!("there are {} values for {count} events; pass one value, or one per event", values.len())))
 }
 
 /// Whether this is one number and not an array.
@@ -186,11 +186,12 @@ impl LazyVector {
 
     /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.
     ///
-    /// ``values`` are 1, or one value for all, or one for each, in units of the data and within the plan's bounds.
+    /// ``values`` is one value for all events (1 by default), or one for each, in units of the data and within the
+    /// plan's bounds.
     ///
     /// Raises :class:`InvalidError` for an index or value that is out of range and :class:`HorizonExhausted` after the
-    /// last step; nothing is added then. Where a sum leaves 64 bits (:class:`SumOverflowError`), and after Ctrl-C, the
-    /// events before are added.
+    /// last step; nothing is added then. If a sum leaves 64 bits (:class:`SumOverflowError`), and after Ctrl-C, the
+    /// preceding events have been added.
     #[pyo3(signature = (indices, values = None))]
     fn add(&self, py: Python<'_>, indices: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let mut vector = self.go_on(py)?;
@@ -203,8 +204,7 @@ impl LazyVector {
         in_chunks(py, &events, |(index, value)| vector.add(*index, *value))
     }
 
-    /// Adds one event to several different running sums in the open step, at most as many as the plan's
-    /// ``sums_per_event``.
+    /// Adds one event to several different running sums in the open step, at most the plan's ``sums_per_event``.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_lazy(100, rho=0.5, sums_per_event=2)
@@ -219,8 +219,8 @@ impl LazyVector {
         vector.add_event(&parts).or_raise()
     }
 
-    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. Takes no longer for
-    /// many.
+    /// Closes the open step, and ``steps - 1`` empty ones after it; returns the last closed step. The time does not
+    /// depend on ``steps``.
     ///
     /// Raises :class:`HorizonExhausted` beyond the horizon; nothing is closed then.
     #[pyo3(signature = (steps = Whole(1)), text_signature = "($self, steps=1)")]
@@ -231,12 +231,12 @@ impl LazyVector {
         py.detach(|| vector.tick_through(to)).or_raise()
     }
 
-    /// What the running sums are at the last closed step: a :class:`Reading` for an index, and for an array of them a
-    /// structured array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
+    /// The running sums at the last closed step: a :class:`Reading` for an index; for an array of them, a structured
+    /// array with the fields ``index`` (uint64), ``step`` (uint64), ``value`` and ``std_error`` (float64).
     ///
-    /// The same index at the same step reads the same, however often. Raises :class:`InvalidError` for an index out of
-    /// range and before the first step is closed, and :class:`StateError` where another object of this name has read on
-    /// from where this one stands.
+    /// Reading the same index at the same step again gives the same reading. Raises :class:`InvalidError` for an index
+    /// out of range and before the first step is closed, and :class:`StateError` if another object of this name has
+    /// made reads from the same state.
     fn read<'py>(&self, py: Python<'py>, indices: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let mut vector = self.go_on(py)?;
         let single = is_scalar(indices)?;
@@ -264,8 +264,7 @@ impl LazyVector {
         )
     }
 
-    /// Standard error of what is read at a step (1 to the horizon), in units of the data. It follows from the plan
-    /// alone.
+    /// Standard error of a reading at a step (1 to the horizon), in units of the data. It follows from the plan alone.
     fn std_error(&self, py: Python<'_>, step: Whole) -> PyResult<f64> {
         let vector = self.lock(py);
         let plan = vector.plan();
@@ -284,13 +283,13 @@ impl LazyVector {
         self.lock(py).plan().coordinates()
     }
 
-    /// How many reads there were, in all. A restored vector with fewer than were published is out of date.
+    /// The total number of reads. A restored vector with fewer reads than were published is out of date.
     #[getter]
     fn reads(&self, py: Python<'_>) -> u64 {
         self.lock(py).reads()
     }
 
-    /// For how many running sums noise is remembered.
+    /// The number of running sums whose noise is remembered.
     #[getter]
     fn touched(&self, py: Python<'_>) -> usize {
         self.lock(py).touched()
@@ -320,9 +319,9 @@ impl LazyVector {
     }
 }
 
-/// One number of a running sum.
+/// The index of a running sum.
 fn natural(index: &Bound<'_, PyAny>) -> PyResult<u64> {
     index
         .extract()
-        .map_err(|_| invalid(format!("{index} is no number of a running sum: they are whole and at least 0")))
+        .map_err(|_| invalid(format!("{index} is not an index of a running sum: indices are whole numbers from 0")))
 }

@@ -1,7 +1,7 @@
 //! The Python package `evertally`: plans, counters, vectors, sketches and tables over the Rust library.
 //!
-//! One file a class. Exceptions are those of [`error`]; long work runs without the interpreter's lock and can be
-//! interrupted, see [`running`]. Objects that change are behind a mutex, so that threads take turns.
+//! Each class has its own file. Exceptions are those of [`error`]. Long work runs without the GIL and can be
+//! interrupted, see [`running`]. Mutable objects sit inside a mutex, so that threads take turns.
 #![forbid(unsafe_code)]
 
 mod arrays;
@@ -38,7 +38,7 @@ mod whole;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-/// The compiled half of the package; `evertally` re-exports what is public.
+/// The compiled half of the package; `evertally` re-exports the public part.
 #[pymodule]
 mod _evertally {
     #[pymodule_export]

@@ -1,23 +1,23 @@
-//! Keyword arguments that come in a dictionary, as `evertally/_functions.py` hands them over.
+//! Keyword arguments in a dictionary, as `evertally/_functions.py` passes them.
 //!
-//! Which function takes which keyword stands in `keywords.toml` alone. Here each is taken out by name, and what nobody
-//! has taken in the end is refused: no keyword is ever without effect.
+//! Only `keywords.toml` lists which function takes which keyword. Here each is taken out by name. Unknown keywords are
+//! refused, so none is silently ignored.
 
 use crate::error::invalid;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// Keyword arguments that are still to be taken.
+/// Keyword arguments that have not been taken yet.
 pub(crate) struct Options<'py>(Bound<'py, PyDict>);
 
 impl<'py> Options<'py> {
-    /// What was given.
+    /// Copies the given arguments.
     pub(crate) fn new(given: &Bound<'py, PyDict>) -> PyResult<Self> {
         given.copy().map(Self)
     }
 
-    /// Takes an argument; `None` is as good as none.
+    /// Takes an argument; `None` counts as missing.
     pub(crate) fn take<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<Option<T>> {
         let Some(value) = self.0.get_item(name)? else { return Ok(None) };
         self.0.del_item(name)?;
@@ -27,12 +27,12 @@ impl<'py> Options<'py> {
         value.extract::<T>().map(Some).map_err(|problem| of_argument(self.0.py(), name, problem.into()))
     }
 
-    /// Takes an argument that has no default.
+    /// Takes a required argument.
     pub(crate) fn needed<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str) -> PyResult<T> {
-        self.take(name)?.ok_or_else(|| PyTypeError::new_err(format!("argument {name} is needed")))
+        self.take(name)?.ok_or_else(|| PyTypeError::new_err(format!("argument {name} is required")))
     }
 
-    /// Takes a word of a small set, by its name in plan files.
+    /// Takes one of a small set of words, by its name in plan files.
     pub(crate) fn word<T: for<'de> serde::Deserialize<'de>>(&self, name: &str) -> PyResult<Option<T>> {
         let parse = |text: String| {
             let word = serde::de::value::StringDeserializer::<serde::de::value::Error>::new(text);
@@ -41,7 +41,7 @@ impl<'py> Options<'py> {
         self.take::<String>(name)?.map(parse).transpose()
     }
 
-    /// Refuses what nobody has taken.
+    /// Refuses arguments that were not taken.
     pub(crate) fn finish(self) -> PyResult<()> {
         match self.0.keys().iter().next() {
             None => Ok(()),
@@ -50,7 +50,7 @@ impl<'py> Options<'py> {
     }
 }
 
-/// An exception of the same class that says which argument it is about.
+/// An exception of the same class whose message names the argument.
 fn of_argument(py: Python<'_>, name: &str, problem: PyErr) -> PyErr {
     PyErr::from_type(problem.get_type(py), format!("argument {name}: {}", problem.value(py)))
 }

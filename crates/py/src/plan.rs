@@ -21,18 +21,18 @@ use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Rows of a ranking that are shown.
+/// The number of rows shown of a ranking.
 const SHOWN: usize = 12;
 
-/// Which of the steps that are looked at, where there is no end, stands for the error: step 1000.
+/// For an endless plan, the index of the evaluated step whose error represents the plan: step 1000.
 const SHOWN_WITHOUT_END: usize = 1;
-/// Steps whose errors are drawn where there is no end.
+/// For an endless plan, the number of steps whose errors are drawn.
 const DRAWN_WITHOUT_END: u64 = 1 << 20;
 
-/// Everything that is decided before the first datum: horizon, budget, who is protected, mechanism and noise.
+/// The decisions made before the first data point: horizon, budget, privacy unit, mechanism and noise.
 ///
-/// Made by :func:`plan`; holds no secret and may be published. Plans compare by content. In a notebook a plan shows the
-/// ranking of the mechanisms and its error over the steps.
+/// Made by :func:`plan`; contains no secret and may be published. Plans compare by content. In a notebook a plan shows
+/// the ranking of the mechanisms and its error over the steps.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan(365, epsilon=1.0)
@@ -46,7 +46,7 @@ pub(crate) struct Plan {
     ranking: OnceLock<Option<Ranking>>,
 }
 
-/// The plan of a counter. Called by `evertally.plan`, where its help is.
+/// The plan for a counter. Called by `evertally.plan`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan")]
 pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
@@ -57,7 +57,7 @@ pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> 
     abandonable(py, move || planned(request))?.or_raise()
 }
 
-/// The plan of a request. Where mechanism and noise are open, one search gives the plan and its ranking.
+/// The plan for a request. If mechanism and noise are open, one search gives the plan and its ranking.
 fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
     let request = planner::with_searched(request, &mut |_| ())?;
     if request.mix().is_some() || request.mechanism().is_some() || request.noise().is_some() {
@@ -67,19 +67,18 @@ fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
     Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
-/// A fingerprint as text.
+/// A fingerprint in hexadecimal.
 pub(crate) fn hexadecimal(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Plan {
-    /// The plan of the library.
+    /// Wraps a plan of the library.
     pub(crate) fn new(inner: Inner) -> Self {
         Self { inner, ranking: OnceLock::new() }
     }
 
-    /// The plan of the library.
-    /// Steps, where 0 is the start.
+    /// Checks two steps, where 0 is the start.
     fn steps_or_start(&self, steps: [Whole; 2]) -> PyResult<[u64; 2]> {
         let checked = |step: u64| if step == 0 { Ok(0) } else { check_step(self.inner.horizon(), step) };
         Ok([checked(steps[0].0)?, checked(steps[1].0)?])
@@ -125,7 +124,7 @@ impl Plan {
 
     fn curve(&self) -> String {
         let bound = self.ranked().and_then(Ranking::bound);
-        // Without an end, of the first steps.
+        // An endless plan draws its first steps.
         let steps = if self.inner.is_unbounded() { DRAWN_WITHOUT_END } else { self.inner.horizon() };
         ErrorCurve::of(steps, |step| self.inner.std_error(step), bound).svg()
     }
@@ -142,7 +141,7 @@ impl Plan {
 impl Plan {
     /// The plan that :meth:`to_json` wrote.
     ///
-    /// Raises :class:`InvalidError` if the text is no plan, or its noise is not what its budget needs.
+    /// Raises :class:`InvalidError` if the text is not a plan, or its noise does not match its budget.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: String) -> PyResult<Self> {
         let read = move || serde_json::from_str::<Inner>(&text).map_err(|e| e.to_string());
@@ -150,7 +149,7 @@ impl Plan {
         Ok(Self::new(inner))
     }
 
-    /// The plan as JSON text: all of it, and nothing secret.
+    /// The complete plan as JSON text; it contains no secret.
     ///
     /// >>> import evertally as et, json
     /// >>> json.loads(et.plan(365, epsilon=1.0).to_json())["horizon"]
@@ -159,7 +158,7 @@ impl Plan {
         serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
     }
 
-    /// Number of steps; ``None`` where there is no end.
+    /// Number of steps; ``None`` for an endless plan.
     ///
     /// >>> import evertally as et
     /// >>> endless = et.plan(None, rho=0.5)
@@ -176,7 +175,7 @@ impl Plan {
         self.inner.mechanism().name().brief().to_string()
     }
 
-    /// Full name of the mechanism, as :func:`plan` takes it.
+    /// Full name of the mechanism, as accepted by :func:`plan`.
     #[getter]
     fn mechanism_name(&self) -> String {
         self.inner.mechanism().name().to_string()
@@ -188,22 +187,22 @@ impl Plan {
         noise_word(self.inner.noise_kind())
     }
 
-    /// The budget that the plan was asked for.
+    /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
         Budget(self.inner.request().budget())
     }
 
-    /// What is promised about the whole history of releases.
+    /// The privacy guarantee for the whole history of releases.
     #[getter]
     fn guarantee(&self) -> Guarantee {
         Guarantee(self.inner.guarantee())
     }
 
-    /// How groups that nobody declared are selected, or ``None`` where they are declared: ``threshold``, what a released
-    /// value must reach, ``shown_half`` and ``shown_almost``, the sums with which a group is shown at any one selection
-    /// time with probability 0.5 and 0.95 (all in units of the data), ``delta``, ``failure``, the proven bound of it,
-    /// ``every``, the steps between two selection times, and ``floor``.
+    /// How undeclared groups are selected, or ``None`` if groups are declared: ``threshold``, which a released value
+    /// must reach; ``shown_half`` and ``shown_almost``, the sums with which a group is published at any one selection
+    /// time with probability 0.5 and 0.95 (all in units of the data); ``delta``; ``failure``, its proven bound;
+    /// ``every``, the steps between two selection times; and ``floor``.
     #[getter]
     fn selection(&self) -> Option<BTreeMap<&'static str, f64>> {
         let threshold = self.inner.threshold()?;
@@ -220,7 +219,7 @@ impl Plan {
         ]))
     }
 
-    /// Whose data are protected, in words.
+    /// The privacy unit, in words.
     #[getter]
     fn unit(&self) -> String {
         let request = self.inner.request();
@@ -244,15 +243,15 @@ impl Plan {
         self.inner.request().meaning().clone()
     }
 
-    /// What is published at every step, such as ``"sum"`` or ``"window(7)"``.
+    /// The quantity published at every step, such as ``"sum"`` or ``"window(7)"``.
     #[getter]
     fn workload(&self) -> String {
         self.inner.request().workload().to_string()
     }
 
-    /// A plan for each of several workloads that are read from one release (``workload=["sum", "window(7)"]``), the first
-    /// being this one; this one alone where there are no others. All have one digest and one guarantee: give the same
-    /// name and **the same data** to a counter of each.
+    /// A plan for each of several workloads that are computed from one release (``workload=["sum", "window(7)"]``),
+    /// starting with this one; only this one if there are no others. All have one digest and one guarantee: give a
+    /// counter of each the same name and **the same data**.
     #[getter]
     fn readings(&self) -> Vec<Self> {
         self.inner.readings().into_iter().map(Self::new).collect()
@@ -276,8 +275,8 @@ impl Plan {
         self.inner.mean_std_error()
     }
 
-    /// What the largest standard error of no mechanism with Gaussian noise can be below, in units of the data; ``None``
-    /// where nothing is proven (pure ε).
+    /// A lower bound on the largest standard error of every mechanism with Gaussian noise, in units of the data;
+    /// ``None`` if nothing is proven (pure ε).
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(365, rho=0.5)
@@ -288,7 +287,7 @@ impl Plan {
         py.detach(|| self.ranked().and_then(Ranking::bound))
     }
 
-    /// The best mechanisms under the same request, at most 12 :class:`Candidate` objects, least error first.
+    /// The best mechanisms under the same request, at most 12 :class:`Candidate` objects, smallest error first.
     #[getter]
     fn ranking(&self, py: Python<'_>) -> Vec<Candidate> {
         py.detach(|| self.candidates())
@@ -299,9 +298,9 @@ impl Plan {
         Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))
     }
 
-    /// Standard errors of many steps as float64, in units of the data: of all, or of those in the array ``steps``.
+    /// Standard errors as float64, in units of the data: of all steps, or of those in the array ``steps``.
     ///
-    /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
+    /// Raises :class:`InvalidError` if all steps are requested and there are more than 2^27.
     ///
     /// >>> import evertally as et
     /// >>> errors = et.plan(365, epsilon=1.0).std_errors()
@@ -323,11 +322,12 @@ impl Plan {
     fn half_width(&self, step: Whole, confidence: f64) -> PyResult<f64> {
         let half_width =
             self.inner.intervals(confidence).or_raise()?.half_width(check_step(self.inner.horizon(), step.0)?);
-        // fits: half-widths are those of noise below 2^102 grid steps.
+        // fits: half-widths belong to noise below 2^102 grid steps.
         Ok(self.inner.request().grid().to_f64(half_width as i128))
     }
 
-    /// Covariance of the released values of two steps (0 is nothing), in squared units of the data.
+    /// Covariance of the released values of two steps (step 0 is the start, with value 0), in squared units of the
+    /// data.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(365, rho=0.5)
@@ -338,7 +338,7 @@ impl Plan {
         Ok(self.inner.covariance(first, second))
     }
 
-    /// Variance of what happened after one step and up to another (0 is the start), in squared units of the data.
+    /// Variance of the released increase from one step to another (0 is the start), in squared units of the data.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan(365, rho=0.5)
@@ -349,8 +349,8 @@ impl Plan {
         Ok(self.inner.variance_between(first, second))
     }
 
-    /// How many standard errors a band has on either side that holds at all steps at once with this confidence: found by
-    /// simulation of the public law, the same for every key. ``None`` where horizons are too long for that.
+    /// Half the width of a simultaneous band, in standard errors: it holds at all steps at once with this confidence.
+    /// Computed by simulation of the public law, the same for every key. ``None`` if the horizon is too long for that.
     ///
     /// >>> import evertally as et
     /// >>> 2.6 < et.plan(52, rho=0.5).band() < 3.3

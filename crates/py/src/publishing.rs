@@ -25,8 +25,8 @@ pub(crate) struct Publishing {
 
 #[pymethods]
 impl Publishing {
-    /// The driver's part of some work, under a ledger in a folder, or in a store of objects that has `create`, `read`,
-    /// `replace` and `forget`.
+    /// Opens the driver's part of some work, with a ledger in a folder, or in an object store that has `create`,
+    /// `read`, `replace` and `forget`.
     #[staticmethod]
     #[pyo3(signature = (work, key, ledger, time, budget_file = None))]
     fn open(
@@ -50,7 +50,7 @@ impl Publishing {
         Ok(Self { publisher: Mutex::new(opened.or_raise()?), released })
     }
 
-    /// Closes steps for a batch of a query, and gives the releases of each: they may be seen.
+    /// Closes steps for a batch of a query, and returns their releases, which may then be published.
     fn close(
         &self,
         py: Python<'_>,
@@ -82,14 +82,14 @@ impl Publishing {
     }
 }
 
-/// Where a ledger of a cluster is.
+/// The location of a cluster's ledger.
 #[derive(FromPyObject)]
 enum Place {
     Folder(PathBuf),
     Objects(Py<PyAny>),
 }
 
-/// A store of objects, in Python.
+/// An object store implemented in Python.
 struct Objects(Py<PyAny>);
 
 impl Objects {

@@ -1,10 +1,10 @@
-//! What is read of vectors and sketches.
+//! Readings of vectors and sketches.
 
 use pyo3::prelude::*;
 
-/// What was read of one running sum or item: an estimate and the error of its noise.
+/// A reading of one running sum or item: an estimate and the standard error of its noise.
 ///
-/// ``std_error`` is that of the noise alone; what collisions add to a sketch's estimate is not in it.
+/// ``std_error`` is that of the noise alone; it excludes the error that collisions add to a sketch's estimate.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan_lazy(1000, rho=0.5)
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 #[pyclass(frozen, get_all, eq, module = "evertally")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Reading {
-    /// The closed step that it is of, from 1.
+    /// The closed step of the reading, from 1.
     pub(crate) step: u64,
     /// The estimate, in units of the data.
     pub(crate) value: f64,

@@ -1,8 +1,8 @@
-//! What a step of a counter releases.
+//! Releases of a counter.
 
 use pyo3::prelude::*;
 
-/// The released running sum of one step, with its error: all of it may be published.
+/// The released running sum of one step, with its error. All fields may be published.
 ///
 /// >>> import evertally as et
 /// >>> key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))

@@ -1,4 +1,4 @@
-//! Keyword arguments as the request for a plan.
+//! Keyword arguments as a request for a plan.
 
 use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
@@ -15,13 +15,13 @@ use evertally_declare::steps::Period;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// The request that the keyword arguments make.
+/// The request from the keyword arguments.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<PlanRequest> {
     let Whole(horizon) = options.needed("horizon")?;
     request_over(options, horizon)
 }
 
-/// The same over so many steps.
+/// The same for this horizon.
 pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<PlanRequest> {
     let declared = Declaration {
         max_events: whole(options, "max_events")?,
@@ -47,7 +47,7 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Plan
         .with_meanings(meaning(options)?))
 }
 
-/// The budget, or the one that its numbers make.
+/// The budget, or the one that its numbers describe.
 pub(crate) fn budget(options: &Options<'_>) -> PyResult<InnerBudget> {
     let (epsilon, delta, rho) = (options.take("epsilon")?, options.take("delta")?, options.take("rho")?);
     let allow_weak = options.take("allow_weak_budget")?.unwrap_or(false);
@@ -55,12 +55,12 @@ pub(crate) fn budget(options: &Options<'_>) -> PyResult<InnerBudget> {
         return InnerBudget::from_numbers(epsilon, delta, rho, allow_weak).or_raise();
     };
     if epsilon.or(delta).or(rho).is_some() {
-        return Err(invalid("give either budget or its numbers (epsilon, delta, rho), not both"));
+        return Err(invalid("pass either budget or its numbers (epsilon, delta, rho), not both"));
     }
     Ok(budget.get().0)
 }
 
-/// The mechanism by its name, or `None` for the best.
+/// The mechanism by its name, or `None` for the best one.
 pub(crate) fn mechanism(options: &Options<'_>) -> PyResult<Option<MechanismName>> {
     options.take::<String>("mechanism")?.as_deref().map(str::parse::<MechanismName>).transpose().or_raise()
 }
@@ -85,7 +85,7 @@ fn whole(options: &Options<'_>, name: &str) -> PyResult<Option<u64>> {
     Ok(options.take(name)?.map(|Whole(number)| number))
 }
 
-/// A number of steps, or a text that may name a period of the calendar, which plans without one refuse.
+/// A number of steps, or a text that may name a calendar period. Plans without a calendar refuse the latter.
 fn period(options: &Options<'_>) -> PyResult<Option<Period>> {
     let Some(given) = options.take::<Bound<'_, PyAny>>("per")? else { return Ok(None) };
     let text = match given.extract::<Whole>() {

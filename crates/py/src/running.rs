@@ -1,4 +1,4 @@
-//! Long work: without the interpreter's lock, and with an ear for Ctrl-C.
+//! Long work without the GIL, interruptible by Ctrl-C.
 
 use crate::error::OrRaise;
 use pyo3::exceptions::PyRuntimeError;
@@ -9,10 +9,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How often Python's signals are looked at while other threads work.
+/// How often Python's signals are checked while other threads work.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Does work that cannot be stopped in a thread of its own. After Ctrl-C nobody waits for it any more.
+/// Runs work that cannot be cancelled in a separate thread. After Ctrl-C the caller stops waiting for it.
 pub(crate) fn abandonable<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
     let (done, result) = channel();
     thread::spawn(move || done.send(work()));
@@ -25,7 +25,7 @@ pub(crate) fn abandonable<T: Send + 'static>(py: Python<'_>, work: impl FnOnce()
     }
 }
 
-/// Does work that watches a flag, which Ctrl-C raises. The work has ended when this returns.
+/// Runs work that watches a flag, which Ctrl-C sets. The work has ended when this returns.
 pub(crate) fn cancellable<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool) -> T + Send) -> PyResult<T> {
     let cancelled = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -48,23 +48,23 @@ pub(crate) fn cancellable<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool
     })
 }
 
-/// The result, if it comes within a moment.
+/// Waits a moment for the result.
 fn glance<T: Send>(py: Python<'_>, result: &Mutex<Receiver<T>>) -> Option<PyResult<T>> {
     let wait = || result.lock().expect("used by one thread").recv_timeout(GLANCE);
     match py.detach(wait) {
         Ok(result) => Some(Ok(result)),
         Err(RecvTimeoutError::Timeout) => None,
         Err(RecvTimeoutError::Disconnected) => {
-            Some(Err(PyRuntimeError::new_err("a computation has failed; please report this with what led to it")))
+            Some(Err(PyRuntimeError::new_err("a computation failed; please report this with the steps that led to it")))
         }
     }
 }
 
-/// Items between two looks at Python's signals.
+/// Items between two checks of Python's signals.
 const CHUNK: usize = 4096;
 
-/// Does work on items in order, a few thousand at a time without the interpreter's lock. After Ctrl-C the rest is not
-/// done.
+/// Works on items in order, a few thousand at a time, without the GIL. After Ctrl-C the remaining items are not
+/// processed.
 pub(crate) fn in_chunks<I: Sync>(
     py: Python<'_>,
     items: &[I],

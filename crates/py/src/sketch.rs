@@ -21,13 +21,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::MutexGuard;
 
-/// Private counts of items of any kind, in a table of few cells: a count sketch whose cells are read lazily.
+/// Private counts of arbitrary items in a small table: a count sketch whose cells are read lazily.
 ///
-/// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate looks at one cell a row; it is right
-/// on average, with the error of the noise, which it states, and of items that share its cells
-/// (both are in :meth:`half_width`). Plans are those of :func:`plan_sketch`, rows and width included. The remarks on
-/// ``sampling``, reads and states of :class:`LazyVector` hold here, too: ask only for items from public lists or
-/// earlier answers.
+/// Items are whole numbers from 0 to 2^64 - 1, ``str`` or ``bytes``. An estimate reads one cell per row. It is
+/// unbiased; its error comes from the noise, which it states, and from items that share its cells (:meth:`half_width`
+/// covers both). Plans are those of :func:`plan_sketch`, including rows and width. The remarks of :class:`LazyVector`
+/// on ``sampling``, reads and states also apply here: query only items from public lists or earlier answers.
 ///
 /// Methods may be called from several threads, which take turns. Sketches are not pickled; see :meth:`save`.
 ///
@@ -47,7 +46,7 @@ pub(crate) struct CountSketch {
     watch: Watch,
 }
 
-/// The plan of a sketch. Called by `evertally.plan_sketch`, where its help is.
+/// The plan of a sketch. Called by `evertally.plan_sketch`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_sketch")]
 pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
@@ -56,7 +55,7 @@ pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
     let (Whole(rows), Whole(width)) = (options.needed("rows")?, options.needed("width")?);
     let request = request(&options)?;
     options.finish()?;
-    // Beyond 32 bits there are too many rows, too.
+    // A number of rows beyond 32 bits is too large anyway.
     let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);
     let plan = abandonable(py, move || SketchPlan::new(request, shape, sampling))?.or_raise()?;
     Ok(Plan::new(plan.plan().clone()))
@@ -131,7 +130,7 @@ impl CountSketch {
     /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.
     ///
     /// Raises :class:`InvalidError` for a value out of bounds, :class:`HorizonExhausted` after the last step and
-    /// :class:`SumOverflowError` where a cell leaves 64 bits; nothing is added then.
+    /// :class:`SumOverflowError` if a cell leaves 64 bits; nothing is added then.
     #[pyo3(signature = (item, value = None))]
     fn add(&self, py: Python<'_>, item: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         match Items::of(item)? {
@@ -140,10 +139,10 @@ impl CountSketch {
         }
     }
 
-    /// Adds many events to the open step: an array, a column or an iterable of items, with a value of 1, one for all,
-    /// or one for each.
+    /// Adds many events to the open step: an array, a column or an iterable of items, with a value of 1, one value for
+    /// all, or one for each.
     ///
-    /// Raises as :meth:`add`. Where a cell leaves 64 bits, and after Ctrl-C, the events before are added.
+    /// Raises as :meth:`add`. If a cell leaves 64 bits, and after Ctrl-C, the preceding events have been added.
     #[pyo3(signature = (items, values = None))]
     fn add_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         match Items::of(items)? {
@@ -163,11 +162,11 @@ impl CountSketch {
         py.detach(|| sketch.tick_through(to)).or_raise()
     }
 
-    /// Counts of items at the last closed step: a :class:`Reading` for one item, and for many a structured array with
-    /// the fields ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
+    /// Counts of items at the last closed step: a :class:`Reading` for one item; for many, a structured array with the
+    /// fields ``step`` (uint64), ``value`` and ``std_error`` (float64), in the order of the items.
     ///
-    /// Raises :class:`InvalidError` before the first step is closed, and :class:`StateError` where another object of this
-    /// name has read on from where this one stands.
+    /// Raises :class:`InvalidError` before the first step is closed, and :class:`StateError` if another object of this
+    /// name has made reads from the same state.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_sketch(1000, rows=5, width=1000, rho=0.5)
@@ -198,9 +197,10 @@ impl CountSketch {
         )
     }
 
-    /// The second moment of the counts (the sum of their squares), without bias. Reads the whole table.
+    /// An unbiased estimate of the second moment of the counts (the sum of their squares). Reads the whole table.
     ///
-    /// Its square root over the width is about what collisions add to an estimate, see :meth:`collision_std_error`.
+    /// Its square root divided by the width is about the error that collisions add to an estimate, see
+    /// :meth:`collision_std_error`.
     fn second_moment(&self, py: Python<'_>) -> PyResult<Reading> {
         let estimate = self.reading(py, |sketch| py.detach(|| sketch.second_moment()).or_raise())?;
         Ok(Reading { step: estimate.step, value: estimate.value, std_error: estimate.noise_std_error })
@@ -211,8 +211,8 @@ impl CountSketch {
         self.lock(py).collision_std_error(second_moment)
     }
 
-    /// Half of the width of the interval of an estimate at the last closed step, by the noise and by items that share
-    /// its cells, for items that were not chosen by their estimates. Reads some thousand cells.
+    /// Half of the width of the interval of an estimate at the last closed step. It covers the noise and items that
+    /// share the same cells, for items that were not chosen by their estimates. Reads some thousand cells.
     ///
     /// Raises :class:`InvalidError` before the first step is closed, or for a confidence out of range.
     ///
@@ -248,7 +248,7 @@ impl CountSketch {
         self.lock(py).step()
     }
 
-    /// How many cells were read, in all. A restored sketch with fewer than were published is out of date.
+    /// The total number of cell reads. A restored sketch with fewer reads than were published is out of date.
     #[getter]
     fn reads(&self, py: Python<'_>) -> u64 {
         self.lock(py).reads()

@@ -1,13 +1,13 @@
-//! Steps that errors are asked for.
+//! Steps for which errors are requested.
 
 use crate::arrays::naturals;
 use crate::error::invalid;
 use pyo3::prelude::*;
 
-/// The most steps for which errors are listed without being asked for one by one.
+/// The maximum number of steps for which all errors are listed by default.
 const MOST_LISTED: u64 = 1 << 27;
 
-/// Refuses a step that a horizon does not have.
+/// Refuses a step outside the horizon.
 pub(crate) fn check_step(horizon: u64, step: u64) -> PyResult<u64> {
     if (1..=horizon).contains(&step) {
         return Ok(step);
@@ -15,7 +15,7 @@ pub(crate) fn check_step(horizon: u64, step: u64) -> PyResult<u64> {
     Err(invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
 }
 
-/// The steps of an array, or all where none is given.
+/// The steps of an array, or all steps if none is given.
 pub(crate) fn steps_or_all(horizon: u64, steps: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u64>> {
     let steps = match steps {
         Some(steps) => naturals(steps)?,

@@ -1,4 +1,4 @@
-//! Exact sums that somebody else has, released.
+//! Releases of exact sums that the caller has computed.
 
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
@@ -15,7 +15,7 @@ use pyo3_arrow::PyRecordBatchReader;
 use serde::Deserialize;
 use std::sync::atomic::AtomicBool;
 
-/// What a table is read from.
+/// The source of a table.
 type Rows = dyn RecordBatchReader + Send;
 
 /// The arguments.
@@ -55,7 +55,7 @@ pub(crate) fn release_sums(
     })
 }
 
-/// Releases what steps add. Called by `evertally.release_steps`.
+/// Releases increments of steps. Called by `evertally.release_steps`.
 #[pyfunction]
 #[pyo3(name = "_release_steps")]
 pub(crate) fn release_steps(
@@ -106,7 +106,7 @@ fn released(
         (watch, spans)
     };
     let marked: Vec<(Watch, Vec<Span>)> = issued.into_iter().map(marked).collect();
-    // All or nothing, as far as this process knows.
+    // All or nothing, as far as this process can check.
     marked.iter().try_for_each(|(watch, spans)| watch.check(spans))?;
     marked.iter().try_for_each(|(watch, spans)| watch.give(py, spans))?;
     Ok(ArrowTable::of(table))

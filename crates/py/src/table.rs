@@ -1,4 +1,4 @@
-//! Tables of events as tables of releases.
+//! Releases of event tables.
 
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// An Arrow table: whatever reads the Arrow PyCapsule interface (``__arrow_c_stream__``) can take it without a copy,
-/// for example ``pyarrow.table(...)`` or ``polars.DataFrame(...)``.
+/// An Arrow table. Any library that reads the Arrow PyCapsule interface (``__arrow_c_stream__``) can use it without a
+/// copy, for example ``pyarrow.table(...)`` or ``polars.DataFrame(...)``.
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct ArrowTable(RecordBatch);
 
@@ -87,7 +87,7 @@ pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
     abandonable(py, move || plan_of(&declared))?.or_raise().map(Plan::new)
 }
 
-/// Answers a question to a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
+/// Answers a query about a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
 #[pyfunction]
 #[pyo3(name = "_interval_table")]
 pub(crate) fn interval_table(
@@ -112,7 +112,7 @@ pub(crate) fn interval_table(
         (None, groups, true) if groups.is_empty() => Beside::All,
         (None, groups, false) => Beside::Groups(groups),
         (Some((from, to)), groups, false) if groups.is_empty() => Beside::Stretch(from, to),
-        _ => return Err(invalid("give one of ratio_to, ratio_to_group and share")),
+        _ => return Err(invalid("pass only one of ratio_to, ratio_to_group and share")),
     };
     let question =
         Question { from: asked.start, to: asked.end, groups: asked.groups, beside, confidence: asked.confidence };
@@ -123,7 +123,7 @@ pub(crate) fn interval_table(
     answer.or_raise().map(ArrowTable)
 }
 
-/// Releases under the ledger of the key.
+/// Releases a table under the ledger of the key.
 fn released(
     declared: &Declaration,
     table: &mut (dyn RecordBatchReader + Send),
@@ -134,7 +134,7 @@ fn released(
     let settings = declared.resolve()?.of_whole_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     key.with_ledger(budget_file, cancelled, |ledger| {
-        // Under the plan with which the stream began, where it has.
+        // Uses the plan with which the stream began, if it exists already.
         let (settings, _) = settings.begun(ledger)?;
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.check_ends()?;

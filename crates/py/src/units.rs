@@ -6,8 +6,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
 
-/// A number in units of the data (`int`, `float`, `Decimal` or their NumPy kin) in multiples of the grid, rounded half
-/// to even where it is finer.
+/// Converts a number in units of the data (`int`, `float`, `Decimal` or their NumPy counterparts) to a multiple of the
+/// grid, rounding half to even if the number is finer than the grid.
 pub(crate) fn multiple(number: &Bound<'_, PyAny>, grid: Grid) -> PyResult<i64> {
     let scaled = if number.is_instance_of::<PyFloat>() {
         float_multiple(number.extract()?, grid)
@@ -23,17 +23,17 @@ pub(crate) fn multiple(number: &Bound<'_, PyAny>, grid: Grid) -> PyResult<i64> {
         .map_err(|problem| refused(&number.str().map_or_else(|_| "the value".into(), |text| text.to_string()), problem))
 }
 
-/// The same of a double.
+/// The same for a double.
 pub(crate) fn float_multiple(number: f64, grid: Grid) -> Result<i64, DecimalError> {
     scale_float(number, grid, Rounding::HalfEven)
 }
 
-/// The exception for a number that is no multiple.
+/// The exception for a number that cannot be converted to a multiple of the grid.
 pub(crate) fn refused(number: &str, problem: DecimalError) -> PyErr {
     invalid(format!("{number} {problem}"))
 }
 
-/// Anything that names a number, as the decimal text that Python prints for it.
+/// A numeric argument as the decimal text that Python prints for it.
 pub(crate) fn decimal_text(number: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(number.str()?.to_string().trim().to_owned())
 }

@@ -1,13 +1,13 @@
-//! What noise was given out, and for what: the same noise does not meet other data.
+//! Records which noise was issued, and for which data, so that the same noise is never used for different data.
 //!
-//! Noise is a function of key, name, plan, step and coordinate. Given out twice, for data that differ, it shows their exact
-//! difference. One rule keeps that away: **a step is given out again only for the data that it was given out for**. Of each
-//! step a mark of its data is kept ([`mark`]): for all objects of a process in a table, and for all processes in a file
-//! beside the key's ([`file`]). So two objects of one name, a state that is restored twice, and all that is done again
-//! after a crash are in nobody's way, as long as the data are the same; and what would show a difference is refused before
-//! anything is given out.
+//! Noise is a function of key, name, plan, step and coordinate. If it is issued twice for data that differ, it reveals
+//! their exact difference. One rule prevents this: **a step is issued again only for the data that it was issued for**.
+//! For each step a mark of its data is kept ([`mark`]): for all objects of a process in a table, and for all processes
+//! in a file next to the key's ([`file`]). So two objects of one name, a state that is restored twice, and work
+//! repeated after a crash are all allowed as long as the data are the same; anything that would reveal a difference is
+//! refused before noise is issued.
 //!
-//! Where nothing tells what noise meets (reads of lazy vectors, `VectorNoise.next`), nothing is given out again.
+//! If nothing identifies the data (reads of lazy vectors, `VectorNoise.next`), noise is never issued again.
 //!
 //! Keys of test seeds are not watched: everybody can compute their noise.
 
@@ -32,36 +32,36 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// Of how many spans of steps a stream remembers what they were given out for.
+/// The number of spans of steps per stream for which the data are remembered.
 const SPANS: usize = 1 << 16;
-/// The same for all streams of a key together; beyond, each remembers fewer, though not fewer than these.
+/// The same for all streams of a key together. Beyond it, each stream remembers fewer, but at least the number below.
 const ALL_SPANS: usize = 1 << 20;
 const LEAST_SPANS: usize = 16;
 
-/// What was given out of a key's noise, and where that is noted.
+/// The noise issued with a key, and where this is recorded.
 #[derive(Clone)]
 pub(crate) struct Uses {
     key: Arc<SecretKey>,
     table: Arc<Mutex<Table>>,
-    /// The file beside the key's, as soon as there is one.
+    /// The file next to the key's, once there is one.
     file: Arc<OnceLock<PathBuf>>,
 }
 
-/// What this process knows of a key.
+/// The state of a key in this process.
 struct Table {
     streams: Streams,
     files: HashMap<PathBuf, UsesFile>,
-    /// Names that the ledger of the key has, with what issues their noise.
+    /// Names in the ledger of the key, with what issues their noise.
     registered: HashSet<(String, &'static str)>,
-    /// Where the ledger of a key without a file is.
+    /// The location of the ledger of a key without a file.
     place: Option<Arc<dyn Any + Send + Sync>>,
-    /// Where the objects that share that place note what is given out, once one of them is saved.
+    /// The file where the objects that share that location record noise, once one of them is saved.
     shared_file: Arc<OnceLock<PathBuf>>,
-    /// The ledgers that have recorded something of the key in this process; `None` for the one in memory.
+    /// The ledgers that have recorded something for the key in this process; `None` for the one in memory.
     ledgers: HashSet<Option<PathBuf>>,
 }
 
-/// Lets a file and this process learn of each other's records.
+/// Exchanges records between a file and this process.
 fn share(streams: &mut Streams, file: &mut UsesFile) -> PyResult<()> {
     let mine = streams.records();
     if mine.is_empty() || !file.is_there() {
@@ -73,28 +73,29 @@ fn share(streams: &mut Streams, file: &mut UsesFile) -> PyResult<()> {
     })
 }
 
-/// Of all noise of a key what was given out.
+/// The issued noise of all streams of a key.
 struct Streams {
     streams: HashMap<[u8; 16], Stream>,
-    /// Spans that a stream may have.
+    /// The maximum number of spans per stream.
     most: usize,
-    /// Spans that there are.
+    /// The number of spans.
     spans: usize,
 }
 
-/// Something that is to be given out.
+/// A request to issue steps.
 struct Claim<'a> {
     identity: [u8; 16],
     part: &'a Range<u64>,
-    /// What stands here may have been given out through this step, and nobody here knows what for.
+    /// This object's noise may have been issued through this step, for data unknown to this process.
     origin: u64,
-    /// In their order.
+    /// In order.
     spans: &'a [Span],
 }
 
 /// The tables of all keys.
 static TABLES: LazyLock<Mutex<HashMap<KeyId, Weak<Mutex<Table>>>>> = LazyLock::new(Mutex::default);
-/// Those of keys that may come back to this process when all objects are gone. The others go with the last of them.
+/// The tables of keys that may return to this process after all their objects are dropped. The other tables are dropped
+/// with the last object.
 static KEPT: Mutex<Vec<Arc<Mutex<Table>>>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -102,7 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Uses {
-    /// Of a key, in this process.
+    /// The record of a key in this process.
     pub(crate) fn of(key: &Arc<SecretKey>) -> Self {
         let mut tables = lock(&TABLES);
         let known = tables.get(&key.id()).and_then(Weak::upgrade);
@@ -125,7 +126,7 @@ impl Uses {
         Self { key: Arc::clone(key), table, file: Arc::default() }
     }
 
-    /// Keeps the table for as long as this process lives: its key may come back.
+    /// Keeps the table for the lifetime of this process: its key may return.
     pub(crate) fn keep(&self) {
         let mut kept = lock(&KEPT);
         if !kept.iter().any(|table| Arc::ptr_eq(table, &self.table)) {
@@ -133,7 +134,7 @@ impl Uses {
         }
     }
 
-    /// Notes in a file, from now on, what was and will be given out; with an `identity` for a log that is new.
+    /// Records past and future noise in a file from now on; `identity` is that of a new log.
     pub(crate) fn note_in(&self, path: PathBuf, identity: Option<[u8; 16]>) -> PyResult<()> {
         let Table { streams, files, .. } = &mut *lock(&self.table);
         if !files.contains_key(&path) {
@@ -141,38 +142,38 @@ impl Uses {
             if let Some(identity) = identity {
                 file.make(identity)?;
             }
-            // Of a key that had no file so far, or another.
+            // For a key that had no file so far, or a different one.
             share(streams, &mut file)?;
             files.insert(path.clone(), file);
         }
-        let _ = self.file.set(path); // a key has one
+        let _ = self.file.set(path); // a key has one file
         Ok(())
     }
 
-    /// Whether anything was given out.
+    /// Whether no noise was issued.
     pub(crate) fn is_empty(&self) -> bool {
         lock(&self.table).streams.streams.is_empty()
     }
 
-    /// Remembers that a ledger has recorded something of the key.
+    /// Remembers that a ledger has recorded something for the key.
     pub(crate) fn note_ledger(&self, ledger: Option<&Path>) {
         if lock(&self.table).ledgers.insert(ledger.map(Path::to_owned)) {
-            self.keep(); // its bytes may come
+            self.keep(); // the key may be made from bytes again
         }
     }
 
-    /// The ledger in memory is one of a file from now on.
+    /// The ledger in memory has been saved to a file.
     pub(crate) fn moved_to_file(&self) {
         lock(&self.table).ledgers.remove(&None);
     }
 
-    /// A ledger other than this one that has recorded something of the key in this process.
+    /// Another ledger that has recorded something for the key in this process.
     pub(crate) fn other_ledger(&self, ledger: Option<&Path>) -> Option<Option<PathBuf>> {
         lock(&self.table).ledgers.iter().find(|known| known.as_deref() != ledger).cloned()
     }
 
-    /// The place of the ledger of a key that has no file, for all of this process, and with it the file of notes that it
-    /// may get: two ledgers of one key would not know of each other.
+    /// The location of the ledger of a key without a file, shared by this whole process, and with it the file where
+    /// noise may be recorded later: two ledgers of one key would not know of each other.
     pub(crate) fn shared_place<P: Send + 'static>(&mut self, make: impl FnOnce() -> P) -> Arc<Mutex<P>> {
         let table = &mut *lock(&self.table);
         self.file = Arc::clone(&table.shared_file);
@@ -184,14 +185,14 @@ impl Uses {
         })
     }
 
-    /// Records in the ledger of the key that something issues the noise of a name, once for each process.
+    /// Records in the key's ledger, once per process, that something issues the noise of a name.
     pub(crate) fn register(&self, ledger: &mut Ledger, name: &StreamName, by: Issuer) -> PyResult<Result<(), Refused>> {
         let Table { streams, files, registered, .. } = &mut *lock(&self.table);
         let log = match self.file.get() {
             None => None,
             Some(path) => {
                 let file = files.entry(path.clone()).or_insert_with(|| UsesFile::new(path.clone(), &self.key));
-                // What is refused leaves no file behind.
+                // A refusal creates no file.
                 if let Err(refused) = ledger.check_free_for(name, by) {
                     return Ok(Err(refused));
                 }
@@ -216,13 +217,13 @@ impl Uses {
         lock(&self.table).registered.contains(&(name.to_string(), by.in_words()))
     }
 
-    /// Refuses what must not be given out, as far as this process knows.
+    /// Refuses what must not be issued, as far as this process knows.
     fn check(&self, claim: &Claim<'_>) -> Result<(), Refusal> {
         lock(&self.table).streams.refusal(claim, self.file.get().is_some()).map_or(Ok(()), Err)
     }
 
-    /// Refuses what must not be given out, or notes it, all or nothing. Where reuse is allowed nothing is refused, and what
-    /// was given out before stays noted as it was.
+    /// Refuses what must not be issued, or records it, all or nothing. If reuse is allowed, nothing is refused, and
+    /// existing records stay unchanged.
     fn give(&self, claim: &Claim<'_>, allowed: bool) -> PyResult<Result<(), Refusal>> {
         let Table { streams, files, .. } = &mut *lock(&self.table);
         let Claim { identity, part, .. } = *claim;
@@ -272,7 +273,7 @@ impl Streams {
         claim.spans.iter().find_map(|span| stream.refusal(claim.part, *span))
     }
 
-    /// What a claim adds to what was given out.
+    /// The spans that a claim adds to the record.
     fn news(&self, claim: &Claim<'_>) -> Vec<Span> {
         let history = self.streams.get(&claim.identity).and_then(|stream| stream.of_part(claim.part));
         let last = history.map_or(0, |history| history.last());

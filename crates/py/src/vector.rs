@@ -1,4 +1,4 @@
-//! Gaussian noise for vectors of many coordinates: plans and noise streams for machine learning.
+//! Gaussian noise for high-dimensional vectors: plans and noise streams for machine learning.
 
 pub(crate) mod ahead;
 pub(crate) mod arguments;

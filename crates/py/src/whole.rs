@@ -5,7 +5,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyBool;
 
-/// A whole number from 0 to 2^64 - 1. What is beyond is an `InvalidError` that says so, and not Python's
+/// A whole number from 0 to 2^64 - 1. Anything outside is an `InvalidError` that states this range, instead of Python's
 /// `OverflowError`.
 #[derive(Clone, Copy)]
 pub(crate) struct Whole(pub(crate) u64);
@@ -15,13 +15,13 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
 
     fn extract(number: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if number.is_instance_of::<PyBool>() {
-            return Err(invalid(format!("{} is not a whole number: say how many", number.str()?)));
+            return Err(invalid(format!("{} is not a whole number: pass a number", number.str()?)));
         }
         number.extract().map(Self).map_err(|problem| beyond(&number, problem))
     }
 }
 
-/// A place in a sequence, from its end if it is negative. Those beyond every sequence are the last numbers of the range.
+/// An index into a sequence, from its end if it is negative. Values that do not fit are clamped to the range of `i64`.
 #[derive(Clone, Copy)]
 pub(crate) struct Place(pub(crate) i64);
 
@@ -38,7 +38,7 @@ impl<'py> FromPyObject<'_, 'py> for Place {
     }
 }
 
-/// The exception for a number that does not fit the integers here; others stay as they are.
+/// The exception for a number that does not fit in 64 bits; other exceptions are returned unchanged.
 fn beyond(number: &Bound<'_, PyAny>, problem: PyErr) -> PyErr {
     if !problem.is_instance_of::<PyOverflowError>(number.py()) {
         return problem;

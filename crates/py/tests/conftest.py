@@ -1,4 +1,4 @@
-"""What the tests share."""
+"""Shared fixtures of the tests."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 @pytest.fixture
 def key() -> et.SecretKey:
-    """A key that is the same in every run."""
+    """A fixed test key."""
     return et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
 
 
@@ -30,15 +30,15 @@ def program() -> str:
     if given := os.environ.get("EVERTALLY_BIN"):
         return given
     if shutil.which("cargo") is None:
-        pytest.skip("neither $EVERTALLY_BIN nor cargo is there")
-    # Together with this package, so that cargo builds nothing a second time.
+        pytest.skip("neither $EVERTALLY_BIN nor cargo is available")
+    # Together with this package, so that cargo builds nothing twice.
     build = ["cargo", "build", "-q", "-p", "evertally-cli", "-p", "evertally-py", "--bin", "evertally"]
     subprocess.run(build, cwd=REPOSITORY, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
     return str(target / "debug" / "evertally")
 
 
-#: Of a service with a stream that its operator closes.
+#: The configuration of a service with streams that the operator closes.
 CONFIG = """
 folder = "data"
 key = "serve.key"
@@ -68,7 +68,7 @@ rho = 1
 
 
 class Running:
-    """`evertally serve` as a program of its own, with tokens for it."""
+    """`evertally serve` as a separate program, with tokens for it."""
 
     def __init__(self, program: str, folder: Path) -> None:
         (folder / "serve.toml").write_text(CONFIG)
@@ -83,12 +83,12 @@ class Running:
         self.start()
 
     def key(self) -> et.SecretKey:
-        """The key of the service, for what one process would release with it."""
+        """The key of the service, to compute the releases that one process would make with it."""
         text = (self.folder / "serve.key").read_text()
         return et.SecretKey.from_bytes(bytes.fromhex(text.splitlines()[1]), published_nothing=True)
 
     def restart(self) -> None:
-        """Stops it, and starts it again."""
+        """Stops the service, and starts it again."""
         self.process.terminate()
         assert self.process.wait(20) == 0
         self.start()

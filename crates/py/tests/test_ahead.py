@@ -1,4 +1,4 @@
-"""Noise that is drawn in the background while the gradient is computed: the same bytes, and the same refusals."""
+"""Noise drawn in the background while the gradient is computed has the same bytes and the same refusals."""
 
 import os
 import pickle
@@ -32,7 +32,7 @@ def gradient(step: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
 
 
 def drawn() -> None:
-    """Waits until nothing is drawn in the background, which is before forks, too."""
+    """Waits until no noise is being drawn in the background, as before a fork."""
     _evertally._wait_for_noise()
 
 
@@ -56,7 +56,7 @@ def test_bytes_and_states_are_those_without(key: et.SecretKey, mechanism: str) -
         plain.add_next(one)
         ahead.add_next(other)
         assert (one == other).all() and ahead.save() == plain.save()
-        if step == 3:  # a state that was taken while noise waits
+        if step == 3:  # a state saved while drawn noise is waiting
             ahead.draw_ahead()
             drawn()
             ahead = et.VectorNoise.restore(own, key, "run", ahead.save(), coordinates=SIZE)
@@ -95,16 +95,16 @@ def test_what_it_meets_is_noted_when_it_is_given_out(watched: et.SecretKey, tmp_
     for noise in (first, second):
         noise.draw_ahead()
     drawn()
-    assert not (tmp_path / "key.uses").exists(), "drawing gives nothing out"
+    assert not (tmp_path / "key.uses").exists(), "drawing releases nothing"
     first.add_next(gradient(1))
     state, other = second.save(), gradient(2)
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         second.add_next(other)
     assert (other == gradient(2)).all() and second.step == 0 and second.save() == state, "nothing changes"
     with pytest.raises(et.InvalidError, match="coordinates"):
         second.add_next(other[1:])
     again, once = gradient(1), gradient(1)
-    second.add_next(again)  # what waited is still there
+    second.add_next(again)  # the noise drawn ahead is still available
     third = et.VectorNoise(plan(), watched, "run", coordinates=SIZE)
     third.add_next(once)
     assert (again == once).all()
@@ -117,7 +117,7 @@ def test_it_shows_nowhere(key: et.SecretKey) -> None:
     drawn()
     assert repr(noise) == shown and len(noise.save()) < 200
     assert memory + 4 * SIZE <= noise.memory_bytes, "one vector more"
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(noise)
 
 
@@ -140,13 +140,13 @@ for step in range(3):
                 assert "by a fork" in str(problem)
             else:
                 os._exit(3)
-        # A key in memory is of the process that made it.
+        # A key in memory belongs to the process that created it.
         own_key = et.SecretKey.generate()
         own = et.VectorNoise(et.plan_vector(20, rho=0.5), own_key, "run of the child", coordinates=3000)
         own.draw_ahead()
         own.next()
         own.draw_ahead()
-        if os.fork() == 0:  # of a process that is a fork itself
+        if os.fork() == 0:  # a fork of a fork
             os._exit(0)
         inner = os.WEXITSTATUS(os.wait()[1])
         del noise

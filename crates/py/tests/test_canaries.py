@@ -1,4 +1,4 @@
-"""Audits of training: bounds against brute force and known mechanisms, bets against the laws they bet on, faults."""
+"""Audits of training: bounds against brute force and known mechanisms, bets against their distributions, and faults."""
 
 import doctest
 import itertools
@@ -31,7 +31,7 @@ def test_examples_of_the_docstrings_run(name: str) -> None:
 
 
 def exact_p_value(m: int, r: int, v: int, q: Fraction, delta: Fraction) -> Fraction:
-    """The theorem's formula in rational numbers."""
+    """The formula of the theorem, in rational numbers."""
     law = [math.comb(r, k) * q**k * (1 - q) ** (r - k) for k in range(r + 1)]
     steps = [sum(law[v - i : v], Fraction(0)) / i for i in range(1, v + 1)]
     return sum(law[v:], Fraction(0)) + 2 * m * delta * max(steps, default=Fraction(0))
@@ -59,8 +59,8 @@ class TestBoundOnEpsilon:
         assert canaries.epsilon_lower_bound(50, 50, 25) == 0.0
 
     def test_randomized_response_has_at_least_the_epsilon_that_is_shown(self) -> None:
-        """The theorem is tight for it: at 95 % confidence, at most 5 % of 2000 runs show more than it has, and the
-        figures are not far below. Significance of the test: 10⁻⁴."""
+        """The theorem is tight for randomized response: at 95 % confidence, at most 5 % of 2000 runs show more than its
+        ε, and the bounds are not far below it. Significance of the test: 10⁻⁴."""
         m, epsilon, runs = 300, 1.0, 2000
         rng = np.random.default_rng(1)
         right = rng.binomial(m, 1 / (1 + math.exp(-epsilon)), runs)
@@ -90,15 +90,15 @@ class TestBoundOnMu:
         return mu * (present - 0.5) + rng.standard_normal((runs, m)), present
 
     def test_no_tail_of_a_known_mechanism_is_heavier(self) -> None:
-        """Independent canaries: the tail is binomial. One noisy sum of all coins: every guess is the same, and the law
-        of the number of right ones is an integral. Both are μ-GDP."""
+        """Independent canaries: the tail is binomial. One noisy sum of all coins: all guesses are equal, and the
+        distribution of the number of right ones is an integral. Both are μ-GDP."""
         m = 12
         for mu in (0.3, 1.0, 2.0):
             q = NORMAL.cdf(mu / 2)
             for v in range(m + 1):
                 tail = sum(math.comb(m, k) * q**k * (1 - q) ** (m - k) for k in range(v, m + 1))
                 assert tail <= canaries.p_value_of_mu(m, m, v, mu=mu) * (1 + 1e-6)
-                # Guess all present if the sum of coins and a normal variable of deviation 1/mu is over the middle.
+                # Guess all present if the sum of coins and a normal variable of deviation 1/mu is above the middle.
                 tail = 0.0
                 for k in range(m + 1):
                     above = NORMAL.cdf((k - m / 2) * mu)
@@ -107,7 +107,7 @@ class TestBoundOnMu:
                 assert tail <= canaries.p_value_of_mu(m, m, v, mu=mu) * (1 + 1e-6)
 
     def test_the_recursion_is_that_of_the_definition(self) -> None:
-        """Against the chances themselves: from the tail down, each the least that the theorem allows."""
+        """Against the probabilities themselves: from the tail down, each is the smallest that the theorem allows."""
         found = []
         for r, v, mu, tail in itertools.product([6, 9, 20], [5, 6], [0.1, 0.5, 1.0], [0.05, 0.3, 0.6, 0.9]):
             m, v = r + 3, min(v * r // 7 + 1, r)
@@ -150,7 +150,7 @@ class TestBoundOnMu:
 
 
 class TestBets:
-    """Each factor is at most 1 in the mean for every law that keeps the plan: by integration."""
+    """Each factor is at most 1 in the mean for every distribution that keeps the plan: by integration."""
 
     x = np.linspace(-12, 12, 1201)
 
@@ -194,7 +194,7 @@ MECHANISMS += ["normalized-sqrt", "banded-sqrt(bands=4)", "banded-inverse-sqrt(b
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_whitened_noise_is_white(mechanism: str, key: et.SecretKey) -> None:
-    """The plan's errors follow from the covariances, and the noise itself has them: each entry within 5 deviations."""
+    """The plan's errors follow from the covariances, and so does the noise itself: each entry within 5 deviations."""
     steps, size = 12, 40_000
     plan = et.plan_vector(steps, norm=0.5, rho=0.5, participations=2, separation=6, mechanism=mechanism)
     covariance = _whitening.noise_covariance(plan, steps)
@@ -206,7 +206,7 @@ def test_whitened_noise_is_white(mechanism: str, key: et.SecretKey) -> None:
 
 
 def test_noise_that_is_a_function_of_other_steps_is_refused() -> None:
-    with pytest.raises(ValueError, match="function of that of others"):
+    with pytest.raises(ValueError, match="determined by that of others"):
         _whitening.whitening(np.ones((3, 3)))
 
 
@@ -223,7 +223,8 @@ BANDS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("bands", [1, 4])
 @pytest.mark.parametrize("given", BANDS, ids=lambda given: " ".join(given))
 def test_bands_are_those_of_the_noise(bands: int, given: dict[str, Any], key: et.SecretKey) -> None:
-    """Whatever the errors are of: the noise is white then, the last step's too, which may be in none."""
+    """Whatever the errors refer to, whitened noise is white, even that of the last step, which may enter none of
+    them."""
     steps, size = 60, 10_000
     plan = et.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
     noise = et.VectorNoise(plan, key, "bands", coordinates=size, dtype="float64")
@@ -238,7 +239,7 @@ def clipped(gradients: Array, norm: float) -> Array:
 
 
 class Loop:
-    """A training loop of NumPy, sound or with a fault, in the audit's coordinates alone."""
+    """A training loop in NumPy, sound or with a fault, with only the audit's coordinates."""
 
     def __init__(self, plan: et.VectorPlan, seed: int, canaries: int = 100, **options: Any) -> None:
         self.plan = plan
@@ -302,14 +303,14 @@ class NoiseOfNineTenths(Loop):
 
 
 class NoiseAgain(Loop):
-    """From step 10 on that of step 3."""
+    """From step 10 on, the noise of step 3."""
 
     def released(self, step: int) -> Array:
         return np.asarray(self.total(step) + self.noise[step - 1 if step < 10 else 2])
 
 
 class NoiseForTensors(Loop):
-    """One tensor's noise for all."""
+    """The noise of one tensor for all tensors."""
 
     def released(self, step: int) -> Array:
         part = self.noise[step - 1].reshape(self.audit.tensors, -1)[0]
@@ -325,14 +326,15 @@ class NoiseForCoordinates(Loop):
 
 
 class DividedBySize(Loop):
-    """Batches of 60 examples on the average: sums are divided by the size, and what is watched is times 60."""
+    """Batches of 60 examples on average: sums are divided by the batch size, and the observed values multiplied by
+    60."""
 
     def released(self, step: int) -> Array:
         return super().released(step) * 60 / self.rng.poisson(60)
 
 
 class TwiceAsOften(Loop):
-    """Everybody takes part again five steps later."""
+    """Every example takes part again five steps later."""
 
     def gradients(self, step: int) -> Array:
         return np.concatenate([self.audit.canaries(step), self.audit.canaries(step - 5)])
@@ -368,7 +370,7 @@ class TestAudit:
 
     @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
     def test_sound_runs_raise_alarms_as_seldom_as_they_say(self, neighbours: str) -> None:
-        """150 runs at a significance of 0.05, over all steps: 17 alarms have a chance of at most 2·10⁻³."""
+        """150 runs at a significance of 0.05, over all steps: 17 alarms have a probability of at most 2·10⁻³."""
         plan = correlated(neighbours=neighbours)
         covariance = _whitening.noise_covariance(plan, 20)
         loops = (Loop(plan, seed, 20, steps=20, significance=0.05, covariance=covariance) for seed in range(150))
@@ -387,7 +389,7 @@ class TestAudit:
         assert "hardly reach" in str(Careful(correlated(rho=10.0), 1, 200).run().report())
 
     def test_the_bounds_of_sound_runs_are_below_the_promise(self) -> None:
-        """And not far below: half of μ at least."""
+        """And not far below it: at least half of μ."""
         plan = correlated(rho=8.0)
         for seed in range(5):
             bounds = Loop(plan, seed, 200).run().report().bounds
@@ -414,11 +416,11 @@ class TestAudit:
 
         report = OtherLots(plan, 3, batches=batches).run().report()
         assert report.blind and "hardly reach" in str(report)
-        with pytest.raises(ValueError, match="drawn by lot"):
+        with pytest.raises(ValueError, match="samples its examples"):
             TrainingAudit(plan)
 
     def test_noise_of_the_library(self, key: et.SecretKey) -> None:
-        """With the plan's own noise, and the same noise under other data."""
+        """With the plan's own noise, and the same noise with other data."""
         plan = correlated(rho=8.0)
         sound = Loop(plan, 11)
         noise = et.VectorNoise(plan, key, "sound", coordinates=sound.audit.coordinates, dtype="float64")

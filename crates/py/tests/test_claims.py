@@ -1,5 +1,5 @@
-"""What ``key spent`` and ``budget show`` print of random streams, against sums and conversions of their own: 50 decimal digits,
-and the theorems as they are written down. Nothing printed may be below them.
+"""The output of ``key spent`` and ``budget show`` for random streams, compared with independent sums and conversions:
+50 decimal digits, and the theorems as published. No printed number may be below them.
 """
 
 import itertools
@@ -17,18 +17,19 @@ import pytest
 import evertally as et
 
 getcontext().prec = 50
-# Printed doubles are rounded to the safe side: a few units in the last place, and what a search over orders leaves.
+# Printed doubles are rounded to the safe side: by a few units in the last place, and the error of a search over orders.
 ABOVE = Decimal("1e-6")
 
 
 def of_zcdp(rho: Decimal, delta: Decimal) -> Decimal:
-    """The least ε at δ of ρ-zCDP by orders of Rényi divergence (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+    """The smallest ε of ρ-zCDP at δ, from orders of Rényi divergence (Canonne, Kamath and Steinke 2020, Proposition
+    12)."""
 
     def epsilon(order: Decimal) -> Decimal:
         less = order - 1
         return order * rho + (-(delta.ln()) + less * (less / order).ln() - order.ln()) / less
 
-    # Convex in the order's distance from 1: by golden sections of its logarithm.
+    # Convex in the order's distance from 1: golden-section search over its logarithm.
     low, high = Decimal(-12), Decimal(25)
     share = (Decimal(5).sqrt() - 1) / 2
     for _ in range(120):
@@ -110,7 +111,7 @@ def test_key_spent_prints_what_was_spent(program: str, tmp_path: Path, kinds: li
         close(spent["rho"], rho)
     else:
         assert spent["rho"] is None
-    # Pure promises add up as they are, or as ρ with those in ρ, each as is better; the others add ε and δ.
+    # Pure guarantees add up directly, or as ρ together with those in ρ, whichever is better; the others add ε and δ.
     others, left = total(approximate, "epsilon"), Decimal(delta) - total(approximate, "delta")
     assert left > 0
     pure, ways = [Decimal(plan["epsilon"]) for plan in plans if is_pure(plan)], []
@@ -124,20 +125,21 @@ def test_key_spent_prints_what_was_spent(program: str, tmp_path: Path, kinds: li
 
 @pytest.mark.parametrize("rho", ["0.3", "2"])
 def test_one_stream_has_spent_what_its_report_says(program: str, tmp_path: Path, rho: str) -> None:
-    """Of one stream the law of its noise is known: no less than Gaussian noise of as large a ρ, and no more than any."""
+    """For one stream the distribution of its noise is known: ε is at least that of Gaussian noise with this ρ, and at
+    most that of any noise with it."""
     (tmp_path / "events.csv").write_text("time\n2024-01-01\n")
     run(program, tmp_path, "key", "new", "k")
     release(program, tmp_path, "one", {"rho": rho})
     (spent,) = json.loads(run(program, tmp_path, "key", "spent", "k", "--delta", "1e-6", "--json"))["totals"]
     shift, epsilon = math.sqrt(2 * float(rho)), spent["epsilon"]
-    # At this ε, and a little below it.
+    # At this ε, and slightly below it.
     assert failure(shift, epsilon) <= 1e-6 * (1 + 1e-9) and failure(shift, epsilon - 0.01) > 1e-6
     assert Decimal(epsilon) <= of_zcdp(Decimal(rho), Decimal("1e-6"))
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_sketch_promises_what_its_noise_gives(program: str, tmp_path: Path, seed: int) -> None:
-    """An event adds 1 or -1 to a cell of every row, and so to every node of the binary tree above its step."""
+    """An event adds 1 or -1 to one cell of every row, and so to every node of the binary tree above its step."""
     draw = random.Random(seed)
     rows, steps, rho = draw.choice([1, 3, 5, 7]), draw.randint(1, 40), f"{draw.randint(1, 200) / 100}"
     (tmp_path / "events.csv").write_text("time,item\n2024-01-01,a\n")
@@ -162,7 +164,7 @@ def test_a_sketch_promises_what_its_noise_gives(program: str, tmp_path: Path, se
 
 
 def patterns(horizon: int, participations: int, separation: int) -> list[tuple[int, ...]]:
-    """All choices of steps in which an example may be."""
+    """All choices of steps in which an example may take part."""
     return [
         chosen
         for count in range(1, participations + 1)
@@ -174,7 +176,7 @@ def patterns(horizon: int, participations: int, separation: int) -> list[tuple[i
 @pytest.mark.parametrize("mechanism", ["input", "binary", "smooth", "sqrt", "normalized-blt(buffers=2)", "banded-sqrt(bands=3)"])
 @pytest.mark.parametrize("participations, separation", [(1, 1), (2, 3), (3, 2), (4, 1)])
 def test_a_vector_plan_promises_what_its_noise_gives(mechanism: str, participations: int, separation: int) -> None:
-    """By brute force over the steps of an example and the directions of its gradients, from the noise itself."""
+    """Brute force over the steps of an example and the directions of its gradients, with the noise itself."""
     steps, norm = 8, 1.5
     plan = et.plan_vector(steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation)
     noise = plan.noise_matrix()

@@ -1,4 +1,4 @@
-"""A service elsewhere, from Python: `evertally serve` as a program of its own."""
+"""The client of a service, against `evertally serve` as a separate program."""
 
 import http.client
 import http.server
@@ -31,7 +31,7 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     writing = et.connect(running.url, running.write).stream("visits")
     assert writing.push(EVENTS, "first") == et.Receipt("first", 3, False)
     assert writing.push(EVENTS, "first") == et.Receipt("first", 3, True)
-    # Rows are the same however a table holds them.
+    # Rows are the same whatever the format of the table.
     assert writing.push(pd.concat([EVENTS[:1], EVENTS[1:]]), "first").repeated
     with pytest.raises(et.ServiceError, match="other bytes") as refused:
         writing.push(EVENTS[:2], "first")
@@ -44,7 +44,7 @@ def test_tables_go_in_and_come_out(running: Running) -> None:
     assert visits.close(2)["published"] == 2
     found = visits.releases(table="pandas")
     assert [(step, gate) for step, gate, _ in values(found)] == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
-    # Of such a budget the noise is below 1.
+    # With such a budget the noise is below 1.
     assert [value for *_, value in values(found)] == pytest.approx([2, 1, 3, 42], abs=6)
     assert values(visits.releases(table="polars")) == values(found)
     assert visits.releases(table="pyarrow").num_rows == len(visits.releases(table="arrow")) == 4
@@ -66,7 +66,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
     assert (counted.declaration()["closing"], counted.declaration()["declaration"]["steps"]) == ("sums", 9)
     first = pa.table({"gate": ["a", "b", "a"], "step": [1, 1, 2], "sum": ["2.5", "40", "0"]})
     assert not counted.put_sums(first, 1, 2)
-    # In another order, in parts, without what adds nothing, in another form: the same.
+    # In another order, in parts, without rows that add nothing, in another format: the same.
     again: list[dict[str, Any]] = [{"step": 1, "gate": "b", "sum": 40}, {"step": 1, "gate": "a", "sum": 2}, {"step": "1", "gate": "a", "sum": "0.5"}]
     assert counted.put_sums(again, 1, 2) and counted.put_sums(first[:0], 2, 2)
     cases: list[tuple[Any, tuple[int, int], str | None]] = [
@@ -89,14 +89,14 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
             counted.put_sums(others, *steps)
         rows = " ".join(str(row.get("problem")) for row in refused.value.rows)
         assert why in f"{refused.value} {rows}", (refused.value, rows)
-    # What cannot be leaves nothing behind: neither a sum beyond the bounds of its range, nor the steps of a stream.
+    # Refused requests change nothing: neither a sum out of range, nor the steps of a stream.
     for sum in (2**62, "4611686018427387904", -(2**62)):
         with pytest.raises(et.ServiceError) as refused:
             counted.put_sums([{"step": 3, "gate": "a", "sum": sum}, {"step": 4, "gate": "a", "sum": sum}], 3, 4)
         assert refused.value.status == 422, refused.value
     assert counted.describe()["published"] == 2
-    # It counts nothing itself, and nobody else closes its steps.
-    with pytest.raises(et.ServiceError, match="accepts no events"):
+    # It counts no events itself, and its steps are closed in no other way.
+    with pytest.raises(et.ServiceError, match="takes no events"):
         counted.push([{"time": "2026-01-03T00:00:00Z", "gate": "a", "size": 1, "who": 1}])
     with pytest.raises(et.ServiceError, match="sending the sums of a step closes it"):
         operator.stream("counted").close(3)
@@ -106,7 +106,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         et.connect(running.url, running.write).stream("counted").put_sums([], 3, 3)
     with pytest.raises(et.ServiceError, match="open one stream for each"):
         operator.open({"stream": "several", **declared, "measure": ["count", "mean"]}, closing="sums")
-    # The values are those of events with these sums, under the key of the service.
+    # The values equal those of events with these sums, released with the key of the service.
     events = pd.DataFrame({"time": ["2026-01-01"] * 6, "gate": ["a", *["b"] * 5], "size": [2.5, *[8.0] * 5], "who": range(6)})
     options: dict[str, Any] = {"start": "2026-01-01", "every": "1d", "steps": 9, "through": "2026-01-03", "group": "gate", "groups": ["a", "b"]}
     options |= {"value": "size", "bounds": (0, 9), "grid": "0.5", "person": "who", "max_events": 1, "rho": 10.0}
@@ -187,7 +187,7 @@ def test_a_token_does_not_travel_for_all_to_read(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(et.InvalidError, match="use https"):
         et.connect("http://counts.example")
     for url in ("counts.example", "https://counts.example/v1", "ftp://counts.example"):
-        with pytest.raises(et.InvalidError, match="no address"):
+        with pytest.raises(et.InvalidError, match="not the address of a service"):
             et.connect(url)
     with pytest.raises(et.InvalidError, match="token make"):
         et.connect("https://counts.example", "two words")
@@ -195,7 +195,7 @@ def test_a_token_does_not_travel_for_all_to_read(monkeypatch: pytest.MonkeyPatch
 
 
 class Unsure(http.server.BaseHTTPRequestHandler):
-    """Hands on to a service, and loses answers, or says that it is busy."""
+    """A proxy of a service that loses responses, or reports that it is busy."""
 
     upstream = ""
     left = 0
@@ -234,7 +234,7 @@ def test_what_is_sent_again_is_counted_once(running: Running, monkeypatch: pytes
         between.shutdown()
     visits = et.connect(running.url, running.operate).stream("visits")
     visits.close(2)
-    # The second push has another id, and was taken although nobody heard of it.
+    # The second push has another id, and was stored although its response was lost.
     assert values(visits.releases(2, 2, group="a"))[0][2] == pytest.approx(4, abs=6)
     assert values(visits.releases(2, 2, group="b"))[0][2] == pytest.approx(2, abs=6)
     with pytest.raises(et.ServiceError, match="cannot be reached"):

@@ -12,7 +12,7 @@ import evertally as et
 
 
 def tick(counter: et.Counter, total: object) -> et.Release:
-    """The release of a step with this total."""
+    """The release of a step with a given total."""
     counter.add(total)  # type: ignore[arg-type]
     return counter.tick()
 
@@ -28,7 +28,7 @@ def test_releases_are_near_the_truth_and_their_intervals_cover_it(key: et.Secret
     assert releases.dtype.names == ("step", "value", "std_error", "lower", "upper")
     assert releases["step"].tolist() == list(range(1, 2001))
     error = releases["value"] - totals.cumsum()
-    # 8 standard errors: a chance of 1e-15 a step.
+    # 8 standard errors: a probability of 1e-15 per step.
     assert (abs(error) < 8 * releases["std_error"]).all() and (error != 0).any()
     covered = (releases["lower"] <= totals.cumsum()) & (totals.cumsum() <= releases["upper"])
     assert covered.mean() > 0.8
@@ -53,7 +53,7 @@ def test_many_are_the_same_as_one_by_one(key: et.SecretKey) -> None:
 
 @pytest.mark.parametrize("options", [{"rho": 0.5}, {"epsilon": 1.0}])
 def test_errors_of_releases_are_those_of_the_plan(key: et.SecretKey, options: dict[str, float]) -> None:
-    """To the last bit, for every mechanism that fits: releases compute error and interval of a step at once."""
+    """To the last bit, for every suitable mechanism: releases compute error and interval of a step together."""
     for candidate in et.plan(37, **options).ranking:  # type: ignore[arg-type]
         plan = et.plan(37, mechanism=candidate.name, noise=candidate.noise, **options)  # type: ignore[arg-type]
         releases = et.Counter(plan, key, "visits").release_many(np.full(37, 5))
@@ -63,7 +63,7 @@ def test_errors_of_releases_are_those_of_the_plan(key: et.SecretKey, options: di
 
 
 def test_events_of_a_step_add_up(key: et.SecretKey) -> None:
-    """Whatever is added between two ticks is one step, also where a state is carried over in the middle of it."""
+    """All events added between two ticks form one step, even if a state is saved and restored in the middle of it."""
     whole, parts = counter(key), counter(key)
     whole.add(12)
     for part in (5, 0, 4):
@@ -128,7 +128,7 @@ def test_the_horizon_ends(key: et.SecretKey) -> None:
 def test_too_many_totals_close_no_step(key: et.SecretKey) -> None:
     visits = counter(key, 3)
     tick(visits, 1)
-    with pytest.raises(et.HorizonExhausted, match="3 steps 2 are left, for 3 totals"):
+    with pytest.raises(et.HorizonExhausted, match="2 of 3 steps are left, too few for 3 totals"):
         visits.release_many([1, 2, 3])
     assert visits.step == 1 and visits.release_many([1, 2])["step"].tolist() == [2, 3]
 

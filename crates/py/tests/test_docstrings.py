@@ -1,4 +1,4 @@
-"""Every example in a docstring runs, also of the compiled classes, and everything public has a docstring."""
+"""Every example in a docstring runs, including those of compiled classes, and everything public has a docstring."""
 
 import doctest
 import inspect

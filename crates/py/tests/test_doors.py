@@ -1,7 +1,7 @@
 """One key, one record: for every ordered pair of ways to issue noise, the second is refused, or gives the same bytes.
 
-A way to issue noise is a *door*. Every public function and class that takes a key is in the table here, and every issuer that
-the ledger knows; one that is missing fails the tests.
+A way to issue noise is called a *door*. The table here has every public function and class that takes a key, and every
+issuer that the ledger knows; a missing one fails the tests.
 """
 
 import inspect
@@ -22,7 +22,7 @@ import evertally as et
 
 HORIZON = 8
 DECLARED: dict[str, Any] = {"every": "1d", "start": "2024-01-01", "steps": HORIZON, "rho": 0.5, "mechanism": "path-sum"}
-# Two neighbouring data sets: an event more on the second day.
+# Two neighbouring data sets: one has an additional event on the second day.
 DATA = {"first": [1, 2, 0, 0, 1, 0, 0, 0], "second": [1, 3, 0, 0, 1, 0, 0, 0]}
 NAME = "visits"
 
@@ -117,7 +117,7 @@ def row_noise(key: Path, which: str) -> object:
 
 
 def service(key: Path, which: str) -> object:
-    """A service that takes the key; it ends at once."""
+    """A service with the key, which ends at once."""
     config = key.parent / "serve.toml"
     config.write_text(
         f'folder = "data"\nkey = "{key}"\n[private]\nlisten = "127.0.0.1:0"\n[[stream]]\nstream = "{NAME}"\n'
@@ -181,7 +181,7 @@ def test_the_second_door_is_refused_or_gives_the_same(tmp_path: Path, first: str
             assert NAME in str(refused) or "service" in str(refused) or "never used" in str(refused), refused
             continue
         if first == second == "service":
-            continue  # it has its folder, and meets the data that are in there
+            continue  # it has its own folder, and uses the data in there
         if {first, second} == {"VectorNoise", "RowNoise"}:
             continue  # parts of one run, whose noise differs by its purpose
         assert which == "first", f"{second} met other data with the noise of {first}"
@@ -198,7 +198,7 @@ def takes_key(of: Any) -> bool:
         return False
 
 
-# What takes a key and issues no noise of its own, with the reason.
+# Functions and classes that take a key but issue no noise, with the reason.
 NO_DOORS = {
     "Batches": "draws batches, which are as secret as the key",
 }
@@ -224,10 +224,10 @@ def test_copies_and_links_of_a_key_know_what_it_has_issued(tmp_path: Path) -> No
     shutil.copy(key, copy)
     assert "has no ledger" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.ledger", f"{copy}.ledger")
-    # The ledger knows that there is a log of steps, which was left behind.
+    # The ledger knows that there is a log of steps, which was not copied.
     assert "is not there: put it back" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.uses", f"{copy}.uses")
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         counter(copy, "second")
     assert counter(copy, "first") == counter(key, "first")
 
@@ -242,16 +242,16 @@ def test_another_log_of_steps_is_refused(tmp_path: Path) -> None:
         f"visits = et.Counter(et.plan(8, rho=0.5), key, 'other'); visits.add(3); visits.tick()"
     )
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
-    assert "is not there: put it back" in ran.stderr, ran.stderr
+    assert "is missing: restore it" in ran.stderr, ran.stderr
     other = new_key(tmp_path / "elsewhere")
     et.Counter(plan(), et.SecretKey.load(other), NAME).tick()
     shutil.copy(f"{other}.uses", tmp_path / "two")
     ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
-    assert "does not note what noise of this key" in ran.stderr, ran.stderr
+    assert "does not record which noise of this key" in ran.stderr, ran.stderr
 
 
 def test_two_processes_that_begin_one_name_at_once(tmp_path: Path) -> None:
-    """A release and a counter that start together: one of them is refused, whichever comes second."""
+    """A release and a counter that start together: whichever comes second is refused."""
     for attempt in range(4):
         (tmp_path / str(attempt)).mkdir()
         key = new_key(tmp_path / str(attempt))
@@ -286,7 +286,7 @@ def test_keys_that_were_never_saved_share_their_ledger_in_a_process() -> None:
     with pytest.raises(et.StateError, match=NAME):
         et.Counter(plan(), second, NAME).tick()
     bare = et.SecretKey.from_bytes(data)
-    with pytest.raises(et.InvalidError, match="nothing says what was published with it"):
+    with pytest.raises(et.InvalidError, match="its past releases are unknown"):
         et.Counter(plan(), bare, "other").tick()
 
 
@@ -294,7 +294,7 @@ def test_bytes_of_a_key_that_this_process_has_published_with_are_known(tmp_path:
     path = new_key(tmp_path)
     release(path, "first")
     data = bytes.fromhex(path.read_text().splitlines()[1])
-    with pytest.raises(et.InvalidError, match="this process has published with the key, and its ledger is"):
+    with pytest.raises(et.InvalidError, match="this process has published releases with the key, and its ledger is"):
         et.SecretKey.from_bytes(data, published_nothing=True)
     kept = et.SecretKey.generate()
     et.release(events("first"), name=NAME, key=kept, through=None, **DECLARED)
@@ -321,7 +321,7 @@ def test_copies_that_have_issued_noise_apart_are_compared(tmp_path: Path, forked
 
 
 def ticked(key: Path, *counts: int, **options: str) -> subprocess.CompletedProcess[str]:
-    """A counter of another process, after so many steps."""
+    """Runs a counter in another process for some steps."""
     code = (
         "import sys, evertally as et; counter = et.Counter(et.plan(16, rho=0.5), et.SecretKey.load(sys.argv[1], "
         f"**{options!r}), 'visits')\nfor count in map(int, sys.argv[2:]): counter.add(count); counter.tick()"
@@ -337,7 +337,7 @@ def test_objects_of_one_key_note_in_the_file_that_one_of_them_gets(tmp_path: Pat
     visits = et.Counter(et.plan(16, rho=0.5), second, NAME)
     visits.add(5)
     visits.tick()
-    assert "given out for other data" in ticked(tmp_path / "k", 9).stderr
+    assert "issued for other data" in ticked(tmp_path / "k", 9).stderr
     assert ticked(tmp_path / "k", 5).returncode == 0
 
 
@@ -348,12 +348,12 @@ def test_a_log_that_was_moved_or_has_several_names_is_not_used_on(tmp_path: Path
     visits.tick()
     log = tmp_path / "k.uses"
     log.rename(tmp_path / "old")
-    with pytest.raises(et.StateError, match="is not there: put it back"):
+    with pytest.raises(et.StateError, match="is missing: restore it"):
         visits.tick()
     shutil.copy2(tmp_path / "old", log)
     visits.add(4)
     visits.tick()
-    assert "given out for other data" in ticked(key, 1, 8).stderr
+    assert "issued for other data" in ticked(key, 1, 8).stderr
     os.link(log, tmp_path / "other")
     with pytest.raises(et.StateError, match="has several names"):
         visits.tick()
@@ -374,7 +374,7 @@ def test_a_key_saved_later_takes_its_names_along(tmp_path: Path) -> None:
         f"et.SecretKey.load({str(path)!r}), {NAME!r}); visits.add(4); visits.tick()"
     )
     ran = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, timeout=60)
-    assert "given out for other data" in ran.stderr, ran.stderr
+    assert "issued for other data" in ran.stderr, ran.stderr
 
 
 def test_what_is_spent_names_what_it_does_not_count(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a fork copies has the noise of its original, and does not go on."""
+"""Objects copied by a fork have the noise of the original, and refuse to continue."""
 
 import os
 import subprocess
@@ -28,10 +28,9 @@ if os.fork() == 0:
             way()
         except et.InvalidError as problem:
             refused += "by a fork" in str(problem) and "under another name" in str(problem)
-    # A name that nobody has used yet, too: another fork may take it. And so with copies of the key, and with its file.
-    own = et.Counter(et.plan(9, epsilon=1.0), key, "visits of the child")
-    table = {"time": ["2024-01-01"]}
-    fresh = [
+    # An unused name is refused, too, because another fork may use it. The same holds for copies of the key and its
+    file. own = et.Counter(et.plan(9, epsilon=1.0), key, "visits of the child") table = {"time": ["2024-01-01"]} fresh =
+    [
         own.tick, lambda: key.save(sys.argv[1]),
         lambda: et.release(pandas.DataFrame(table), key=key, name="other", every="1d", start="2024-01-01", steps=1, rho=1),
     ]
@@ -40,7 +39,7 @@ if os.fork() == 0:
             way()
         except et.EvertallyError as problem:
             refused += "save the key there, before the fork" in str(problem)
-    # What is only looked at is.
+    # Reading attributes is allowed.
     os._exit(0 if refused == len(ways) + 3 and counter.step == 0 and len(counter.save()) > 0 else 1)
 child = os.WEXITSTATUS(os.wait()[1])
 for way in ways[:3]:

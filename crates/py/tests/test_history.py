@@ -1,4 +1,4 @@
-"""Questions to a released history, bands and views."""
+"""Queries of a released history, bands and views."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One person, group or item under several spellings and column types: through `et.release`, sums and `evertally.spark`."""
+"""One person, group or item in several spellings and column types: with `et.release`, sums and `evertally.spark`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 import evertally as et
 
-#: Next to no noise.
+#: Almost no noise.
 EXACT: dict[str, Any] = {"start": "2024-01-01", "every": "1d", "steps": 1, "rho": 1e5, "allow_weak_budget": True}
 PERSONS: dict[str, Any] = {"person": "id", "max_events": 1}
 TIME = "2024-01-01T12:00:00Z"
@@ -27,7 +27,7 @@ def table(ids: Any) -> pa.Table:
 
 
 def count(key: et.SecretKey, events: Any, **more: Any) -> list[int]:
-    """What is counted of each group, or in all."""
+    """The counts of each group, or the total."""
     released = et.release(events, key=key, **(EXACT | more))
     return list(released["value"]) if isinstance(released, (pd.DataFrame, pl.DataFrame)) else released["value"].to_pylist()
 
@@ -104,7 +104,7 @@ def test_extension_types_are_not_read_by_what_they_store(key: et.SecretKey) -> N
     days = pd.DataFrame({"time": [TIME], "id": pd.period_range("2024-01-01", periods=1, freq="D")})
     flags = pa.table({"time": [TIME], "id": pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8()))})
     for events, extension in [(pa.Table.from_pandas(days), "pandas.period"), (flags, "arrow.bool8")]:
-        with pytest.raises(et.InvalidError, match=f"column `id`: it has the extension type `{extension}`"):
+        with pytest.raises(et.InvalidError, match=f"column `id`: it has the unsupported extension type `{extension}`"):
             count(key, events, name="extended", **PERSONS)
-    # Other columns may have them.
+    # Other columns may have such types.
     assert count(key, pa.Table.from_pandas(days), name="beside") == [1]

@@ -1,4 +1,4 @@
-"""Whole numbers at the ends of their ranges: a plain error, or a result, and neither a panic nor work without an end."""
+"""Whole numbers at the ends of their ranges give a plain error or a result, and neither a panic nor endless work."""
 
 import subprocess
 import sys
@@ -10,11 +10,11 @@ import pytest
 
 import evertally as et
 
-#: 2^31 and 2^53 are within many ranges: then there is a result.
+#: 2^31 and 2^53 are within many ranges, and then give a result.
 NUMBERS = [0, -1, 2**31, 2**53, 2**63 - 1, 2**63, 2**64, 2**200]
-#: What a person can make sense of.
+#: Errors that a person can understand.
 ERRORS = (et.EvertallyError, TypeError, ValueError, MemoryError)
-#: For one call, in seconds, on a busy machine.
+#: Time limit of one call, in seconds, on a busy machine.
 PATIENCE = 60
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(5))
@@ -46,7 +46,7 @@ def array(*shape: int) -> Any:
     return np.zeros(shape, np.float32)
 
 
-#: Every whole number that the package takes, by where it is given.
+#: Every whole number that the package accepts, by the call that takes it.
 CALLS: dict[str, Callable[[int], Any]] = {
     "plan(horizon)": lambda n: et.plan(n, rho=0.5),
     "plan(horizon) for epsilon": lambda n: et.plan(n, epsilon=0.5),
@@ -126,7 +126,7 @@ def _index(sequence: Any, place: int) -> Any:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_every_number_gives_a_result_or_a_plain_error(number: int) -> None:
-    """In a process of its own: some faults end it, and work without an end is stopped."""
+    """In a separate process: some faults end it, and endless work is stopped."""
     told = subprocess.run([sys.executable, __file__, str(number)], capture_output=True, text=True, timeout=900)
     assert told.returncode == 0, told.stdout[-3000:] + told.stderr[-3000:]
 
@@ -145,11 +145,11 @@ def test_every_whole_number_of_the_functions_is_tried() -> None:
 
 
 def main(number: int) -> None:
-    """Tries all calls with a number; a call that takes too long raises `TimeoutError` where it is in Python, and is
-    reported where it is not."""
+    """Tries all calls with a number; a call that takes too long raises `TimeoutError` while it runs Python code, and is
+    reported otherwise."""
     import faulthandler
 
-    with et.allow_noise_reuse("every call begins again"):
+    with et.allow_noise_reuse("every call starts from the beginning"):
         for name, call in CALLS.items():
             faulthandler.dump_traceback_later(PATIENCE, exit=True)
             print(name, flush=True)

@@ -1,6 +1,6 @@
-"""Ctrl-C ends long work, and leaves what was there as it was.
+"""Ctrl-C ends long work, and leaves existing data unchanged.
 
-Each program runs in an interpreter of its own: a Ctrl-C that gets lost then ends as a failure, not as tests that never end.
+Each program runs in a separate interpreter, so that a lost Ctrl-C makes a test fail instead of run forever.
 """
 
 import subprocess
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import evertally as et
 
-#: A shell may have begun these tests with Ctrl-C ignored, as those in the background are.
+#: A shell may have started these tests with Ctrl-C ignored, as it does for background jobs.
 BEGIN = """
 import os, signal, threading, time
 import evertally as et
@@ -24,7 +24,7 @@ def ctrl_c_after(seconds):
 
 
 def printed(program: str, folder: Path) -> list[str]:
-    """The lines that a program prints."""
+    """The lines printed by a program."""
     run = subprocess.run([sys.executable, "-c", BEGIN + program], cwd=folder, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()
@@ -84,6 +84,6 @@ try:
         et.plan(horizon, rho=0.5)
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - begun < 20, flush=True)
-os._exit(0)  # what is planned still is abandoned, not waited for
+os._exit(0)  # unfinished plans are abandoned, not waited for
 """
     assert printed(program, tmp_path) == ["interrupted True"]

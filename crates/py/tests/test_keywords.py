@@ -1,4 +1,4 @@
-"""Signatures, types and help of the functions are what the tables of keywords say."""
+"""Signatures, types and help of the functions match the tables of keywords."""
 
 import importlib.util
 import inspect
@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def keywords() -> Any:
-    """All rows, as the generator has them."""
+    """All rows of the generator."""
     spec = importlib.util.spec_from_file_location("generate", PACKAGE / "generate.py")
     assert spec is not None and spec.loader is not None
     generate = importlib.util.module_from_spec(spec)
@@ -39,7 +39,7 @@ def test_every_keyword_is_in_the_signatures_and_the_help() -> None:
 
 
 def test_every_keyword_is_taken() -> None:
-    """What a function hands on and nobody takes is refused: the defaults of all keywords are taken, then."""
+    """A keyword that the implementation does not read is refused, so these calls show that it reads all of them."""
     for plan in (
         evertally.plan(10, rho=0.5),
         evertally.plan_lazy(10, rho=0.5),

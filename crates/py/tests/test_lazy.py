@@ -22,7 +22,7 @@ def test_reads_are_near_the_truth_and_repeatable(key: et.SecretKey, sampling: st
     assert (table["index"] == np.arange(1000)).all() and (table["step"] == 24).all()
     error = table["value"] - truth
     assert (abs(error) < 8 * table["std_error"]).all()
-    # The sample variance of 1000 normals is within 25 % of its mean but for a chance below 1e-7.
+    # The sample variance of 1000 normals is within 25 % of its mean except with probability below 1e-7.
     assert error.std() == pytest.approx(vector.std_error(24), rel=0.25)
     assert (vector.read(np.arange(1000)) == table).all()
     one = vector.read(7)
@@ -67,7 +67,7 @@ def test_events_in_several_sums(key: et.SecretKey) -> None:
 def test_bad_input_is_refused_and_adds_nothing(key: et.SecretKey) -> None:
     plan = et.plan_lazy(10, rho=0.5)
     vector, clean = (et.LazyVector(plan, key, "v", sums=100) for _ in range(2))
-    for wrong, message in [([1, 100], "0 to 99"), ([1, -1], "at least 0"), (-1, "number of a running sum")]:
+    for wrong, message in [([1, 100], "0 to 99"), ([1, -1], "at least 0"), (-1, "not an index of a running sum")]:
         with pytest.raises(et.InvalidError, match=message):
             vector.add(wrong)  # type: ignore[arg-type]
     with pytest.raises(et.InvalidError, match="outside the declared bounds"):

@@ -1,4 +1,4 @@
-"""Clipping that adapts, and second moments: how long vectors are, what is read from them, how the threshold moves."""
+"""Adaptive clipping and second moments: lengths of vectors, values decoded from them, movement of the threshold."""
 
 import doctest
 import math
@@ -33,8 +33,8 @@ def clippings(**more: Any) -> Iterator[Clipping]:
 
 
 def gradients(threshold: float) -> npt.NDArray[np.float64]:
-    """Of 6 coordinates and all lengths, in random directions, along axes, diagonals and blocks, of all signs; and just
-    at, below and above the threshold."""
+    """Gradients with 6 coordinates and all lengths, in random directions, along axes, diagonals and blocks, with all
+    signs; and just at, below and above the threshold."""
     rng = np.random.default_rng(5)
     axes, signs = np.concatenate([np.eye(6), -np.eye(6)]), rng.choice([-1.0, 0, 1], (200, 6))
     rows = np.concatenate([rng.standard_normal((200, 6)), axes, np.ones((1, 6)), signs])
@@ -53,7 +53,7 @@ class TestSensitivity:
         for clipping in clippings():
             longest = lengths_of(clipping.encode(gradients(clipping.threshold))).max()
             assert longest <= NORM, (clipping.sizes, clipping.adaptive, clipping.moments)
-            # Nothing is left over either.
+            # The norm is also fully used.
             assert longest > 0.99 * NORM
 
     def test_a_search_finds_no_longer_one(self) -> None:
@@ -84,7 +84,7 @@ class TestSensitivity:
             factors = np.minimum(1, clipping.threshold / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
             starts = np.cumsum([0, *blocks[:-1]]).astype(int)
             squares = np.add.reduceat((rows * factors[:, None]) ** 2, starts, axis=1) / blocks
-            # They are means over 4 declared examples: of one alone, with the middle in the place of the other three.
+            # They are means over 4 declared examples: of a single one, with the centre for each of the other three.
             middle = clipping._centre * clipping.threshold**2 / blocks
             np.testing.assert_allclose(found, middle + (squares - middle) / 4, atol=2e-5 * clipping.threshold**2)
 
@@ -116,7 +116,7 @@ class TestReplacedInPlace:
                     assert 0.99 * 2 * NORM < apart <= 2 * NORM
 
     def test_pairs_that_are_nearly_opposite_allow_no_larger_factor(self) -> None:
-        """The bound by hand: at half it holds, a little above it does not."""
+        """Checks the bound directly: it holds for a factor of one half, but not slightly above."""
 
         def apart(factor: float, angle: float) -> float:
             one = np.array([np.cos(np.pi / 4), np.sin(np.pi / 4)])
@@ -164,7 +164,7 @@ class TestThreshold:
     @pytest.mark.parametrize("initial", [1e-3, 1.0, 1e4])
     @pytest.mark.parametrize("quantile", [0.3, 0.5, 0.9])
     def test_it_comes_to_the_quantile_and_stays(self, initial: float, quantile: float) -> None:
-        """Lengths with a logarithm that is normal around log 7; correlated noise of a plan of its own."""
+        """Log-normal lengths around 7, with the correlated noise of a separate plan."""
         rng = np.random.default_rng(9)
         plan = et.plan_vector(400, epsilon=4.0, delta=1e-5)
         adaptive = AdaptiveClipping(quantile=quantile, initial=initial, rate=0.3)
@@ -185,7 +185,7 @@ class TestThreshold:
         clipping.update(clipping.encode([[0.5], [0.5], [0.5], [5.0]]).sum(axis=0))
         assert clipping.threshold == pytest.approx(math.exp(0.2 * (0.5 - 0.75)), rel=1e-5)
         before = clipping.threshold
-        clipping.update(np.zeros(2, np.float32))  # of an empty batch: as if half of the declared were within
+        clipping.update(np.zeros(2, np.float32))  # an empty batch: as if half of the declared examples were within
         assert clipping.threshold == before
 
     def test_it_stays_between_its_bounds(self) -> None:

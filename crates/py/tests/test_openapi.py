@@ -1,4 +1,4 @@
-"""What a service answers is what its OpenAPI document says: every operation, and nothing that is not in it."""
+"""The responses of a service match its OpenAPI document: all operations, and no undocumented data."""
 
 import copy
 import http.client
@@ -15,7 +15,7 @@ WANTED = {"declaration": DECLARED, "closing": "operator"}
 
 
 def strict(schema: Any) -> Any:
-    """The same, where objects with known names have no others."""
+    """The same schema, but objects with known names may have no others."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -27,7 +27,7 @@ def strict(schema: Any) -> Any:
 
 
 class Held:
-    """Asks, and holds the answer against the document."""
+    """Sends requests, and checks the responses against the document."""
 
     def __init__(self, running: Running) -> None:
         self.running = running

@@ -28,7 +28,7 @@ def test_a_plan_says_what_it_promises() -> None:
 def test_people_are_bounded_by_group_gap_and_period() -> None:
     whole = et.plan(360, rho=0.5, max_events=24, max_events_per_step=2)
     monthly = et.plan(360, rho=0.5, max_events_per_step=2, min_gap=3, per=30)
-    # Two events in each of ten steps; a period of 30 steps holds no more.
+    # Two events in each of ten steps; a period of 30 steps has room for no more.
     assert monthly.unit == "person (max_events=20, max_events_per_step=2, min_gap=3, per=30)"
     assert monthly.max_std_error < whole.max_std_error
     groups = et.plan(360, rho=0.5, max_events_per_group=3, max_groups=4, per="30 steps")
@@ -110,7 +110,7 @@ def test_the_ranking_is_in_order_and_above_the_bound() -> None:
         assert all(ratio is not None for ratio in above)
         if objective == "max":
             assert all(ratio >= 1.0 - 1e-9 for ratio in above if ratio is not None)
-    # A plan with a mechanism of the caller's choice knows the others, too.
+    # A plan with a mechanism chosen by the caller also ranks the others.
     named = et.plan(200, rho=0.5, mechanism="binary")
     assert named.mechanism == "binary" and named.ranking[0].max_std_error < named.max_std_error
     assert {c.noise for c in et.plan(200, epsilon=1.0).ranking} == {"laplace"}

@@ -1,4 +1,4 @@
-"""The Python code of the README and of the guide runs as it stands."""
+"""The Python code of the README and of the guide runs unchanged."""
 
 import re
 from pathlib import Path

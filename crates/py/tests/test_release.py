@@ -1,4 +1,4 @@
-"""Tables of events: the same releases as the program's, from every kind of table."""
+"""Releases of tables of events equal those of the program, for every kind of table."""
 
 import csv
 import datetime as dt
@@ -49,7 +49,7 @@ def key_file(tmp_path: Path) -> Path:
 
 
 def rows_of_program(program: str, key: Path, events: Path, options: dict[str, Any]) -> list[dict[str, str]]:
-    """What the program writes for the same arguments."""
+    """The rows that the program writes for the same arguments."""
     out = key.parent / "released.csv"
     flags = {"group": "group-by", "name": "stream"}
     arguments = [program, "release", str(events), "--key", str(key), "--out", str(out), "--no-plot", "--quiet"]
@@ -163,7 +163,7 @@ def test_numbers_are_times_where_their_unit_is_declared(key: et.SecretKey) -> No
     seconds = et.release(pa.table({"time": [second] * 100}), time_format="epoch-seconds", **options)
     millis = et.release(pa.table({"time": [1000 * second] * 100}), time_format="epoch-millis", **options)
     assert seconds.equals(millis) and seconds["time"].to_pylist() == ["2024-01-01", "2024-01-02", "2024-01-03"]
-    # Noise of scale 0.2 at most: 50 is 250 scales.
+    # The noise has a scale of at most 0.2: 50 is 250 scales.
     assert abs(seconds["value"][0].as_py()) < 50 < seconds["value"][1].as_py()
     with pytest.raises(et.TableError, match="time_format"):
         et.release(pa.table({"time": [second]}), **options)
@@ -250,7 +250,7 @@ def test_bad_rows_name_row_and_column(key: et.SecretKey) -> None:
         et.release(pa.table({"time": [[1, 2]]}), key=key, **SIMPLE)
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         et.release([1, 2, 3], key=key, **SIMPLE)  # type: ignore[type-var]
-    with pytest.raises(TypeError, match="every is a text"):
+    with pytest.raises(TypeError, match="every must be a string"):
         et.release(simple(), key=key, **(SIMPLE | {"every": dt.timedelta(days=1)}))
     for series in (pd.Series(["2024-01-01"], name="time"), pl.Series("time", ["2024-01-01"])):
         with pytest.raises(TypeError, match="to_frame"):
@@ -326,15 +326,15 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
     made = et.SecretKey.generate()
     data, path, ledger = made.expose_bytes(), tmp_path / "k.key", tmp_path / "elsewhere.ledger"
     unknown = et.SecretKey.from_bytes(data)
-    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+    with pytest.raises(et.InvalidError, match="its past releases are unknown"):
         et.release(simple(), key=unknown, **SIMPLE)
-    with pytest.raises(et.InvalidError, match="nothing says what was published"):
+    with pytest.raises(et.InvalidError, match="its past releases are unknown"):
         unknown.save(path)
     with pytest.raises(et.InvalidError, match="there is no ledger"):
         et.release(simple(), key=et.SecretKey.from_bytes(data, ledger=ledger), **SIMPLE)
     assert list(tmp_path.iterdir()) == []
 
-    # Every object over the same ledger knows what the others have published.
+    # Every object with the same ledger knows what the others have published.
     first = et.SecretKey.from_bytes(data, ledger=ledger, published_nothing=True)
     released = et.release(simple(), key=first, **SIMPLE)
     again = et.SecretKey.from_bytes(data, ledger=ledger)
@@ -348,11 +348,11 @@ def test_a_key_from_bytes_must_say_what_it_has_published(tmp_path: Path) -> None
         et.release(simple(), key=other, **SIMPLE)
     assert list(tmp_path.iterdir()) == [ledger]
 
-    # This process knows better.
-    with pytest.raises(et.InvalidError, match=f"has published with the key, and its ledger is {ledger}"):
+    # This process has published with the key, and knows its ledger.
+    with pytest.raises(et.InvalidError, match=f"has published releases with the key, and its ledger is {ledger}"):
         et.SecretKey.from_bytes(data, published_nothing=True)
 
-    # Beside a key file it is the same ledger, in the program's form.
+    # Next to a key file it is the same ledger, in the format of the program.
     saved = f"import evertally as et; et.SecretKey.from_bytes({data!r}, published_nothing=True).save({str(path)!r})"
     subprocess.run([sys.executable, "-c", saved], check=True, timeout=60)
     assert et.release(simple(), key=path, **SIMPLE).equals(released)
@@ -374,7 +374,7 @@ def test_releases_spend_the_budget_of_their_source(tmp_path: Path, program: str)
 
 
 def test_groups_that_nobody_declared(key: et.SecretKey) -> None:
-    """Groups that many have are released from their first step on, and others not at all."""
+    """Groups of many persons are released from their first step on, and others not at all."""
     start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
     rows = [(start + dt.timedelta(days=day, minutes=n), "JFK-LAX") for day in range(12) for n in range(50)]
     rows += [(start + dt.timedelta(days=day, hours=9), f"own {day}") for day in range(12)]

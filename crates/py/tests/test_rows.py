@@ -1,4 +1,4 @@
-"""Noise of a table's rows, drawn when they are used."""
+"""Noise of a table's rows, drawn when the rows are used."""
 
 import pickle
 from pathlib import Path
@@ -30,7 +30,7 @@ def table() -> Table:
 
 
 def run(noise: et.RowNoise, table: Table, *, steps: int = 20, seed: int = 1, sums: float = 0.25) -> Table:
-    """Steps on rows at random, and all rows in the end."""
+    """Takes steps on random rows, and catches up all rows at the end."""
     random = np.random.default_rng(seed)
     for _ in range(steps):
         used = random.integers(0, ROWS, 30)
@@ -41,8 +41,8 @@ def run(noise: et.RowNoise, table: Table, *, steps: int = 20, seed: int = 1, sum
 
 
 def test_rows_get_the_noise_that_they_would_have(key: et.SecretKey) -> None:
-    """The variance of what a row has missed is that of dense noise, whatever it has missed. 2000 values: a normal bound
-    for a relative error of a standard deviation at significance 10⁻⁶ is 0.078."""
+    """The noise that a row has missed has the variance of dense noise, whichever steps it has missed. 2000 values: a
+    normal bound for a relative error of a standard deviation at significance 10⁻⁶ is 0.078."""
     late, names = table(), iter(range(100))
     for steps in (1, 7, 30):
         dense = np.zeros(200_000, np.float32)
@@ -144,7 +144,7 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
         et.RowNoise.restore(PLAN, key, "words", state[:-1] + b"\0", rows=ROWS, width=WIDTH, rates=0.5)
     with pytest.raises(et.StateError, match="another plan"):
         et.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.25)
-    with pytest.raises(TypeError, match="not pickled"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(first)
 
 
@@ -154,20 +154,20 @@ def test_the_same_noise_for_other_data_is_refused(key: et.SecretKey) -> None:
     others: list[dict[str, Any]] = [{"seed": 2}, {"sums": 0.5}]
     for other in others:
         values = table()
-        with pytest.raises(et.StateError, match='call [12] of the RowNoise "words" was given out for other data'):
+        with pytest.raises(et.StateError, match='call [12] of the RowNoise "words" was issued for other data'):
             run(noise(key), values, steps=5, **other)
         assert (values == 0).all()
     run(noise(key, "other"), table(), steps=5, sums=0.5)
     other_runs: list[dict[str, Any]] = [{"rates": 0.25}, {"rates": 0.5 + 1e-12}, {"rows": ROWS + 1}]
     for more in other_runs:  # a run has one name, and one rate
         late, values = noise(key, **more), np.zeros((more.get("rows", ROWS), WIDTH), np.float32)
-        with pytest.raises(et.StateError, match="given out for other data"):
+        with pytest.raises(et.StateError, match="issued for other data"):
             late.catch_up(values, np.random.default_rng(1).integers(0, ROWS, 30))
 
 
 def test_gradients_do_not_round_before_their_noise_is_there(key: et.SecretKey) -> None:
-    """A table of large numbers has few digits left: two gradients that differ by less than one of them still lead to
-    different tables, as often as their noise has it."""
+    """A table of large numbers has few digits left: two gradients that differ by less than the last one still lead to
+    different tables, as often as their noise requires."""
     plan = et.plan_vector(4, rho=0.5, mechanism="input")
     values = [np.full((4000, 4), 1000.0, np.float32) for _ in range(2)]
     with et.allow_noise_reuse("compares two gradients under one noise"):

@@ -71,7 +71,7 @@ def test_bad_input_is_refused(key: et.SecretKey) -> None:
     for bad in (-1, 2**64, 1.5, None):
         with pytest.raises(et.InvalidError):
             keys.add(bad)  # type: ignore[arg-type]
-    with pytest.raises(et.InvalidError, match="is no item"):
+    with pytest.raises(et.InvalidError, match="is not an item"):
         keys.add_many([1.5])  # type: ignore[list-item]
     with pytest.raises(et.InvalidError, match="takes many"):
         keys.add_many("abc")

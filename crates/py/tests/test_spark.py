@@ -56,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def events(count: int, persons: int, seed: int = 1) -> pd.DataFrame:
-    """Events in order of time, no two at one instant, half of them of one person and most of one group."""
+    """Events in order of time, no two at the same instant; half of them belong to one person, and most to one group."""
     dice = np.random.default_rng(seed)
     micros = np.sort(dice.choice(10 * 86_400_000, count, replace=False)) * 1000
     return pd.DataFrame(
@@ -195,7 +195,7 @@ def test_what_is_wrong_is_said_before_anything_is_recorded(spark: SparkSession) 
     big = frame.withColumn("value", F.lit(2**57)).withColumn("time", F.lit("2024-01-02").cast("timestamp"))
     with pytest.raises((et.SumOverflowError, et.TableError), match="64-bit"):
         evertally.spark.release(big, key=key, value="value", bounds=(0, 2**57), rho=10.0, **COMMON)
-    # None of them has spent the name.
+    # None of them has used the name.
     evertally.spark.release(frame, key=key, epsilon=1.0, **COMMON)
 
 
@@ -238,7 +238,8 @@ def test_a_cluster_knows_of_every_other_door(spark: SparkSession, tmp_path: Path
         by_spark(spark, key, "second")
     with pytest.raises((et.InvalidError, et.StateError), match=known):
         by_spark_stream(spark, key)
-    # What was refused takes nothing from the first; reads of lazy vectors are never made twice, and a program without its state is refused.
+    # A refused door takes nothing from the first; reads of lazy vectors are never repeated, and a program without its
+    # state is refused.
     if first not in ("service", "LazyVector", "CountSketch", "rust_program"):
         assert test_doors.DOORS[first](key, "first") == before
 
@@ -262,11 +263,11 @@ def test_every_other_door_knows_of_a_cluster(spark: SparkSession, tmp_path: Path
 
 
 def test_groups_do_not_join_on_a_cluster(spark: SparkSession) -> None:
-    """Noise goes by name: what joins unrecorded could come again with another's sums."""
+    """Noise depends on the name: a group that joined without a record could be released again with other sums."""
     frame, key = shuffled(spark, events(300, 20)), fresh()
     asked = {"epsilon": 1.0, "group": "group", "rest": "more", **COMMON}
     evertally.spark.release(frame, key=key, groups=["a"], through="2024-01-04", **asked)
-    with pytest.raises(et.InvalidError, match="on a cluster none join"):
+    with pytest.raises(et.InvalidError, match="on a cluster no groups can join"):
         evertally.spark.release(frame, key=key, groups=["a", "b", "c"], **asked)
     evertally.spark.release(frame, key=key, groups=["a"], **asked)
 
@@ -276,7 +277,7 @@ def test_workers_with_another_key_do_nothing(spark: SparkSession, tmp_path: Path
     et.SecretKey.generate().save(tmp_path / "wrong.key")
     frame = shuffled(spark, events(300, 20))
     asked = {"epsilon": 1.0, "key": tmp_path / "right.key", **COMMON}
-    with pytest.raises(Exception, match="lay the same key file on every worker"):
+    with pytest.raises(Exception, match="put the same key file on every worker"):
         evertally.spark.release(frame, worker_key=tmp_path / "wrong.key", **asked)
     right = evertally.spark.release(frame, worker_key=tmp_path / "right.key", **asked)
     assert right.count() == 40
@@ -287,13 +288,13 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(s
     places: dict[str, Any] = {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "check", "sink": tmp_path / "out"}
     key = fresh()
     wrongs: list[tuple[dict[str, Any], str]] = [
-        ({"delay": "soon"}, "delay is a time"),
-        ({"delay": "-1 hour"}, "delay is a time"),
-        ({"shards": 0}, "shards is a number"),
-        ({"sink": 3}, "sink is a folder"),
-        ({"closing": "never"}, "closing is"),
+        ({"delay": "soon"}, "delay must be a duration"),
+        ({"delay": "-1 hour"}, "delay must be a duration"),
+        ({"shards": 0}, "shards must be a number"),
+        ({"sink": 3}, "sink must be a folder"),
+        ({"closing": "never"}, "closing must be"),
         ({"trigger": {"processingTime": "x"}}, "x"),
-        ({"through": "2024-01-02"}, "leave out through"),
+        ({"through": "2024-01-02"}, "omit through"),
     ]
     for wrong, why in wrongs:
         with pytest.raises(Exception, match=why):
@@ -307,7 +308,7 @@ def test_what_a_stream_does_not_understand_is_refused_before_its_name_is_taken(s
 
 
 def test_sums_that_change_behind_a_release_are_not_released(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark computes a DataFrame when it is used: from files that are others by then."""
+    """Spark computes a DataFrame when it is used, when its files may have changed."""
     table = events(800, 20)
     path = str(tmp_path / "events")
     spark.createDataFrame(table).write.parquet(path)
@@ -335,7 +336,8 @@ def test_no_plan_and_no_log_has_the_key(spark: SparkSession, tmp_path: Path, cap
     forms = [secret.hex(), secret.hex().upper(), str(list(secret))[1:-1]]
     for text in (said, jvm, conf, repr(released)):
         assert not any(form in text for form in forms)
-    # Nor have the pickled functions, whatever stays of them on a disk: they have a pass, and its driver the key.
+    # Nor do the pickled functions, which may stay on a disk, have the key: they have a pass, and its driver has the
+    # key.
     handed = _handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0)
     import pickle
 
@@ -350,14 +352,14 @@ def test_a_pass_is_good_for_its_run_alone() -> None:
     key = et.SecretKey.generate()
     one, other = (_handover.hand_over(key, "127.0.0.1", "127.0.0.1", 0) for _ in range(2))
     forged = _handover.Pass(one.host, one.port, one.run, other._seal)
-    with pytest.raises(et.InvalidError, match="cannot be opened"):
+    with pytest.raises(et.InvalidError, match="cannot open the key"):
         forged.fetch()
-    with pytest.raises(et.InvalidError, match="cannot be opened"):
+    with pytest.raises(et.InvalidError, match="cannot open the key"):
         _handover.Pass(one.host, one.port, "00" * 16, one._seal).fetch()
     with socket.create_connection((one.host, one.port), 5) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\n\r\n" + bytes(64))
         assert connection.recv(100) == b""
-    assert one.fetch() == key, "strangers do not stop it"
+    assert one.fetch() == key, "strangers do not block it"
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = server.getsockname()[1]
     with pytest.raises(et.EvertallyError, match="cannot reach the driver"):
@@ -379,7 +381,7 @@ def streamed(
 
 
 def days(spark: SparkSession, table: pd.DataFrame, folder: Path, through: int) -> None:
-    """A file for each day, as they come."""
+    """Writes a file for each day."""
     folder.mkdir(exist_ok=True)
     for day in range(through):
         path = folder / f"day-{day:02}.parquet"
@@ -387,7 +389,7 @@ def days(spark: SparkSession, table: pd.DataFrame, folder: Path, through: int) -
             begin = pd.Timestamp("2024-01-01", tz="UTC") + datetime.timedelta(days=day)
             rows = table[(table["time"] >= begin) & (table["time"] < begin + datetime.timedelta(days=1))]
             rows.sample(frac=1, random_state=day).to_parquet(path, coerce_timestamps="us", index=False)
-            # Spark reads files in the order of their times, to a millisecond.
+            # Spark reads files in the order of their modification times, to a millisecond.
             os.utime(path, (1.7e9 + day, 1.7e9 + day))
 
 
@@ -402,14 +404,14 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
     days(spark, table, incoming, 4)
     streamed(spark, incoming, ledger, tmp_path / "check", sink, secret)
     first = pd.read_parquet(sink)
-    assert 8 <= first["step"].max() <= 15, "what is not over is not released"
+    assert 8 <= first["step"].max() <= 15, "steps that are not over are not released"
     days(spark, table, incoming, 10)
     streamed(spark, incoming, ledger, tmp_path / "check", sink, secret)
     whole = pd.read_parquet(sink)
     last = whole["step"].max()
     assert 35 <= last < 40
     same(one[one["step"] <= last], whole)
-    # From the first event, with another checkpoint, in another place for the releases: the same bytes.
+    # From the first event, with another checkpoint and another folder for the releases: the same bytes.
     elsewhere = tmp_path / "elsewhere"
     streamed(spark, incoming, ledger, tmp_path / "check 2", elsewhere, secret)
     one_way, other_way = ({file.name: file.read_bytes() for file in place.iterdir()} for place in (sink, elsewhere))
@@ -417,7 +419,7 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
     assert {name: one_way[name] for name in both} == {name: other_way[name] for name in both}
     # The last batch may or may not see its own watermark.
     assert len(one_way.keys() ^ other_way.keys()) <= 5 and len(both) >= 30
-    # Without one event, or with another plan, or under another ledger: refused, and nothing is shown.
+    # Without one event, with another plan, or with another ledger: refused, and nothing is published.
     (incoming / "day-02.parquet").unlink()
     for more, ledger_of, why in [
         ({}, ledger, "from different data"),
@@ -430,7 +432,7 @@ def test_a_stream_is_released_window_by_window(spark: SparkSession, tmp_path: Pa
 
 
 class Objects:
-    """A store of objects with conditional writes, which dies before it has written what it is told to."""
+    """An object store with conditional writes, which fails before a given write."""
 
     def __init__(self) -> None:
         self.there: dict[str, bytes] = {}
@@ -456,7 +458,7 @@ class Objects:
 
 
 def test_a_stream_goes_on_behind_a_store_of_objects(spark: SparkSession, tmp_path: Path) -> None:
-    """With groups that nobody declared, a view, and events of the future; the store fails once in the middle."""
+    """With undeclared groups, a view, and events in the future; the store fails once in the middle."""
     asked: dict[str, Any] = {"group": "group", "groups": None, "discover_groups": True, "selection_delta": 1e-6, "max_groups": 2}
     asked |= {"rho": 50.0, "allow_weak_budget": True, "person": "person", "max_events": 20, "view": "non-negative"}
     table = events(3000, 60)
@@ -471,7 +473,7 @@ def test_a_stream_goes_on_behind_a_store_of_objects(spark: SparkSession, tmp_pat
     whole = pd.read_parquet(shown)
     last = whole["step"].max()
     assert last > 8 and whole["group"].nunique() >= 2
-    # A group that is found has its earlier steps too, with the step in which it was found.
+    # A discovered group also has its earlier steps, with the step in which it was discovered.
     same(one[(one["step"] <= last) & one["group"].isin(whole["group"])], whole)
 
 
@@ -505,11 +507,11 @@ def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, 
     released = service.releases(table="pandas")
     last = int(released["step"].max())
     assert first["step"].max() < 24 and 35 <= last < 40
-    # As one process with the key of the service would, which the cluster never has.
+    # The same as one process with the key of the service, which the cluster never has.
     asked = {"rho": 0.5, "person": "person", "max_events": 20, **GROUPED, **COMMON}
     one = et.release(table, key=running.key(), name="counted", **asked)
     same(one[one["step"] <= last], released[list(one.columns)])
-    # Again from the first event: nothing changes. Without some events: refused.
+    # From the first event again: nothing changes. Without some events: refused.
     sent("check again")
     assert service.releases(table="pandas")[: len(released)].equals(released)
     (incoming / "day-02.parquet").unlink()
@@ -518,7 +520,7 @@ def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, 
 
 
 class Handle:
-    """What Spark gives a shard: a value, a list, timers."""
+    """The handle that Spark gives a shard: a value, a list, timers."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -590,18 +592,18 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
         blocks = pa.table(reading.take()).to_pylist()
         moment = str((pd.Timestamp(now) + later).strftime("%Y-%m-%dT%H:%M:%S"))
         rows = [(row.step, row.label, row.sum) for row in shard.handleInputRows((1,), iter(blocks), Timers(moment))]
-        # Eight numbers stand for whose events were kept in a step.
+        # Eight numbers are the digest of the persons whose events were kept in a step.
         assert sum(label[:1] == b"k" for _, label, _ in rows) in (0, 8)
         return [row for row in rows if row[1][:1] != b"k"]
 
     place, closed = b"g" + bytes(4), _windows.CLOSED
-    # Steps of six hours. Nothing is over yet; of one person the first two events are kept, however they come.
+    # Steps of six hours. No step is over yet; the first two events of a person are kept, in whatever order they arrive.
     assert give("2024-01-01T05:00", "2024-01-01T08:00", "2024-01-01T03:00") == []
     assert give("2024-01-01T05:59", "2024-01-01T09:00") == []
-    # The first step is over: the event at three counts. Another at four comes too late.
+    # The first step is over: the event at three counts. Another at four arrives too late.
     assert give("2024-01-01T06:00", "2024-01-01T04:00") == [(1, place, 1), (1, closed, 1)]
     assert give("2024-01-01T07:00", "2024-01-01T05:00", "2024-01-01T07:30") == []
-    # The second is over: of its three events the first is kept.
+    # The second step is over: the first of its three events is kept.
     [*counted, last] = give("2024-01-01T12:00")
     assert (counted, last) == ([(2, place, 1)], (2, closed, 1))
     assert waiting.blocks == [] and give("2024-01-01T12:00") == []
@@ -634,9 +636,10 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
 def test_neighbours_differ_by_what_is_kept_of_one_person(
     spark: SparkSession, bounds: dict[str, Any], most: int, most_in_a_step: int
 ) -> None:
-    """Person 0 has half of all events. With and without them, under one noise: the difference is exact, and within bounds."""
+    """Person 0 has half of all events. With and without these, with the same noise: the difference is exact, and within
+    bounds."""
     table = events(3000, 40, seed=11)
-    # Many at one instant, and in no order.
+    # Many at the same instant, in no order.
     table["time"] = table["time"].dt.floor("3h")
     asked = {"rho": 0.5, "mechanism": "binary", "person": "person", **bounds, **GROUPED, **COMMON}
     released = [

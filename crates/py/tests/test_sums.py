@@ -1,4 +1,4 @@
-"""Sums that other engines have counted: released as `evertally.release` would."""
+"""Sums that other engines have computed are released as by `evertally.release`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIGURES = ["value", "std_error", "lower", "upper"]
 
 @pytest.fixture
 def flights() -> pa.Table:
-    """Events at three airports, of which one has none in the second half."""
+    """Events at three airports, one of which has none in the second half."""
     days = [f"2024-01-{1 + n % 31:02}" for n in range(2000)]
     airports = ["EWR" if n % 7 == 0 and n % 31 < 15 else ("JFK", "LGA")[n % 2] for n in range(2000)]
     ordered = sorted(zip(days, airports, strict=True))
@@ -47,7 +47,7 @@ def test_duckdb_counts_and_running_sums_are_released(flights: pa.Table, key: et.
     released = et.release_sums(running, plan=plan, key=key, group="airport")
     by = [("airport", "ascending"), ("step", "ascending")]
     assert released.sort_by(by).select(FIGURES).to_pydict() == expected.sort_by(by).select(FIGURES).to_pydict()
-    # Any part of it, by any worker.
+    # Any part of the sums, by any worker.
     part = et.release_sums(running.slice(10, 5), plan=plan, key=key, group="airport")
     assert part == released.slice(10, 5)
 
@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
     for bad, why in [
         ({"step": [1, 31], "sum": [3, 4]}, "row 2, column `sum`: there is no step 31"),
         ({"step": [1, 2], "sum": [3, -4]}, "row 2, column `sum`: .*cannot add up to -4"),
-        ({"step": [1, None], "sum": [3, 4]}, "row 2, column `step`: .*is no number of a step"),
+        ({"step": [1, None], "sum": [3, 4]}, "row 2, column `step`: .*is not a step number"),
         ({"step": [1, 2], "sum": [3, None]}, "row 2, column `sum`: the row has no sum"),
         ({"step": [1, 2], "total": [3, 4]}, "no column `sum`"),
     ]:
@@ -115,7 +115,7 @@ def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
             et.release_steps(pa.table(table), plan=plan, key=key, **{"through": 5, **wrong})
     with pytest.raises(et.TableError, match="`a` is not among the groups"):
         et.release_steps(pa.table({**table, "g": ["b", "a"]}), plan=plan, key=key, group="g", groups=["b"], through=5)
-    with pytest.raises(et.InvalidError, match="groups are declared"):
+    with pytest.raises(et.InvalidError, match="groups must be declared"):
         et.release_steps(pa.table({**table, "g": ["b", "a"]}), plan=plan, key=key, group="g", through=5)
     with pytest.raises(TypeError, match="__arrow_c_stream__"):
         et.release_sums([1, 2], plan=plan, key=key)

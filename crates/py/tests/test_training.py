@@ -1,4 +1,4 @@
-"""Ways to train, plans whose examples are drawn by lot, and their batches."""
+"""Training options, plans with sampled examples, and their batches."""
 
 import json
 from typing import Any
@@ -144,7 +144,7 @@ class TestBins:
         assert plan.guarantee.epsilon_at(1e-5) == 8.0
 
     def test_bins_and_a_fraction_exclude_each_other(self) -> None:
-        with pytest.raises(et.InvalidError, match="give one of sampled, bins and fresh_bins"):
+        with pytest.raises(et.InvalidError, match="pass only one of sampled, bins and fresh_bins"):
             et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, sampled=0.1)
         with pytest.raises(et.InvalidError, match="add-remove"):
             et.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, neighbours="replace-one")
@@ -192,10 +192,10 @@ class TestFreshBins:
             with pytest.raises(et.InvalidError, match=words):
                 et.plan_vector(20, **given)
 
-        refused("give one of sampled, bins and fresh_bins", bins=10)
+        refused("pass only one of sampled, bins and fresh_bins", bins=10)
         refused("banded-sqrt", mechanism="blt")
         refused("at most 10 bands", mechanism="banded-sqrt(bands=11)")
         refused("at least as many steps as bins", fresh_bins=30)
         refused("at least 1 bin", fresh_bins=0)
         refused("True is not a whole number", fresh_bins=True)
-        refused("leave participations and separation away", participations=3, separation=5)
+        refused("omit participations and separation", participations=3, separation=5)

@@ -1,4 +1,4 @@
-"""The stubs say what the compiled module has, and code that is right passes mypy --strict."""
+"""The stubs match the compiled module, and correct code passes mypy --strict."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1]
 
 
-# The modules for PyTorch and JAX cannot be imported without them.
+# The modules for PyTorch and JAX cannot be imported without these packages.
 STUBTEST = ["--mypy-config-file", "pyproject.toml", "--allowlist", "tests/optional.txt", "--ignore-unused-allowlist"]
 
 

@@ -1,4 +1,4 @@
-"""The same noise is given out again only for the same data."""
+"""The same noise is released again only for the same data."""
 
 import gc
 import os
@@ -25,13 +25,13 @@ DIMENSION = 300
 
 @pytest.fixture
 def key() -> et.SecretKey:
-    """A key that hides something: those of a test seed are not watched."""
+    """A real key: noise of keys from a test seed is not logged."""
     return et.SecretKey.generate()
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The file of a key."""
+    """A key file."""
     path = tmp_path / "my.key"
     et.SecretKey.generate().save(path)
     return path
@@ -71,7 +71,7 @@ def counter(key, state=None):
 
 
 def process(text: str, *arguments: object) -> "subprocess.Popen[str]":
-    """A process of its own."""
+    """A separate process."""
     command = [sys.executable, "-c", HEAD + text, *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -82,12 +82,12 @@ def said(running: "subprocess.Popen[str]") -> str:
     return out.strip()
 
 
-# ---- What was silent
+# ---- Reuse that would go unnoticed
 
 
 def test_two_counters_of_one_name_do_not_meet_other_data(key: et.SecretKey) -> None:
     one, other = et.Counter(PLAN, key, "visits"), et.Counter(PLAN, key, "visits")
-    assert releases(one, 3, 4) == releases(other, 3, 4), "the same data are the same release"
+    assert releases(one, 3, 4) == releases(other, 3, 4), "the same data give the same release"
     releases(one, 5)
     state = other.save()
     other.add(6)
@@ -95,7 +95,7 @@ def test_two_counters_of_one_name_do_not_meet_other_data(key: et.SecretKey) -> N
         other.tick()
     for part in ('step 3 of the Counter "visits"', "other data", "exact difference", "another name", "last state (step 3)"):
         assert part in str(caught.value)
-    # Nothing has changed, and the step is had with its data.
+    # Nothing has changed, and the step can be released with its own data.
     assert other.step == 2
     other = et.Counter.restore(PLAN, key, "visits", state)
     other.add(5)
@@ -139,7 +139,7 @@ def test_many_releases_at_once(key: et.SecretKey) -> None:
     assert again.step == 0, "no step is closed"
     totals[321] -= 1
     assert (again.release_many(totals) == first).all()
-    # What a refused total keeps from being released is free for other data.
+    # Steps after a refused total were not released, and are free for other data.
     with pytest.raises(et.InvalidError):
         again.release_many([1, -1, 1])
     assert again.step == 501
@@ -157,7 +157,7 @@ def test_a_sweep_is_caught_at_its_first_other_gradient(key: et.SecretKey, mechan
 
     train(0.1)
     train(0.1)
-    with pytest.raises(et.StateError, match=r'step 2 of the VectorNoise "run".* name of its own.*\(step 5\).*[Rr]anks'):
+    with pytest.raises(et.StateError, match=r'step 2 of the VectorNoise "run".* separate name.*\(step 5\).*[Rr]anks'):
         train(0.2)
     train(0.2, "run, rate 0.2")
 
@@ -187,7 +187,7 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
         noise.next, lambda: noise.next(of=b"x"), lambda: noise.add_next(gradient(1))
     ]
     for draw in draws:
-        with pytest.raises(et.StateError, match="nothing says that it was for the same data.*of="):
+        with pytest.raises(et.StateError, match="nothing shows that it was for the same data.*of="):
             draw()
     out = np.zeros(DIMENSION, np.float32)
     ways: list[Any] = [b"hash", 12345678901234567890, gradient(3), [1.0, 2.0], bytearray(b"abc"), memoryview(b"de")]
@@ -199,13 +199,13 @@ def test_noise_by_itself_is_given_out_once_or_for_what_is_said(key: et.SecretKey
         noise.seek(step)
         with pytest.raises(et.StateError, match="other data"):
             noise.next(of=b"something else")
-        with pytest.raises(et.StateError, match="nothing says"):
+        with pytest.raises(et.StateError, match="nothing shows"):
             noise.next()
-    # An array is what add_next is given.
+    # An array is the argument of add_next.
     noise.seek(3)
     assert (noise.add_next(gradient(3)) == gradient(3) + np.frombuffer(noise_of(key, 4), np.float32)).all()
     for wrong in ("text", object(), ["a"]):
-        with pytest.raises(et.InvalidError, match="`of` says what the noise is added to"):
+        with pytest.raises(et.InvalidError, match="`of` identifies the data that the noise is added to"):
             noise.next(of=wrong)  # type: ignore[arg-type]
 
 
@@ -224,7 +224,7 @@ def test_ranges(key: et.SecretKey) -> None:
             steps(training(key, coordinates=overlapping), 1)
     assert steps(training(key, coordinates=(100, 200)), 1, 11) == drawn[1]
     assert len(steps(training(key, coordinates=(300, 400)), 5)) == 1
-    # A step that no part has had.
+    # A step that no part has drawn.
     whole = training(key)
     whole.seek(2)
     whole.next()
@@ -296,7 +296,7 @@ def test_lazy_vectors_and_sketches_are_read_on_from_their_last_state(key: et.Sec
             behind.tick()
             with pytest.raises(et.StateError, match=r"read 1 of the .*restore its last state \(of \d+ reads\)"):
                 read(behind)
-        # Two from the last state: the first that reads goes on.
+        # Two from the last state: the first that reads continues.
         again, late = make(state), make(state)
         if number < 2:
             assert read(again) == value
@@ -308,7 +308,7 @@ def test_lazy_vectors_and_sketches_are_read_on_from_their_last_state(key: et.Sec
             read(make(old))
 
 
-# ---- What is allowed
+# ---- Reuse that is allowed
 
 
 def test_reuse_is_allowed_where_it_is_said(key: et.SecretKey) -> None:
@@ -317,7 +317,7 @@ def test_reuse_is_allowed_where_it_is_said(key: et.SecretKey) -> None:
         with et.allow_noise_reuse("blocks within blocks"):
             pass
         more = releases(et.Counter(PLAN, key, "visits"), 4, 5)
-    # Outside all is as before; what was given out inside is noted.
+    # Outside the block everything is as before; releases inside it are logged.
     with pytest.raises(et.StateError, match="step 1"):
         releases(et.Counter(PLAN, key, "visits"), 4)
     with pytest.raises(et.StateError, match="step 2"):
@@ -341,7 +341,7 @@ def test_keys_that_everybody_has_are_not_watched() -> None:
 
 
 def test_a_notebook_that_is_run_again(key: et.SecretKey) -> None:
-    """A cell makes its object while the one of before is still there; with the same data it is the same."""
+    """A cell creates its object while the previous one still exists; with the same data, releases are the same."""
     found = []
     for _ in range(3):
         noise = training(key)
@@ -355,9 +355,9 @@ def test_memory_is_bounded_and_what_is_old_is_not_given_out_again(key: et.Secret
     totals = np.ones(horizon, int)
     whole = et.Counter(plan, key, "long").release_many(totals)
     again = et.Counter(plan, key, "long")
-    with pytest.raises(et.StateError, match="nothing says"):
+    with pytest.raises(et.StateError, match="nothing shows"):
         again.release_many(totals[:1])
-    with et.allow_noise_reuse("goes to where it is remembered"):
+    with et.allow_noise_reuse("seeks to the logged steps"):
         again.release_many(totals[: horizon - 60_000])
     assert (again.release_many(totals[horizon - 60_000 :]) == whole[horizon - 60_000 :]).all()
 
@@ -373,7 +373,7 @@ def test_a_key_that_comes_back_is_known() -> None:
 
 
 def test_states_from_elsewhere(key: et.SecretKey) -> None:
-    """A process does not know what was given out before the states that it is given."""
+    """A process does not know which noise was released before the states that it gets."""
     noise, counter = training(key), et.Counter(PLAN, key, "visits")
     states = [noise.save().hex(), counter.save().hex()]
     steps(noise, 1, 2, 3)
@@ -389,7 +389,7 @@ for again in (lambda: noise(key, first).add_next(gradient(1)), counter(key, one)
     try:
         again()
     except et.StateError as problem:
-        print("nothing says" in str(problem))
+        print("nothing shows" in str(problem))
 """
     assert said(process(text, key.expose_bytes().hex(), *states)).split() == ["True", "True"]
 
@@ -398,7 +398,7 @@ for again in (lambda: noise(key, first).add_next(gradient(1)), counter(key, one)
 
 
 def test_a_crash_and_a_replay(file: Path, tmp_path: Path) -> None:
-    """Killed in the middle of its steps, a run goes on from its last state, and does the same to the last bit."""
+    """A run that is killed in the middle of its steps resumes from its last state, and repeats them to the last bit."""
     text = """
 key, state = et.SecretKey.load(sys.argv[1]), sys.argv[2]
 one, other = noise(key), counter(key)
@@ -430,7 +430,7 @@ for step in range(1, 1000):
         assert steps(noise, int(step))[0].hex() == vector
         assert releases(counter, int(step)) == [float(value)]
     steps(noise, *range(21, 30))
-    # So does one that begins anew.
+    # So does a run that starts again.
     assert steps(training(key), 1, 2)[1].hex() == seen[1][1]
 
 
@@ -457,8 +457,8 @@ again.add_next(gradient(30))
 
 
 def test_ranks(file: Path) -> None:
-    """Each rank with its own gradient and the noise of all coordinates: one of them is refused. With ranges of their own, or
-    all with the same sum, they go on."""
+    """If each rank has its own gradient and the noise of all coordinates, one of them is refused. With separate ranges,
+    or if all have the same sum, they continue."""
     text = """
 key, rank, way = et.SecretKey.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 ranks = noise(key, coordinates=(300 * rank, 300 * rank + 300) if way == "ranges" else 300)
@@ -467,7 +467,7 @@ try:
         ranks.add_next(gradient(step if way == "sums" else 1000 * rank + step))
     print("done")
 except et.StateError as problem:
-    print("refused" if "Ranks of one run take a range" in str(problem) else problem)
+    print("refused" if "Ranks of one run each take a range" in str(problem) else problem)
 """
     outcomes = {}
     for way in ("ranges", "sums", "gradients"):
@@ -492,11 +492,11 @@ for total in (1, 3):
 """
     running = process(text, path)
     assert "step 2 of the Counter" in running.communicate(timeout=60)[1]
-    # Through a link it is the same key with the same notes.
+    # Through a link it is the same key with the same log.
     (tmp_path / "link.key").symlink_to(path)
     releases(et.Counter(PLAN, et.SecretKey.load(tmp_path / "link.key"), "linked"), 1)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["late.key", "late.key.ledger", "late.key.uses", "link.key"]
-    # A new key does not take the notes of one that is gone.
+    # A new key does not get the log of a deleted one.
     path.unlink()
     (tmp_path / "late.key.ledger").unlink()
     with pytest.raises(et.InvalidError, match="of another key"):
@@ -518,7 +518,7 @@ late.tick()
 """
     options: dict[str, object] = {"uses": str(place), "published_nothing": True}
     assert "step 1" in process(text, secret.hex(), options).communicate(timeout=60)[1]
-    # Beside the ledger that is named.
+    # Next to the named ledger.
     options = {"ledger": str(tmp_path / "store.ledger"), "published_nothing": True}
     said(process(text, secret.hex(), options))
     assert (tmp_path / "store.uses").exists()
@@ -549,14 +549,14 @@ print(late.tick().value)
     flipped = bytearray(whole)
     flipped[100] ^= 1
     for damaged in (bytes(flipped), whole[:64] + whole[70:], whole[:128] + bytes(64) + whole[192:]):
-        assert "StateError" in problem(damaged) and "is damaged: put back" in problem(damaged)
+        assert "StateError" in problem(damaged) and "is damaged: restore" in problem(damaged)
     for foreign in (b"something else", b"x" * 640, whole[64:], bytes(300)):
-        assert "it is of another key, or damaged" in problem(foreign)
+        assert "it belongs to another key, or is damaged" in problem(foreign)
     other = file.with_name("other.key")
     et.SecretKey.generate().save(other)
     releases(et.Counter(PLAN, et.SecretKey.load(other), "visits"), 1)
     assert "it is of another key" in problem(other.with_name("other.key.uses").read_bytes())
-    # What a machine leaves that loses power: a part of the last record, or zeros.
+    # Possible bytes at the end after a loss of power: a part of the last record, or zeros.
     for tail in (b"", whole[:20], bytes(100), bytes(64)):
         assert problem(whole + tail) == ""
         assert uses.read_bytes() == whole
@@ -578,7 +578,7 @@ def test_a_file_that_changes_while_it_is_open(file: Path) -> None:
     assert counter.step == 3 and uses.read_bytes() == whole[:128]
     uses.write_bytes(whole)
     assert counter.tick().step == 4
-    # Put back from a backup: this process still knows better.
+    # Restored from a backup: this process still knows the later releases.
     uses.unlink()
     uses.write_bytes(whole[:128])
     uses.chmod(0o600)
@@ -587,7 +587,7 @@ def test_a_file_that_changes_while_it_is_open(file: Path) -> None:
 
 
 def test_a_file_stays_small(file: Path) -> None:
-    """What nobody needs any more goes, also while another process has the file open."""
+    """Unneeded records are removed, even while another process has the file open."""
     text = """
 key = et.SecretKey.load(sys.argv[1])
 other = et.Counter(PLAN, key, "other")
@@ -619,12 +619,13 @@ other.tick()
 plan = et.plan(300_000, rho=0.5, mechanism="binary")
 et.Counter(plan, et.SecretKey.load(sys.argv[1]), "long").tick()
 """
-    assert "nothing says" in process(text, file).communicate(timeout=60)[1]
+    assert "nothing shows" in process(text, file).communicate(timeout=60)[1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_forks(file: Path) -> None:
-    """A fork and its original know of each other by the key's file; without one the fork issues nothing."""
+    """A fork and its original know each other's releases from the key file; without a file the fork releases
+    nothing."""
     text = """
 key = et.SecretKey.load(sys.argv[1]) if len(sys.argv) > 1 else et.SecretKey.generate()
 first = counter(key)
@@ -643,8 +644,8 @@ if os.fork() == 0:
         et.Counter(PLAN, key, "of the child").tick()
     except et.InvalidError as problem:
         alone = str(problem)
-    assert ("save the key there, before the fork" in alone) == (len(sys.argv) == 1), alone
-    expected = "step 2" not in said and "a fork of" not in said if len(sys.argv) > 1 else "a fork of" in said
+    assert ("save the key in the parent, before the fork" in alone) == (len(sys.argv) == 1), alone
+    expected = "step 2" not in said and "of this fork" not in said if len(sys.argv) > 1 else "of this fork" in said
     os._exit(0 if expected else 1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
 first.add(2)
@@ -659,7 +660,7 @@ except et.StateError as problem:
 
 
 def test_threads(file: Path) -> None:
-    """Many threads with objects of one name: each step is of one datum."""
+    """Many threads with objects of one name: each step is released for one value only."""
     key = et.SecretKey.load(file)
     given: set[tuple[int, bytes]] = set()
     refused = []
@@ -682,7 +683,8 @@ def test_threads(file: Path) -> None:
 
 
 def test_cost(file: Path) -> None:
-    """A mark costs less than the noise, and a release with a file some microseconds (generous bounds: machines differ)."""
+    """A log entry costs less than the noise, and a release with a file a few microseconds (generous bounds: machines
+    differ)."""
     size = 2_000_000
     array = np.ones(size, np.float32)
 
@@ -757,21 +759,21 @@ def test_jax(key: et.SecretKey) -> None:
 
         update = jax.jit(noise.update)
         first, _ = train(update, [0, 1, 2, 3], noise.init(gradients[0]))
-        # Run again, compiled or not: the same; from a restored state, too.
+        # Running again gives the same, compiled or not, also from a restored state.
         again, _ = train(noise.update, [0, 1, 2, 3], noise.init(gradients[0]))
         assert np.array_equal(first, again)
         part, state = train(update, [2, 3], evertally.jax.NoiseState(jnp.int32(2)))
         assert np.array_equal(part, first[2:])
         train(update, [4], state)
-        # Begun again with other data, and one with its signs turned.
+        # Started again with other data, and once with the signs flipped.
         for other in ([1], [0, 2]):
-            with pytest.raises(Exception, match="was given out for other data"):
+            with pytest.raises(Exception, match="was issued for other data"):
                 train(update, other, noise.init(gradients[0]))
         turned = jax.tree.map(jnp.negative, gradients[3])
-        with pytest.raises(Exception, match="was given out for other data"):
+        with pytest.raises(Exception, match="was issued for other data"):
             jax.block_until_ready(update(turned, evertally.jax.NoiseState(jnp.int32(3))))
         later = evertally.jax.correlated_noise(plan, key, "run", saved=noise.save())
         train(later.update, [5], evertally.jax.NoiseState(jnp.int32(5)))
-        with pytest.raises(Exception, match="was given out for other data"):
+        with pytest.raises(Exception, match="was issued for other data"):
             train(update, [3], evertally.jax.NoiseState(jnp.int32(5)))
         key = et.SecretKey.generate()

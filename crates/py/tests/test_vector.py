@@ -16,7 +16,7 @@ import pytest
 import evertally as et
 
 HORIZON = 40
-# Trees, independent noise, noise that depends on all steps before, and convolutions.
+# Trees, independent noise, noise that depends on all earlier steps, and convolutions.
 MECHANISMS = [
     "smooth",
     "input",
@@ -36,7 +36,7 @@ def plan_of(mechanism: str | None = "smooth", **options: Any) -> et.VectorPlan:
 
 
 def steps(noise: et.VectorNoise, count: int) -> npt.NDArray[Any]:
-    """The noise of so many steps, a row each."""
+    """The noise of the next `count` steps, one row for each."""
     return np.stack([noise.next() for _ in range(count)])
 
 
@@ -61,7 +61,7 @@ def test_a_plan_says_what_it_promises() -> None:
     assert plan.guarantee.epsilon_at(1e-6) == 2.0 < plan.guarantee.epsilon_at(1e-9)
     assert plan.guarantee.mu == pytest.approx(et.budget.mu_for(2.0, 1e-6))
     assert plan.guarantee.rho == pytest.approx(plan.guarantee.mu**2 / 2)
-    # What replacing an example moves, in standard deviations.
+    # The shift due to replacing an example, in standard deviations.
     assert 2 * plan.norm * plan.sensitivity / plan.sigma == pytest.approx(plan.guarantee.mu, rel=1e-9)
     assert repr(plan.guarantee) == "VectorGuarantee(ε = 2, δ = 1e-6)"
     assert plan.mechanism.startswith("smooth") and plan.mechanism in repr(plan)
@@ -97,7 +97,7 @@ def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Lit
     assert light.sensitivity == plan.sensitivity and light.mean_std_error == plan.mean_std_error
     assert light.above_bound == plan.max_std_error / plan.lower_bound >= 1.0
     assert not all(candidate.streams_lightly for candidate in plan.ranking)
-    # A plan of the caller's choice knows the others, too, and is the same plan.
+    # A plan with a mechanism chosen by the caller also ranks the others, and is the same plan.
     named = et.plan_vector(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
     assert named == plan and [c.name for c in named.ranking] == [c.name for c in plan.ranking]
 
@@ -113,7 +113,7 @@ def test_json_and_pickle_give_the_same_plan() -> None:
     with pytest.raises(et.InvalidError, match="sigma"):
         et.VectorPlan.from_json(json.dumps(changed))
     for text in ("", "{}", "[1, 2]", et.plan(10, rho=0.5).to_json()):
-        with pytest.raises(et.InvalidError, match="not a plan of vectors"):
+        with pytest.raises(et.InvalidError, match="not a plan for vectors"):
             et.VectorPlan.from_json(text)
 
 
@@ -145,7 +145,7 @@ def test_plans_that_differ_have_different_fingerprints() -> None:
         ({"rho": 0.5, "objective": "median"}, "objective"),
         ({"rho": 0.5, "series": "sums"}, "series"),
         ({"rho": 0.5, "neighbours": "near"}, "neighbours"),
-        ({"rho": 0.5, "cipher": "rot13"}, 'cipher is one of "aes-128-ctr", "chacha8", "chacha20", got "rot13"'),
+        ({"rho": 0.5, "cipher": "rot13"}, 'cipher must be one of "aes-128-ctr", "chacha8", "chacha20", got "rot13"'),
         ({"rho": 0.5, "participations": 0}, "at least"),
         ({"rho": 0.5, "separation": 0}, "at least"),
     ],
@@ -230,7 +230,7 @@ def test_seeking(key: et.SecretKey, mechanism: str) -> None:
     with pytest.raises(et.InvalidError, match="beyond the horizon"):
         noise.seek(HORIZON + 1)
     assert noise.step == HORIZON == noise.horizon
-    # Where noise depends on all steps before, it is sought forwards only.
+    # If noise depends on all earlier steps, it can only seek forwards.
     noise = et.VectorNoise(plan_of("blt"), key, "run", coordinates=100)
     whole = steps(noise, 5)
     with pytest.raises(et.InvalidError, match="checkpoint"):
@@ -242,7 +242,7 @@ def test_seeking(key: et.SecretKey, mechanism: str) -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_noise_has_the_variance_of_the_plan(key: et.SecretKey, mechanism: str) -> None:
-    """A sample variance of n normals is off by more than 5 of its own standard deviations (√(2/n) relative) with
+    """A sample variance of n normals is off by more than 5 of its standard deviations (√(2/n) relative) with
     probability 6·10⁻⁷; so is a mean."""
     d, horizon = 1_000_000, 6
     for series in ("running-sums", "increments"):
@@ -272,7 +272,7 @@ def test_arrays_are_written_in_place(key: et.SecretKey) -> None:
         array = np.full(shape, 10.0, dtype=np.float32)
         assert again.add_next(array) is array
         assert array.reshape(-1).tobytes() == (np.float32(10.0) + first).tobytes()
-    # Part of a larger array: nothing beside it changes.
+    # Part of a larger array: nothing next to it changes.
     large = np.zeros(100, dtype=np.float32)
     et.VectorNoise(plan, key, "run", coordinates=d).next_into(large[10:34])
     assert large[10:34].tobytes() == first.tobytes() and not large[:10].any() and not large[34:].any()
@@ -284,15 +284,15 @@ def wrong_arrays() -> list[tuple[Any, type[Exception], str]]:
     read_only.flags.writeable = False
     unaligned = np.frombuffer(bytearray(4 * d + 1), dtype=np.uint8)[1:].view(np.float32)
     return [
-        (np.zeros(d), TypeError, "float32, as the noise has, got float64"),
+        (np.zeros(d), TypeError, "the dtype of the noise, float32, got float64"),
         (np.zeros(d, dtype=np.int32), TypeError, "got int32"),
         (np.zeros(d, dtype=">f4"), TypeError, "got >f4"),
         ([0.0] * d, TypeError, "numpy.ndarray, got list"),
         (bytearray(4 * d), TypeError, "numpy.ndarray, got bytearray"),
         (None, TypeError, "got NoneType"),
-        (np.zeros(d + 1, dtype=np.float32), et.InvalidError, r"24 coordinates, and the array 25 \(shape \(25,\)\)"),
+        (np.zeros(d + 1, dtype=np.float32), et.InvalidError, r"24 coordinates, but the array has 25 \(shape \(25,\)\)"),
         (np.zeros((2, 11), dtype=np.float32), et.InvalidError, r"shape \(2, 11\)"),
-        (np.zeros(0, dtype=np.float32), et.InvalidError, "the array 0"),
+        (np.zeros(0, dtype=np.float32), et.InvalidError, "the array has 0"),
         (np.zeros(2 * d, dtype=np.float32)[::2], et.InvalidError, r"C-contiguous and aligned, got strides \(8,\)"),
         (np.zeros(d, dtype=np.float32)[::-1], et.InvalidError, "strides"),
         (np.zeros((4, 6), dtype=np.float32, order="F"), et.InvalidError, "C-contiguous"),
@@ -320,13 +320,13 @@ def test_arrays_that_cannot_be_written_are_refused(
         ({"coordinates": 0}, "not empty"),
         ({"coordinates": (5, 5)}, "not empty"),
         ({"coordinates": (0, 2**56 + 1)}, r"2\^56"),
-        ({"coordinates": -1}, r"range as \(first, end\), got -1"),
+        ({"coordinates": -1}, r"a range \(first, end\), got -1"),
         ({"coordinates": 1.5}, "got 1.5"),
         ({"coordinates": (1, 2, 3)}, "got"),
-        ({"coordinates": 5, "dtype": "float16"}, 'dtype is "float32" or "float64", got'),
+        ({"coordinates": 5, "dtype": "float16"}, 'dtype must be "float32" or "float64", got'),
         ({"coordinates": 5, "dtype": "much"}, "dtype"),
         ({"coordinates": 5, "dtype": ">f4"}, "dtype"),
-        ({"coordinates": 5, "memory": "forget"}, 'memory is one of "keep", "recompute", got "forget"'),
+        ({"coordinates": 5, "memory": "forget"}, 'memory must be one of "keep", "recompute", got "forget"'),
     ],
 )
 def test_senseless_streams_are_refused(key: et.SecretKey, options: dict[str, Any], message: str) -> None:
@@ -382,7 +382,7 @@ def test_threads_take_turns_at_one_stream(key: et.SecretKey) -> None:
 
 
 def test_one_array_is_never_written_by_two_streams_at_once(key: et.SecretKey) -> None:
-    """While one thread works on an array, another is told so. They try until it happens."""
+    """While one thread works on an array, another thread gets an error. They try until it happens."""
     plan = et.plan_vector(100_000, rho=0.5, mechanism="smooth")
     array = np.zeros(1_000_000, dtype=np.float32)
     streams = [et.VectorNoise(plan, key, f"run {i}", coordinates=len(array)) for i in range(2)]
@@ -415,7 +415,7 @@ def test_an_optimizer_is_planned_for() -> None:
         {"learning_rate": np.array(rates), "weight_decay": 0.5},
     ):
         plan = plan_of(None, **options)
-        # The same mechanism, without and with: the promise is one, the errors are others.
+        # The same mechanism, without and with an optimizer: the guarantee is the same, the errors differ.
         sums = plan_of(plan.mechanism_name)
         assert plan.sigma == sums.sigma and plan.digest != sums.digest
         assert plan.optimizer is not None and plan.optimizer in plan._repr_html_()
@@ -423,7 +423,7 @@ def test_an_optimizer_is_planned_for() -> None:
         assert plan.ranking[0].max_std_error <= plan.max_std_error
         assert plan.lower_bound < plan.max_std_error
         assert et.VectorPlan.from_json(plan.to_json()) == plan
-    # The error of the parameters is that of a loop.
+    # The error of the parameters equals that of a loop.
     plan = plan_of("normalized-blt", learning_rate=rates, momentum=0.5)
     noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(3)), "loop", coordinates=20_000, dtype="float64")
     momentum, parameters = np.zeros(20_000), np.zeros(20_000)
@@ -451,7 +451,7 @@ def test_senseless_optimizers_are_refused(options: dict[str, Any], part: str) ->
 
 
 def test_a_separation_alone_is_as_often_as_it_allows() -> None:
-    """Min-separation is how DP-FTRL and federated learning state who takes part."""
+    """Min-separation is how DP-FTRL and federated learning describe participation."""
     both = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", participations=42, separation=48)
     alone = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", separation=48)
     once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input")
@@ -465,7 +465,7 @@ def test_a_separation_alone_is_as_often_as_it_allows() -> None:
 
 @pytest.mark.parametrize("order", [{"participations": 1}, {"separation": 3}, {"participations": 2, "separation": 9}])
 def test_orders_that_contradict_the_lots_are_refused(order: dict[str, Any]) -> None:
-    with pytest.raises(et.InvalidError, match="leave participations and separation away"):
+    with pytest.raises(et.InvalidError, match="omit participations and separation"):
         et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
 
 
@@ -490,10 +490,10 @@ class TestFixedBatches:
 
     def test_plans_with_lots_and_senseless_sizes_are_refused(self) -> None:
         sampled = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
-        with pytest.raises(et.InvalidError, match="drawn by lot"):
+        with pytest.raises(et.InvalidError, match="requires sampled batches"):
             et.FixedBatches(sampled, examples=100, batch_size=10)
         for size in (0, -1, 34):
-            with pytest.raises(et.InvalidError, match="a batch has 1 to 33"):
+            with pytest.raises(et.InvalidError, match="batch_size must be 1 to 33"):
                 et.FixedBatches(self.plan, examples=33, batch_size=size)
 
     def test_noise_takes_its_own_batches_alone(self, key: et.SecretKey) -> None:
@@ -509,7 +509,7 @@ class TestFixedBatches:
 
 
 class TestSumsThatCannotBe:
-    """They are refused before noise is given out for them."""
+    """Impossible sums are refused before noise is drawn for them."""
 
     plan = et.plan_vector(12, norm=0.7, rho=0.5, mechanism="smooth", participations=3, separation=4)
 
@@ -524,7 +524,7 @@ class TestSumsThatCannotBe:
         with pytest.raises(et.InvalidError, match="NaN or infinite"):
             noise.next(of=total)
         assert noise.step == 0 and (total[:517] == 0).all()
-        noise.add_next(np.zeros(1000, dtype))  # the step is still there for any sum
+        noise.add_next(np.zeros(1000, dtype))  # the step is still available for any sum
 
     def test_too_long(self, key: et.SecretKey) -> None:
         batches = et.FixedBatches(self.plan, examples=32, batch_size=8)
@@ -532,7 +532,7 @@ class TestSumsThatCannotBe:
         long = np.full(100, 0.7 * 8 / 10, np.float32)
         with pytest.raises(et.InvalidError, match="longer than the vectors of its examples"):
             noise.add_next(np.float32(1.01) * long)
-        with pytest.raises(et.InvalidError, match="another number of them"):
+        with pytest.raises(et.InvalidError, match="a different number of examples"):
             noise.add_next(long.copy(), examples=9)
         assert noise.step == 0
         noise.add_next(long.copy())

@@ -1,4 +1,4 @@
-"""What the package is made of."""
+"""The dependencies of the package."""
 
 import shutil
 import subprocess

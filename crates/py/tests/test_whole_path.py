@@ -1,8 +1,8 @@
-"""What a pair of neighbours spends of the budget, from the tables that ``release`` returns.
+"""The share of the budget that a pair of neighbours spends, computed from the tables that ``release`` returns.
 
-Two tables under one key have the same noise, so that their difference is exact: with the covariance of the released values it
-costs a share of the budget, which may not exceed 1. The Rust tests do the same through the library, the program and
-the service, with more kinds of declarations (``crates/testkit/src/replay/spends.rs``).
+Two tables released with one key have the same noise, so their difference is exact. With the covariance of the released
+values it costs a share of the budget, which may not exceed 1. The Rust tests do the same through the library, the
+program and the service, with more kinds of declarations (``crates/testkit/src/replay/spends.rs``).
 """
 
 import random
@@ -18,7 +18,7 @@ import pytest
 import evertally as et
 
 CASES = 60
-# The variance of a discrete Gaussian falls short of its parameter, by which it hides, where that is near 1.
+# The variance of a discrete Gaussian is smaller than its parameter, which determines the privacy, if that is near 1.
 ROUNDING = 1e-4
 GROUPS = ["a", "b", "c"]
 BOUNDS = (-2, 5)
@@ -48,13 +48,13 @@ def declared(draw: random.Random) -> tuple[dict[str, Any], int]:
         if "group" in words and draw.random() < 0.5:
             words["scales"] = [1, 2, 0.5]
     workload = draw.choice(["sum", "sum", "window(2)", "window(3)", "increments"])
-    # Every mechanism but these needs as many steps as its parameters say.
+    # All other mechanisms need a minimum number of steps, given by their parameters.
     mechanism = draw.choice([None, None, "binary", "sqrt", "path-sum", "input"])
     return words | {"workload": workload, "mechanism": mechanism, "noise": "gaussian"}, steps
 
 
 def events(draw: random.Random, steps: int) -> list[Event]:
-    """Events of four people, most of them of the first."""
+    """Events of four people, most of them by the first."""
     people = ["ann", "ann", "ann", "ben", "cem", "dee"]
     count = draw.randint(1, 20)
     rows = [(draw.randint(1, steps), draw.choice(people), draw.choice(GROUPS), draw.choice([5.0, 5.0, -2.0, 9.0])) for _ in range(count)]
@@ -62,7 +62,7 @@ def events(draw: random.Random, steps: int) -> list[Event]:
 
 
 def neighbour(draw: random.Random, words: dict[str, Any], rows: list[Event], steps: int) -> tuple[list[Event], int]:
-    """The rows with one unit changed, and how often the plan's own change that is."""
+    """The rows with one unit changed, and the number of changes in the plan's sense to which that amounts."""
     of_people = "person" in words
     chosen = draw.choice([row for row in rows if row[1] == "ann"])
     periods = words.get("per", steps)
@@ -98,7 +98,7 @@ def table(rows: list[Event]) -> pd.DataFrame:
 
 
 def spent(plan: et.Plan, steps: int, words: dict[str, Any], difference: npt.NDArray[np.float64]) -> float:
-    """What a difference of two tables costs in ρ."""
+    """The cost of a difference of two tables, in ρ."""
     covariance = np.array([[plan.covariance(i, j) for j in range(1, steps + 1)] for i in range(1, steps + 1)])
     scales = words.get("scales", [1] * difference.shape[1])
     columns = [difference[:, place] / scale for place, scale in enumerate(scales)]
@@ -118,7 +118,7 @@ def test_no_pair_spends_more_than_the_budget(tmp_path: Path, first: int) -> None
         et.SecretKey.generate().save(original / "key")
         tables = []
         for which, data in [("ours", rows), ("theirs", changed)]:
-            # A copy of everything that the key has recorded: the same noise meets other data, as it never may.
+            # A copy of everything that the key has recorded: it allows other data with the same noise, a forbidden use.
             copied = shutil.copytree(original, tmp_path / f"{number} {which}")
             tables.append(pd.DataFrame(et.release(table(data), key=copied / "key", through=None, **words)))
         ours, theirs = tables

@@ -1,8 +1,9 @@
-//! Rows a second from a file to the sums of closed steps: by format, with and without persons, by threads.
+//! Rows per second from a file to the sums of closed steps: by format, with and without persons, by threads.
 //!
 //! `cargo bench -p evertally-tables --bench reading -- [ROWS] [FOLDER]` writes the files (20 million rows, in order of
-//! time over the hours of 2013; 3 groups; a million persons of whom 10 events are kept) into a temporary folder, or into
-//! one that is kept and used again, and reads each in a process of its own, so that its peak memory is its own.
+//! time over the hours of 2013; 3 groups; a million persons, with 10 events kept for each) into a temporary folder, or
+//! into a given one that is kept and reused. It reads each file in a separate process, so that peak memory is measured
+//! per file.
 
 use std::error::Error;
 use std::fs::File;
@@ -135,7 +136,7 @@ fn stream(of_persons: bool) -> Outcome<Stream> {
     Ok(settings.planned(plan)?)
 }
 
-/// Reads a file and prints what it took.
+/// Reads a file and prints the time and memory it took.
 fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     let stream = stream(of_persons)?;
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
@@ -169,7 +170,7 @@ fn read(path: &Path, of_persons: bool, threads: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Most memory that this process has had, where the system tells.
+/// The peak memory of this process, if the system reports it.
 fn peak_mib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

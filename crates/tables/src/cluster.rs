@@ -24,11 +24,11 @@ use std::sync::atomic::AtomicBool;
 /// Rows of a batch of releases.
 const BATCH_ROWS: usize = 1 << 16;
 
-/// Reads the rows of a table as events; where the engine has counted them, as counts, which stand in the column of
-/// values.
+/// Reads the rows of a table as events. If the engine has already counted them, reads them as counts, which are in the
+/// value column.
 ///
 /// # Errors
-/// If a column is missing or has a type that cannot be read; what is wrong with single rows, the reader notes.
+/// If a column is missing or has a type that cannot be read. Problems of single rows are recorded by the reader.
 pub fn read(
     reader: &mut Reader,
     table: &mut (dyn RecordBatchReader + Send),
@@ -64,7 +64,7 @@ pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
 pub fn of_blocks(blocks: &[ForShard]) -> Result<RecordBatch> {
     let mut bytes = BinaryBuilder::new();
     blocks.iter().for_each(|one| bytes.append_value(&one.block));
-    let shards = Int32Array::from_iter_values(blocks.iter().map(|one| one.shard as i32)); // fits: few shards
+    let shards = Int32Array::from_iter_values(blocks.iter().map(|one| one.shard as i32)); // fits: there are few shards
     let steps = Int64Array::from_iter_values(blocks.iter().map(|one| one.step as i64)); // fits: below 2^62
     let columns: [(&str, ArrayRef); 3] =
         [("shard", Arc::new(shards)), ("step", Arc::new(steps)), ("block", Arc::new(bytes.finish()))];
@@ -74,17 +74,17 @@ pub fn of_blocks(blocks: &[ForShard]) -> Result<RecordBatch> {
 /// Visits the blocks of a batch.
 ///
 /// # Errors
-/// If it is no batch of blocks, and whatever `visit` returns.
+/// If it is not a batch of blocks, and any error that `visit` returns.
 pub fn for_each_block(batch: &RecordBatch, mut visit: impl FnMut(u32, &[u8]) -> Result<()>) -> Result<()> {
     let shards = column(batch, "shard", &DataType::Int32)?.as_primitive::<Int32Type>();
     let blocks = column(batch, "block", &DataType::Binary)?.as_binary::<i32>();
     (0..batch.num_rows()).try_for_each(|row| visit(shards.value(row) as u32, blocks.value(row)))
 }
 
-/// The buckets that sums belong to, where they have a column of them.
+/// The column of buckets that sums belong to.
 ///
 /// # Errors
-/// If they have none.
+/// If there is no such column.
 pub fn buckets_of(batch: &RecordBatch) -> Result<&Int32Array> {
     Ok(column(batch, "bucket", &DataType::Int32)?.as_primitive())
 }
@@ -92,7 +92,7 @@ pub fn buckets_of(batch: &RecordBatch) -> Result<&Int32Array> {
 /// Visits the sums of a batch: number of the row, step, label and sum.
 ///
 /// # Errors
-/// If it is no batch of sums, a sum is missing because it left 64 bits, and whatever `visit` returns.
+/// If it is not a batch of sums, if a sum is missing because it left 64 bits, and any error that `visit` returns.
 pub fn for_each_sum(batch: &RecordBatch, mut visit: impl FnMut(usize, u64, &[u8], i64) -> Result<()>) -> Result<()> {
     let steps = column(batch, "step", &DataType::Int64)?.as_primitive::<Int64Type>();
     let labels = column(batch, "label", &DataType::Binary)?.as_binary::<i32>();
@@ -119,11 +119,11 @@ pub fn to_rows(batch: &RecordBatch) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Sums with the names of their groups: the columns of the group, `step`, and `sum` as a text that is exact, in units of
-/// the data. Rows that are no sums are left out.
+/// Sums with the names of their groups: the columns of the group, `step`, and `sum` as exact text, in units of the
+/// data. Rows that are not sums are omitted.
 ///
 /// # Errors
-/// As [`for_each_sum`], and if a row is of no group of the work.
+/// As [`for_each_sum`], and if the group of a row does not belong to the work.
 pub fn named_sums(work: &Work, sums: &[RecordBatch]) -> Result<RecordBatch> {
     let columns = &work.stream().columns.labels;
     let mut groups: Vec<StringBuilder> = columns.iter().map(|_| StringBuilder::new()).collect();
@@ -151,7 +151,7 @@ fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b
     column.ok_or_else(|| usage(format!("rows between processes lack the column `{name}` of type {kind}")))
 }
 
-/// What a released table looks like, wherever it is made.
+/// The schema of a released table, wherever it is computed.
 #[derive(Clone)]
 pub struct Released {
     spec: TableSpec,
@@ -160,7 +160,7 @@ pub struct Released {
 }
 
 impl Released {
-    /// The table of some work, with times as a column of this type has them.
+    /// The table of some work, with times in this column type.
     ///
     /// # Errors
     /// If a group column has the name of a column of the release.
@@ -200,12 +200,12 @@ impl Released {
         self.batch(&mut columns, &steps).map(Some)
     }
 
-    /// No rows yet.
+    /// Starts without rows.
     pub fn begin(&self) -> Gathered<'_> {
         Gathered { of: self, columns: TableColumns::new(&self.spec), steps: Vec::new() }
     }
 
-    /// The rows as a batch; engines have no unsigned numbers.
+    /// The rows as a batch; engines have no unsigned integers.
     fn batch(&self, columns: &mut TableColumns, steps: &[u64]) -> Result<RecordBatch> {
         let batch = self.times.put_into(columns.finish()?, steps, &self.calendar)?;
         let place = batch.schema().index_of("step").map_err(failure)?;
@@ -217,7 +217,7 @@ impl Released {
     }
 }
 
-/// Released rows that are gathered one by one.
+/// Released rows, collected one by one.
 pub struct Gathered<'r> {
     of: &'r Released,
     columns: TableColumns,
@@ -228,13 +228,13 @@ impl Gathered<'_> {
     /// Adds a row.
     ///
     /// # Errors
-    /// If a whole number does not fit.
+    /// If an integer does not fit.
     pub fn push(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         self.steps.push(row.step);
         self.columns.push(row)
     }
 
-    /// All of them.
+    /// All collected rows.
     ///
     /// # Errors
     /// If a time cannot be written.

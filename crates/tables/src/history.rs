@@ -1,10 +1,10 @@
-//! Questions to a released history: what happened in a stretch of it, in several groups, and beside another stretch or
-//! other groups, each with its interval.
+//! Queries on a released history: the value of an interval of steps, for several groups, and compared with another
+//! interval or other groups, each with its confidence interval.
 //!
-//! Asked are the released table and its plan, and nothing else: no key, no event, no budget. The noise of a difference
-//! is that of two releases that share most of theirs, so its variance is taken from the plan's covariances and not from
-//! the columns of the table; groups, and streams that follow one another, have independent noise. Ratios have the set of
-//! Fieller, which can be an interval, what lies outside of one, or everything.
+//! A query uses only the released table and its plan: no key, no events, no budget. The noise of a difference is that
+//! of two releases that share most of their noise, so its variance comes from the plan's covariances, not from the
+//! columns of the table. Groups, and streams that follow one another, have independent noise. The confidence set of a
+//! ratio is that of Fieller, which can be an interval, the outside of one, or everything.
 
 mod steps;
 mod values;
@@ -24,23 +24,24 @@ use crate::input::{Events, ReadOptions, for_each_event};
 use steps::Steps;
 use values::Values;
 
-/// What is asked of a history.
+/// A query on a history.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Where the stretch begins: a time at which a step begins, or the number of its first step; with the history, where
-    /// left out.
+    /// Start of the stretch: a time at which a step begins, or the number of its first step; by default, the start of
+    /// the history.
     pub from: Option<String>,
-    /// Where it ends: a time at which a step ends, or the number of its last step; with the table, where left out.
+    /// End of the stretch: a time at which a step ends, or the number of its last step; by default, the end of the
+    /// table.
     pub to: Option<String>,
-    /// Which groups, each with its texts joined by `/`; all of the table where none are named.
+    /// The groups, each with its texts joined by `/`; all groups of the table if none are named.
     pub groups: Vec<String>,
-    /// What it is compared with.
+    /// The comparison.
     pub beside: Beside,
     /// Confidence of all intervals.
     pub confidence: f64,
 }
 
-/// What a stretch is compared with: denominators of ratios.
+/// The denominator of ratios.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Beside {
     /// Nothing.
@@ -48,33 +49,33 @@ pub enum Beside {
     Nothing,
     /// Another stretch of the same groups, from and to.
     Stretch(String, String),
-    /// The same stretch of other groups together.
+    /// The same stretch, summed over other groups.
     Groups(Vec<String>),
-    /// The same stretch of all groups of the table together.
+    /// The same stretch, summed over all groups of the table.
     All,
 }
 
-/// What the history says.
+/// The answer to a query.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// First and last step of the stretch.
     pub steps: [u64; 2],
-    /// When it begins and ends.
+    /// Its start and end times.
     pub times: [String; 2],
-    /// The same of the stretch that it is compared with.
+    /// The same for the stretch of the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beside_steps: Option<[u64; 2]>,
-    /// Confidence of every interval by itself.
+    /// Confidence of each interval on its own.
     pub confidence: f64,
     /// The group columns.
     pub group_columns: Vec<String>,
-    /// A row for every group, and a last one for all of them together where there are several.
+    /// One row per group; with several groups, a last row for their total.
     pub rows: Vec<Row>,
-    /// What should be known of them.
+    /// Caveats about the rows.
     pub notes: Vec<String>,
 }
 
-/// What happened in one group, or in several together.
+/// The value of one group, or of several together.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The group's texts; `None` for several together.
@@ -87,17 +88,17 @@ pub struct Row {
     pub lower: f64,
     /// Upper end of its interval.
     pub upper: f64,
-    /// Its ratio to what it is compared with.
+    /// Its ratio to the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
 }
 
-/// A ratio with all that it may be.
+/// A ratio with its confidence set.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
     /// The ratio of the released estimates.
     pub value: f64,
-    /// Whether the true one is `between` two numbers, `outside` of what is between them, or `anything`.
+    /// Whether the true ratio is `between` two numbers, `outside` of them, or `anything`.
     pub set: &'static str,
     /// The lower of the two.
     pub lower: Option<f64>,
@@ -117,8 +118,8 @@ impl Ratio {
 }
 
 impl Answer {
-    /// The rows as a table: the group columns (missing in the row of all groups together), `value`, `std_error`, `lower`,
-    /// `upper`, and where there are ratios `ratio`, `ratio_set`, `ratio_lower` and `ratio_upper`.
+    /// The rows as a table: the group columns (missing in the row of the total), `value`, `std_error`, `lower`,
+    /// `upper`, and, if there are ratios, `ratio`, `ratio_set`, `ratio_lower` and `ratio_upper`.
     ///
     /// # Errors
     /// None is expected.
@@ -153,10 +154,10 @@ impl Answer {
 /// Visits all rows of a table with the cells of some columns.
 type Rows<'r> = dyn Fn(&Columns, &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<()> + 'r;
 
-/// Asks a table in files: CSV, JSON lines or Parquet, or a folder of these.
+/// Queries a table in files: CSV, JSON lines or Parquet, or a folder of these.
 ///
 /// # Errors
-/// If the table is not of the plan, or has not what is asked for.
+/// If the table does not belong to the plan, or lacks the requested groups or steps.
 pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &AtomicBool) -> Result<Answer> {
     let files: Vec<PathBuf> = crate::output::files_of(&evertally_ledger::disk::RealDisk, table)?;
     if files.is_empty() {
@@ -168,7 +169,7 @@ pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &Ato
     ask(&rows, plan, question)
 }
 
-/// Asks a table in memory.
+/// Queries a table in memory.
 ///
 /// # Errors
 /// As [`ask_files`].
@@ -205,7 +206,7 @@ fn ask(rows: &Rows<'_>, plan: &Plan, question: &Question) -> Result<Answer> {
 
     let chosen = values.chosen(&question.groups)?;
     let others = match &question.beside {
-        Beside::Groups(names) if names.is_empty() => return Err(usage("no group is named to compare with")),
+        Beside::Groups(names) if names.is_empty() => return Err(usage("name a group to compare with")),
         Beside::Groups(names) => Some(values.chosen(names)?),
         Beside::All => Some(values.chosen(&[])?),
         Beside::Nothing | Beside::Stretch(..) => None,
@@ -249,30 +250,30 @@ fn ask(rows: &Rows<'_>, plan: &Plan, question: &Question) -> Result<Answer> {
 fn notes(plan: &Plan, groups: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if groups > 1 {
-        notes.push(format!("each interval holds by itself; of {groups} groups some may miss"));
+        notes.push(format!("each interval holds on its own; with {groups} groups, some may miss"));
     }
     if plan.threshold().is_some() {
-        let why = "of those near the threshold the ones are shown whose noise was high";
+        let why = "groups near the threshold are shown only if their noise was high";
         notes.push(format!("the groups were found by their released values: {why}"));
     }
     notes
 }
 
-/// The group columns, as the plan has them.
+/// The group columns, as recorded in the plan.
 fn group_columns(plan: &Plan) -> Result<Vec<String>> {
     let (meaning, workload) = (plan.request().meaning(), plan.request().workload());
     if !workload.is_sum() {
-        let has = format!("the table has {workload} at every step, with intervals of its own");
-        return Err(usage(format!("{has}; differences, totals and ratios are those of running sums")));
+        let has = format!("the table has {workload} at every step, with its own intervals");
+        return Err(usage(format!("{has}; differences, totals and ratios need running sums")));
     }
     if meaning.contains_key("key-columns") {
-        return Err(usage("the plan is that of a sketch, whose estimates have no steps to be told apart"));
+        return Err(usage("the plan is for a sketch, whose estimates are not separated by step"));
     }
     Ok(match meaning.get("group-by") {
         None => Vec::new(),
         // A JSON text where groups are discovered.
         Some(text) if text.starts_with('[') => serde_json::from_str(text)
-            .map_err(|_| usage(format!("the plan names group columns in a way that is not known: {}", quoted(text))))?,
+            .map_err(|_| usage(format!("cannot read the group columns in the plan: {}", quoted(text))))?,
         Some(text) => text.split(',').map(str::to_owned).collect(),
     })
 }

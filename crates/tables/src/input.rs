@@ -1,8 +1,8 @@
 //! Events from CSV, JSON lines, Parquet and tables in memory, one pass in bounded memory.
 //!
 //! [`Events`] reads any number of files in order, or standard input (`-`), plain or compressed with gzip or
-//! zstd. What a file is, is told from its first bytes and never from its name. Cells are handed on as the file holds
-//! them: text stays text, so that numbers can be read exactly.
+//! zstd. The format of a file is detected from its first bytes, never from its name. Cells are passed on as the file
+//! holds them: text stays text, so that numbers can be read exactly.
 
 mod arrow;
 mod batches;
@@ -45,21 +45,21 @@ pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
 
-/// Rows handed on at once.
+/// Rows passed on at once.
 const BATCH_ROWS: usize = 16 * 1024;
 
-/// Rows between two looks at the cancellation flag.
+/// Rows between two checks of the cancellation flag.
 const ROWS_PER_CHECK: u64 = 4096;
 
-/// Threads that are started unasked: what one thread reads and takes in keeps no more of them busy.
+/// The maximum number of threads by default: the single thread that reads and consumes cannot keep more busy.
 const MOST_BY_ITSELF: usize = 16;
 
-/// How a file holds its rows.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputFormat {
     /// Comma separated values with a header line.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// Apache Parquet.
     Parquet,
@@ -101,19 +101,18 @@ impl std::fmt::Display for InputFormat {
 /// How to read the files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The format of every file; found out from its first bytes when `None`.
+    /// The format of every file; detected from its first bytes if `None`.
     pub format: Option<InputFormat>,
-    /// What separates the cells of a CSV line.
+    /// The separator of cells in a CSV line.
     pub delimiter: u8,
-    /// Texts that stand for a missing cell, such as `NA`. Empty cells, nulls and absent keys always do.
+    /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
     pub missing: Vec<String>,
-    /// How many threads read cells; as many as the machine has cores, and at most 16,
-    /// when `None`. Changes no result.
+    /// The number of threads that read cells. If `None`, the number of cores, at most 16. Changes no result.
     pub threads: Option<NonZero<usize>>,
-    /// Bytes of memory that reading may take, about: what would take more is refused before it is expanded.
-    /// [`DEFAULT_MEMORY`] where nothing else is wanted. Changes no result.
+    /// The approximate memory for reading, in bytes: input that needs more is refused before it is expanded. The
+    /// default is [`DEFAULT_MEMORY`]. Changes no result.
     pub memory: u64,
-    /// Bytes that are asked for at once. Changes no result; tests make it small.
+    /// Bytes that are requested at once. Changes no result; tests make it small.
     #[doc(hidden)]
     pub block_bytes: usize,
 }
@@ -132,7 +131,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// How many threads read cells.
+    /// The number of threads that read cells.
     fn thread_count(&self) -> usize {
         match self.threads {
             Some(threads) => threads.get(),
@@ -140,23 +139,23 @@ impl ReadOptions {
         }
     }
 
-    /// How many pieces are in memory at once, at most: of each thread one that waits for it, one that it is at, and one
-    /// that waits to be taken in; one that is read, and one that is taken in.
+    /// The maximum number of pieces in memory at once: for each thread one that waits for it, one in work, and one that
+    /// waits to be consumed; plus one being read, and one being consumed.
     fn pieces_at_once(&self) -> u64 {
         3 * self.thread_count() as u64 + 2
     }
 }
 
-/// What was read.
+/// The amount that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Files read to their end.
     pub files: u64,
-    /// Rows handed to the callback.
+    /// Rows passed to the callback.
     pub rows: u64,
 }
 
-/// The events of some files, or of a table in memory, which are handed on a batch at a time.
+/// The events of some files, or of a table in memory, passed on in batches.
 ///
 /// Memory does not depend on the number of rows. The first error ends the reading: an [`InputError`] for anything wrong
 /// with the input, and [`Cancelled`] soon after the flag is raised.
@@ -189,7 +188,7 @@ pub struct Events<'o> {
 }
 
 impl<'o> Events<'o> {
-    /// The events of files in order; `-` is standard input. A file that is named twice, under whatever names, is
+    /// The events of files in order; `-` is standard input. A file that is named twice, even under different names, is
     /// refused: its events would count twice.
     pub fn of_files(
         sources: &[PathBuf],
@@ -205,11 +204,11 @@ impl<'o> Events<'o> {
         Ok(Self::new(layout, Pieces { wanted, options, progress, stopped: cancelled, sources, open: None }))
     }
 
-    /// The events that a reader gives, which messages name so, in a declared format and without compression: what comes
-    /// over a connection.
+    /// The events from a reader, for example a connection, in a declared format and without compression. Messages use
+    /// the given name.
     ///
     /// # Errors
-    /// If it cannot be read, or begins as no input of that format does.
+    /// If it cannot be read, or does not begin as that format does.
     pub fn of_reader(
         name: &str,
         reader: Box<dyn Read + Send + 'o>,
@@ -226,10 +225,10 @@ impl<'o> Events<'o> {
         Ok(Self::new(layout, pieces))
     }
 
-    /// The events of a Parquet file that messages name so, for example one that was [spooled](spool).
+    /// The events of a Parquet file, for example one that was [spooled](spool). Messages use the given name.
     ///
     /// # Errors
-    /// If it cannot be read, or is no Parquet file.
+    /// If it cannot be read, or is not a Parquet file.
     pub fn of_parquet(
         name: &str,
         file: File,
@@ -262,8 +261,8 @@ impl<'o> Events<'o> {
         Events { layout, cancelled: pieces.stopped, pieces, piece, cut, findings, read: Summary::default() }
     }
 
-    /// Calls `visit` for each of the next some thousand rows, in order; false once there are no more. What `visit`
-    /// returns as an error ends the reading and comes back unchanged.
+    /// Calls `visit` for each of the next few thousand rows, in order; false if there are no more. An error from
+    /// `visit` ends the reading and is returned unchanged.
     pub fn next_batch<E: From<Error>>(
         &mut self,
         visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
@@ -281,7 +280,7 @@ impl<'o> Events<'o> {
         Ok(true)
     }
 
-    /// Adds what was found in a piece, which may be the end of its file.
+    /// Adds the findings of a piece, which may be the end of its file.
     fn ended(piece: &Piece, found: Findings, findings: &mut Findings, read: &mut Summary) -> Result<()> {
         findings.add(found);
         if let Some(file) = piece.file.as_ref().filter(|_| piece.is_end()) {
@@ -291,13 +290,13 @@ impl<'o> Events<'o> {
         Ok(())
     }
 
-    /// What was read so far.
+    /// The totals so far.
     pub fn summary(&self) -> Summary {
         self.read
     }
 }
 
-/// Calls `visit` for every row of every file, in order: for lists that are short.
+/// Calls `visit` for every row of every file, in order: for short lists.
 pub fn for_each_event<E: From<Error>>(
     sources: &[PathBuf],
     columns: &Columns,
@@ -311,7 +310,7 @@ pub fn for_each_event<E: From<Error>>(
     Ok(events.summary())
 }
 
-/// What all readers share while they hand on the rows of a piece.
+/// State shared by all readers while they pass on the rows of a piece.
 struct Pass<'p, E> {
     layout: &'p Layout,
     missing: &'p [String],
@@ -331,7 +330,7 @@ impl<E: From<Error>> Pass<'_, E> {
     }
 }
 
-/// A text cell, or missing when it is empty or declared to stand for nothing.
+/// A text cell, or missing if it is empty or declared to mean missing.
 #[inline]
 fn text_field<'a>(text: &'a str, missing: &[String]) -> Field<'a> {
     if text.is_empty() || missing.iter().any(|m| m == text) { Field::Missing } else { Field::Text(text) }

@@ -1,9 +1,9 @@
-//! Tables in and out of evertally: CSV, JSON lines, Parquet and Arrow, plain or compressed.
+//! Table input and output of evertally: CSV, JSON lines, Parquet and Arrow, plain or compressed.
 //!
-//! [`input`] reads events, one pass in bounded memory; [`output`] writes the released table, and makes all files of a
-//! run appear together or not at all; [`released`] turns a table in memory into a released one; [`history`] answers
-//! questions to one; [`cluster`] has the rows that go between the processes of a cluster, and
-//! [`sums`] releases what an engine has counted by itself.
+//! [`input`] reads events in one pass with bounded memory; [`output`] writes the released table, and makes all files of
+//! a run appear together or not at all; [`released`] turns a table in memory into a released one; [`history`] answers
+//! queries on a released table; [`cluster`] has the rows exchanged between the processes of a cluster; and [`sums`]
+//! releases sums that an engine has computed itself.
 
 #![forbid(unsafe_code)]
 

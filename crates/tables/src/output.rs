@@ -1,4 +1,4 @@
-//! Writing a release: the table in three formats, and all files of a run together or not at all.
+//! Writes a release: the table in three formats, and all files of a run together or not at all.
 
 mod appended;
 mod columns;
@@ -22,19 +22,19 @@ use evertally_declare::declaration::{Parameter, TableFormat};
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 
-/// How the table is written.
+/// The format of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputFormat {
     /// Comma separated values with a header line.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// Apache Parquet.
     Parquet,
 }
 
 impl OutputFormat {
-    /// The format that a file name's extension stands for; CSV for standard output (`-`).
+    /// The format for a file name's extension; CSV for standard output (`-`).
     pub fn of_path(path: &Path) -> Result<Self, OutputError> {
         if path.as_os_str() == "-" {
             return Ok(OutputFormat::Csv);
@@ -47,7 +47,7 @@ impl OutputFormat {
             _ => Err(OutputError::new(
                 path,
                 sentence![
-                    "its name does not say the format; end it in .csv, .jsonl or .parquet, or declare ",
+                    "its name has no known extension; end it in .csv, .jsonl or .parquet, or declare ",
                     Parameter::OutputFormat
                 ],
             )),

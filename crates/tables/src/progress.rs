@@ -1,13 +1,13 @@
-//! How far the reading is, for whoever shows it.
+//! Reports the progress of reading, for display.
 
-/// Is told what has been read, by whichever thread reads. All of it may be left out: `()` shows nothing.
+/// Receives the progress of reading, from any reading thread. All methods are optional: `()` shows nothing.
 pub trait Progress: Sync {
-    /// A pass over so many bytes begins, or over an unknown number.
+    /// A pass over this number of bytes begins; `None` if the number is unknown.
     fn start(&self, total: Option<u64>) {
         let _ = total;
     }
 
-    /// So many more bytes are read.
+    /// This number of further bytes was read.
     fn advance(&self, bytes: u64) {
         let _ = bytes;
     }

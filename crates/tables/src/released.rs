@@ -1,4 +1,4 @@
-//! Tables in memory, from events to releases.
+//! Turns tables of events in memory into releases.
 
 use crate::input::{Events, ReadOptions};
 use crate::output::{TableColumns, TableSpec};
@@ -12,20 +12,20 @@ use evertally_publish::session::{RunningSums, Session};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Closed steps between two looks at the cancellation flag.
+/// Closed steps between two checks of the cancellation flag.
 const STEPS_PER_CHECK: u64 = 1024;
 
-/// Releases the running counts or sums of a table in memory, with the same values as a file with the same events would
-/// have.
+/// Releases the running counts or sums of a table in memory, with the same values as for a file with the same events.
 ///
-/// The columns are those of released files: `time`, the group columns, `step`, `value` (64-bit integers, or doubles
-/// where values are not whole), `std_error`, `lower` and `upper`. Times are of the kind that the table has: instants,
+/// The columns are those of released files: `time`, the group columns, `step`, `value` (64-bit integers, or doubles if
+/// values are not whole), `std_error`, `lower` and `upper`. Times have the kind of the input's times: instants, civil
+/// times, dates, or text as in files.
 /// civil times, dates, or text as files have it.
 ///
-/// The ledger has recorded the release when this returns. Raising `cancelled` ends the run, and nothing is recorded.
+/// The ledger has recorded the release when this returns. Setting `cancelled` ends the run, and nothing is recorded.
 ///
 /// # Errors
-/// As those of [`Session`], with the rows of the table numbered from 1.
+/// Those of [`Session`], with the rows of the table numbered from 1.
 pub fn release_table(
     mut session: Session<RunningSums>,
     table: &mut (dyn RecordBatchReader + Send),
@@ -47,7 +47,7 @@ pub fn release_table(
     Ok(batch)
 }
 
-/// Rows in memory.
+/// Released rows in memory.
 struct Collected {
     columns: TableColumns,
     /// The step of every row.
@@ -55,7 +55,7 @@ struct Collected {
 }
 
 impl Collected {
-    /// Takes the rows of all steps that are due.
+    /// Takes the rows of all due steps.
     fn take_due(&mut self, session: &mut Session<RunningSums>, cancelled: &AtomicBool) -> Result<()> {
         while let Some(mut step) = session.next_step()? {
             if step.step().is_multiple_of(STEPS_PER_CHECK) {
@@ -70,7 +70,7 @@ impl Collected {
     }
 }
 
-/// How times are handed back.
+/// The type of times in the output.
 #[derive(Clone, Copy)]
 pub(crate) enum Times {
     Text,
@@ -80,12 +80,12 @@ pub(crate) enum Times {
 }
 
 impl Times {
-    /// As the table has them.
+    /// The type in the table.
     fn like(table: &dyn RecordBatchReader, column: &str) -> Self {
         table.schema().field_with_name(column).map_or(Self::Text, |field| Self::of(field.data_type()))
     }
 
-    /// As a column of this type has them.
+    /// For a column of this type.
     pub(crate) fn of(kind: &DataType) -> Self {
         match kind {
             DataType::Timestamp(_, Some(_)) => Self::Instants,
@@ -95,8 +95,8 @@ impl Times {
         }
     }
 
-    /// The same batch with the beginnings of the steps in its first column. Dates, where not all steps begin at
-    /// midnight, are civil times.
+    /// The same batch with the starts of the steps in its first column. Dates become civil times if not all steps begin
+    /// at midnight.
     pub(crate) fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
         let zone = calendar.zone();
         let times: ArrayRef = match self {
@@ -131,7 +131,7 @@ impl Times {
     }
 }
 
-/// The beginning of a step on the wall clock of the calendar's zone, in microseconds since 1970-01-01T00:00.
+/// The start of a step as wall-clock time in the calendar's zone, in microseconds since 1970-01-01T00:00.
 fn civil_micros(calendar: &StepCalendar, step: u64) -> Result<i64> {
     let time = calendar.start_of(step).timestamp().ok_or_else(|| failure("the step is beyond the calendar"))?;
     let civil = calendar.zone().time_zone().to_datetime(time);

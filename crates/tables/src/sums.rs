@@ -1,8 +1,8 @@
-//! Exact sums that somebody else has, released: for engines that count by themselves.
+//! Releases exact sums that the caller has computed: for engines that count by themselves.
 //!
-//! Nothing is remembered between calls. **Whoever calls must see to it that one step of one group has one sum**, ever: two
-//! releases of it with different sums have the same noise, and their difference is exact. [`Publisher`] does that, and the
-//! ledger of every release; here nobody does.
+//! No state is kept between calls. **The caller must make sure that one step of one group has only one sum**, ever: two
+//! releases of it with different sums have the same noise, and their difference is exact. [`Publisher`] ensures that,
+//! with a ledger of every release; the functions here do not.
 //!
 //! [`Publisher`]: evertally_cluster::Publisher
 
@@ -25,10 +25,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Where sums stand in a table.
+/// The columns of a table of sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SumColumns {
-    /// The columns that name the group; none of a stream without groups.
+    /// The columns that name the group; empty for a stream without groups.
     pub groups: Vec<String>,
     /// The step, from 1.
     pub step: String,
@@ -36,16 +36,16 @@ pub struct SumColumns {
     pub sum: String,
 }
 
-/// Released sums, and for which exact release each noise was issued. Record what is `issued` before anyone sees the table:
-/// other sums under the same noise would show their exact difference.
+/// Released sums, and the exact release that each noise was issued for. Record `issued` before anyone sees the table:
+/// other sums with the same noise would show their exact difference.
 pub struct ReleasedSums {
     /// The rows.
     pub table: RecordBatch,
-    /// Of each group, by its labels: steps and [exact](Release::exact) releases, in the order of the rows.
+    /// For each group, by its labels: steps and [exact](Release::exact) releases, in the order of the rows.
     pub issued: HashMap<Vec<String>, Vec<(u64, i128)>>,
 }
 
-/// Whose sums are released, and how.
+/// The stream whose sums are released.
 #[derive(Debug)]
 pub struct Stream<'s> {
     /// The plan.
@@ -58,14 +58,15 @@ pub struct Stream<'s> {
     pub confidence: f64,
 }
 
-/// Releases exact running sums (or what the plan's workload reads), a row for each row of the table, in its order: a pure
-/// function of each row by itself, in `O(log T)`.
+/// Releases exact running sums (or the plan's workload), one row for each row of the table, in order: a pure function
+/// of each row on its own, in `O(log T)`.
 ///
-/// Values are those that a [release](crate::released) has in which all groups count alike and every step is published.
-/// Where `declared` groups are named, a row of another is refused; else whichever come are released.
+/// The values equal those of a [release](crate::released) in which all groups have the same weight and every step is
+/// published. If `declared` groups are named, a row of another group is refused; otherwise all groups are released.
 ///
 /// # Errors
-/// If the plan's mechanism has no random access, or a row is no step and sum, or of a group that is not declared.
+/// If the plan's mechanism has no random access, or a row has no valid step and sum, or belongs to a group that is not
+/// declared.
 pub fn release_sums(
     stream: &Stream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
@@ -76,7 +77,7 @@ pub fn release_sums(
     let sums = StatelessSums::new(stream.plan.clone(), stream.key, stream.name.clone())?;
     let mut rows = Rows::new(stream, columns)?;
     let names = Names::new(stream, declared)?;
-    // Of each group its part of the mechanism, and the sums of its steps in this table.
+    // For each group its part of the mechanism, and the sums of its steps in this table.
     let mut groups: HashMap<Vec<String>, (StatelessSum<'_>, HashMap<u64, i64>)> = HashMap::new();
     for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if !groups.contains_key(group) {
@@ -88,7 +89,7 @@ pub fn release_sums(
         }
         let (cell, seen) = groups.get_mut(group).expect("it is there");
         if *seen.entry(step).or_insert(sum) != sum {
-            let problem = "the table has this step of this group with another sum; a step has one sum";
+            let problem = "the table has this step of this group with another sum; a step can have only one sum";
             return Err(event.error(Role::Value, problem).into());
         }
         let release = cell.release(step, sum).map_err(|error| at(event, error))?;
@@ -97,11 +98,11 @@ pub fn release_sums(
     rows.finish()
 }
 
-/// Releases what single steps add, for every mechanism: all steps from the first through one, for each of these groups, in
-/// the order in which they are named. Rows of one step and group add up, and may be in any order.
+/// Releases increments of single steps, for every mechanism: all steps from the first through one, for each of these
+/// groups, in the order in which they are named. Rows of one step and group are added up, and may be in any order.
 ///
 /// # Errors
-/// If a row is no step and sum, or of a group that is not among them, or a running sum leaves 64 bits.
+/// If a row has no valid step and sum, or belongs to a group that is not among them, or a running sum leaves 64 bits.
 pub fn release_steps(
     stream: &Stream<'_>,
     table: &mut (dyn RecordBatchReader + Send),
@@ -125,7 +126,7 @@ pub fn release_steps(
     let names = Names::new(stream, Some(groups))?;
     for_each_sum(stream, table, columns, &names, cancelled, |event, group, step, sum| {
         if step == 0 || step > through {
-            return Err(event.bad_cell(Role::Time, format!("is no step from 1 through {through}")).into());
+            return Err(event.bad_cell(Role::Time, format!("is not a step from 1 through {through}")).into());
         }
         let steps = added.get_mut(group).expect("it is among the names");
         let total = steps.entry(step).or_default();
@@ -151,7 +152,7 @@ fn not_declared(row: &Event<'_>, group: &[String]) -> Error {
     row.error(Role::Label(0), format!("`{}` is not among the groups", group.join(", "))).into()
 }
 
-/// The name that the library has for a declared group.
+/// The library's name for a declared group.
 fn name_of(group: &[String]) -> Vec<u8> {
     [vec![0], encode(group)].concat()
 }
@@ -163,7 +164,7 @@ fn at(event: &Event<'_>, error: evertally::Error) -> Error {
     }
 }
 
-/// How rows find their group.
+/// Maps rows to their groups.
 struct Names<'g> {
     ids: Identities,
     /// From the identities of declared groups to their names.
@@ -186,7 +187,7 @@ impl<'g> Names<'g> {
         Ok(Self { ids, declared: declared.map(|_| names) })
     }
 
-    /// The name of a row's group, as it was declared.
+    /// The name of a row's group, as declared.
     fn of(&self, row: &Event<'_>) -> Result<Vec<String>> {
         let part = |column| {
             let (role, mut scratch) = (Role::Label(column), String::new());
@@ -220,7 +221,7 @@ fn for_each_sum(
     let options = ReadOptions::default();
     let mut rows = Events::of_table(table, &wanted, &options, cancelled)?;
     while rows.next_batch::<Error>(&mut |row| {
-        let step = row.step_number().ok_or_else(|| row.bad_cell(Role::Time, "is no number of a step"))?;
+        let step = row.step_number().ok_or_else(|| row.bad_cell(Role::Time, "is not a step number"))?;
         let sum = row.sum_on(grid)?.ok_or_else(|| row.error(Role::Value, "the row has no sum"))?;
         visit(row, &names.of(row)?, step, sum)
     })? {}
@@ -245,11 +246,11 @@ impl<'s> Rows<'s> {
         TableSpec::new(columns.groups.clone(), true).map_err(usage)?;
         let has_groups = stream.plan.request().meaning().contains_key("groups") || stream.plan.threshold().is_some();
         if has_groups && columns.groups.is_empty() {
-            // All groups would have the noise of the one sum, and their differences would be exact.
+            // All groups would get the noise of the one sum, and their differences would be exact.
             return Err(usage("the plan is for groups: name the columns of the group"));
         }
         if stream.plan.threshold().is_some() {
-            return Err(usage("the plan discovers groups, which takes all of their steps; release the events"));
+            return Err(usage("the plan discovers groups, which needs all of their steps; release the events instead"));
         }
         let plan = stream.plan;
         let is_whole = plan.request().grid() == Grid::ONE && plan.fraction_bits() == 0;

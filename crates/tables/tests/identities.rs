@@ -1,6 +1,7 @@
-//! Spellings of persons, groups and items in every format and column type: which are one identity, and which are refused.
+//! Spellings of persons, groups and items in every format and column type: which are one identity, and which are
+//! refused.
 //!
-//! The tables of `docs/guide/identities.md` are what this test finds.
+//! The tables in `docs/guide/identities.md` are generated from this test.
 
 use arrow_array::types::Int32Type;
 use arrow_array::*;
@@ -190,7 +191,7 @@ fn typed() -> Vec<(&'static str, &'static str, ArrayRef)> {
     all
 }
 
-/// What a cell is: its identity, refused, or missing.
+/// The result of a cell: its identity, refused, or missing.
 fn found(event: &Event<'_>) -> String {
     let as_role = |role: Role| {
         let mut scratch = String::new();
@@ -208,7 +209,7 @@ fn found(event: &Event<'_>) -> String {
     person
 }
 
-/// What is found in files of a format, or in a table in memory.
+/// Reads identities from files of every format, and from tables in memory.
 struct Formats {
     folder: tempfile::TempDir,
     columns: Columns,
@@ -229,7 +230,7 @@ impl Formats {
         }
     }
 
-    /// What a file of one row has in its column `id`.
+    /// The identity in the column `id` of a file with one row.
     fn file(&mut self, contents: &[u8]) -> String {
         let path: PathBuf = self.folder.path().join("events");
         std::fs::write(&path, contents).unwrap();
@@ -267,7 +268,7 @@ fn with_times(ids: &ArrayRef) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("time", time, true), ("id", Arc::clone(ids), true)]).unwrap()
 }
 
-/// What the one row of an input has in its column `id`.
+/// The identity in the column `id` of an input with one row.
 fn identity_in(mut events: Events<'_>) -> String {
     let mut name = None;
     while events.next_batch::<Error>(&mut |event| Ok(name = Some(found(event)))).unwrap() {}
@@ -275,7 +276,7 @@ fn identity_in(mut events: Events<'_>) -> String {
     name.expect("a row")
 }
 
-/// A text as the tables show it: escaped where it would not be seen.
+/// A text for display in the tables: escaped where it would be invisible.
 fn shown(text: &str) -> String {
     let is_plain = text.is_ascii() && text.trim() == text;
     let escaped =
@@ -283,7 +284,7 @@ fn shown(text: &str) -> String {
     if is_plain { format!("`{text}`") } else { format!("`\"{}\"`", text.chars().map(escaped).collect::<String>()) }
 }
 
-/// An outcome as the tables show it.
+/// An outcome for display in the tables.
 fn outcome(name: &str) -> String {
     if matches!(name, MISSING | REFUSED) { format!("*{name}*") } else { shown(name) }
 }
@@ -348,7 +349,7 @@ fn spellings_have_one_identity_in_every_format() {
     in_the_guide(&(lines.join("\n") + "\n"));
 }
 
-/// Holds the tables against those of the guide, or writes them there.
+/// Compares the tables with those of the guide, or writes them there.
 fn in_the_guide(tables: &str) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/identities.md");
     let guide = std::fs::read_to_string(path).unwrap();

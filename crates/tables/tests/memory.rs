@@ -1,4 +1,5 @@
-//! Every reader takes little memory for small inputs that stand for much: each is read in a process of its own that has 512 MiB.
+//! Every reader needs little memory for small inputs that expand to large ones: each is read in a separate process that
+//! has 512 MiB.
 #![cfg(target_os = "linux")]
 
 // The inputs are made by the tests' own crate, which this one cannot depend on.
@@ -13,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// Where the process that reads finds its input, and what it is.
+/// The path and format of the reader process's input.
 const INPUT: &str = "EVERTALLY_TEST_INPUT";
 const FORMAT: &str = "EVERTALLY_TEST_FORMAT";
 
-/// In KiB, with all that is only set aside.
+/// In KiB, including reserved memory.
 const MEMORY: &str = "524288";
 
-/// Reads all events; how many there are.
+/// Reads all events, and returns their number.
 fn read(path: &Path, format: &str) -> Result<u64> {
     let columns = Columns { time: "time".into(), labels: Vec::new(), person: Some("person".into()), value: None };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
@@ -42,7 +43,7 @@ fn read(path: &Path, format: &str) -> Result<u64> {
     Ok(events.summary().rows)
 }
 
-/// What the process does that reads: nothing where no input is named.
+/// The work of the reader process; does nothing if no input is named.
 #[test]
 fn reads_its_input() {
     let (Some(path), Ok(format)) = (std::env::var_os(INPUT), std::env::var(FORMAT)) else { return };

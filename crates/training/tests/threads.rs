@@ -1,5 +1,5 @@
-//! Noise where the system grants no threads. The test runs itself once more, in a process whose threads would need more
-//! memory for their stacks than there is.
+//! Noise on a system that grants no threads. The test runs itself again, in a process whose threads would need more
+//! memory for their stacks than exists.
 
 use evertally::noise::{GuardedKey, TestSeed};
 use evertally::privacy::{Budget, Rho};
@@ -30,7 +30,7 @@ fn noise_needs_no_threads() -> evertally::Result<()> {
         return Ok(());
     }
     let mut again = std::process::Command::new(std::env::current_exe().expect("a program"));
-    // One thread for tests is the main one.
+    // The only test thread is the main thread.
     again.args(["--exact", "noise_needs_no_threads", "--test-threads=1"]).env("RUST_MIN_STACK", STACK);
     let output = again.output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);

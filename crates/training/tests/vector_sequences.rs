@@ -1,5 +1,5 @@
 //! Vector noise under random sequences of calls: steps, seeks, checkpoints and mistakes, with every tuning, in any part
-//! of the numbered coordinates, their very end among them. Always the bytes of one plain run over all steps.
+//! of the numbered coordinates, including their very end. The bytes always equal those of one plain run over all steps.
 
 use evertally::noise::{GuardedKey, StreamName, TestSeed};
 use evertally::privacy::{Budget, Rho};
@@ -29,15 +29,15 @@ const MECHANISMS: [&str; 18] = [
     "normalized-sqrt",
 ];
 
-/// What is done with a stream. Numbers are taken modulo what there is.
+/// Operations on a stream. Numbers are taken modulo the available range.
 #[derive(Clone, Debug)]
 enum Call {
     Set,
     Add(u16),
     Seek(u64),
-    /// A checkpoint, from which a stream of another tuning goes on.
+    /// A checkpoint, from which a stream with another tuning continues.
     Resume(Tuning),
-    /// A slice of the wrong length, a step beyond the horizon.
+    /// A slice of the wrong length, or a step beyond the horizon.
     Mistake,
 }
 
@@ -68,7 +68,7 @@ fn plans() -> impl Strategy<Value = VectorPlan> {
     })
 }
 
-/// The first coordinate and how many there are.
+/// The first coordinate and the number of coordinates.
 fn ranges() -> impl Strategy<Value = (u64, u64)> {
     let lengths = prop_oneof![Just(1u64), 2u64..70, 200u64..1500];
     let places = vec![(0, 0), (0, 3000), ((1 << 32) - 500, 500), ((1 << 55) - 200, 200), (1 << 56, 0)];
@@ -94,7 +94,7 @@ fn follow<F: Real>(plan: &VectorPlan, (first, length): (u64, u64), part: (u64, u
         .map(|_| {
             let mut row = vec![F::of(f64::NAN); length as usize];
             whole.next_into(&mut row).unwrap();
-            // In single precision a sum is 0 once in some ten million.
+            // In single precision a sum is 0 about once in ten million.
             assert!(
                 row.iter().filter(|x| **x == F::default()).count() <= 1 && row.iter().all(|x| x.double().is_finite())
             );

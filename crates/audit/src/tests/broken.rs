@@ -1,4 +1,4 @@
-//! What does not keep its promise is refuted.
+//! Mechanisms that break their promise are refuted.
 
 use super::*;
 use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
@@ -8,8 +8,8 @@ use evertally::plan::NoiseKind::{Gaussian, Laplace};
 const PATHS: u64 = 8000;
 const T: u64 = 16;
 
-/// Releases `A x + L z` of a plan, where `tamper` may change data and nodes: it gets the running sums, the draws of the
-/// dense twin's nodes and the path.
+/// Releases `A x + L z` of a plan, where `tamper` may change data and nodes: it receives the running sums, the draws of
+/// the dense twin's nodes, and the path.
 fn tampered(
     plan: &Plan,
     mut tamper: impl FnMut(&mut Vec<f64>, &mut Vec<f64>, u64),
@@ -31,7 +31,7 @@ fn is_refuted(plan: &Plan, subject: &mut dyn BlackBox, by: &str) {
     assert!(failed(&report).contains(&by), "{}, {}: {report:#?}", plan.mechanism().name(), plan.noise_kind());
 }
 
-/// The tampering of the other tests, without tampering.
+/// The box of the other tests, without tampering.
 #[test]
 fn untampered_passes() {
     for (mechanism, kind) in [("binary", Laplace), ("binary", Gaussian), ("smooth", Gaussian)] {
@@ -50,7 +50,7 @@ fn halved_sensitivity() {
         let half = library(&plan(mechanism, T, Laplace, 2.0), 1);
         is_refuted(&plan(mechanism, T, Laplace, 1.0), &mut { half }, "mu");
     }
-    // Where one node holds an event, the literal ε shows it as well.
+    // If one node holds an event, the literal ε shows it as well.
     is_refuted(&plan("input", T, Laplace, 1.0), &mut library(&plan("input", T, Laplace, 2.0), 1), "epsilon");
 }
 
@@ -73,7 +73,7 @@ fn noise_drawn_anew_at_every_read() {
     }
 }
 
-/// One variable where there should be two: any two nodes, even such as few releases combine.
+/// One variable instead of two independent ones: any two nodes, even if few releases combine them.
 #[test]
 fn nodes_that_share_a_variable() {
     for (mechanism, kind) in [("binary", Gaussian), ("binary", Laplace), ("smooth", Gaussian)] {
@@ -124,8 +124,7 @@ fn wrong_variance() {
     }
 }
 
-/// The right variance and the wrong shape: Laplace where Gaussian is promised; and even numbers only, half as wide
-/// apart.
+/// The right variance and the wrong shape: Laplace instead of Gaussian; and even numbers only, with half the spacing.
 #[test]
 fn wrong_shape() {
     let plan = plan("binary", T, Gaussian, 0.01);

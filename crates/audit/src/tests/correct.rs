@@ -1,4 +1,4 @@
-//! What keeps its promise is not refuted.
+//! Mechanisms that keep their promise are not refuted.
 
 use super::*;
 use crate::{Finding, Settings, audit};
@@ -31,7 +31,7 @@ fn every_family_passes_under_either_law() {
     }
 }
 
-/// Noise of less than one grid step, where normal approximations are far off, and of thousands.
+/// Noise of less than one grid step, for which normal approximations are far off, and of thousands.
 #[test]
 fn coarse_and_fine_noise_passes() {
     for mechanism in ["input", "binary", "honaker-online", "smooth", "consistent(k=3)", "subtract(k=5)"] {
@@ -75,8 +75,8 @@ fn other_neighbours_units_values_and_budgets_pass() {
     }
 }
 
-/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. With a tenth, more than
-/// 27 of 100 have a chance below 10⁻⁶.
+/// The stated level holds: at 90 % confidence at most one correct mechanism in ten is refuted. If a tenth is refuted,
+/// more than 27 of 100 have a probability below 10⁻⁶.
 #[test]
 fn the_significance_is_kept() {
     let (mut refuted, mut tested) = (0, 0);
@@ -96,7 +96,7 @@ fn the_significance_is_kept() {
     assert!(refuted <= 27, "{refuted} of {tested} correct mechanisms were refuted at a level of 10 %");
 }
 
-/// Of all ways in which the events of a person may lie, brute force finds none that is much worse.
+/// Brute force over all placements of a person's events finds none that is much worse.
 #[test]
 fn the_worst_events_of_a_person_are_found() {
     const STEPS: usize = 8;
@@ -135,7 +135,7 @@ fn the_worst_events_of_a_person_are_found() {
     }
 }
 
-/// The worst neighbours are as far apart as exact accounting says.
+/// The worst neighbours are as far apart as exact accounting computes.
 #[test]
 fn the_worst_change_is_the_worst() {
     for family in MechanismName::FAMILIES {

@@ -1,6 +1,6 @@
-//! A lazily sampled mechanism of another kind, with a known mistake: the path-sum tree (every step's noise is the sum
-//! of the node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark
-//! the prefix sum that it has just drawn as known; then Cov(ν₁, ν₅) is half of what it should be.
+//! A different lazily sampled mechanism, with a known mistake: the path-sum tree (every step's noise is the sum of the
+//! node variables on its path) of 16 steps, read at steps 1, 4 and 5 only. The published sampler forgets to mark the
+//! prefix sum that it has just drawn as known; then Cov(ν₁, ν₅) is half of its correct value.
 
 use super::*;
 use crate::PrivacyLimit;
@@ -43,7 +43,7 @@ fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
     QUERIES.map(&mut sample).to_vec()
 }
 
-/// One row a query, one column a node of the tree below the root.
+/// One row per query, one column per node of the tree below the root.
 fn promise() -> Promise {
     let mut l = Matrix::zeros(QUERIES.len(), (2 << HEIGHT) - 2);
     for (row, step) in QUERIES.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What is held against what: the budget and not the plan's own noise, all sums of an event, chosen steps of a long
-//! horizon.
+//! What an audit compares with: the budget and not the plan's own noise, all sums of an event, and chosen steps of a
+//! long horizon.
 
 use super::*;
 use crate::{PrivacyLimit, audited_steps};
@@ -7,7 +7,7 @@ use evertally::plan::NoiseKind::{Gaussian, Laplace};
 
 const PATHS: u64 = 2500;
 
-/// Holds the library's streams of one plan against a promise, which may be that of another.
+/// Audits the library's streams of one plan against a promise, which may be that of another.
 fn held(promise: &Promise, plan: &Plan, subject: &Plan) -> Report {
     let pairs = pairs(plan, promise);
     let mut subject = PlanBox::of(subject.clone(), promise, TestSeed(1)).unwrap();
@@ -18,7 +18,8 @@ fn budget(kind: NoiseKind, amount: f64) -> Budget {
     request("binary", 8, kind, amount).budget()
 }
 
-/// A plan that draws just what it says, and says too little: the law of the noise is right, and the budget is broken.
+/// A plan whose noise has exactly its stated law, which is too narrow: the law of the noise is right, and the budget is
+/// violated.
 #[test]
 fn a_plan_with_too_little_noise_is_held_against_its_budget() {
     for (mechanism, kind, asked, spent) in
@@ -31,11 +32,11 @@ fn a_plan_with_too_little_noise_is_held_against_its_budget() {
         let failed = failed(&report);
         assert!(failed.contains(&"mu") && failed.contains(&"budget") && report.privacy_refuted, "{report:#?}");
         let other = |test: &&&str| !["mu", "budget", "epsilon"].contains(*test);
-        assert_eq!(failed.iter().filter(other).count(), 0, "its law is as it says: {failed:?}");
+        assert_eq!(failed.iter().filter(other).count(), 0, "its law is as stated: {failed:?}");
     }
 }
 
-/// An event of a sketch stands in a cell of every row: together they tell more than one.
+/// An event of a sketch affects a cell of every row: together they reveal more than one cell.
 #[test]
 fn all_sums_of_an_event_are_looked_at() {
     let request = |rho| request("binary", 6, Gaussian, rho).with_sums_per_event(3);
@@ -64,7 +65,7 @@ fn long_horizons_are_audited_at_chosen_steps() {
         let promise = Promise::at(&plan, &steps).unwrap();
         let report = held(&promise, &plan, &plan);
         assert!(!report.refuted, "{report:#?}");
-        // Four times the ρ or the ε; of three steps it shows in the law of the noise.
+        // Four times the ρ or the ε; with three steps it shows in the law of the noise.
         let other = super::plan(mechanism, 100_000, kind, 4.0 * amount);
         assert!(failed(&held(&promise, &plan, &other)).contains(&"mu"), "{mechanism}");
         let promise = Promise::at(&plan, &[1, 65_536, 100_000]).unwrap();
@@ -74,13 +75,13 @@ fn long_horizons_are_audited_at_chosen_steps() {
     for (steps, says) in [(&[][..], "rising"), (&[0, 1], "rising"), (&[3, 3], "rising"), (&[100_001], "beyond")] {
         assert!(Promise::at(&plan, steps).unwrap_err().to_string().contains(says), "{steps:?}");
     }
-    // A change behind all that is looked at shows nowhere.
+    // A change after all audited steps affects no release.
     let promise = Promise::at(&plan, &[5, 9]).unwrap();
     assert!(worst_change(&plan, &promise, Some(10)).unwrap_err().to_string().contains("from 1 to 9"));
     assert_eq!(worst_change(&plan, &promise, Some(7)).unwrap().to_string(), "an event in step 7 or not");
 }
 
-/// Every step but a few is left out of the sums and not of the data.
+/// All but a few steps are omitted from the sums, but not from the data.
 #[test]
 fn chosen_steps_see_the_same_releases() {
     let plan = plan("binary", 40, Gaussian, 0.5);

@@ -32,23 +32,23 @@ pub(super) struct AuditArgs {
     budget: BudgetFlags,
     #[command(flatten)]
     unit: UnitFlags,
-    /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
+    /// The noise law [default: laplace for ε alone, otherwise gaussian]
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
-    /// A saved plan instead, as `evertally release` writes it beside its releases.
+    /// Audit a saved plan instead, as `evertally release` writes it next to its table.
     #[arg(long, value_name = "FILE.plan.toml", conflicts_with_all = ["mechanism", "horizon", "noise", "neighbours", "epsilon", "delta", "rho", "max-events", "max-events-per-step", "max-events-per-group", "max-groups", "min-gap", "per"])]
     plan: Option<PathBuf>,
-    /// Releases drawn of each of four streams.
+    /// Number of releases to draw of each of four streams.
     #[arg(long, value_name = "N", default_value_t = Settings::default().paths)]
     paths: u64,
-    /// Steps whose releases are looked at, separated by commas; all where left out, or of a long horizon the first and
-    /// the last, powers of two and the steps beside them, and some between.
+    /// Steps whose releases are tested, separated by commas [default: all; for a long horizon the first, the last,
+    /// powers of two with their neighbours, and some steps in between]
     #[arg(long, value_name = "STEPS", value_delimiter = ',')]
     at: Option<Vec<u64>>,
-    /// The step of the event that neighbouring streams differ in; the worst where left out.
+    /// The step of the event in which neighbouring streams differ [default: the worst step]
     #[arg(long, value_name = "STEP")]
     event: Option<u64>,
-    /// One minus the chance of refuting a mechanism that keeps its promise, over all checks.
+    /// Confidence: one minus the probability that any check refutes a mechanism that keeps its promise.
     #[arg(long, value_name = "P", default_value_t = Settings::default().confidence)]
     confidence: f64,
     /// Seed of the test keys.
@@ -59,21 +59,21 @@ pub(super) struct AuditArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The JSON output.
 #[derive(Serialize)]
 struct Answer {
     mechanism: MechanismName,
     noise: NoiseKind,
     horizon: u64,
-    /// The steps that were looked at.
+    /// The tested steps.
     at: Vec<u64>,
-    /// To how many running sums an event is added.
+    /// The number of running sums to which an event is added.
     sums_per_event: u64,
     neighbours: Neighbours,
     change: String,
     test_seed: u64,
     promise: Promised,
-    /// Lower confidence bounds, the largest of both surroundings.
+    /// Lower confidence bounds, the larger of both surroundings.
     bounds: Bounds,
     #[serde(flatten)]
     report: Report,
@@ -115,7 +115,7 @@ impl AuditArgs {
         {
             let last = possible.end();
             return Err(usage(format!(
-                "--event {step}: the changed events must start in a step from 1 to {last}, to end within the horizon"
+                "--event {step}: the changed events must start at a step from 1 to {last} to end within the horizon"
             )));
         }
         let change = worst_change(&plan, &promise, self.event)?;
@@ -199,23 +199,23 @@ fn print_table(out: &mut impl Write, plan: &Plan, answer: &Answer) -> Result<()>
         answer.test_seed
     )?;
     if (answer.at.len() as u64) < answer.horizon {
-        writeln!(out, "Looked at {} steps: {}.", answer.at.len(), in_short(&answer.at))?;
+        writeln!(out, "Tested {} steps: {}.", answer.at.len(), in_short(&answer.at))?;
     }
     if answer.sums_per_event > 1 {
-        writeln!(out, "Looked at the {} running sums that an event is added to, together.", answer.sums_per_event)?;
+        writeln!(out, "Tested the {} running sums to which an event is added, jointly.", answer.sums_per_event)?;
     }
     writeln!(out, "Neighbours: {}.", answer.change)?;
     writeln!(
         out,
-        "{}. A mechanism that keeps its promise is refuted with chance at most {:.1e}, {:.1e} for each check.",
-        if answer.report.refuted { "REFUTED" } else { "Not refuted, which is no proof" },
+        "{}. A mechanism that keeps its promise is refuted with probability at most {:.1e}, {:.1e} for each check.",
+        if answer.report.refuted { "REFUTED" } else { "Not refuted, which does not prove the promise" },
         1.0 - answer.report.confidence,
         answer.report.level
     )?;
     Ok(())
 }
 
-/// The first and the last of a list of steps.
+/// A list of steps, shortened to the first and the last ones.
 fn in_short(steps: &[u64]) -> String {
     let list = |steps: &[u64]| steps.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     match steps {
@@ -224,7 +224,7 @@ fn in_short(steps: &[u64]) -> String {
     }
 }
 
-/// What was found, and what would refute.
+/// The finding of a check, and the limit that would refute the promise.
 fn describe(check: &Check) -> (String, String) {
     match &check.finding {
         Finding::LowerBound { quantity, bound, promise } => {

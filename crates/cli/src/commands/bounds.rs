@@ -1,4 +1,4 @@
-//! `evertally bounds`: how many events of a person to keep, chosen by a private look at data.
+//! `evertally bounds`: chooses how many events to keep per person, from a private estimate.
 
 mod picture;
 mod planned;
@@ -26,37 +26,37 @@ use std::sync::atomic::AtomicBool;
 /// Flags of `evertally bounds`.
 #[derive(Args, Debug)]
 pub(super) struct BoundsArgs {
-    /// ε that the estimate spends, beside the budget of the planned release
+    /// ε to spend on the estimate, in addition to the budget of the planned release
     #[arg(long, value_name = "E", help_heading = "Estimate")]
     look_epsilon: Option<f64>,
-    /// ρ that the estimate spends, instead of an ε
+    /// ρ to spend on the estimate, instead of an ε
     #[arg(long, value_name = "R", help_heading = "Estimate", conflicts_with = "look_epsilon")]
     look_rho: Option<f64>,
-    /// Look at events from this time on [default: the beginning of the first step]
+    /// Use events from this time on [default: the beginning of the first step]
     #[arg(long, value_name = "TIME", help_heading = "Estimate")]
     look_from: Option<String>,
-    /// Look at events before this time, a whole number of steps behind the first [default: the end of the first period,
-    /// where periods are declared]
+    /// Use events before this time, a whole number of steps after the start [default: the end of the first period, if
+    /// periods are declared]
     #[arg(long, value_name = "TIME", help_heading = "Estimate")]
     look_until: Option<String>,
-    /// Tell persons apart by their number of events up to so many
+    /// Distinguish people by their number of events, up to M
     #[arg(long, value_name = "M", help_heading = "Estimate", default_value = "1024")]
     most_events: u64,
-    /// Bounds on the events in a step to try, separated by commas; each takes noise [default: 1,2,4 where the planned
-    /// noise is Gaussian, and none where it is not, which they would not change]
+    /// Bounds on events per step to try, separated by commas; each adds noise to the estimate [default: 1,2,4 if the
+    /// planned noise is Gaussian; otherwise none, because they would not change the noise]
     #[arg(long, value_name = "C", help_heading = "Estimate", value_delimiter = ',')]
     try_per_step: Option<Vec<u64>>,
-    /// Name of the estimate under the key [default: `bounds of` and the stream's]
+    /// Name of the estimate under the key [default: `bounds of` and the name of the stream]
     #[arg(long, value_name = "NAME", help_heading = "Estimate")]
     look_name: Option<String>,
-    /// Where a table of the bounds goes, as CSV, with a picture beside it
+    /// Write a table of the bounds to this CSV file, with a picture next to it
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     out: Option<PathBuf>,
     #[command(flatten)]
     flags: PlannedFlags,
 }
 
-/// All that is known before any event is read.
+/// Everything that is known before any event is read.
 struct Setup {
     settings: Settings,
     planned: Planned,
@@ -69,13 +69,13 @@ struct Setup {
 }
 
 impl BoundsArgs {
-    /// Looks, and shows what follows.
+    /// Makes the estimate, and shows the resulting bounds.
     pub(super) fn run(self) -> Result<()> {
         let setup = self.setup()?;
         let files = &setup.files;
         let cancelled = interruptible()?;
         let mut open = open_key(files, &cancelled)?;
-        // A look that does not fit the ledger or its source is refused before anything is read.
+        // A look that does not fit the ledger or the source budget is refused before anything is read.
         open.ledger.stream(&open.key, &setup.name, &setup.plan, 1)?;
         let mut looked = setup.look(&open, &cancelled)?.release(&open.key, &open.ledger)?;
         let choices = setup.planned.choices(&looked.estimate)?;
@@ -94,18 +94,18 @@ impl BoundsArgs {
 
     fn setup(self) -> Result<Setup> {
         let budget = Budget::from_numbers(self.look_epsilon, None, self.look_rho, false)
-            .map_err(|problem| usage(format!("--look-epsilon or --look-rho, what the estimate spends: {problem}")))?;
+            .map_err(|problem| usage(format!("--look-epsilon or --look-rho, the budget of the estimate: {problem}")))?;
         let written = with_config(self.flags, Use::Release)?;
         let named = &written.files;
         let groups = named.groups_file.as_deref();
         let declaration = with_groups_of_file(written.declaration, groups, None)?;
-        // What is chosen here counts events; it is what a sum of values of the greatest size would be.
+        // The bounds are chosen for counts of events; a sum of values of the greatest size behaves like a count.
         let (value, bounds, grid, out_of_bounds, scales, rest_scale, max_total) = Default::default();
         let mut declaration =
             Declaration { value, bounds, grid, out_of_bounds, scales, rest_scale, max_total, ..declaration };
         (declaration.max_events, declaration.max_events_per_step) = (Some(1), None);
         if declaration.person.is_none() {
-            return Err(usage("--person is needed: the column that names whose events are bounded"));
+            return Err(usage("--person is needed: the column that names the person of each event"));
         }
         let settings = Declaration { through: None, all: Some(true), ..declaration.clone() }.resolve()?;
         let stretch = planned::stretch(&settings, self.look_from.as_deref(), self.look_until.as_deref())?;
@@ -122,7 +122,7 @@ impl BoundsArgs {
             out: Some(PathBuf::from("-")),
             output_format: Some(declaration::TableFormat::Csv),
             json: None,
-            // A release's flags that stand in its configuration file, and mean nothing here.
+            // Flags that the release's configuration file may contain, but that have no meaning here.
             plan_only: None,
             r#continue: None,
             rebuild: None,
@@ -148,7 +148,7 @@ impl Setup {
         Ok(look)
     }
 
-    /// Table and picture, in files without a name yet.
+    /// Writes table and picture to files that have no name yet.
     fn written(&self, estimate: &Estimate, choices: &Choices) -> Result<Publication> {
         use std::io::Write;
         let mut publication = Publication::new(&self.files.protected_paths(), true);

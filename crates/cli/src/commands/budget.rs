@@ -1,4 +1,4 @@
-//! `evertally budget`: the budget of a data source, which publications under all keys spend.
+//! `evertally budget`: the budget of a data source, shared by the publications of all keys.
 
 mod picture;
 mod show;
@@ -26,27 +26,27 @@ pub(super) struct BudgetArgs {
 enum BudgetCommand {
     /// Declare the total that may ever be spent on a data source, under all keys together.
     New(New),
-    /// Say what is spent, reserved and left, and by whom; no key is needed.
+    /// Show how much is spent, reserved and left, and by which streams; needs no key.
     Show {
         /// The budget's file.
         file: PathBuf,
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Draw a picture as well.
+        /// Also draw a picture.
         #[arg(long, value_name = "FILE.svg")]
         plot: Option<PathBuf>,
     },
-    /// Say whether a plan would fit, and what it would leave; changes nothing.
+    /// Check whether a plan would fit, and how much it would leave; changes nothing.
     Check(Planned),
-    /// Set aside what a stream will cost: whichever key publishes it first takes that up.
+    /// Reserve the cost of a stream; the first key that publishes the stream uses the reservation.
     Reserve {
         #[command(flatten)]
         planned: Planned,
         #[command(flatten)]
         approval: ApprovalFlags,
     },
-    /// Give back what was reserved for a stream that nobody has published.
+    /// Cancel the reservation of a stream that has not been published.
     Cancel {
         /// The budget's file.
         file: PathBuf,
@@ -59,22 +59,22 @@ enum BudgetCommand {
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("total").args(["epsilon", "rho"]).required(true)))]
 struct New {
-    /// Where the budget goes; an existing file is never replaced.
+    /// The new budget file; an existing file is never replaced.
     file: PathBuf,
     /// Name of the data source.
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// Whom it protects: plans for another unit are refused.
+    /// The privacy unit; plans for another unit are refused.
     #[arg(long)]
     unit: UnitFlag,
-    /// What a person does in one period of the calendar, day, week, month, quarter or year, in the place of all that they
-    /// do: as plans with --per.
+    /// Protect what a person does in one calendar period (day, week, month, quarter or year) instead of everything they
+    /// do, as in plans with --per.
     #[arg(long, value_name = "PERIOD")]
     per: Option<Period>,
-    /// Zone of that calendar.
+    /// Time zone of that calendar.
     #[arg(long, value_name = "ZONE", requires = "per", default_value = "UTC")]
     time_zone: Zone,
-    /// The unit's events are replaced by others, and not added or removed, in neighbouring data.
+    /// In neighbouring data, the events of the unit are replaced by others instead of added or removed.
     #[arg(long)]
     replace_one: bool,
     /// ε of the total (with --delta: of (ε, δ)).
@@ -83,7 +83,7 @@ struct New {
     /// δ of the total.
     #[arg(long, value_name = "D", requires = "epsilon")]
     delta: Option<f64>,
-    /// Add up the ε and the δ of plans, each by itself, and not by way of ρ.
+    /// Use basic composition: add up the ε and the δ of plans separately instead of composing in ρ.
     #[arg(long, requires = "delta")]
     basic: bool,
     /// ρ of the total.
@@ -101,10 +101,10 @@ enum UnitFlag {
 
 #[derive(Args, Debug)]
 struct ApprovalFlags {
-    /// Who agreed; written into the file.
+    /// Who approved it; written into the file.
     #[arg(long, value_name = "NAME")]
     approver: Option<String>,
-    /// Why; written into the file.
+    /// Reason for the approval; written into the file.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }
@@ -183,7 +183,7 @@ impl New {
         Ok(())
     }
 
-    /// The period by the name that plans with the same give it.
+    /// The period, named as in plans with the same period.
     fn period(&self) -> Result<Option<String>> {
         let Some(period) = self.per else { return Ok(None) };
         if matches!(self.unit, UnitFlag::Event) {
@@ -191,7 +191,8 @@ impl New {
         }
         if !period.is_of_the_calendar() {
             return Err(usage(format!(
-                "--per {period}: plans with different beginnings share no such period; give day, week, month, quarter or year"
+                "--per {period}: plans that begin at different times do not share such a period; give day, week, \
+                 month, quarter or year"
             )));
         }
         Ok(Some(period.name_in(self.time_zone.name())))
@@ -201,7 +202,7 @@ impl New {
 fn check(planned: &Planned) -> Result<()> {
     let budget = SourceBudget::of_file(&planned.file)?;
     let left = budget.check(&planned.claim()?)?;
-    println!("it fits: {left} of {} would be left; nothing is reserved by that", budget.state()?.cap);
+    println!("it fits: {left} of {} would be left; this reserves nothing", budget.state()?.cap);
     Ok(())
 }
 

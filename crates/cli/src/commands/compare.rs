@@ -1,4 +1,4 @@
-//! `evertally compare`: mechanisms side by side, by exact error, measured time and space.
+//! `evertally compare`: compares mechanisms by exact error, measured time and memory.
 
 use crate::failure::usage;
 use crate::figure::survey::{as_planned, families};
@@ -40,7 +40,7 @@ pub(super) struct CompareArgs {
 #[derive(Debug, Serialize)]
 struct Comparison {
     horizon: u64,
-    /// γ²: no factorization with Gaussian noise has a smaller 2ρ · mean variance, hence none a smaller largest one.
+    /// γ²: no factorization with Gaussian noise has a smaller 2ρ · mean variance, and hence no smaller maximum.
     lower_bound: f64,
     mechanisms: Vec<Row>,
 }
@@ -51,26 +51,26 @@ struct Row {
     horizon: u64,
     /// With every parameter.
     mechanism: MechanismName,
-    /// The laws for which this is the family's best, or those that were asked for.
+    /// The laws for which this is the best mechanism of the family, or the requested ones.
     best_for: String,
-    /// Limit of `zcdp_max` / log₂²T, where the literature states it.
+    /// Limit of `zcdp_max` / log₂²T, if the literature states it.
     zcdp_leading_constant: Option<f64>,
-    /// Limit of `pure_mean` / log₂³T, where the literature states it.
+    /// Limit of `pure_mean` / log₂³T, if the literature states it.
     pure_leading_constant: Option<f64>,
     zcdp_max: f64,
     zcdp_mean: f64,
-    /// The same by the sensitivity that the covariance of the releases reveals.
+    /// The same with the exact sensitivity, from the covariance of the releases.
     zcdp_max_exact: Option<f64>,
-    /// Null where the planner has the mechanism for Gaussian noise only.
+    /// Null if the planner offers the mechanism for Gaussian noise only.
     pure_max: Option<f64>,
     pure_mean: Option<f64>,
     /// `zcdp_max` over the lower bound.
     above_lower_bound: f64,
     /// Measured.
     ns_per_step: Option<f64>,
-    /// How many releases were timed.
+    /// The number of timed releases.
     steps_timed: Option<u64>,
-    /// Whether later steps cost more and were not reached.
+    /// Whether later steps cost more but were not reached.
     time_is_at_least: Option<bool>,
     memory_words: u64,
     /// Whether all steps have the same variance.
@@ -81,7 +81,7 @@ struct Row {
 impl CompareArgs {
     /// Prints or writes the comparison.
     pub(super) fn run(self) -> Result<()> {
-        // A file that cannot be written shows before anything is measured.
+        // Fails before anything is measured if the file cannot be written.
         let mut publication = Publication::new(&[], true);
         let file = self.csv.as_ref().map(|path| publication.add(path)).transpose()?;
         let comparisons = self.horizon.iter().map(|&horizon| self.compare(horizon)).collect::<Result<Vec<_>>>()?;
@@ -106,11 +106,12 @@ impl CompareArgs {
         }
         writeln!(
             out,
-            "2ρ, ε²: variance times 2ρ under zCDP, times ε² under pure ε. limit: of 2ρ max/log₂²T, by the literature."
+            "2ρ, ε²: variance times 2ρ under zCDP, times ε² under pure ε. limit: of 2ρ max/log₂²T, from the literature."
         )?;
         writeln!(
             out,
-            "exact: by what the covariance of all releases reveals. same: all steps have the same error. ≥: later steps cost more."
+            "exact: with the exact sensitivity, from the covariance of all releases. same: all steps have the same \
+             error. ≥: later steps cost more."
         )?;
         Ok(())
     }
@@ -128,7 +129,7 @@ impl CompareArgs {
         Ok(Comparison { horizon, lower_bound, mechanisms: rows })
     }
 
-    /// What is compared: the named ones or all families, with open parameters chosen for either law.
+    /// The mechanisms to compare: the named ones or all families, with open parameters chosen for either law.
     fn found(&self, horizon: u64) -> Result<Vec<Found>> {
         let named = !self.mechanisms.is_empty();
         let names = if named { self.mechanisms.clone() } else { families(horizon).collect() };
@@ -155,7 +156,7 @@ impl CompareArgs {
         }
         if found.is_empty() {
             return Err(usage(format!(
-                "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
+                "--horizon {horizon}: no mechanism supports it; it must be at least 1 and at most 2^62"
             )));
         }
         Ok(found)
@@ -164,7 +165,7 @@ impl CompareArgs {
     fn row(&self, found: &Found, lower_bound: f64) -> Result<Row> {
         let (m, laws) = (&*found.mechanism, &found.laws);
         let name = m.name();
-        // An open name may have a limit of its own under the law that the limit is for.
+        // An open name may have its own limit under the law to which the limit applies.
         let of_open = found.name.limits().zcdp.filter(|_| laws.contains(&NoiseKind::Gaussian));
         let norms = m.column_norms();
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
@@ -197,10 +198,10 @@ impl CompareArgs {
 
 /// A mechanism to compare.
 struct Found {
-    /// As it was asked for, perhaps with open parameters.
+    /// The requested name, perhaps with open parameters.
     name: MechanismName,
     mechanism: Arc<dyn Mechanism>,
-    /// The laws for which its parameters are the best.
+    /// The laws for which its parameters are best.
     laws: Vec<NoiseKind>,
 }
 
@@ -255,7 +256,7 @@ fn print(out: &mut impl Write, comparison: &Comparison) -> Result<()> {
     let best = rows.iter().min_by(|a, b| a.zcdp_max.total_cmp(&b.zcdp_max)).expect("a comparison has a mechanism");
     writeln!(
         out,
-        "no factorization has 2ρ · max below {:.3}; {} is {:.1} % above (its standard error {:.1} %)\n",
+        "no factorization has 2ρ · max below {:.3}; {} is {:.1} % above it (its standard error {:.1} %)\n",
         comparison.lower_bound,
         best.mechanism.brief(),
         100.0 * (best.above_lower_bound - 1.0),

@@ -1,4 +1,4 @@
-//! `evertally feed`: what is new in files, sent to a service.
+//! `evertally feed`: sends the new rows of files to a service.
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
@@ -13,47 +13,47 @@ use std::sync::atomic::AtomicBool;
     after_help = "Examples:\n  evertally feed --url https://counts.example:8801 --stream visits --token-file feed.token \\\n    --file visits.csv --memory visits.memory\n  tail -F access.jsonl | evertally feed --url http://127.0.0.1:8801 --stream visits --stdin --format jsonl \\\n    --memory visits.memory\n\nThe guide: docs/guide/serve.md"
 )]
 pub(super) struct FeedArgs {
-    /// The service: https://HOST:PORT, or http:// on this machine.
+    /// URL of the service: https://HOST:PORT, or http:// on this machine.
     #[arg(long)]
     url: String,
-    /// The stream that is written to.
+    /// The stream to write to.
     #[arg(long, value_name = "NAME")]
     stream: String,
-    /// A file with a token that may write to the stream; otherwise the environment's EVERTALLY_TOKEN.
+    /// File with a token that may write to the stream [default: the environment variable EVERTALLY_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// A file with the certificate of who vouches for the service, if that is not a public authority.
+    /// File with the CA certificate of the service, if its authority is not a public one.
     #[arg(long, value_name = "FILE")]
     authority: Option<PathBuf>,
     /// Follow a file that grows: CSV with a header, or JSON lines.
     #[arg(long)]
     file: Option<PathBuf>,
-    /// Follow all files of a folder, and those to come: growing text files, and whole ones (.gz, .zst, .parquet) that are
-    /// moved into it.
+    /// Follow all present and future files of a folder: growing text files, and complete files (.gz, .zst, .parquet)
+    /// that are moved into it.
     #[arg(long)]
     folder: Option<PathBuf>,
     /// Read standard input.
     #[arg(long)]
     stdin: bool,
-    /// How rows are written, where no file name says it: csv or jsonl.
+    /// Format of the rows, if no file name determines it: csv or jsonl.
     #[arg(long)]
     format: Option<String>,
-    /// Where the feeder remembers what it has sent: one file for each source and stream, kept for as long as the source.
+    /// File that records which rows were sent. Use one per source and stream, and keep it as long as the source.
     #[arg(long, value_name = "FILE")]
     memory: PathBuf,
-    /// The feeder's name, a part of every batch's id; the name of this machine if nothing is said.
+    /// Name of the feeder, part of every batch id [default: the name of this machine]
     #[arg(long)]
     name: Option<String>,
-    /// Rows of a batch, at most.
+    /// Maximum number of rows in a batch.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rows: u32,
-    /// End where there is nothing more, instead of waiting for it.
+    /// Stop at the end of the input instead of waiting for more.
     #[arg(long)]
     once: bool,
-    /// Nobody writes these files any more: also send a last line that has no end.
+    /// The files are complete: also send a last line without a line break.
     #[arg(long, requires = "once")]
     complete: bool,
-    /// Write rows that the service refuses to this file, and go on; without it the first of them ends the feeder.
+    /// Write refused rows to this file and continue; without this flag the first refused row stops the feeder.
     #[arg(long, value_name = "FILE")]
     aside: Option<PathBuf>,
 }
@@ -66,7 +66,7 @@ impl FeedArgs {
                 std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?
             }
             (None, Ok(token)) => token,
-            (None, Err(_)) => bail!("a token is needed: give --token-file FILE, or set EVERTALLY_TOKEN"),
+            (None, Err(_)) => bail!("no token: give --token-file FILE, or set EVERTALLY_TOKEN"),
         };
         let remote = Remote::new(&self.url, &self.stream, token.trim(), self.authority.as_deref())?;
         let from = match (self.file, self.folder) {
@@ -85,7 +85,7 @@ impl FeedArgs {
             aside: self.aside,
         };
         let sent = feed::follow(&feed, &remote, &AtomicBool::new(false), &mut |line| eprintln!("{line}"))?;
-        let aside = if sent.aside > 0 { format!(", {} put aside", sent.aside) } else { String::new() };
+        let aside = if sent.aside > 0 { format!(", {} set aside", sent.aside) } else { String::new() };
         let batches = if sent.batches == 1 { "1 batch".to_owned() } else { format!("{} batches", sent.batches) };
         let rows = if sent.rows == 1 { "1 row".to_owned() } else { format!("{} rows", sent.rows) };
         eprintln!("{rows} sent in {batches}{aside}");

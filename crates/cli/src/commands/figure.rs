@@ -1,4 +1,4 @@
-//! `evertally figure`: pictures that compare mechanisms, with their data.
+//! `evertally figure`: figures that compare mechanisms, with their data.
 
 use crate::failure::usage;
 use crate::figure::{Drawn, Figure, Settings, Studio};
@@ -12,26 +12,26 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Pixels of a PNG to a unit of its SVG: enough for print at the width of a column.
+/// Pixels of a PNG per unit of its SVG: enough for print at column width.
 const PNG_SCALE: f32 = 2.5;
 
 /// Flags of `evertally figure`.
 #[derive(Args, Debug)]
 pub(super) struct FigureArgs {
-    /// Which figure: variance-over-time, max-variance-by-horizon, time-and-space, pure-error-by-horizon, crossover,
+    /// The figure: variance-over-time, max-variance-by-horizon, time-and-space, pure-error-by-horizon, crossover,
     /// ratio-to-lower-bound, sketches, unbounded, pure-windows; or all of them, each at its own horizon.
     #[arg(value_name = "NAME", value_parser = chosen)]
     name: Choice,
-    /// The folder for NAME.svg, NAME.png and NAME.csv; it is made if its parent exists.
+    /// The folder for NAME.svg, NAME.png and NAME.csv; it is created if its parent exists.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Number of steps, or the largest where the figure goes by horizon.
+    /// Number of steps, or the largest horizon for figures by horizon.
     #[arg(long, value_name = "T")]
     horizon: Option<u64>,
-    /// ε of `crossover`.
+    /// ε for `crossover`.
     #[arg(long, value_name = "E", default_value_t = 1.0, allow_negative_numbers = true)]
     epsilon: f64,
-    /// How long each mechanism runs at each horizon of `time-and-space`, in milliseconds.
+    /// How long to run each mechanism at each horizon of `time-and-space`, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 30)]
     timing: u64,
 }
@@ -48,7 +48,7 @@ fn chosen(text: &str) -> Result<Choice, String> {
     }
     Figure::from_str(text, false).map(Choice::One).map_err(|_| {
         let names = Figure::ALL.map(Figure::name).join(", ");
-        format!("unknown figure; known: {names}, all")
+        format!("unknown figure; choose one of: {names}, all")
     })
 }
 
@@ -81,7 +81,10 @@ impl FigureArgs {
         for figure in figures {
             let longest = figure.longest_horizon();
             if let Some(horizon) = self.horizon.filter(|horizon| !(2..=longest).contains(horizon)) {
-                return Err(usage(format!("--horizon {horizon}: {} is drawn for 2 to {longest} steps", figure.name())));
+                return Err(usage(format!(
+                    "--horizon {horizon}: {} can be drawn for 2 to {longest} steps",
+                    figure.name()
+                )));
             }
         }
         let epsilon = Epsilon::new(self.epsilon).map_err(|error| usage(format!("--epsilon: {error}")))?;
@@ -89,17 +92,18 @@ impl FigureArgs {
     }
 }
 
-/// Refuses a folder that cannot be one before minutes of work.
+/// Refuses an invalid folder before minutes of work.
 fn check_folder(folder: &Path) -> Result<()> {
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if folder.is_dir() || (!folder.exists() && parent.is_dir()) {
         return Ok(());
     }
-    let problem = if folder.exists() { "is a file, not a folder" } else { "has no parent folder; create that first" };
+    let problem =
+        if folder.exists() { "is a file, not a folder" } else { "has no parent folder; create the parent first" };
     Err(usage(format!("--out {}: it {problem}", folder.display())))
 }
 
-/// Writes three files a figure, all together or not at all.
+/// Writes three files per figure, all together or not at all.
 fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
     check_output(folder, &[])?;
     let made = !folder.exists();
@@ -108,7 +112,7 @@ fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
     }
     let written = write_all(folder, drawn);
     if written.is_err() && made {
-        // Best effort: the error that matters is already there.
+        // Best effort: the error that matters is the earlier one.
         let _ = std::fs::remove_dir(folder);
     }
     written

@@ -1,4 +1,4 @@
-//! `evertally interval`: what happened in a stretch of a released history.
+//! `evertally interval`: queries a time range of a released history.
 
 use crate::failure::usage;
 use crate::stream::interruptible;
@@ -15,34 +15,34 @@ use std::path::PathBuf;
 /// Flags of `evertally interval`.
 #[derive(Args, Debug)]
 pub(super) struct IntervalArgs {
-    /// The released table: .csv, .jsonl or .parquet, or the folder of one that grows.
+    /// The released table: .csv, .jsonl or .parquet, or the folder of a growing table.
     #[arg(value_name = "TABLE")]
     table: PathBuf,
-    /// Its plan, as `evertally release` writes it [default: beside the table]
+    /// Its plan, as `evertally release` writes it [default: next to the table]
     #[arg(long, value_name = "FILE.plan.toml")]
     plan: Option<PathBuf>,
-    /// Where the stretch begins: a time at which a step begins, or the number of its first step [default: the start]
+    /// Start of the range: a time at which a step begins, or the number of its first step [default: the start]
     #[arg(long, value_name = "TIME|STEP")]
     from: Option<String>,
-    /// Where it ends: a time at which a step ends, or the number of its last step [default: the end of the table]
+    /// End of the range: a time at which a step ends, or the number of its last step [default: the end of the table]
     #[arg(long, value_name = "TIME|STEP")]
     to: Option<String>,
-    /// Only this group, texts of several columns joined by `/`; may be repeated. Several have a total.
+    /// Only this group, with several columns joined by `/`; may be repeated. Several groups also get a total.
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
-    /// The ratio to another stretch of the same groups, such as this week's to the last: `FROM..TO`.
+    /// Ratio to another range `FROM..TO` of the same groups, such as this week to last week.
     #[arg(long, value_name = "FROM..TO", group = "beside")]
     ratio_to: Option<String>,
-    /// The ratio to the same stretch of this group; may be repeated, and then it is that to all of them together.
+    /// Ratio to this group over the same range; may be repeated, for the ratio to all these groups together.
     #[arg(long, value_name = "GROUP", group = "beside")]
     ratio_to_group: Vec<String>,
-    /// The share of each group in all groups of the table.
+    /// Share of each group in the total of all groups of the table.
     #[arg(long, group = "beside")]
     share: bool,
     /// Confidence of every interval.
     #[arg(long, value_name = "P", default_value_t = 0.95)]
     confidence: f64,
-    /// Say, too, how wide a band is that holds at all steps of a history at once.
+    /// Also print the width of a band that holds at all steps of a history simultaneously.
     #[arg(long)]
     band: bool,
     /// Print JSON.
@@ -79,7 +79,7 @@ impl IntervalArgs {
                 let percent = self.confidence * 100.0;
                 writeln!(
                     out,
-                    "All steps of one group at once, with {percent} %: ± {} standard errors.",
+                    "All steps of one group simultaneously, with {percent} %: ± {} standard errors.",
                     short(errors)
                 )?;
             }
@@ -95,10 +95,10 @@ impl IntervalArgs {
             .map_err(|e| usage(format!("cannot read the plan {shown}: {e}; name it with --plan")))?;
         let has_parts = |text: &str| toml::from_str::<toml::Table>(text).is_ok_and(|plan| plan.contains_key("part"));
         if has_parts(&text) {
-            let rows = "each row of its table has an interval of its own, and measures of one step share noise";
+            let rows = "each row of its table has its own interval, and measures of one step share noise";
             return Err(usage(format!(
-                "{shown} is the plan of several measures: {rows}. Differences, totals and ratios are those of one running \
-                 count or sum: release that as a stream of its own, without --measure"
+                "{shown} is the plan of several measures: {rows}. Differences, totals and ratios need a single running \
+                 count or sum: release that as a separate stream, without --measure"
             )));
         }
         toml::from_str(&text).with_context(|| format!("{shown} is not a plan"))
@@ -107,7 +107,9 @@ impl IntervalArgs {
     fn beside(&self) -> Result<Beside> {
         if let Some(stretch) = &self.ratio_to {
             let (from, to) = stretch.split_once("..").ok_or_else(|| {
-                usage(format!("--ratio-to {stretch}: a stretch is written FROM..TO, as 2024-01-01..2024-01-08 or 1..7"))
+                usage(format!(
+                    "--ratio-to {stretch}: write a range as FROM..TO, such as 2024-01-01..2024-01-08 or 1..7"
+                ))
             })?;
             return Ok(Beside::Stretch(from.to_owned(), to.to_owned()));
         }
@@ -151,13 +153,13 @@ fn print(out: &mut impl Write, answer: &Answer) -> Result<()> {
     Ok(())
 }
 
-/// Without digits that say nothing.
+/// A number without trailing zeros.
 fn number(x: f64) -> String {
     let text = format!("{x:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The set of a ratio.
+/// The confidence set of a ratio, in words.
 fn in_words(ratio: &Ratio) -> String {
     match (ratio.set, ratio.lower.zip(ratio.upper)) {
         ("between", Some((lower, upper))) => format!("from {} to {}", short(lower), short(upper)),

@@ -19,27 +19,27 @@ pub(super) struct KeyArgs {
 
 #[derive(Subcommand, Debug)]
 enum KeyCommand {
-    /// Draw a new key from the operating system and write it to a file only you can read.
+    /// Generate a new key from the operating system's randomness and write it to a file that only you can read.
     New {
-        /// Where the key goes; an existing file is never replaced.
+        /// The new key file; an existing file is never replaced.
         file: PathBuf,
     },
-    /// Write a key to a new file, sealed under a passphrase, for a service.
+    /// Encrypt a key with a passphrase into a new file, for a service.
     Seal {
         /// The key file.
         file: PathBuf,
-        /// A file with the passphrase: one line of 12 bytes at least.
+        /// File with the passphrase: one line of at least 12 bytes.
         #[arg(long, value_name = "FILE")]
         passphrase: PathBuf,
-        /// Where the sealed key goes; an existing file is never replaced.
+        /// The sealed key file; an existing file is never replaced.
         sealed: PathBuf,
     },
-    /// Print the public id of a key, which reports and error messages name.
+    /// Print the public id of a key, as used in reports and error messages.
     Id {
         /// The key file.
         file: PathBuf,
     },
-    /// Add up what the streams published with a key have spent, for each privacy unit by itself.
+    /// Add up the budget spent by the streams published with a key, separately for each privacy unit.
     Spent {
         /// The key file or its ledger; the key itself is not read.
         file: PathBuf,
@@ -50,11 +50,11 @@ enum KeyCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Say whether two copies of a ledger are the same, one is older, or they have gone different ways (status 2).
+    /// Check whether two copies of a ledger are the same, one is older, or they have forked (status 2).
     Compare {
-        /// A ledger (or the key beside it), or a table or report.
+        /// A ledger (or the key next to it), or a table or report.
         first: PathBuf,
-        /// Another one.
+        /// Another of these.
         second: PathBuf,
         /// Print JSON.
         #[arg(long)]
@@ -68,9 +68,10 @@ impl KeyArgs {
         match self.command {
             KeyCommand::New { file } => {
                 let key = ledger::new_key(&file)?;
-                eprintln!("wrote key {} to {} and its ledger beside it", key.id(), file.display());
+                eprintln!("wrote key {} to {}, and its ledger next to it", key.id(), file.display());
                 eprintln!(
-                    "Keep both together, secret, with a copy: whoever has the key can remove the noise of everything released with it,"
+                    "Keep both together, secret and backed up: anyone with the key can remove the noise of everything \
+                     released with it,"
                 );
                 eprintln!("and without it a stream cannot be continued.");
             }
@@ -79,7 +80,7 @@ impl KeyArgs {
                 check_key_name(&sealed)?;
                 evertally_server::sealed::write(&sealed, &key, &passphrase)?;
                 eprintln!(
-                    "wrote key {} to {}, sealed; see that it opens before you destroy {}",
+                    "wrote key {} to {}, sealed; check that it opens before you destroy {}",
                     key.id(),
                     sealed.display(),
                     file.display()

@@ -1,4 +1,4 @@
-//! `evertally mechanisms`: exact figures of every mechanism at a horizon.
+//! `evertally mechanisms`: exact sensitivity and error of every mechanism at a horizon.
 
 use super::kebab;
 use crate::failure::usage;
@@ -20,18 +20,18 @@ pub(super) struct MechanismsArgs {
     /// Number of steps.
     #[arg(long, value_name = "T", required_unless_present = "unbounded")]
     horizon: Option<u64>,
-    /// There is no end: those that are good at every step, with their variances at some of them.
+    /// Unbounded horizon: list mechanisms that are good at every step, with their variances at some steps.
     #[arg(long, conflicts_with = "horizon")]
     unbounded: bool,
     /// Only this mechanism, such as `binary`, `subtract(k=13)` or `smooth(h=14,zeros=6)`; may be repeated.
     #[arg(long = "mechanism", value_name = "NAME")]
     mechanisms: Vec<MechanismName>,
-    /// The noise law for which parameters left out of a name are chosen; where left out, Laplace for `consistent`,
-    /// `hats` and `dense-pure`, Gaussian for the others.
+    /// The noise law for which parameters omitted from a name are chosen [default: laplace for `consistent`, `hats` and
+    /// `dense-pure`, gaussian for the others]
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     law: Option<NoiseKind>,
-    /// Choose open parameters by the mean instead of the maximal error (`dense-pure` always, unless its name says
-    /// `objective=max`).
+    /// Choose open parameters by the mean error instead of the maximum error (always for `dense-pure`, unless its name
+    /// contains `objective=max`).
     #[arg(long)]
     by_mean: bool,
     #[command(flatten)]
@@ -43,13 +43,14 @@ pub(super) struct MechanismsArgs {
     json: bool,
 }
 
-/// The figures of one mechanism, for a unit of events that count 1 each: `zcdp_*` are 2ρ·variance, `pure_*` are ε²·variance.
+/// The figures of one mechanism, for a unit of events that count 1 each: `zcdp_*` are 2ρ·variance, `pure_*` are
+/// ε²·variance.
 #[derive(Debug, Serialize)]
 struct Figures {
     mechanism: MechanismName,
-    /// The same with every parameter.
+    /// The same name with all parameters.
     resolved: MechanismName,
-    /// Infinite, and null in JSON, where Laplace noise is refused; so are `pure_*`.
+    /// Infinite, and null in JSON, if Laplace noise is refused; so are `pure_*`.
     s1: f64,
     s2: f64,
     zcdp_max: f64,
@@ -60,19 +61,20 @@ struct Figures {
     s2_exact: Option<f64>,
     zcdp_max_exact: Option<f64>,
     zcdp_mean_exact: Option<f64>,
-    /// Amortized noise draws a step, or multiplications where there are far more of them.
+    /// Amortized noise draws per step, or multiplications if there are far more of them.
     time_per_step: f64,
     memory_words: u64,
     /// Whether counts are released in exact integer arithmetic.
     exact: bool,
-    /// Whether noise can be drawn where it is read, without all before it.
+    /// Whether the noise of a step can be drawn when it is read, without all earlier noise.
     lazy: bool,
-    /// No factorization has a smaller standard error of its worst step for this unit, under ρ = 1/2.
+    /// Lower bound on the standard error of the worst step of any factorization for this unit, under ρ = 1/2.
     lower_bound_max_std: Option<f64>,
-    /// Without an end: `zcdp` and `pure` of some steps, by which the largest and the mean are replaced. Left out otherwise.
+    /// For an unbounded horizon: `zcdp` and `pure` of some steps, instead of maximum and mean. Otherwise omitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     at: Vec<AtStep>,
-    /// Without an end: proven for single events, the largest ratio of the variance to the best mechanism that ends there.
+    /// For an unbounded horizon: the largest ratio of the variance to that of the best mechanism that ends at the step,
+    /// proven for single events.
     #[serde(skip_serializing_if = "Option::is_none")]
     largest_ratio: Option<f64>,
 }
@@ -82,7 +84,7 @@ struct Figures {
 struct AtStep {
     step: u64,
     zcdp: f64,
-    /// Infinite, and null in JSON, where Laplace noise is refused.
+    /// Infinite, and null in JSON, if Laplace noise is refused.
     pure: f64,
 }
 
@@ -142,7 +144,7 @@ impl MechanismsArgs {
                 && optimum.digest.is_none()
                 && self.horizon() <= searched::LONGEST
             {
-                // The published figures of such searches are means.
+                // The published results of such searches are means.
                 let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
                 return Ok(Figures::of(*name, &found, unit));
             }
@@ -158,7 +160,7 @@ impl MechanismsArgs {
         let mut rows: Vec<Figures> = Vec::new();
         let laws =
             [NoiseKind::Gaussian, NoiseKind::Laplace].map(|law| (law, self.criterion(law, objective, unit, workload)));
-        // Of running sums all, of whatever law they are meant for.
+        // For running sums: all families, regardless of their usual noise law.
         let mut families: Vec<_> = match workload.over(horizon).is_sum() && !self.unbounded {
             true => MechanismName::FAMILIES.into_iter().filter(|family| horizon <= family.longest_searched()).collect(),
             false => Vec::new(),
@@ -181,7 +183,7 @@ impl MechanismsArgs {
         }
         if rows.is_empty() {
             return Err(usage(format!(
-                "--horizon {horizon}: no mechanism serves it; it must be at least 1 and at most 2^62"
+                "--horizon {horizon}: no mechanism supports it; it must be at least 1 and at most 2^62"
             )));
         }
         Ok(rows)
@@ -192,7 +194,7 @@ impl Figures {
     fn of(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let events = unit.l1 as f64;
-        // By the triangle inequality, where a unit has several events or replaces one.
+        // By the triangle inequality, if a unit has several events or replaces one.
         let exact = m.exact_l2_squared().map(|squared| squared * events * events);
         let (s1, l2_squared) = (events * m.column_norms().l1, l2_squared(m, unit));
         let figures = Self {
@@ -219,7 +221,7 @@ impl Figures {
         if grows { figures.endless(m, unit) } else { figures }
     }
 
-    /// Without an end: figures of steps in the place of those of all.
+    /// For an unbounded horizon: figures of single steps instead of all steps.
     fn endless(self, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
         let at = |step: u64| {
             let row = m.row_norm_squared(step);
@@ -237,11 +239,11 @@ fn l2_squared(m: &dyn Mechanism, unit: &Sensitivity) -> f64 {
     if unit.spread.total == 1 {
         return unit.event_squared as f64 * m.column_norms().l2_squared;
     }
-    // Of a mechanism that releases in finer steps, the sum counts those.
+    // For a mechanism that releases in finer units, the sum is in these units.
     unit.squared(m) * f64::exp2(-2.0 * f64::from(m.noise_bits()))
 }
 
-/// The table without an end.
+/// The table for an unbounded horizon.
 fn endless_table(rows: &[Figures]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);

@@ -1,4 +1,4 @@
-//! `evertally plan`: every mechanism under a budget, ranked by exact error.
+//! `evertally plan`: ranks every mechanism under a budget by exact error.
 
 use super::together::Together;
 use super::{kebab, unbounded};
@@ -26,7 +26,7 @@ pub(super) struct PlanArgs {
     /// Number of steps.
     #[arg(long, value_name = "T", required_unless_present = "unbounded")]
     horizon: Option<u64>,
-    /// There is no end: only mechanisms that are good at every step, with their errors at some of them.
+    /// Unbounded horizon: only mechanisms that are good at every step, with their errors at some steps.
     #[arg(long, conflicts_with = "horizon")]
     unbounded: bool,
     #[command(flatten)]
@@ -35,20 +35,20 @@ pub(super) struct PlanArgs {
     workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
-    /// Minimise the maximal or the mean error over the steps.
+    /// Minimise the maximum or the mean error over the steps.
     #[arg(long, value_parser = kebab::<Objective>, value_name = "max|mean", default_value = "max")]
     objective: Objective,
-    /// By how much one event can move one step, in units of the data.
+    /// Largest change of one step by one event, in units of the data.
     #[arg(long, value_name = "S", default_value = "1")]
     sensitivity: Grid,
     /// Only this noise law.
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
-    /// Only mechanisms whose noise can be drawn where it is read: those that reach any single step from the key, and
-    /// BLTs.
+    /// Only mechanisms whose noise can be drawn lazily, when it is read: those that compute any single step from the
+    /// key, and BLTs.
     #[arg(long)]
     lazy: bool,
-    /// Consider `dense-pure`, too: minutes of search at 512 steps, its longest horizon, the first time.
+    /// Also consider `dense-pure`; its first search takes minutes at 512 steps, its longest horizon.
     #[arg(long)]
     search: bool,
     /// Print JSON.
@@ -66,7 +66,7 @@ impl PlanArgs {
         let mut candidates = request.candidates()?;
         candidates.retain(|c| !self.lazy || c.mechanism.name().family().abilities.lazy);
         let Some(answer) = Ranking::new(&request, &candidates) else {
-            return Err(usage("--lazy: no mechanism of this horizon can be drawn where it is read"));
+            return Err(usage("--lazy: no mechanism for this horizon can be drawn lazily"));
         };
         let mut out = std::io::stdout().lock();
         if self.json {
@@ -92,7 +92,7 @@ impl PlanArgs {
         Ok(())
     }
 
-    /// Prints what several workloads would be like.
+    /// Prints the plan for several workloads.
     fn together(&self, request: PlanRequest) -> Result<()> {
         if self.lazy {
             return Err(usage("--lazy is for one workload"));
@@ -110,8 +110,8 @@ impl PlanArgs {
         Ok(())
     }
 
-    /// What the steps of the plan are, where only some are published; and where those are made of two, what a window of
-    /// whole publications would be off by.
+    /// Explains the steps of the plan if only some are published. If each publication is two steps of the plan, also
+    /// gives the error of a window of whole publications.
     fn published_in_words(&self, request: &PlanRequest, row: u64) -> Result<String> {
         let per_row = self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?.per_row;
         Ok(match (per_row, request.workload()) {
@@ -121,19 +121,19 @@ impl PlanArgs {
                 let of_rows = request.clone().with_horizon(request.horizon() / 2).with_workload(Workload::Window(rows));
                 let of_rows = of_rows.plan()?.max_std_error();
                 format!(
-                    "published: the end of every {row} steps; the window is no whole number of publications, so that \
-                     each is made of two steps here; window({}) would have a standard error of {of_rows:.4}",
+                    "published: the end of every {row} steps; the window is not a whole number of publications, so \
+                     each is planned as two steps; window({}) would have a standard error of {of_rows:.4}",
                     rows * row
                 )
             }
-            (2, _) => format!(
-                "published: the end of every {row} steps, each made of two here: what the window reads, and the rest"
-            ),
-            _ => format!("published: the end of every {row} steps, of a mechanism that goes through all of them"),
+            (2, _) => {
+                format!("published every {row} steps; each is planned as two: the part inside the window, and the rest")
+            }
+            _ => format!("published: the end of every {row} steps; the mechanism runs through all steps"),
         })
     }
 
-    /// One event is a value between 0 and the sensitivity, which is one step of the grid for a count.
+    /// One event is a value between 0 and the sensitivity; for a count the sensitivity is one grid step.
     fn request(&self) -> Result<PlanRequest> {
         let InSlots { horizon, unit, read, .. } =
             self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
@@ -146,9 +146,9 @@ impl PlanArgs {
             request = request.with_values(Values::Sum { lower: 0, upper: 1 });
         }
         if self.search {
-            self.horizon.ok_or_else(|| usage("--search needs a horizon, and --unbounded has none"))?;
+            self.horizon.ok_or_else(|| usage("--search needs a horizon, but --unbounded has none"))?;
             if horizon > searched::LONGEST {
-                return Err(usage(format!("--search reaches {} steps, not {horizon}", searched::LONGEST)));
+                return Err(usage(format!("--search supports at most {} steps, not {horizon}", searched::LONGEST)));
             }
             request = searched::prepare(request, self.objective)?;
         }
@@ -182,8 +182,8 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
         if answer.workload.is_sum() { String::new() } else { format!(", {}", answer.workload) },
         chosen.mechanism,
         chosen.noise.law,
-        // Where single variables are larger than what they add to a release, they live on a finer grid: a scale of those
-        // says nothing.
+        // If single variables are larger than their contribution to a release, they are on a finer grid, and their
+        // scale is not meaningful.
         if chosen.noise.scale <= chosen.max_std {
             format!(" of scale {:.6}", chosen.noise.scale)
         } else {
@@ -193,7 +193,7 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
     )?;
     if let Some(bound) = answer.optimum_max_std.or(answer.lower_bound_max_std) {
         let bound = rounded_down(bound, 4);
-        writeln!(out, "no mechanism with Gaussian noise has a maximal standard error below {bound}")?;
+        writeln!(out, "no mechanism with Gaussian noise has a maximum standard error below {bound}")?;
     }
     if let Some(window) =
         answer.windows.iter().max_by(|a, b| gain(a).total_cmp(&gain(b))).filter(|row| gain(row) > 1.05)
@@ -201,8 +201,8 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
         let width = window.width * row.unwrap_or(1);
         writeln!(
             out,
-            "note: the last {} steps, read as the difference of two of these running sums, have a standard error of {:.4}; \
-             a plan for them, --workload 'window({})', has {:.4}",
+            "note: the last {} steps, computed as the difference of two of these running sums, have a standard error \
+             of {:.4}; a plan for them, --workload 'window({})', has {:.4}",
             width, window.std_from_sums, width, window.max_std
         )?;
     }
@@ -212,7 +212,7 @@ fn print_table(out: &mut impl Write, answer: &Ranking, row: Option<u64>) -> Resu
     Ok(())
 }
 
-/// By how much a window's own plan is better.
+/// The factor by which a window's own plan is better.
 fn gain(window: &WindowRow) -> f64 {
     window.std_from_sums / window.max_std
 }

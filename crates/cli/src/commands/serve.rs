@@ -1,4 +1,4 @@
-//! `evertally serve`: streams that are counted and published for years.
+//! `evertally serve`: a service that counts and publishes streams for years.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -12,27 +12,27 @@ use std::path::PathBuf;
     after_help = "Examples:\n  evertally serve --demo\n  evertally serve --config /etc/evertally/serve.toml\n\nThe guide: docs/guide/serve.md"
 )]
 pub(super) struct ServeArgs {
-    /// The configuration: folder, key, listeners, streams.
+    /// The configuration file: folder, key, listeners, streams.
     #[arg(long, value_name = "FILE", required_unless_present_any = ["demo"], conflicts_with = "demo")]
     config: Option<PathBuf>,
-    /// Play the flights of 2013 at high speed, to look at: nothing is kept.
+    /// Run a demo that replays the flights of 2013 at high speed; nothing is kept.
     #[arg(long)]
     demo: bool,
-    /// Where the demonstration listens.
+    /// Address on which the demo listens.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8800", requires = "demo")]
     listen: SocketAddr,
-    /// Check the folder of the configuration, and end: all closed steps are computed again and held against what was
-    /// published.
+    /// Check the folder of the configuration and exit: recomputes all closed steps and compares them with the published
+    /// ones.
     #[arg(long, conflicts_with = "demo")]
     verify: bool,
-    /// Let a new folder begin with a key that is there already: only if nothing was ever published with it.
+    /// Use an existing key for a new folder. Only if nothing was ever published with that key.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     adopt_key: bool,
-    /// Go on with a new witness, or none, where the folder has had one that is gone for good: only if this folder is
-    /// certainly the newest copy.
+    /// Continue with a new witness, or without one, after the folder's witness was lost permanently. Only if this
+    /// folder is certainly the newest copy.
     #[arg(long, conflicts_with_all = ["demo", "verify"])]
     forget_witness: bool,
-    /// How much is said of what happens: never data, keys or tokens.
+    /// Log level. Logs never contain data, keys or tokens.
     #[arg(long, value_name = "LEVEL", default_value = "info")]
     log: LogLevel,
 }

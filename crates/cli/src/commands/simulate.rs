@@ -1,4 +1,4 @@
-//! `evertally simulate`: the noise of a mechanism, many times over.
+//! `evertally simulate`: draws the noise of a mechanism many times.
 
 use super::kebab;
 use crate::failure::usage;
@@ -24,13 +24,13 @@ const MOST_ENTRIES: u128 = 1 << 36;
 /// Flags of `evertally simulate`.
 #[derive(Args, Debug)]
 pub(super) struct SimulateArgs {
-    /// The mechanism [default: what `plan` would choose]
+    /// The mechanism [default: the choice of `plan`]
     #[arg(long, value_name = "NAME")]
     mechanism: Option<MechanismName>,
     /// Number of steps.
     #[arg(long, value_name = "T")]
     horizon: u64,
-    /// There is no end; the steps up to `--horizon` are drawn.
+    /// Unbounded horizon; draw the steps up to `--horizon`.
     #[arg(long)]
     unbounded: bool,
     #[command(flatten)]
@@ -39,30 +39,29 @@ pub(super) struct SimulateArgs {
     workload: WorkloadFlags,
     #[command(flatten)]
     unit: UnitFlags,
-    /// The noise law; Laplace for ε alone, Gaussian otherwise, where left out.
+    /// The noise law [default: the better law; with --mechanism, laplace for ε alone, otherwise gaussian]
     #[arg(long, value_parser = kebab::<NoiseKind>, value_name = "laplace|gaussian")]
     noise: Option<NoiseKind>,
     /// Number of independent releases: rows of the matrix.
     #[arg(long, value_name = "N")]
     paths: u64,
-    /// Only these steps, in rising order, separated by commas; all steps where left out. With --lazy, one may be
-    /// repeated.
+    /// Only these steps, in rising order, separated by commas [default: all]. With --lazy, a step may be repeated.
     #[arg(long, value_name = "T1,T2,…", value_delimiter = ',')]
     at: Vec<u64>,
-    /// Draw lazily, as a vector of N running sums of which only the steps of --at are read: memory and time depend
+    /// Draw lazily, as a vector of N running sums that is read only at the steps of --at; memory and time depend
     /// neither on the horizon nor on the gaps.
     #[arg(long, requires = "at")]
     lazy: bool,
     /// How lazy noise is drawn: by bridges in floating point, by bridges in integers, or from keyed variables.
     #[arg(long, requires = "lazy", value_name = "float|integer|keyed", default_value = "float")]
     sampling: Sampling,
-    /// Seed of the test keys. Noise from a seed is for tests: it protects nobody.
+    /// Seed of the test keys. Noise from a seed is for tests and gives no privacy.
     #[arg(long, value_name = "S")]
     test_seed: u64,
-    /// The grid that values and noise live on: 1 for the noise of counts, fine for that of real-valued sums.
+    /// The grid of values and noise: 1 for counts, a fine grid for real-valued sums.
     #[arg(long, value_name = "G", default_value = "0.000001")]
     grid: Grid,
-    /// Where the matrix goes, as a NumPy file of doubles, one row a path and one column a step.
+    /// Output file for the matrix, as a NumPy file of doubles with one row per path and one column per step.
     #[arg(long, value_name = "FILE.npy")]
     out: PathBuf,
     /// Describe the plan and the matrix as JSON on standard output.
@@ -86,7 +85,7 @@ impl SimulateArgs {
         let entries = u128::from(self.paths) * u128::from(steps) * readings.len() as u128;
         if self.paths == 0 || entries > MOST_ENTRIES {
             return Err(usage(format!(
-                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers; {} × {steps} is asked for",
+                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers, not {} × {steps}",
                 self.paths
             )));
         }
@@ -94,7 +93,7 @@ impl SimulateArgs {
         let mut publication = Publication::new(&[], true);
         let mut file = publication.add(&self.out)?;
         let shape = [self.paths, columns];
-        // Lazy reads go through time once, for all paths: column after column.
+        // Lazy reads pass through time once, for all paths: column by column.
         let order = if self.lazy { Order::Fortran } else { Order::C };
         let options = npyz::WriteOptions::new().default_dtype().order(order).shape(&shape);
         let mut writer = options.writer(&mut file).begin_nd()?;
@@ -114,7 +113,7 @@ impl SimulateArgs {
         GuardedKey::insecure_from_test_seed(TestSeed(self.test_seed))
     }
 
-    /// Row after row; in a row one workload after the other, all read from the same noise.
+    /// Row by row; within a row, one workload after the other, all read from the same noise.
     fn step_by_step(&self, readings: &[Plan], steps: u64, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
         let key = self.key();
         let bar = ProgressBar::new(self.paths); // shown on a terminal only
@@ -132,7 +131,7 @@ impl SimulateArgs {
         Ok(())
     }
 
-    /// Column after column: the paths are the running sums of one vector.
+    /// Column by column: the paths are the running sums of one vector.
     fn lazily(&self, plan: &Plan, mut write: impl FnMut(f64) -> Result<()>) -> Result<()> {
         let plan = LazyPlan::new(plan.clone(), self.paths, self.sampling)?;
         let mut vector = LazyVector::new(plan, &self.key(), "paths".parse()?)?;
@@ -150,12 +149,12 @@ impl SimulateArgs {
         Ok(())
     }
 
-    /// One event changes one step by at most 1, whatever the grid: its value lies between 0 and 1.
+    /// One event changes one step by at most 1 on any grid: its value lies between 0 and 1.
     fn plan(&self, asked: &InSlots) -> Result<Plan> {
         let horizon = if self.unbounded { MAX_HORIZON } else { asked.horizon };
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };
-        // Where nothing is named, as a plan does: of both laws the better one.
+        // Without a named law or mechanism: the better of both laws, as in a plan.
         let noise = self.noise.or(self.mechanism.map(|_| fallback));
         request = request.with_optional_noise(noise).with_optional_mechanism(self.mechanism);
         request = request.with_unit(asked.unit).with_neighbours(self.unit.neighbours());
@@ -168,8 +167,7 @@ impl SimulateArgs {
         if self.lazy && self.mechanism.is_none() {
             let candidates = request.candidates()?;
             let lazy = candidates.into_iter().find(|c| c.mechanism.name().family().abilities.lazy);
-            let lazy =
-                lazy.ok_or_else(|| usage("--lazy: no mechanism of this horizon can be drawn where it is read"))?;
+            let lazy = lazy.ok_or_else(|| usage("--lazy: no mechanism for this horizon can be drawn lazily"))?;
             request = request.with_mechanism(lazy.mechanism.name()).with_noise(lazy.kind);
         }
         Ok(crate::searched::with_searched(request)?.plan()?)
@@ -191,7 +189,7 @@ impl SimulateArgs {
 
     fn describe(&self, plan: &Plan, columns: u64) -> Result<()> {
         let name = plan.mechanism().name();
-        // What is really drawn; of a stream that is the plan's own noise.
+        // The law that is actually drawn; for a stream it is the plan's noise.
         let last = self.at.last().copied().unwrap_or(self.horizon);
         let lazy = if self.lazy { Some(LazyPlan::new(plan.clone(), self.paths, self.sampling)?) } else { None };
         let law = lazy.as_ref().map_or_else(|| plan.noise_kind().to_string(), |lazy| lazy.law_name().to_owned());
@@ -218,7 +216,8 @@ impl SimulateArgs {
         } else {
             let lazily = if self.lazy { format!(", drawn lazily ({})", self.sampling) } else { String::new() };
             eprintln!(
-                "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: {std_error:.4}",
+                "wrote {} × {columns} releases of {} with {law} noise{lazily} to {}; standard error at step {last}: \
+                 {std_error:.4}",
                 self.paths,
                 name.brief(),
                 self.out.display()

@@ -1,4 +1,4 @@
-//! `evertally plan` of several workloads: read from one release, or with the budget divided.
+//! `evertally plan` for several workloads: all read from one release, or with a divided budget.
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -7,17 +7,17 @@ use evertally::plan::{Plan, PlanRequest, Readings};
 use serde::Serialize;
 use std::io::Write;
 
-/// What several workloads would be like.
+/// The plan for several workloads.
 #[derive(Serialize)]
 pub(super) struct Together {
-    /// Number of steps; null without an end.
+    /// Number of steps; null if unbounded.
     horizon: Option<u64>,
     /// Whether all are read from one release.
     one_release: bool,
     workloads: Vec<Row>,
-    /// The mean by weight of variances, each over that of the whole budget.
+    /// The weighted mean of variances, each relative to a separate release with the full budget.
     variance_over_alone: Option<f64>,
-    /// The same with the budget divided.
+    /// The same with a divided budget.
     variance_over_alone_divided: Option<f64>,
 }
 
@@ -27,16 +27,16 @@ struct Row {
     workload: Workload,
     weight: f64,
     mechanism: MechanismName,
-    /// Its share of the budget; null where all have the whole of it together.
+    /// Its share of the budget; null if all share one release with the full budget.
     share: Option<f64>,
-    /// Largest standard error of a step, or the root of the mean variance; without an end, of running sums at step 2^20.
+    /// Largest standard error of a step, or the root of the mean variance; for unbounded running sums, at step 2^20.
     std_error: f64,
-    /// The same if it had the whole budget for itself.
+    /// The same for a separate release with the full budget.
     std_error_alone: Option<f64>,
 }
 
 impl Together {
-    /// The better way for a request.
+    /// The better of both plans for a request.
     pub(super) fn of(request: PlanRequest) -> Result<Self> {
         let weights: Vec<f64> =
             request.mix().iter().flat_map(|mix| mix.readings().to_vec()).map(|(_, weight)| weight).collect();
@@ -60,7 +60,7 @@ impl Together {
         })
     }
 
-    /// For people.
+    /// Prints the plan as a table.
     pub(super) fn print(&self, out: &mut impl Write) -> Result<()> {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -80,24 +80,21 @@ impl Together {
         writeln!(out, "{table}")?;
         let horizon = self.horizon.map_or("no end".into(), |horizon| format!("T = {horizon}"));
         let way = if self.one_release {
-            "all are read from one release, which has the whole budget"
+            "all are read from one release with the full budget"
         } else {
-            "each has a release of its own, and its share of the budget"
+            "each has a separate release with its share of the budget"
         };
         writeln!(out, "{horizon}: {way}")?;
         if let (Some(own), Some(divided)) = (self.variance_over_alone, self.variance_over_alone_divided) {
             let other = if self.one_release {
-                format!("; with the budget divided it would be {divided:.2} times")
+                format!("; with a divided budget it would be {divided:.2} ×")
             } else {
-                "; no release serves all of them better".into()
+                "; no single release is better for all of them".into()
             };
-            writeln!(
-                out,
-                "on average by weight the variance is {own:.2} times what each would have with the whole budget alone{other}"
-            )?;
+            writeln!(out, "weighted mean variance: {own:.2} × that of a separate release with the full budget{other}")?;
         }
         if self.horizon.is_none() && self.workloads.iter().any(|row| row.workload.is_sum()) {
-            writeln!(out, "the error of the running sum, which grows without end, is that at step 2^20")?;
+            writeln!(out, "the error of the running sum grows without limit; it is given at step 2^20")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! `evertally token`: who may write to a service, read from it and operate it.
+//! `evertally token`: tokens that allow writing to a service, reading from it and operating it.
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -16,15 +16,15 @@ pub(super) struct TokenArgs {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Make a token. It is shown once, on standard output, and kept nowhere.
+    /// Create a token. It is printed once, on standard output, and never stored.
     Make {
         /// The configuration of the service.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// What it allows: write:STREAM, read:STREAM, read:* or operate.
+        /// Role of the token: write:STREAM, read:STREAM, read:* or operate.
         #[arg(long, value_name = "ROLE")]
         role: Role,
-        /// Who is to have it, for people.
+        /// Description of the holder, for people.
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
     },
@@ -34,12 +34,12 @@ enum What {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
-    /// Revoke a token, at once, also while the service runs.
+    /// Revoke a token immediately, even while the service runs.
     Revoke {
         /// The configuration of the service.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Its id.
+        /// The id of the token.
         id: String,
     },
 }
@@ -53,13 +53,11 @@ impl TokenArgs {
                 make_folder(&config.folder)?;
                 if let Role::Write(name) | Role::Read(name) = &role {
                     if !config.streams.iter().any(|stream| stream.name == *name) {
-                        eprintln!(
-                            "note: the configuration declares no stream `{name}`; one may be opened over the API"
-                        );
+                        eprintln!("note: the configuration declares no stream `{name}`; it can be opened over the API");
                     }
                 }
                 let (id, token) = Tokens::of_folder(&config.folder)?.make(&role, &label)?;
-                eprintln!("token {id} allows {role}; it is shown here and never again:");
+                eprintln!("token {id} allows {role}; it is shown only once:");
                 println!("{}", *token);
             }
             What::List { config } => {
@@ -75,7 +73,7 @@ impl TokenArgs {
             }
             What::Revoke { config, id } => {
                 Tokens::of_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
-                eprintln!("token {id} opens nothing any more");
+                eprintln!("token {id} is revoked");
             }
         }
         Ok(())

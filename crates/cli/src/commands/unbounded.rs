@@ -1,11 +1,11 @@
-//! The table of plans without an end: errors at some steps in the place of the largest.
+//! The table of plans with an unbounded horizon: errors at some steps instead of the maximum.
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::ranking::{AtStep, Ranking};
 use std::io::Write;
 
-/// Prints the ranking, and what is proven of the best.
+/// Prints the ranking, and the proven bound for the best mechanism.
 pub(super) fn print(out: &mut impl Write, answer: &Ranking) -> Result<()> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
@@ -32,7 +32,8 @@ pub(super) fn print(out: &mut impl Write, answer: &Ranking) -> Result<()> {
         let AtStep { step, .. } = chosen.at[0];
         writeln!(
             out,
-            "at every step from {step} to 2^40 the variance is at most {ratio:.2} times that of any mechanism that ends there"
+            "at every step from {step} to 2^40 the variance is at most {ratio:.2} times that of any mechanism that \
+             ends there"
         )?;
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Where Laplace and where Gaussian noise has the smaller error under (ε, δ), by horizon and δ.
 //!
-//! Each cell asks the planner for the least largest error of either law. Open parameters hardly depend on δ: the names
-//! that win at three δ over the range are a shortlist, of which each cell takes the best.
+//! Each cell asks the planner for the smallest maximum error with either law. Open parameters hardly depend on δ: the
+//! names that win at three δ across the range form a shortlist, and each cell takes the best of it.
 
 use super::survey::{families, horizons};
 use super::{Drawn, Studio, csv};
@@ -17,10 +17,10 @@ use evertally_plot::sheet::{Words, sheet};
 use evertally_plot::style::{Anchor, MARGIN, ROOM, SMALL, Stroke, TextStyle, ink};
 use evertally_plot::text::width;
 
-/// δ goes from 10⁻¹ to ten to minus this.
+/// δ ranges from 10⁻¹ to ten to minus this.
 const LEAST_DELTA: i32 = 24;
 const HEIGHT: f64 = 420.0;
-/// Colours are full from four times on.
+/// Colours are saturated from a factor of four (log₂).
 const FULL: f64 = 2.0;
 
 struct Best {
@@ -55,8 +55,15 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let e = epsilon.get();
     let words = Words {
         title: "Laplace or Gaussian noise?".into(),
-        subtitle: format!("Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, δ) with ε = {e}."),
-        footer: "By this program's planner: exact finite-horizon errors of all mechanisms it searches at the horizon, but for the dense numeric optima; one event changes one step by 1. Mechanisms with long searches end at their longest horizon, which shows as a step. Dashes: δ = T⁻⁰·⁹², the order at which the literature sees the two laws equal for long horizons.".into(),
+        subtitle: format!(
+            "Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, \
+             δ) with ε = {e}."
+        ),
+        footer: "By this program's planner: exact finite-horizon errors of all mechanisms that it searches at the \
+                 horizon, except the dense numeric optima; one event changes one step by 1. Mechanisms with long \
+                 searches end at their longest horizon, which is visible as a step. Dashes: δ = T⁻⁰·⁹², the order at \
+                 which, according to the literature, the two laws are equal for long horizons."
+            .into(),
     };
     let svg = sheet(&words, 26.0 + HEIGHT + 46.0, |canvas, top| map(canvas, top, &columns));
     let header =
@@ -77,7 +84,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
 
 /// The cells of one horizon, from the largest δ down.
 fn column(horizon: u64, epsilon: Epsilon) -> Result<Vec<Cell>> {
-    // A convex program would have to be solved for each cell, to gain a percent.
+    // Each cell would have to solve a convex program, to gain one percent.
     let all: Vec<MechanismName> = families(horizon).filter(|family| !family.to_string().starts_with("dense")).collect();
     let winners = |law| -> Result<Vec<MechanismName>> {
         let mut names = Vec::new();
@@ -101,7 +108,7 @@ fn column(horizon: u64, epsilon: Epsilon) -> Result<Vec<Cell>> {
     (1..=LEAST_DELTA).map(cell).collect()
 }
 
-/// The planner's best of these names with this law.
+/// The planner's best mechanism among these names with this law.
 fn best(names: &[MechanismName], horizon: u64, epsilon: Epsilon, exponent: i32, law: NoiseKind) -> Result<Best> {
     let budget = Budget::Approximate(epsilon, Delta::new(10f64.powi(-exponent))?);
     let (mut found, mut refusal): (Option<Best>, _) = (None, None);
@@ -117,7 +124,7 @@ fn best(names: &[MechanismName], horizon: u64, epsilon: Epsilon, exponent: i32, 
             Err(error) => refusal = Some(error),
         }
     }
-    found.ok_or_else(|| refusal.expect("some family serves every horizon, or refuses it").into())
+    found.ok_or_else(|| refusal.expect("some family supports every horizon, or refuses it").into())
 }
 
 fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
@@ -141,7 +148,7 @@ fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
             let delta = 10f64.powi(-cell.exponent);
             let (left, right) = (frame.x(&x, ends[0]), frame.x(&x, ends[1]));
             let (upper, lower) = (frame.y(&y, delta * half), frame.y(&y, delta / half));
-            // A hair of overlap: no seams between cells.
+            // A slight overlap avoids seams between cells.
             canvas.rect(left, upper, right - left + 0.2, lower - upper + 0.2, &colour(cell.log_ratio()));
         }
     }
@@ -160,7 +167,7 @@ fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
     legend(canvas, &frame);
 }
 
-/// Borders between columns: geometric middles, and as far beyond the first and last.
+/// Borders between columns: geometric means, and the same distance beyond the first and last column.
 fn edges(times: &[f64]) -> Vec<f64> {
     let ratio = |i: usize| if times.len() > 1 { (times[i + 1] / times[i]).sqrt() } else { 2f64.sqrt() };
     let last = times.len() - 1;
@@ -170,7 +177,7 @@ fn edges(times: &[f64]) -> Vec<f64> {
     edges
 }
 
-/// Blue where Laplace has the smaller error, orange where Gaussian has, white where they are equal.
+/// Blue where Laplace noise has the smaller error, orange where Gaussian noise has, white where they are equal.
 fn colour(log_ratio: f64) -> String {
     let share = (log_ratio.abs() / FULL).min(1.0);
     let full: [f64; 3] = if log_ratio < 0.0 { [0.0, 114.0, 178.0] } else { [213.0, 94.0, 0.0] };
@@ -178,7 +185,8 @@ fn colour(log_ratio: f64) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
-/// Where log₂ of the ratio passes a level, between neighbouring δ of each column; columns without it break the line.
+/// Where log₂ of the ratio crosses a level, between neighbouring δ of each column; columns without a crossing break the
+/// line.
 fn contour(columns: &[Vec<Cell>], level: f64) -> Vec<Vec<(f64, f64)>> {
     let mut parts = vec![Vec::new()];
     for column in columns {
@@ -195,7 +203,7 @@ fn contour(columns: &[Vec<Cell>], level: f64) -> Vec<Vec<(f64, f64)>> {
     parts
 }
 
-/// The asymptotic order of the literature.
+/// The asymptotic order from the literature.
 fn reference(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis) {
     let delta = |t: f64| t.powf(-0.92);
     let ends = [x.range.0.max(y.range.1.powf(-1.0 / 0.92)), x.range.1.min(y.range.0.powf(-1.0 / 0.92))];
@@ -206,7 +214,7 @@ fn reference(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis) {
     }
 }
 
-/// Says in the middle of either region which law has the smaller error there.
+/// Labels the middle of each region with the law that has the smaller error there.
 fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Vec<Cell>]) {
     let place = |cell: &Cell| (frame.x(x, cell.horizon as f64), frame.y(y, 10f64.powi(-cell.exponent)));
     for (sign, name) in [(-1.0, "Laplace has the smaller error"), (1.0, "Gaussian has the smaller error")] {
@@ -217,20 +225,20 @@ fn regions(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, columns: &[Ve
         let middle = |of: fn(&(f64, f64)) -> f64| inside.iter().map(of).sum::<f64>() / inside.len() as f64;
         let centre = (middle(|place| place.0), middle(|place| place.1));
         let reach = width(name, 14.0, true) / 2.0 + 6.0;
-        // Nearest to the middle, where nothing of the other region is under the words.
+        // Nearest to the middle, where no part of the other region is under the label.
         let far = |at: &(f64, f64)| (at.0 - centre.0).abs() + (at.1 - centre.1).abs();
         let free = |at: &&(f64, f64)| {
             let clear = |other: &(f64, f64)| (other.0 - at.0).abs() > reach + 16.0 || (other.1 - at.1).abs() > 24.0;
             at.0 - reach >= frame.left && at.0 + reach <= frame.right() && outside.iter().all(clear)
         };
         let Some(&(at, y)) = inside.iter().filter(free).min_by(|a, b| far(a).total_cmp(&far(b))) else { continue };
-        // Readable whatever lines pass below.
+        // Keeps the text readable over lines.
         canvas.area(&[(at - reach, y - 11.0, y + 10.0), (at + reach, y - 11.0, y + 10.0)], "#ffffff", 0.8);
         canvas.text(at, y + 4.0, name, TextStyle::new(14.0, ink::TEXT).bold().anchor(Anchor::Middle));
     }
 }
 
-/// The colours with their ratios, and the lines.
+/// The legend: colours with their ratios, and lines.
 fn legend(canvas: &mut Canvas, frame: &Frame) {
     let left = frame.right() + 18.0;
     canvas.text(left, frame.top + 8.0, "Laplace error", TextStyle::new(SMALL, ink::TEXT));

@@ -12,7 +12,8 @@ use evertally_plot::sheet::Words;
 
 const HEIGHT: f64 = 400.0;
 const HORIZON: &str = "horizon T (steps)";
-pub(super) const EXACT: &str = "“exact” judges the same noise by what the covariance of all releases reveals, instead of by the column norms of the factorization; it is drawn where that is at least 1 % less.";
+pub(super) const EXACT: &str = "“exact” is the same noise with the exact sensitivity, from the covariance of all \
+     releases instead of the column norms of the factorization; it is drawn if that is at least 1 % less.";
 pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
 /// One family at one horizon.
@@ -22,11 +23,11 @@ struct Record {
     resolved: MechanismName,
     /// Largest or mean variance, times 2ρ or ε²; by column norms.
     value: f64,
-    /// The same by the exact sensitivity.
+    /// The same with the exact sensitivity.
     exact: Option<f64>,
 }
 
-/// Largest variance by horizon, beside the lower bound.
+/// Largest variance by horizon, with the lower bound.
 pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let horizons = horizons(horizon);
     let records = zcdp_records(studio, &horizons);
@@ -38,7 +39,8 @@ pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         subtitle: "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for each horizon."
             .into(),
         footer: format!(
-            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} The lower bound is proven for every factorization. {LEFT_OUT}"
+            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} The lower \
+             bound is proven for every factorization. {LEFT_OUT}"
         ),
     };
     let svg = chart(&words, "2ρ · largest variance of a step", lines);
@@ -49,15 +51,21 @@ pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     Ok(Drawn { svg, csv: csv(header, records.iter().map(|record| record.row(1.0)).chain(of_bound))? })
 }
 
-/// How far the largest variance is above the lower bound.
+/// The ratio of the largest variance to the lower bound.
 pub(super) fn ratio_to_bound(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let records = zcdp_records(studio, &horizons(horizon));
     let bound = |t: u64| gaussian_lower_bound(t).powi(2);
     let lines = family_lines(&records, |t, value| value / bound(t));
     let words = Words {
         title: "How far above the lower bound".into(),
-        subtitle: "Largest variance under ρ-zCDP over γ², below which no factorization with Gaussian noise comes; 1 would be optimal.".into(),
-        footer: format!("γ = (1/T) Σ 1/(2 sin((2j − 1)π/(4T + 2))), j = 1 … T. Exact finite-horizon figures; open parameters are the best ones for each horizon. {EXACT} {LEFT_OUT}"),
+        subtitle:
+            "Largest variance under ρ-zCDP over γ², the lower bound for every factorization with Gaussian noise; 1 \
+                   would be optimal."
+                .into(),
+        footer: format!(
+            "γ = (1/T) Σ 1/(2 sin((2j − 1)π/(4T + 2))), j = 1 … T. Exact finite-horizon figures; open parameters are \
+             the best ones for each horizon. {EXACT} {LEFT_OUT}"
+        ),
     };
     let svg = chart(&words, "2ρ · largest variance over γ²", lines);
     let header = ["horizon", "mechanism", "resolved", "ratio", "ratio_exact"];
@@ -67,7 +75,7 @@ pub(super) fn ratio_to_bound(studio: &mut Studio, horizon: u64) -> Result<Drawn>
 /// Mean variance under pure ε.
 pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let horizons = horizons(horizon);
-    // The asymptotic optimum beside the best arity of each horizon.
+    // The asymptotic optimum next to the best arity for each horizon.
     let published = MechanismName::Subtract(Some(19));
     let families = move |t| families(t).chain([published]);
     let records = records(studio, &horizons, families, NoiseKind::Laplace);
@@ -77,8 +85,14 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     }
     let words = Words {
         title: "Mean error under pure ε-differential privacy".into(),
-        subtitle: "Laplace noise; open parameters are the best ones for each horizon, k = 19 is the asymptotic optimum of subtraction.".into(),
-        footer: format!("Exact finite-horizon figures, ε² times the mean over all steps of the variance, for step sensitivity 1 and the continuous Laplace law. {LEFT_OUT}"),
+        subtitle:
+            "Laplace noise; open parameters are the best ones for each horizon, k = 19 is the asymptotic optimum of \
+                   subtraction."
+                .into(),
+        footer: format!(
+            "Exact finite-horizon figures, ε² times the mean over all steps of the variance, for step sensitivity 1 \
+             and the continuous Laplace law. {LEFT_OUT}"
+        ),
     };
     let svg = chart(&words, "ε² · mean variance of a step", lines);
     let header = ["horizon", "mechanism", "resolved", "epsilon_squared_mean_variance"];
@@ -127,13 +141,13 @@ impl Record {
         [self.horizon.to_string(), family, self.resolved.to_string(), (self.value / over).to_string(), exact]
     }
 
-    /// Whether the exact value is less by as much as an eye can see.
+    /// Whether the exact value is visibly smaller.
     fn gains(&self) -> bool {
         self.exact.is_some_and(|exact| exact < 0.99 * self.value)
     }
 }
 
-/// A line a family, and another one where the exact sensitivity is visibly less.
+/// One line per family, and a second one if the exact sensitivity is visibly smaller.
 fn family_lines(records: &[Record], of: impl Fn(u64, f64) -> f64) -> Vec<Line> {
     let mut names: Vec<MechanismName> = Vec::new();
     for record in records.iter().filter(|record| !is_plain_noise(record.family)) {

@@ -10,7 +10,7 @@ use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
 use evertally_plot::sheet::Words;
 
-/// Every second power of two from 16 on, and the horizon itself.
+/// Every second power of two starting at 16, and the horizon itself.
 fn horizons(longest: u64) -> Vec<u64> {
     let powers = (4..63).step_by(2).map(|power| 1u64 << power);
     powers.take_while(|&t| t < longest).chain([longest]).collect()
@@ -48,9 +48,13 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     }
     let words = Words {
         title: "Time and space by horizon".into(),
-        subtitle: "One release of a running count with exact discrete Gaussian noise, on one core of this machine; memory of its noise.".into(),
+        subtitle:
+            "One release of a running count with exact discrete Gaussian noise, on one core of this machine; memory \
+                   of its noise."
+                .into(),
         footer: format!(
-            "Each mechanism ran with a test key for about {} ms at each horizon, in short rounds of which the fastest counts; those whose later steps cost more ran whole streams. A word has 8 or 16 bytes.",
+            "Each mechanism ran with a test key for about {} ms at each horizon, in short rounds of which the fastest \
+             counts; mechanisms whose later steps cost more ran whole streams. A word has 8 or 16 bytes.",
             studio.settings.timing.as_millis()
         ),
     };

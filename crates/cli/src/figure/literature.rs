@@ -1,4 +1,4 @@
-//! Leading constants of the error for long horizons, which the rows of the registry state, against our figures.
+//! Compares the registry's leading constants of the error for long horizons with our figures.
 
 #[cfg(test)]
 mod tests {
@@ -6,7 +6,7 @@ mod tests {
     use evertally::mechanism::MechanismName;
     use evertally::plan::{NoiseKind, Objective};
 
-    /// The constants of the papers' tables (0.1238 is cut, not rounded, there).
+    /// The constants of the papers' tables (0.1238 is truncated there, not rounded).
     #[test]
     fn constants_are_the_published_ones() {
         let pure = |k| MechanismName::Subtract(Some(k)).limits().pure.unwrap();
@@ -15,7 +15,7 @@ mod tests {
         assert_eq!(MechanismName::Kary(Some(2)).limits().zcdp, Some(1.0));
     }
 
-    /// Our exact figures are the formulas' where the horizon fills the tree.
+    /// Our exact figures equal the formulas if the horizon fills the tree.
     #[test]
     fn exact_figures_approach_the_constants() {
         for k in [2u64, 3, 5, 8, 19] {

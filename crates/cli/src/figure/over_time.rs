@@ -17,11 +17,11 @@ use evertally_plot::text::number;
 struct Record {
     family: MechanismName,
     resolved: MechanismName,
-    /// ‖L_t‖² of the steps 1 … T.
+    /// ‖L_t‖² for the steps 1 … T.
     squares: Vec<f64>,
-    /// Squared sensitivity by column norms.
+    /// Squared sensitivity from column norms.
     norm: f64,
-    /// By the covariance of the releases.
+    /// Squared sensitivity from the covariance of the releases.
     exact: Option<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Record {
         self.norm * self.squares.iter().sum::<f64>() / self.squares.len() as f64
     }
 
-    /// The exact sensitivity where an eye can see the difference.
+    /// The exact sensitivity, if it differs visibly.
     fn gain(&self) -> Option<f64> {
         self.exact.filter(|exact| *exact < 0.99 * self.norm)
     }
@@ -48,12 +48,14 @@ impl Record {
 pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let records = records(studio, horizon);
     let shown: Vec<&Record> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
-    let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees serve every horizon");
+    let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees support every horizon");
     let panels: Vec<SmallPanel> = shown.iter().map(|record| panel(record, best)).collect();
     let words = Words {
         title: format!("Variance over time, T = {}", number(horizon as f64)),
         subtitle: format!(
-            "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for the largest variance. Pale: the same noise by exact accounting. Grey in every panel: {}, whose largest variance is the least.",
+            "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for the largest \
+             variance. Pale: the same noise with exact accounting. Grey in every panel: {}, which has the smallest \
+             maximum variance.",
             best.family
         ),
         footer: format!("Figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} {LEFT_OUT}"),
@@ -78,7 +80,7 @@ fn records(studio: &mut Studio, horizon: u64) -> Vec<Record> {
     records
 }
 
-/// The best of all behind, exact accounting pale, the mechanism itself on top.
+/// The best mechanism in the background, exact accounting pale, the mechanism itself on top.
 fn panel(record: &Record, best: &Record) -> SmallPanel {
     let name = record.family.to_string();
     let mut lines = Vec::new();

@@ -1,5 +1,5 @@
-//! Private sketches by their size and horizon: time of an update with a query, and error of a point query, with lazy
-//! noise, with noise in every cell at every step, and with buffered updates.
+//! Private sketches by size and horizon: time of an update with a query, and error of a point query, with lazy noise,
+//! with noise in every cell at every step, and with buffered updates.
 
 mod contest;
 
@@ -11,7 +11,7 @@ use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
 use evertally_plot::sheet::Words;
 
-/// Width where the horizon varies, and events where the width does.
+/// The width if the horizon varies, and the number of events if the width varies.
 const WIDTH: u64 = 1 << 12;
 const EVENTS: u64 = 1 << 16;
 
@@ -20,7 +20,7 @@ fn powers(from: u32, to: u32) -> impl Iterator<Item = u64> {
     (from..=to).step_by(2).map(|power| 1 << power)
 }
 
-/// Runs every way over widths and over horizons.
+/// Runs every variant over widths and over horizons.
 pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     let events = EVENTS.min(longest);
     let wide = |width: &u64| *width <= (16 * events).max(1 << 8);
@@ -58,9 +58,15 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     }
     let words = Words {
         title: "What a query of a private sketch costs".into(),
-        subtitle: "A count sketch of 5 rows under 0.5-zCDP for the whole history, one event a step of items with Zipf counts: with lazy noise the cost depends neither on the width nor on the horizon, and answers are of the last step.".into(),
+        subtitle: "A count sketch of 5 rows under 0.5-zCDP for the whole history, one event per step, items with Zipf \
+                   counts: with lazy noise the cost depends neither on the width nor on the horizon, and answers are \
+                   for the last step."
+            .into(),
         footer: format!(
-            "The same path-sum plan for all. Errors grow with the events by collisions of items. By width: {} steps; by horizon: {WIDTH} cells a row. Eager: noise in every cell at every step (Epasto and others 2023), where that ends within the time of this figure; its error is that of lazy noise. Buffered: events wait until as many have come as there are cells (Holland 2025). Times were measured on one core of this machine.",
+            "The same path-sum plan for all. Errors grow with the number of events, because items collide. By width: \
+             {} steps; by horizon: {WIDTH} cells per row. Eager: noise in every cell at every step (Epasto and others \
+             2023), if that finishes within the time of this figure; its error is that of lazy noise. Buffered: events \
+             wait until there are as many as cells (Holland 2025). Times were measured on one core of this machine.",
             events
         ),
     };

@@ -1,11 +1,11 @@
-//! How the line of a mechanism looks: the same in every figure, told apart by colour, dashes and marker.
+//! The line style of a mechanism: the same in every figure, distinguished by colour, dashes and marker.
 
 use evertally::mechanism::{Dash, Family, Hue, Mark, MechanismName};
 use evertally_plot::style::dash::{DASHED, MIXED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, Shade, VERMILION};
 use evertally_plot::style::{Look, Marker};
 
-/// Lines that are no mechanism's.
+/// Lines that do not belong to a mechanism.
 const OTHERS: [(&str, Line); 8] = [
     ("lower bound", Line { shade: GREY, dash: SOLID, marker: Marker::None }),
     ("lazy, float", Line { shade: VERMILION, dash: SOLID, marker: Marker::Circle }),
@@ -17,7 +17,7 @@ const OTHERS: [(&str, Line); 8] = [
     ("differences of running counts", Line { shade: SKY, dash: MIXED, marker: Marker::Circle }),
 ];
 
-/// What tells a line apart.
+/// The style that distinguishes a line.
 #[derive(Clone, Copy)]
 struct Line {
     shade: Shade,
@@ -26,7 +26,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line of a family, by its row in the registry.
+    /// The line style of a family, by its row in the registry.
     fn of(family: &Family) -> Self {
         let evertally::mechanism::Line(hue, dash, mark) = family.line;
         Self {
@@ -56,12 +56,12 @@ impl Line {
     }
 }
 
-/// Every line that has a look, by the name of its family or by its own.
+/// Every line with a style, by the name of its family or by its own name.
 fn known() -> impl Iterator<Item = (&'static str, Line)> {
     MechanismName::all_families().map(|family| (family.stem, Line::of(family))).chain(OTHERS)
 }
 
-/// The look of a mechanism, by its name up to the parameters.
+/// The style of a mechanism, by its name without the parameters.
 pub(super) fn look(name: &str) -> Look {
     let family = name.split('(').next().unwrap_or(name);
     let line = known().find(|(known, _)| *known == family);

@@ -1,4 +1,4 @@
-//! The mechanisms of the figures: each family at each horizon as the planner would use it, built once.
+//! The mechanisms of the figures: each family at each horizon, with the planner's parameters, built once.
 
 use evertally::Error;
 use evertally::mechanism::{Mechanism, MechanismName};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Family, law, objective, horizon.
 type Wanted = (MechanismName, NoiseKind, Objective, u64);
 
-/// Families as they are found, so that several figures share them.
+/// A cache of the families found so far, shared by the figures.
 #[derive(Default)]
 pub(super) struct Survey {
     found: HashMap<Wanted, Option<Arc<dyn Mechanism>>>,
@@ -22,12 +22,13 @@ pub(crate) fn families(horizon: u64) -> impl Iterator<Item = MechanismName> {
     MechanismName::FAMILIES.into_iter().filter(move |family| horizon <= family.longest_searched())
 }
 
-/// Whether the error grows with the horizon itself, not with its logarithm: such lines would flatten all others.
+/// Whether the error grows with the horizon itself instead of its logarithm; such lines would flatten all others.
 pub(super) fn is_plain_noise(family: MechanismName) -> bool {
     family.family().is_plain_noise
 }
 
-/// A family at a horizon with its open parameters as the planner chooses them for one event, if it serves both.
+/// A family at a horizon, with open parameters as the planner chooses them for one event; an error if the family does
+/// not support the horizon or the law.
 pub(crate) fn as_planned(
     family: MechanismName,
     law: NoiseKind,
@@ -35,7 +36,7 @@ pub(crate) fn as_planned(
     horizon: u64,
 ) -> evertally::Result<Arc<dyn Mechanism>> {
     if law == NoiseKind::Gaussian && !family.family().serves(law) {
-        return Err(Error::invalid(format!("the planner has `{family}` for Laplace noise only")));
+        return Err(Error::invalid(format!("the planner offers `{family}` for Laplace noise only")));
     }
     let budget = match law {
         NoiseKind::Laplace => Budget::Pure(Epsilon::new(1.0)?),
@@ -46,7 +47,7 @@ pub(crate) fn as_planned(
 }
 
 impl Survey {
-    /// [`as_planned`], remembered.
+    /// [`as_planned`], cached.
     pub(super) fn mechanism(
         &mut self,
         family: MechanismName,
@@ -58,7 +59,7 @@ impl Survey {
         entry.or_insert_with(|| as_planned(family, law, objective, horizon).ok()).clone()
     }
 
-    /// The exact squared sensitivity under Gaussian noise where it is known, remembered.
+    /// The exact squared sensitivity under Gaussian noise if it is known, cached.
     pub(super) fn exact(&mut self, mechanism: &dyn Mechanism) -> Option<f64> {
         let entry = self.exact.entry((mechanism.name(), mechanism.horizon()));
         *entry.or_insert_with(|| mechanism.exact_l2_squared())

@@ -1,4 +1,4 @@
-//! How long a release takes: streams that really run, with a test key.
+//! Measures the time of a release on real streams, with a test key.
 
 use evertally::mechanism::Mechanism;
 use evertally::noise::{GuardedKey, TestSeed};
@@ -8,27 +8,27 @@ use evertally::stream::RunningSum;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Steps of a mechanism whose later steps cost more that are run, however long they take.
+/// The minimum number of steps to run of a mechanism whose later steps cost more, regardless of time.
 const WHOLE: u64 = 1 << 14;
-/// How long a round of a measurement is: shorter than the slices in which a busy machine shares out its cores.
+/// The duration of a measurement round: shorter than the time slices of a busy machine.
 const ROUND: Duration = Duration::from_millis(2);
-/// Releases between two looks at the clock.
+/// Releases between two reads of the clock.
 const BATCH: u64 = 64;
 
 /// A measured time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     pub(crate) ns_per_step: f64,
-    /// How many releases were run, in all rounds.
+    /// The number of releases in all rounds.
     pub(crate) steps: u64,
-    /// Whether later steps cost more and were not reached: the time of a whole stream is longer.
+    /// Whether later steps cost more but were not reached: the average over a whole stream is higher.
     pub(crate) at_least: bool,
 }
 
-/// Runs streams of a mechanism for about `limit`: discrete Gaussian noise at ρ = 0.5, or Laplace noise at ε = 1 where
-/// the mechanism is for that alone. Making a stream is not timed, only its releases. Of short rounds the fastest
-/// counts: whatever else the machine does only adds time. A round of a mechanism whose later steps cost more is a whole
-/// stream.
+/// Runs streams of a mechanism for about `limit`: discrete Gaussian noise at ρ = 0.5, or Laplace noise at ε = 1 if the
+/// mechanism supports only that. Only releases are timed, not the creation of a stream. The fastest of the short rounds
+/// counts, because other work on the machine only adds time. For a mechanism whose later steps cost more, a round is a
+/// whole stream.
 pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evertally::Result<Timing> {
     let plan = plan(mechanism)?;
     let heavy = mechanism.name().is_heavy();
@@ -36,7 +36,7 @@ pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evert
     let (least_steps, least_time) = if heavy { (last, Duration::ZERO) } else { (BATCH, ROUND.min(limit)) };
     let mut best = Timing { ns_per_step: f64::INFINITY, steps: 0, at_least: last < mechanism.horizon() };
     let (mut spent, mut rounds) = (Duration::ZERO, 0);
-    // On a busy machine a single round may take all the time there is.
+    // On a busy machine a single round may use up the whole limit.
     while rounds < if heavy { 2 } else { 5 } || spent < limit {
         rounds += 1;
         let round = round(&plan, last, least_steps, least_time)?;
@@ -47,7 +47,8 @@ pub(crate) fn time_per_step(mechanism: &dyn Mechanism, limit: Duration) -> evert
     Ok(best)
 }
 
-/// Streams of `last` steps one after the other, until enough steps were run for long enough: time and steps.
+/// Runs streams of `last` steps one after the other, until there are enough steps and enough time. Returns time and
+/// steps.
 fn round(plan: &Plan, last: u64, least_steps: u64, least_time: Duration) -> evertally::Result<(Duration, u64)> {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
     let (mut spent, mut steps, mut number) = (Duration::ZERO, 0, 0u64);

@@ -1,14 +1,15 @@
-//! What it costs not to know the end: variance over that of the best mechanism whose horizon ends there.
+//! The cost of an unbounded horizon: variance relative to the best mechanism whose horizon ends at the step.
 //!
-//! Beside ours stand, under ρ-zCDP,
+//! Under ρ-zCDP, our mechanisms are compared with
 //! * the hybrid mechanism (Chan, Shi, Song 2011, doi 10.1145/2043621.2043626): half of the budget for the totals of
-//!   octaves, half for a binary tree inside each; the largest variance so far;
+//!   octaves, half for a binary tree inside each octave; plotted is the largest variance so far;
 //! * the logarithmic perturbation of the square root (Jacobsen, Fawaz 2025, arXiv 2506.15018): `R` has the coefficients
 //!   of `(1-x)^(-1/2) (-ln(1-x)/x)^(-α)` with α = 0.65, whose squares have a finite sum;
 //! * a mechanism for one horizon of 2^40 steps.
 //!
-//! Under pure ε, beside ours, the same with trees inside and its light memory, and trees for one horizon of 2^40 steps;
-//! the best that ends at a step is the best of all families of the planner.
+//! Under pure ε, they are compared with the same mechanism with trees inside, which needs little memory, and
+//! with trees for one horizon of 2^40 steps; the best mechanism that ends at a step is the best of all families of the
+//! planner.
 
 mod pure;
 
@@ -24,14 +25,14 @@ use pure::Pure;
 use std::f64::consts::PI;
 
 const HEIGHT: f64 = 400.0;
-/// The longest horizon whose optimum is certified here.
+/// The longest horizon with a certified optimum.
 const CERTIFIED: u64 = 2048;
-/// Coefficients of the perturbation that are computed; beyond, their asymptotic form goes on.
+/// The number of computed coefficients of the perturbation; after these, their asymptotic form is used.
 const TERMS: usize = 1 << 13;
-/// The perturbation's exponent.
+/// The exponent of the perturbation.
 const ALPHA: f64 = 0.65;
 
-/// Ratios by step, up to a last one.
+/// Ratios by step, up to a last step.
 pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     let steps = steps(last);
     let best: Vec<f64> = steps.iter().map(|step| best(*step)).collect::<Result<_>>()?;
@@ -54,9 +55,18 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     });
     let lines: Vec<Line> = lines.collect();
     let words = Words {
-        title: "What it costs not to know the end".into(),
-        subtitle: "Variance of a step over that of the best mechanism whose horizon ends with that step, under ρ-zCDP and under pure ε; 1 would be optimal.".into(),
-        footer: format!("Exact figures for step sensitivity 1 and the continuous laws. The best of a horizon is the certified optimum up to {CERTIFIED} steps, and a little less than it is beyond. Hybrid of Chan, Shi and Song: largest variance so far. Logarithmic perturbation of Jacobsen and Fawaz with α = {ALPHA}: {TERMS} coefficients, then their asymptotic form. Under pure ε the best is that of all families of the planner; hats are among them up to 2^22 steps."),
+        title: "The cost of an unbounded horizon".into(),
+        subtitle:
+            "Variance of a step over that of the best mechanism whose horizon ends at that step, under ρ-zCDP and \
+                   under pure ε; 1 would be optimal."
+                .into(),
+        footer: format!(
+            "Exact figures for step sensitivity 1 and the continuous laws. The best variance for a horizon is the \
+             certified optimum up to {CERTIFIED} steps; for longer horizons it is slightly underestimated. Hybrid of \
+             Chan, Shi and Song: largest variance so far. Logarithmic perturbation of Jacobsen and Fawaz with α = \
+             {ALPHA}: {TERMS} coefficients, then their asymptotic form. Under pure ε the best is that of all families \
+             of the planner; hats are among them up to 2^22 steps."
+        ),
     };
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = || Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), "step t");
@@ -90,11 +100,11 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     Ok(Drawn { svg: lines::panels(&words, &[first, second]), csv })
 }
 
-/// The best that fits 2^40 steps.
+/// The best mechanism that supports 2^40 steps.
 const ONE: MechanismName =
     MechanismName::NormalizedBlt(evertally::mechanism::BufferChoice::Best, evertally::mechanism::Participation::ONCE);
 
-/// Eight steps an octave, and the first after each power of 16.
+/// Eight steps per octave, and the first step after each power of 16.
 fn steps(last: u64) -> Vec<u64> {
     let eighths = (0..=8 * last.ilog2()).map(|eighth| (f64::from(eighth) / 8.0).exp2() as u64);
     let mut steps: Vec<u64> = eighths.chain((1..15).map(|k| (1 << (4 * k)) + 1)).chain([last]).collect();
@@ -104,7 +114,7 @@ fn steps(last: u64) -> Vec<u64> {
     steps
 }
 
-/// 2ρ times the least largest variance of any mechanism over so many steps.
+/// 2ρ times the smallest maximum variance of any mechanism over this number of steps.
 fn best(horizon: u64) -> Result<f64> {
     if horizon <= CERTIFIED {
         return Ok(Dense::lower_bound(horizon, Objective::Max)?);
@@ -119,13 +129,13 @@ fn hybrid(step: u64) -> f64 {
     2.0 * (octave + 1.0) + 2.0 * octave * octave
 }
 
-/// `R` and `L` of the perturbation by their coefficients' squared sums.
+/// `R` and `L` of the perturbation, by the sums of their squared coefficients.
 struct Perturbed {
-    /// Of `L`, from one coefficient on.
+    /// Cumulative sums for `L`, starting at one coefficient.
     rows: Vec<f64>,
-    /// The squared norm of a column of `R`, all of it.
+    /// The squared norm of a complete column of `R`.
     column: f64,
-    /// `ln` of a number of steps is this much less than what the asymptotic form of `L` has in its place.
+    /// The asymptotic form of `L` has `ln` of the number of steps plus this instead of `ln` itself.
     offset: f64,
 }
 
@@ -185,7 +195,7 @@ mod tests {
         }
     }
 
-    /// The figures that are known of the published ways, and ours below 2.5.
+    /// The published mechanisms have their known figures, and ours stay below 2.5.
     #[test]
     fn ratios_are_those_that_are_known() {
         let perturbed = Perturbed::new();

@@ -1,4 +1,4 @@
-//! Windows under pure ε: from which width on which way is the best.
+//! Windows under pure ε: the best method for each width.
 
 use super::style::look;
 use super::{Drawn, Studio, csv};
@@ -11,12 +11,12 @@ use evertally_plot::lines::{self, Line, Panel};
 use evertally_plot::sheet::Words;
 use std::sync::Arc;
 
-/// Windows without end are drawn for this horizon.
+/// Windows with an unbounded horizon are drawn for this horizon.
 const ENDLESS: u64 = 1 << 40;
-/// Differences of running counts are drawn over so many windows, and up to this width: they take longer by its square.
+/// Differences of running counts are drawn over this many windows, up to a maximum width: the time is quadratic in it.
 const WINDOWS: u64 = 4;
 const WIDEST_DIFFERENCE: u64 = 128;
-/// Widths to an octave, about.
+/// The approximate number of widths per octave.
 const DENSITY: u64 = 3;
 
 const STEPS: &str = "input";
@@ -32,7 +32,7 @@ struct Record {
     value: f64,
 }
 
-/// Widths from 2 on, a few to an octave.
+/// Widths starting at 2, a few per octave.
 fn widths(longest: u64) -> Vec<u64> {
     let octaves = (1..17).map(|power| 1u64 << power);
     let all = octaves.flat_map(|start| (0..DENSITY).map(move |part| start + start * part / DENSITY));
@@ -49,7 +49,7 @@ fn figure(name: &str, width: u64, horizon: u64) -> evertally::Result<(String, f6
     Ok((built.name().to_string(), criterion.figure(&*built)))
 }
 
-/// All that is drawn for one width.
+/// Everything that is drawn for one width.
 fn records(width: u64) -> Result<Vec<Record>> {
     let record = |line, (resolved, value)| Record { width, line, resolved, value };
     let mut records =
@@ -59,13 +59,13 @@ fn records(width: u64) -> Result<Vec<Record>> {
         let (hats, tree) = (of("hats")?, of("consistent")?);
         records.push(record(DIFFERENCES, if hats.1 <= tree.1 { hats } else { tree }));
     }
-    // No L1 norm is below the L2 norm, and the variance of Laplace noise is twice the square of its scale.
+    // An L1 norm is never below the L2 norm, and the variance of Laplace noise is twice the square of its scale.
     let bound = 2.0 * workload_lower_bound(Workload::Window(width), ENDLESS, Spread::ONE).powi(2);
     records.push(record(BOUND, (String::new(), bound)));
     Ok(records)
 }
 
-/// Largest variance by width, up to the longest.
+/// Largest variance by width, up to the largest width.
 pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     let widths = widths(longest);
     studio.bar.inc_length(widths.len() as u64);
@@ -88,7 +88,9 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
         subtitle: "Laplace noise; “input” is noise on each step, the others have the best parameters for each width."
             .into(),
         footer: format!(
-            "Exact figures for step sensitivity 1 and the continuous Laplace law, on endless streams; differences of the best running counts over {WINDOWS} windows. The lower bound holds for every factorization: twice that for Gaussian noise."
+            "Exact figures for step sensitivity 1 and the continuous Laplace law, on unbounded streams; differences of \
+             the best running counts over {WINDOWS} windows. The lower bound holds for every factorization: twice that \
+             for Gaussian noise."
         ),
     };
     let panel = Panel { x, y, lines, height: 400.0 };

@@ -1,11 +1,11 @@
-//! `evertally release --continue`: a run that reads what is new, and appends what it adds.
+//! `evertally release --continue`: a run that reads new files, and appends new rows.
 //!
-//! The order of things is what makes it safe to be cut off anywhere:
+//! The order of operations makes it safe to interrupt a run at any point:
 //!
-//! 1. what an earlier run recorded and did not write is written;
-//! 2. new files are told from those that were read, and read; rows go to a file without a name;
-//! 3. ledger, state of the session, files seen and rows are recorded, all of it or nothing;
-//! 4. rows are written behind the table's, and report and picture anew.
+//! 1. rows that an earlier run recorded but did not write are written;
+//! 2. new files are distinguished from those read before, and read; rows go to a file without a name;
+//! 3. ledger, session state, files seen and rows are recorded, all or nothing;
+//! 4. rows are appended to the table, and report and picture are written again.
 
 use super::emit::Emitter;
 use super::expected::{Expected, Missing, full};
@@ -36,11 +36,11 @@ use std::io::{BufWriter, Cursor, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// A leg of the run, and the files it reads.
+/// A segment of the run, and the files that it reads.
 struct Stretch {
     leg: Leg,
     files: Vec<PathBuf>,
-    /// Whether an earlier run has done it already.
+    /// Whether an earlier run did it already.
     is_known: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     if !files.going_on.rebuild {
         for name in &setup.names {
             for path in deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)? {
-                eprintln!("wrote what an earlier run had recorded and not written: {}", path.display());
+                eprintln!("finished writing the output of an interrupted run: {}", path.display());
             }
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     }
     if published == stream.calendar.steps() && !files.going_on.extend {
         let end = stream.calendar.format(stream.calendar.end());
-        eprintln!("note: the horizon ended at {end}, and all of it is published; --extend opens the next stream");
+        eprintln!("note: the horizon ended at {end} and is completely published; --extend opens the next stream");
     }
     confirm(&stream, files, published)?;
     let setup = Setup { stream, ..setup.clone() };
@@ -86,28 +86,28 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     if files.json { print_json(&setup, files, &ErrorFacts::of_releases(&setup.stream), true) } else { Ok(()) }
 }
 
-/// A failure behind the record, also where the reader of a pipe went away: nobody has the rows yet.
+/// A failure after the record, including a closed pipe: nobody has the rows yet.
 fn unwritten(cause: impl std::fmt::Display) -> anyhow::Error {
-    anyhow!("the release is recorded, but not written: mend this and run again, which writes it first: {cause}")
+    anyhow!("the release is recorded, but not written: fix this and run again, which writes it first: {cause}")
 }
 
 fn check(setup: &Setup, files: &Files) -> Result<()> {
     if setup.show_truth {
         return Err(usage(sentence![
             UnsafeShowTruth,
-            " needs the true counts of all steps, and a run that goes on has new ones"
+            " needs the true counts of all steps, but a continued run only has those of new steps"
         ]));
     }
     views::check(setup, files)?;
     let outputs = std::iter::once(&files.out).chain(&files.going_on.late_file);
     outputs.into_iter().try_for_each(|path| check_output(path, &files.protected_paths()))?;
     match (setup.stream.late, &files.going_on.late_file) {
-        (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: where late events go"])),
+        (Late::SideFile, None) => Err(usage(sentence![LateFile, " is needed: the file for late events"])),
         _ => Ok(()),
     }
 }
 
-/// The files that are named, or that the pattern names for steps that are not published.
+/// The named files, or the files that match the pattern for unpublished steps.
 fn inputs(setup: &Setup, files: &Files, published: u64) -> Result<Vec<PathBuf>> {
     let named = &files.inputs;
     match &files.going_on.expect {
@@ -119,7 +119,7 @@ fn inputs(setup: &Setup, files: &Files, published: u64) -> Result<Vec<PathBuf>> 
     }
 }
 
-/// The last step that can be closed: the file of each up to there was read.
+/// The last step that can be closed: the files of all steps up to it were read.
 fn last_step(setup: &Setup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> Result<(u64, Option<Missing>)> {
     let (stream, published) = (&setup.stream, ledger.last_published(&setup.stream.name));
     let Some(pattern) = &files.going_on.expect else { return Ok((stream.last_step, None)) };
@@ -133,13 +133,13 @@ fn last_step(setup: &Setup, files: &Files, ledger: &Ledger, sorted: &Sorted) -> 
 
 fn announce_files(files: &Files, sorted: &Sorted, missing: Option<&Missing>) {
     if let Some(Missing { step, file }) = missing {
-        eprintln!("note: the file {} was not read; steps from {step} on wait for it", file.display());
+        eprintln!("note: the file {} was not read; step {step} and all later steps wait for it", file.display());
     }
     if !files.quiet && !sorted.seen.is_empty() {
-        eprintln!("{} of {} files were read before", sorted.seen.len(), sorted.seen.len() + sorted.new.len());
+        eprintln!("{} of {} files had been read before", sorted.seen.len(), sorted.seen.len() + sorted.new.len());
     }
     if !files.quiet && sorted.new.is_empty() {
-        eprintln!("no file is new");
+        eprintln!("there is no new file");
     }
 }
 
@@ -147,9 +147,9 @@ struct Continued<'a> {
     setup: &'a Setup,
     files: &'a Files,
     cancelled: &'a AtomicBool,
-    /// The last step of which the table has rows already.
+    /// The last step that already has rows in the table.
     before: u64,
-    /// The step that waits for its file.
+    /// The first step whose file is missing.
     missing: Option<Missing>,
 }
 
@@ -168,7 +168,7 @@ impl Continued<'_> {
         views::check_columns(setup, files, &target)?;
         if rebuild && follows && matches!(target, Target::Alone(_)) {
             let problem =
-                format!("{} is not there, and holds rows of earlier streams; put it back first", out.display());
+                format!("{} is missing, and contains rows of earlier streams; restore it first", out.display());
             return Err(usage(problem));
         }
         let (mut session, stretches) = self.session(open, &sorted)?;
@@ -193,29 +193,29 @@ impl Continued<'_> {
         deliver(&RealDisk, &mut open.ledger, name).map_err(unwritten)?;
         if let (false, Some(path)) = (late.is_empty(), &files.going_on.late_file) {
             let path = numbered(path, open.ledger.counter());
-            eprintln!("late events were put into {}, which is NOT PRIVATE", path.display());
+            eprintln!("wrote late events to {}, which is NOT PRIVATE", path.display());
         }
         publication.commit().map_err(unwritten)
     }
 
-    /// Refuses a table that is an input, or that something else has written.
+    /// Refuses a table that is an input, or that was not written by this stream.
     fn protect(&self, target: &Target, sorted: &Sorted) -> Result<()> {
         let out = full(&self.files.out);
         let named = sorted.new.iter().map(|file| &file.path).chain(sorted.seen.iter().map(|(path, _)| path));
         let others = self.files.protected_paths();
         if named.chain(&others).any(|input| full(input) == out) {
-            let problem = format!("{}: this is an input of the run, which is never replaced", out.display());
+            let problem = format!("{}: this is an input of the run, and inputs are never replaced", out.display());
             return Err(usage(problem));
         }
         if !self.files.going_on.rebuild && matches!(target, Target::Alone(_)) && out.exists() {
-            let problem = format!("{}: there is a file already, and this stream has not written it", out.display());
-            return Err(usage(format!("{problem}; move it away, or give another name")));
+            let problem = format!("{}: the file exists, and this stream did not write it", out.display());
+            return Err(usage(format!("{problem}; move it away, or choose another name")));
         }
         Ok(())
     }
 
-    /// The table to which rows are appended. Where the rows of a stream that follows others are all written again, it is
-    /// as those have left it.
+    /// The table to which rows are appended. If all rows of a stream that follows others are written again, this is the
+    /// table that the earlier streams left.
     fn mark(&self, ledger: &Ledger) -> Option<TableMark> {
         let mut names = self.setup.names.iter().rev();
         if self.before == 0 && self.setup.names.len() > 1 {
@@ -224,12 +224,12 @@ impl Continued<'_> {
         names.next().and_then(|name| ledger.table(name)).cloned()
     }
 
-    /// How many rows the table has of each group.
+    /// The number of rows that the table has for each group.
     fn rows_before(&self) -> u64 {
         self.setup.stream.rows_through(self.before) + self.setup.steps_before()
     }
 
-    /// The writer of this run's rows, to a file without a name.
+    /// The writer for this run's rows, which go to a file without a name.
     fn table(&self, target: &Target) -> Result<TableWriter<BufWriter<File>>> {
         let spool = BufWriter::new(tempfile::tempfile()?);
         let (format, spec) = (self.files.output_format, &self.setup.table);
@@ -237,7 +237,7 @@ impl Continued<'_> {
         Ok(if is_behind { TableWriter::behind(format, spec, spool) } else { TableWriter::new(format, spec, spool) }?)
     }
 
-    /// The session where it stands, and what is left to do.
+    /// The session at its current step, and the remaining stretches.
     fn session(&self, open: &mut OpenKey, sorted: &Sorted) -> Result<(Session<RunningSums>, Vec<Stretch>)> {
         let (setup, stream) = (self.setup, &self.setup.stream);
         let last = Stretch {
@@ -260,7 +260,7 @@ impl Continued<'_> {
         Ok((session.that_goes_on(), stretches))
     }
 
-    /// Reads all files, leg by leg. Returns the late events of the last.
+    /// Reads all files, segment by segment. Returns the late events of the last segment.
     fn read(
         &self,
         session: &mut Session<RunningSums>,
@@ -288,7 +288,7 @@ impl Continued<'_> {
         Ok(late)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that a run leaves")]
+    #[expect(clippy::too_many_arguments, reason = "everything that a run records")]
     fn record(
         &self,
         open: &mut OpenKey,
@@ -309,7 +309,10 @@ impl Continued<'_> {
             late_csv = Cursor::new(csv_of(&self.setup.stream, late)?);
             let path = numbered(self.files.going_on.late_file.as_deref().expect("checked"), open.ledger.counter() + 1);
             if path.exists() {
-                return Err(usage(format!("{}: late events go there, and there is a file already", path.display())));
+                return Err(usage(format!(
+                    "{}: this is the file for late events, but it already exists",
+                    path.display()
+                )));
             }
             let target = utf8(&std::path::absolute(path)?)?;
             leaving.outputs.push(Output { target, behind: None, private: true, contents: &mut late_csv });
@@ -317,7 +320,7 @@ impl Continued<'_> {
         leaving.table = mark;
         let is_idle = first > last && leaving.files.is_empty() && leaving.joined.is_none();
         if is_idle && !self.files.going_on.rebuild {
-            return Ok(()); // as it was recorded
+            return Ok(()); // everything is recorded already
         }
         let (first, last) = (self.rows_before() + 1, self.setup.stream.rows_through(last) + self.setup.steps_before());
         if first <= last {
@@ -330,16 +333,16 @@ impl Continued<'_> {
     }
 }
 
-/// What earlier runs did, to be done again: their files, under their policies and with the groups of then.
+/// The stretches of earlier runs, to be repeated: their files, with the policies and groups of that time.
 fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<Stretch>> {
-    // Runs before the first that says which files it read have read everything at once, and so does this one.
+    // Runs before the first one that recorded its files read everything at once, and so does this run.
     let runs = runs.iter().skip_while(|run| run.files.is_empty());
     let stretch = |run: &Run| {
         let path = |file: &SeenFile| {
             let given = sorted.seen.iter().find(|(_, seen)| seen.digest == file.digest);
             given.map(|(path, _)| path.clone()).ok_or_else(|| {
                 let (path, at) = (&file.path, run.at.strftime("%Y-%m-%d %H:%M"));
-                usage(format!("{path}, which was read at {at} UTC, is missing: all files are read again, in any order"))
+                usage(format!("{path}, which was read at {at} UTC, is missing: give all files again, in any order"))
             })
         };
         let count = |present: Present| {
@@ -360,15 +363,15 @@ fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Res
 fn lost(stream: &Stream, ledger: &Ledger) -> anyhow::Error {
     let (name, last) = (&stream.name, ledger.last_published(&stream.name));
     let problem = match ledger.has_state(name) {
-        true => format!("the state of stream `{name}`, which was published through step {last}, is lost"),
+        true => format!("the state of stream `{name}`, published through step {last}, is lost"),
         false => {
-            format!("stream `{name}` was published through step {last} by runs that read everything, and has no state")
+            format!("stream `{name}` was published through step {last} by runs over all data, and has no state")
         }
     };
-    usage(sentence![problem, "; make it again from all files since the beginning with ", Rebuild])
+    usage(sentence![problem, "; recreate it from all files since the beginning with ", Rebuild])
 }
 
-/// The length of what was written, and its last bytes.
+/// The length of the written rows, and their last bytes.
 fn length_and_tail(rows: &mut File) -> Result<(u64, Vec<u8>)> {
     let bytes = rows.seek(SeekFrom::End(0))?;
     rows.seek(SeekFrom::Start(bytes.saturating_sub(4096)))?;

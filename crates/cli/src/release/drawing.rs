@@ -5,25 +5,25 @@ use crate::stream::Files;
 use evertally_declare::groups::GroupTable;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 
-/// Of so many discovered groups points are kept, in the order of their discovery.
+/// The maximum number of discovered groups whose points are kept, in order of discovery.
 const MOST_KEPT: usize = 1000;
 
 /// The curves of a picture.
 pub(super) enum Drawing {
-    /// None are wanted.
+    /// No picture is wanted.
     Off,
-    /// Of groups that are known from the beginning.
+    /// Curves of groups that are known from the beginning.
     Declared {
         curves: Vec<Curve>,
         /// The curve of each group, if it is drawn.
         of_group: Vec<Option<usize>>,
     },
-    /// Of groups in the order of their discovery.
+    /// Curves of groups in order of discovery.
     Discovered {
         curves: Vec<Curve>,
-        /// Those that are wanted, in this order; without a word, the ones that end highest.
+        /// The requested groups, in this order; by default the ones with the highest last values.
         named: Option<Vec<String>>,
-        /// So many.
+        /// The maximum number of curves.
         most: usize,
     },
 }
@@ -39,7 +39,7 @@ impl Drawing {
         }
         let single = [vec![]];
         let tuples = setup.groups.as_ref().map_or(&single[..], GroupTable::tuples);
-        // With measures, one curve for each of a group; as many whole groups as there is room for, or the first measures.
+        // With measures, one curve for each measure of a group: as many complete groups as fit, or the first measures.
         let labels = setup.stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels());
         let each = labels.len().max(1);
         let shown = each.min(MAX_SHOWN);
@@ -64,7 +64,8 @@ impl Drawing {
         }
     }
 
-    /// The curve of a group, if it is drawn, or may be. Discovered groups are asked for in their order first.
+    /// The curve of a group, if it is drawn or may be drawn. Discovered groups must first be requested in order of
+    /// discovery.
     pub(super) fn curve_of(&mut self, group: usize, names: &[&str]) -> Option<&mut Curve> {
         match self {
             Self::Off => None,
@@ -78,13 +79,13 @@ impl Drawing {
         }
     }
 
-    /// The same by name, for rows that an earlier run has written.
+    /// The curve of a group by name, for rows written by an earlier run.
     pub(super) fn curve_named(&mut self, name: &str) -> Option<&mut Curve> {
         match self {
             Self::Off => None,
             Self::Declared { curves, .. } => curves.iter_mut().find(|curve| curve.name == name),
             Self::Discovered { curves, .. } => {
-                // Rows of a step are in the order of discovery: mostly it is the last one, or near it.
+                // Rows of a step are in order of discovery: usually the curve is the last one, or near it.
                 let place = curves.iter().rposition(|curve| curve.name == name).unwrap_or_else(|| {
                     curves.push(Curve { name: name.to_owned(), points: vec![] });
                     curves.len() - 1

@@ -23,17 +23,17 @@ use std::sync::atomic::AtomicBool;
 /// Points kept of each drawn group; pictures are narrower than this.
 const MAX_POINTS: u64 = 16_384;
 
-/// Writes rows as steps close, and keeps what the picture needs.
+/// Writes rows as steps close, and keeps the points for the picture.
 pub(super) struct Emitter<W: Write + Send> {
     table: TableWriter<W>,
     picture: Drawing,
     leaders: Option<Leaders>,
-    /// Every how many rows a point is drawn, and the last.
+    /// A point is drawn every `stride` rows, and for the last row.
     stride: u64,
     last_step: u64,
-    /// How many steps were before those of the stream; steps to be drawn count through.
+    /// The number of steps before those of the stream; drawn steps are counted through all streams.
     steps_before: u64,
-    /// True running sums of all groups: only under `--unsafe-show-truth`.
+    /// True running sums of all groups; only with `--unsafe-show-truth`.
     truth: Option<Vec<i64>>,
     calendar: StepCalendar,
     /// The grid of every group.
@@ -61,7 +61,7 @@ impl<W: Write + Send> Emitter<W> {
         }
     }
 
-    /// Takes into the picture what a table holds that earlier runs have written.
+    /// Adds the rows of a table written by earlier runs to the picture.
     pub(super) fn recall(&mut self, setup: &Setup, table: &[PathBuf]) -> Result<()> {
         if (self.picture.is_off() && self.leaders.is_none()) || table.is_empty() {
             return Ok(());
@@ -82,7 +82,7 @@ impl<W: Write + Send> Emitter<W> {
             }
             let drawn = step.is_multiple_of(*stride) || step == *last_step;
             let curve = picture.curve_named(&names.join(", "));
-            // What has no value leaves a gap.
+            // A missing value leaves a gap.
             let drawn = drawn && figures[1..].iter().all(|figure| figure.is_finite());
             if let Some(curve) = curve.filter(|_| drawn)
                 && let Some(end) = setup.end_of(step)
@@ -121,7 +121,7 @@ impl<W: Write + Send> Emitter<W> {
         })
     }
 
-    /// Ends the table, and writes everything beside it. Gives back what the table was written to.
+    /// Ends the table and writes all files next to it. Returns the writer of the table.
     pub(super) fn finish(
         self,
         setup: &Setup,
@@ -153,7 +153,7 @@ impl<W: Write + Send> Emitter<W> {
             let can_lack = setup.stream.measures.is_some() || setup.stream.published.is_some();
             let has_nothing = can_lack && curves.iter().all(|curve| curve.points.is_empty());
             if curves.is_empty() || has_nothing {
-                return Ok(table); // no group is shown yet, nothing has a value, or no row has ended
+                return Ok(table); // no group is shown yet, no row has a value, or no row has ended
             }
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {
@@ -172,9 +172,9 @@ fn picture(setup: &Setup, report: &Report, curves: Vec<Curve>, total_groups: usi
         title: setup.stream.title.clone(),
         subtitle: report.headline(),
         y_label: setup.stream.quantity_since(),
-        // Running sums are those at the end; the time of a row is that of its beginning, as a day is named.
+        // Running sums are taken at the end of a step; the time of a row is its beginning, as for the name of a day.
         footer: format!(
-            "{} Points stand at the end of their step, which the table names by its beginning.",
+            "{} Points are at the end of their step; the table names steps by their beginning.",
             report.promise()
         ),
         time_labels: TimeLabels::Calendar(setup.stream.calendar.zone().time_zone().clone()),

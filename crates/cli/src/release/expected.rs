@@ -1,4 +1,4 @@
-//! The files in which the events of steps come, by a pattern of the step's beginning.
+//! The files that contain the events of steps, named by a pattern with the beginning of the step.
 
 use crate::failure::usage;
 use anyhow::Result;
@@ -15,7 +15,7 @@ pub(super) struct Missing {
     pub(super) file: PathBuf,
 }
 
-/// A declared pattern of names, such as `daily/%Y-%m-%d.csv`.
+/// A declared file-name pattern, such as `daily/%Y-%m-%d.csv`.
 pub(super) struct Expected<'a> {
     pattern: &'a str,
     calendar: &'a StepCalendar,
@@ -23,7 +23,7 @@ pub(super) struct Expected<'a> {
 
 impl<'a> Expected<'a> {
     /// # Errors
-    /// If the pattern gives no name.
+    /// If the pattern is invalid.
     pub(super) fn new(pattern: &'a str, calendar: &'a StepCalendar) -> Result<Self> {
         let expected = Self { pattern, calendar };
         expected.file_of(1)?;
@@ -38,7 +38,7 @@ impl<'a> Expected<'a> {
         Ok(PathBuf::from(name))
     }
 
-    /// The files of these steps that are there, up to the first that is missing.
+    /// The files of these steps that exist.
     pub(super) fn files(&self, first: u64, last: u64) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for step in first..=last {
@@ -50,7 +50,7 @@ impl<'a> Expected<'a> {
         Ok(files)
     }
 
-    /// The first of these steps whose file was not read.
+    /// The first of these steps whose file was not read, if any.
     pub(super) fn missing(&self, first: u64, last: u64, read: &BTreeSet<PathBuf>) -> Result<Option<Missing>> {
         for step in first..=last {
             let file = self.file_of(step)?;
@@ -62,7 +62,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-/// A path that does not depend on where the program runs, also of a file that is gone.
+/// A path that does not depend on the working directory, even for a file that no longer exists.
 pub(super) fn full(path: &Path) -> PathBuf {
     let whole = |path: &Path| std::fs::canonicalize(path).ok();
     whole(path)

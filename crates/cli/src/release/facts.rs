@@ -1,4 +1,4 @@
-//! What a run is going to write, and what it says of itself to programs.
+//! The forecast of a run's table, and its JSON summary for programs.
 
 use super::setup::Setup;
 use crate::stream::Files;
@@ -9,25 +9,25 @@ use evertally_tables::output::OutputFormat;
 use serde_json::json;
 use std::io::Write;
 
-/// From here on a table is announced before it is made.
+/// In bytes. A table of at least this size is announced before it is written.
 const LARGE: f64 = 1e9;
 
-/// How large the table will be. It follows from the declaration, as everything does but the values.
+/// The expected size of the table. It follows from the declaration, like everything except the values.
 pub(super) struct Forecast {
     steps: u64,
     groups: u64,
-    /// Rows of a group and step.
+    /// Rows per group and step.
     measures: u64,
     pub(super) rows: u128,
     pub(super) bytes: f64,
     seconds: f64,
     format: &'static str,
-    /// Whether nobody knows how many groups there will be.
+    /// Whether the number of groups is still unknown.
     is_open: bool,
 }
 
 impl Forecast {
-    /// Of the steps that are to be published.
+    /// The forecast for the steps that this run publishes.
     pub(super) fn of(setup: &Setup, files: &Files) -> Self {
         let (stream, groups) = (&setup.stream, setup.group_count() as u64);
         let plan = &stream.plan;
@@ -35,7 +35,7 @@ impl Forecast {
         let texts = texts.sum::<usize>() as f64 / groups as f64;
         let mut time = String::new();
         stream.rows().write_time(stream.rows().start_of(1), &mut time);
-        // Value and ends of the interval are as long as the noise is wide, or the counts beside it.
+        // Value and ends of the interval have as many digits as the noise, or as the counts.
         let digits =
             stream.errors_of_rows(plan).0.max(1e4).log10().ceil() + if stream.is_integral() { 1.0 } else { 6.0 };
         let step = (stream.last_row() as f64).log10().ceil().max(1.0);
@@ -43,19 +43,19 @@ impl Forecast {
         let (bytes, format) = match files.output_format {
             OutputFormat::Csv => (cells, "CSV"),
             OutputFormat::JsonLines => (cells + 70.0, "JSON lines"),
-            // Times, groups and steps repeat themselves, and are next to nothing; noise cannot be compressed.
+            // Times, groups and steps repeat and compress to almost nothing; noise cannot be compressed.
             OutputFormat::Parquet => (16.0, "Parquet"),
         };
         let measures = setup.rows_of_a_group() as u64;
         let rows = u128::from(stream.last_row()) * u128::from(groups) * u128::from(measures);
-        // Measured: a row takes about 0.6 µs to write, and a draw of noise 0.2 µs.
+        // Measured: writing a row takes about 0.6 µs, and a draw of noise 0.2 µs.
         let each = 0.6e-6 + 0.2e-6 * plan.mechanism().cost().work_per_step;
         let (bytes, seconds) = (bytes * rows as f64, each * rows as f64);
         let is_open = plan.threshold().is_some();
         Self { steps: stream.last_row(), groups, measures, rows, bytes, seconds, format, is_open }
     }
 
-    /// In one line.
+    /// The forecast in one line.
     pub(super) fn in_words(&self) -> String {
         let Self { steps, groups, measures, rows, format, .. } = self;
         if self.is_open {
@@ -76,22 +76,22 @@ impl Forecast {
         format!("table: {product}{rows} rows, about {} as {format}{duration}", size(self.bytes))
     }
 
-    /// Says so on standard error where it is large.
+    /// Prints the forecast on standard error if the table is large.
     pub(super) fn warn(&self) {
         if self.bytes >= LARGE {
-            eprintln!("note: {}; wider steps, fewer groups or an earlier --through make it less", self.in_words());
+            eprintln!("note: {}; wider steps, fewer groups or an earlier --through make it smaller", self.in_words());
         }
     }
 }
 
-/// A size as people say it.
+/// A size in a readable unit.
 fn size(bytes: f64) -> String {
     let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
     let found = units.into_iter().find(|(_, unit)| bytes >= *unit);
     found.map_or_else(|| format!("{bytes:.0} bytes"), |(name, unit)| format!("{:.1} {name}", bytes / unit))
 }
 
-/// Says for programs what was done, or planned.
+/// Prints a JSON summary of the run, or of the plan.
 pub(super) fn print_json(setup: &Setup, files: &Files, error: &ErrorFacts, done: bool) -> Result<()> {
     let stream = &setup.stream;
     let (plan, forecast) = (&stream.plan, Forecast::of(setup, files));

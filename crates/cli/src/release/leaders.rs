@@ -1,16 +1,16 @@
-//! The groups that grow most within each step: a table of its own, made of released values alone.
+//! The fastest-growing groups of each step: a separate table, computed from released values alone.
 
 use anyhow::Result;
 use evertally::noise::Node;
 use evertally::plan::Plan;
 use std::collections::{BTreeMap, HashMap};
 
-/// What each group adds in each step, of which the largest are kept.
+/// The largest increments of groups in each step.
 pub(super) struct Leaders {
     most: usize,
     /// The step and the value of the last row of each group.
     last: HashMap<Vec<String>, (u64, f64)>,
-    /// For every step its time, and its leaders so far.
+    /// The time of every step, and its leaders so far.
     steps: BTreeMap<u64, (String, Vec<Leader>)>,
 }
 
@@ -20,18 +20,18 @@ struct Leader {
 }
 
 impl Leaders {
-    /// So many a step.
+    /// Keeps at most `most` leaders per step.
     pub(super) fn new(most: usize) -> Self {
         Self { most, last: HashMap::new(), steps: BTreeMap::new() }
     }
 
-    /// Takes in a row of the table. Rows of a group come in order of their steps.
+    /// Adds a row of the table. Rows of a group come in order of steps.
     pub(super) fn row(&mut self, time: &str, group: &[&str], step: u64, value: f64) {
         let group: Vec<String> = group.iter().map(|text| (*text).to_owned()).collect();
         let before = match self.last.insert(group.clone(), (step, value)) {
             Some((last, before)) if last + 1 == step => before,
             None if step == 1 => 0.0,
-            _ => return, // what it was before is not in the table
+            _ => return, // the previous value is not in the table
         };
         let (_, leaders) = self.steps.entry(step).or_insert_with(|| (time.to_owned(), Vec::new()));
         let increment = value - before;
@@ -44,8 +44,8 @@ impl Leaders {
         }
     }
 
-    /// The table as CSV; `columns` are those of the group, and rows count from behind `rows_before` in the plan, each given
-    /// by a step of it.
+    /// The table as CSV; `columns` are the group columns. In the plan, rows are counted after the first `rows_before`
+    /// rows of the table; `slot_of` maps such a row to a step of the plan.
     pub(super) fn csv(
         &self,
         columns: &[String],
@@ -73,14 +73,14 @@ impl Leaders {
     }
 }
 
-/// The difference of two decimal numbers, without the last bits that doubles add to it.
+/// The difference of two decimal numbers, without the rounding error of doubles.
 fn rounded(increment: f64, plan: &Plan) -> f64 {
     let digits = if plan.fraction_bits() > 0 { 1e-4 } else { 1.0 } * plan.request().grid().to_f64(1);
     let multiple = (increment / digits).round();
-    format!("{:.12e}", multiple * digits).parse().expect("what was written as a number")
+    format!("{:.12e}", multiple * digits).parse().expect("a number that was just formatted")
 }
 
-/// Of the difference of the releases of a step and of one before it: `√Var(z) ‖L_t − L_s‖`.
+/// The standard error of the difference between the releases of a step and an earlier one: `√Var(z) ‖L_t − L_s‖`.
 fn std_error(plan: &Plan, step: u64, before: u64) -> f64 {
     let mut weights: HashMap<Node, f64> = HashMap::new();
     plan.mechanism().visit_row(step, &mut |node, weight| *weights.entry(node).or_default() += weight);
@@ -88,7 +88,7 @@ fn std_error(plan: &Plan, step: u64, before: u64) -> f64 {
         plan.mechanism().visit_row(before, &mut |node, weight| *weights.entry(node).or_default() -= weight);
     }
     let mut squares: Vec<f64> = weights.into_values().map(|weight| weight * weight).collect();
-    squares.sort_by(f64::total_cmp); // the sum does not depend on the table's order
+    squares.sort_by(f64::total_cmp); // the sum must not depend on the order of the hash table
     (plan.node_variance() * squares.iter().sum::<f64>()).sqrt()
 }
 
@@ -106,14 +106,14 @@ mod tests {
         for (group, values) in [("a", [5.0, 6.0, 20.0]), ("b", [7.0, 7.0, 7.0]), ("c", [5.0, 15.0, 16.0])] {
             (1..).zip(values).for_each(|(step, value)| leaders.row(&format!("day {step}"), &[group], step, value));
         }
-        // A group that comes later than its first step has no increment in its first row.
+        // A group that first appears after step 1 has no increment in its first row.
         leaders.row("day 3", &["d"], 3, 1000.0);
         let text = String::from_utf8(leaders.csv(&["group".into()], &plan, 0, &|row| row).unwrap()).unwrap();
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
         assert_eq!(rows[0], ["time", "step", "rank", "group", "increment", "std_error"]);
         let found: Vec<_> = rows[1..].iter().map(|row| row[1..5].join(" ")).collect();
         assert_eq!(found, ["1 1 b 7", "1 2 a 5", "2 1 c 10", "2 2 a 1", "3 1 a 14", "3 2 c 1"]);
-        // Binary tree: step 2 replaces one node by another, step 3 adds one.
+        // Binary tree: step 2 replaces one node with another, step 3 adds one.
         let node = plan.node_variance().sqrt();
         let error = |row: &[&str]| row[5].parse::<f64>().unwrap();
         assert!((error(&rows[1]) - node).abs() < 1e-5 && (error(&rows[3]) - node * 2f64.sqrt()).abs() < 1e-5);

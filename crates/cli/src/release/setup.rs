@@ -21,7 +21,7 @@ use evertally_plot::{MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 use evertally_publish::session::{Leg, Session};
 use evertally_tables::output::TableSpec;
 
-/// What was declared, checked as far as it goes without a ledger.
+/// The declaration, validated as far as possible without a ledger.
 pub(super) struct Declared {
     declaration: Declaration,
     settings: Settings,
@@ -31,29 +31,29 @@ pub(super) struct Declared {
     pub(super) show_truth: bool,
 }
 
-/// Everything a run needs to know, checked.
+/// Everything that a run needs, validated.
 #[derive(Clone)]
 pub(super) struct Setup {
     pub(super) stream: Stream,
     pub(super) groups: Option<GroupTable>,
-    /// How many groups are released already, of a stream that has begun.
+    /// The number of groups that are already released, if the stream has begun.
     pub(super) present: Option<Present>,
     pub(super) table: TableSpec,
-    /// The groups that the picture shows, by their place among all.
+    /// The indices of the groups that the picture shows.
     pub(super) drawn: Vec<usize>,
-    /// The groups that the picture is to show, by name, where they are discovered.
+    /// The names of the groups that the picture is to show, if groups are discovered.
     pub(super) plot_groups: Option<Vec<String>>,
-    /// How many groups are told of each step that grow most in it.
+    /// The number of fastest-growing groups to report for each step.
     pub(super) top: Option<usize>,
     pub(super) show_truth: bool,
-    /// The streams of this declaration, one behind the other, the last that of this run.
+    /// The consecutive streams of this declaration; the last one is the stream of this run.
     pub(super) names: Vec<StreamName>,
-    /// The steps that are published of each.
+    /// The published steps of each of them.
     pub(super) calendars: Vec<StepCalendar>,
 }
 
 impl Declared {
-    /// Of the program's flags and their configuration file.
+    /// The declaration from the program's flags and their configuration file.
     pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
         let declaration = with_groups_of_file(
@@ -62,24 +62,24 @@ impl Declared {
             written.files.scale_column.as_deref(),
         )?;
         if written.files.extend == Some(true) && declaration.all == Some(true) {
-            let why = ": the stream that is opened has only just begun";
+            let why = ": the new stream has only just begun";
             return Err(usage(sentence![All, " and ", Extend, " do not go together", why]));
         }
         let discovers = declaration.discover_groups == Some(true);
         if written.files.extend == Some(true) && discovers {
-            let why = ": groups that were discovered do not go on in another stream; declare a longer horizon";
+            let why = ": discovered groups cannot continue in another stream; declare a longer horizon";
             return Err(usage(sentence![DiscoverGroups, " and ", Extend, " do not go together", why]));
         }
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
         let (measures, said) = (declaration.measure.is_some() || several, if several { Workload } else { Measure });
         if measures && declaration.publish.is_some() && goes_on {
-            let why = ": the parts of a publication that has not ended are not kept; run over all events, without it";
+            let why = ": the parts of an unfinished publication are not kept; omit it and run over all events";
             let again = if written.files.rebuild == Some(true) { Rebuild } else { Continue };
             return Err(usage(sentence![said, ", ", Publish, " and ", again, " do not go together", why]));
         }
         if written.files.extend == Some(true) && measures {
-            let why = ": several figures of one stream do not go on in another; declare a longer horizon";
+            let why = ": a stream with several figures cannot continue in another; declare a longer horizon";
             return Err(usage(sentence![said, " and ", Extend, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && measures {
@@ -87,7 +87,7 @@ impl Declared {
             return Err(usage(sentence![UnsafeShowTruth, " and ", said, " do not go together", why]));
         }
         if written.questions.top.is_some() && measures {
-            let why = ": groups grow in a single count or sum";
+            let why = ": growth is defined only for a single count or sum";
             return Err(usage(sentence![Top, " and ", said, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && discovers {
@@ -95,17 +95,18 @@ impl Declared {
             return Err(usage(sentence![UnsafeShowTruth, " and ", DiscoverGroups, " do not go together", why]));
         }
         if written.files.extend == Some(true) && declaration.publish.is_some() {
-            let why = ": publications of one stream do not go on in another; declare a longer horizon, or none with ";
+            let why =
+                ": publications cannot continue from one stream to another; declare a longer horizon, or no end with ";
             return Err(usage(sentence![Publish, " and ", Extend, " do not go together", why, Unbounded]));
         }
-        // How far a run goes depends on the stream that has been reached.
+        // The last step of a run depends on the stream that has been reached.
         let checked = Declaration { through: declaration.through.clone().filter(|_| !goes_on), ..declaration.clone() };
         let settings = checked.resolve()?;
         let show_truth = written.files.unsafe_show_truth == Some(true);
         let plot_groups = written.files.plot_groups.clone();
         let top = written.questions.top;
         if top == Some(0) || (top.is_some() && settings.columns.labels.is_empty()) {
-            return Err(usage(sentence![Top, " names a number of groups, 1 or more, of a release by group"]));
+            return Err(usage(sentence![Top, " needs a number of at least 1, and a release by group"]));
         }
         let mut files = Files::new(written.files, settings.missing_text.clone())?;
         files.leaders = top.is_some();
@@ -119,13 +120,13 @@ impl Declared {
         Ok(Self { declaration, settings, files, plot_groups, top, show_truth })
     }
 
-    /// The plan of what was declared, for a stream that nobody has begun.
+    /// The plan of the declaration, for a stream that has not begun.
     pub(super) fn alone(&self) -> Result<Setup> {
         self.planned(self.settings.clone().of_whole_rows()?, None)
     }
 
-    /// The plan under which the stream begins or has begun, through the last step that this run publishes; of the last
-    /// stream of the declaration, where one goes on behind the other.
+    /// The plan under which the stream begins or has begun, through the last step that this run publishes. If the
+    /// declaration has consecutive streams, this is the plan of the last one.
     pub(super) fn under(&self, open: &mut OpenKey) -> Result<Setup> {
         if !self.files.going_on.is_wanted {
             return self.at(&open.ledger, self.settings.clone());
@@ -140,11 +141,11 @@ impl Declared {
                 let before = Declaration { through: None, all: Some(true), ..stretches.declaration(last - 1) };
                 let before = before.resolve()?;
                 let budget = setup.stream.plan.request().budget();
-                eprintln!("opens stream `{}`, which spends {budget} of its own", stretches.name());
+                eprintln!("opens stream `{}`, which spends {budget} in addition", stretches.name());
                 Some(self.at(&open.ledger, before)?.followed(open)?)
             }
         };
-        // Without publication of some steps alone, which is of one stream, rows are steps.
+        // Rows are steps, unless only some steps are published, which is possible in a single stream only.
         if setup.stream.published.is_none() {
             setup.calendars = stretches.calendars;
         }
@@ -158,7 +159,7 @@ impl Declared {
         let now = Instant::from(jiff::Timestamp::now());
         let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
         let settings = Settings { last_step, ..settings };
-        // A run that goes on closes steps inside a row, so that later events of theirs are late.
+        // A continued run also closes steps inside a row, so that later events of these steps are late.
         let settings = if self.files.going_on.is_wanted { settings } else { settings.of_whole_rows()? };
         self.planned(settings, present)
     }
@@ -193,17 +194,17 @@ impl Declared {
 }
 
 impl Setup {
-    /// What the next stream goes on from.
+    /// The state from which the next stream continues.
     fn followed(mut self, open: &mut OpenKey) -> Result<Follows> {
         let name = self.stream.name.clone();
-        let lost = || usage(format!("the state of stream `{name}`, which the next one goes on from, is lost"));
+        let lost = || usage(format!("the state of stream `{name}`, from which the next stream continues, is lost"));
         let state = open.ledger.state(&name)?.ok_or_else(lost)?;
         self.stream.follows = open.ledger.follows(&name).cloned();
         let leg = Leg { last_step: self.stream.calendar.steps(), stream: self.stream, groups: self.groups };
         Ok(Session::resume(leg, &open.key, &open.ledger, &state)?.followed()?)
     }
 
-    /// When a step of the table ends, counted through all streams; `None` for one that no stream has.
+    /// The end of a step of the table, counted through all streams; `None` if no stream has such a step.
     pub(super) fn end_of(&self, step: u64) -> Option<Instant> {
         let mut step = step;
         for calendar in &self.calendars {
@@ -215,23 +216,23 @@ impl Setup {
         None
     }
 
-    /// How many steps were before those of the stream.
+    /// The number of steps before those of the stream.
     pub(super) fn steps_before(&self) -> u64 {
         self.stream.follows.as_ref().map_or(0, |follows| follows.steps)
     }
 
-    /// How many rows each step has in every group.
+    /// The number of rows of each step in every group.
     pub(super) fn rows_of_a_group(&self) -> usize {
         self.stream.measures.as_ref().map_or(1, |bundle| bundle.labels().len())
     }
 
-    /// How many running sums are released; with measures, of each.
+    /// The number of released running sums; with measures, for each measure.
     pub(super) fn group_count(&self) -> usize {
         self.groups.as_ref().map_or(1, |table| table.tuples().len())
     }
 }
 
-/// The groups to draw: those that are named, or the first ones.
+/// The groups to draw: the named ones, or the first ones.
 fn drawn(named: Option<&[String]>, groups: Option<&GroupTable>, most: usize) -> Result<Vec<usize>> {
     let tuples = groups.map_or(&[][..], GroupTable::tuples);
     let Some(names) = named else { return Ok((0..tuples.len().max(1).min(most)).collect()) };
@@ -239,7 +240,7 @@ fn drawn(named: Option<&[String]>, groups: Option<&GroupTable>, most: usize) -> 
         return Err(usage("--plot-groups needs --group-by: without groups there is one line to draw"));
     }
     if names.len() > most || names.is_empty() {
-        return Err(usage(format!("--plot-groups draws 1 to {most} groups, and {} are named", names.len())));
+        return Err(usage(format!("--plot-groups draws 1 to {most} groups, but {} are named", names.len())));
     }
     let mut places = Vec::new();
     for name in names {

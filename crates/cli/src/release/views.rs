@@ -1,4 +1,4 @@
-//! Views in runs that go on: what earlier runs have shown is read back from the table.
+//! Views in continued runs: the values shown by earlier runs are read back from the table.
 
 use super::setup::Setup;
 use crate::failure::usage;
@@ -19,21 +19,22 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Whether a view of this run depends on what was shown before.
+/// Whether a view of this run depends on values shown before.
 fn looks_back(setup: &Setup) -> bool {
     setup.stream.views.contains(&View::NonDecreasing)
 }
 
-/// Views go on where a stream does, but not from one stream to the next, whose bands do not hold together.
+/// Refuses a view that depends on earlier steps across streams: a band holds for the steps of one stream only.
 pub(super) fn check(setup: &Setup, files: &Files) -> Result<()> {
     if looks_back(setup) && (setup.names.len() > 1 || files.going_on.extend) {
-        let why = " non-decreasing does not go on from one stream to the next: its band holds at all steps of one";
+        let why =
+            " non-decreasing cannot continue from one stream to the next: its band holds for the steps of one stream";
         return Err(usage(sentence![ViewOf, why, "; declare a longer horizon"]));
     }
     Ok(())
 }
 
-/// Refuses rows with other columns than those of the table they go behind.
+/// Refuses rows whose columns differ from those of the table to which they are appended.
 pub(super) fn check_columns(setup: &Setup, files: &Files, target: &Target) -> Result<()> {
     let Target::Behind { path, .. } = target else { return Ok(()) };
     let mut line = String::new();
@@ -45,26 +46,32 @@ pub(super) fn check_columns(setup: &Setup, files: &Files, target: &Target) -> Re
             header.transpose()?.is_some_and(|header| header.iter().any(|name| name == "view_value"))
         }
         OutputFormat::JsonLines => serde_json::from_str::<serde_json::Value>(&line)?.get("view_value").is_some(),
-        OutputFormat::Parquet => return Ok(()), // a file of its own
+        OutputFormat::Parquet => return Ok(()), // a separate file
     };
     if has_views == setup.stream.views.is_empty() {
         let (has, would) = if has_views { ("has", "would have none") } else { ("has no", "would have them") };
         let problem =
-            format!("{}: the table {has} columns of a view, and the rows of this run {would}", path.display());
-        return Err(usage(sentence![problem, "; declare ", ViewOf, " as before, or write all again with ", Rebuild]));
+            format!("{}: the table {has} columns for views, but the rows of this run {would}", path.display());
+        return Err(usage(sentence![
+            problem,
+            "; declare ",
+            ViewOf,
+            " as before, or write all rows again with ",
+            Rebuild
+        ]));
     }
     Ok(())
 }
 
-/// Reads what was shown last of every group, where a view looks back and the run does not begin at the first step.
+/// Reads the last shown value of every group, if a view looks back and the run does not begin at the first step.
 pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Session<RunningSums>) -> Result<()> {
     if !looks_back(setup) || before == 0 {
         return Ok(());
     }
     let table = files_of(&RealDisk, out)?;
     if table.is_empty() {
-        let problem = format!("{}: there are no rows of earlier steps, which ", out.display());
-        let why = " non-decreasing goes on from; give the table that they are in, or write all again with ";
+        let problem = format!("{}: the rows of earlier steps are missing; ", out.display());
+        let why = " non-decreasing needs them. Give the table that contains them, or write all rows again with ";
         return Err(usage(sentence![problem, ViewOf, why, Rebuild]));
     }
     let groups = setup.table.groups();
@@ -74,7 +81,7 @@ pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Sessi
     let mut visit = |event: &Event<'_>| -> Result<(), Error> {
         let mut group: Vec<String> = event.labels().map(|label| label.to_string()).collect();
         let figures = group.split_off(groups.len());
-        // A table is what this program wrote.
+        // The table was written by this program.
         let number = |text: &String| text.parse().unwrap_or(f64::NAN);
         let step = figures[0].parse().unwrap_or(0);
         let view = Viewed {
@@ -83,7 +90,7 @@ pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Sessi
             lower: number(&figures[2]),
             upper: number(&figures[3]),
         };
-        // Rows of a group that was discovered late stand behind those of others, but in the order of steps.
+        // Rows of a group discovered late follow those of other groups, but are in order of steps.
         shown.insert(group, (step, view));
         Ok(())
     };

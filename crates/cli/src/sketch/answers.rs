@@ -1,4 +1,4 @@
-//! The answers of a run, given as the steps close at which something is asked.
+//! The answers of a run, computed as the queried steps close.
 
 use super::questions::{Asked, Questions};
 use super::{Asker, Found};
@@ -8,35 +8,35 @@ use evertally_declare::error::refuse_if;
 use evertally_publish::session::{ItemCounts, Session};
 use std::sync::atomic::AtomicBool;
 
-/// What was answered so far.
+/// The answers so far.
 pub(super) struct Answers<'a> {
     questions: &'a Questions,
     confidence: f64,
     cancelled: &'a AtomicBool,
-    /// All items, where all are asked for at the same steps.
+    /// All items, if all are queried at the same steps.
     all: Option<Roster>,
     given: Vec<Answer>,
-    /// What an answer is off by at the last step that is asked for.
+    /// The error of an answer at the last queried step.
     off: Off,
 }
 
-/// An answer to the question of an item, by its place in the file.
+/// The answer to a query of an item, given by its index in the file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) item: usize,
     pub(super) step: u64,
     pub(super) value: f64,
-    /// By noise and collisions.
+    /// From noise and collisions.
     pub(super) std_error: f64,
     pub(super) lower: f64,
     pub(super) upper: f64,
 }
 
-/// By how much answers to items that were not chosen by them are off, computed from released cells.
+/// The error of answers for items that were not selected by their estimates, computed from released cells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Off {
     pub(super) std_error: f64,
-    /// Of that, what collisions add to the noise.
+    /// The part of it that collisions add to the noise.
     pub(super) collisions: f64,
     pub(super) half_width: f64,
 }
@@ -46,7 +46,7 @@ impl<'a> Answers<'a> {
         Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: Off::default() }
     }
 
-    /// Answers what is asked at the step just closed.
+    /// Answers the queries of the step that was just closed.
     fn answer(&mut self, sketch: &mut CountSketch) -> Result<()> {
         let asked = self.questions.items_at(sketch.step());
         if asked.is_empty() {
@@ -97,11 +97,11 @@ impl Asker<ItemCounts> for Answers<'_> {
     }
 }
 
-/// Items with the greatest estimates.
+/// The items with the greatest estimates.
 struct Heaviest {
-    /// Greatest first; of equal ones, as they stand in the file.
+    /// Greatest first; ties in the order of the file.
     places: Vec<usize>,
-    /// Why they are these, if others could have been.
+    /// How they were selected, if others could have been.
     choice: Option<Choice>,
 }
 
@@ -121,7 +121,7 @@ fn heaviest(given: &Given, top: Option<usize>, threshold: Option<f64>) -> Heavie
     Heaviest { places, choice }
 }
 
-/// The ends of the interval of an estimate, by why it was chosen.
+/// The ends of the interval of an estimate, which depend on how it was selected.
 fn intervals(
     errors: &ErrorLaw,
     confidence: f64,

@@ -14,39 +14,39 @@ use evertally_publish::report::{Released, Report, SketchFacts};
 use evertally_publish::rows::{Amount, ReleaseRow, seven_digits};
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
-/// How many items a ranking shows at most.
+/// The maximum number of items in a ranking.
 const MOST_RANKED: usize = 30;
 /// Points kept of each drawn curve; pictures are narrower than this.
 const MAX_POINTS: usize = 16_384;
-/// Numbers up to here count units without gaps in a double.
+/// Up to this number, a double represents every whole number of units.
 const EXACT: f64 = (1u64 << 53) as f64;
 
-/// Writes the table, and keeps what the picture needs.
+/// Writes the table, and keeps the points for the picture.
 pub(super) struct Emitter<'a> {
     setup: &'a Setup,
     questions: &'a Questions,
-    /// The texts of items, by their place.
+    /// The texts of the items, by index.
     names: &'a [Vec<String>],
     table: TableWriter<OutputFile>,
-    /// The grid of what is written.
+    /// The grid of the written values.
     unit: Grid,
     picture: Picture,
     time: String,
 }
 
-/// What is drawn.
+/// The content of the picture.
 enum Picture {
-    /// Items over time, by their place in the file; every how many answers of one a point is kept.
+    /// Items over time; of each item every `stride`-th answer is kept as a point.
     Curves { curves: Vec<Drawn>, stride: usize },
-    /// Answers below each other, and how many there are.
+    /// Answers listed one below the other, and their total number.
     Ranking { items: Vec<RankedItem>, total: usize },
 }
 
-/// An item that is drawn over time.
+/// An item whose answers are drawn over time.
 struct Drawn {
     item: usize,
     curve: Curve,
-    /// Answers that were passed, drawn or not.
+    /// Answers seen so far, drawn or not.
     passed: usize,
 }
 
@@ -76,8 +76,8 @@ impl<'a> Emitter<'a> {
         })
     }
 
-    /// Writes all answers, in the order of the questions and, of one item, in order of time; the heaviest of a step in
-    /// their own order.
+    /// Writes all answers, in the order of the queries and, for each item, in order of time; the heaviest items of a
+    /// step in their own order.
     pub(super) fn answers(&mut self, answers: &[Answer]) -> Result<()> {
         let mut answers = answers.to_vec();
         if matches!(self.questions.asked, Asked::Each) {
@@ -89,7 +89,7 @@ impl<'a> Emitter<'a> {
         answers.iter().try_for_each(|answer| self.answer(answer))
     }
 
-    /// Draws the first items over time: of the heaviest, those of the last step, where they are listed.
+    /// Draws the first items over time: those listed at the last step, if the heaviest are selected.
     fn draw_over_time(&mut self, answers: &[Answer]) {
         let last = self.questions.last_step();
         let shown = answers.iter().filter(|answer| answer.step == last).take(MAX_SHOWN);
@@ -133,7 +133,7 @@ impl<'a> Emitter<'a> {
                     }
                 }
             }
-            // Queries may each have a time of their own; candidates are compared at the last.
+            // Queries may have different times; candidates are compared at the last step.
             Picture::Ranking { items, total } if last || matches!(self.questions.asked, Asked::Each) => {
                 *total += 1;
                 if items.len() < MOST_RANKED {
@@ -155,7 +155,7 @@ impl<'a> Emitter<'a> {
         match multiple_of(unit, value) {
             Some(multiple) => {
                 let step = unit.to_f64(1);
-                // Ends beyond all numbers stay there.
+                // Infinite ends stay infinite.
                 let outwards = |distance: f64| (distance / step).ceil() as i128;
                 let shifted = |by: i128| unit.to_f64(multiple.saturating_add(by));
                 let (lower, upper) = (-outwards(value - answer.lower), outwards(answer.upper - value));
@@ -166,7 +166,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Ends the table and writes everything beside it.
+    /// Ends the table and writes all files next to it.
     pub(super) fn finish(self, open: &OpenKey, last_step: u64, off: Off, publication: &mut Publication) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
@@ -189,25 +189,25 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Which multiple of the unit a double stands for; `None` beyond those that it tells apart.
+/// The multiple of the unit that a double represents; `None` beyond the multiples that doubles distinguish.
 fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
     let multiple = (value / unit.to_f64(1)).round();
     (multiple.abs() < EXACT).then_some(multiple as i128)
 }
 
-/// What the report says of the sketch.
+/// The facts of the sketch for the report.
 fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> {
     Ok(SketchFacts {
         kind: match tree_of(&setup.plan) {
             Some(tree) => {
-                format!("tree of counts of keys of {} bits, {} children a block", tree.bits(), tree.branching())
+                format!("tree of counts over {}-bit keys, {} children per block", tree.bits(), tree.branching())
             }
             None => "count sketch".to_owned(),
         },
         rows: setup.rows.map(Table::rows),
         width: setup.rows.map(Table::width),
         key_columns: setup.stream.columns.labels.clone(),
-        hashing: setup.rows.map(|_| "functions that only the secret key tells"),
+        hashing: setup.rows.map(|_| "functions known only to holders of the secret key"),
         max_cell_std_error: setup.stream.plan.max_std_error(),
         answers: questions.in_words(),
         collision_std_error: off.collisions,
@@ -237,7 +237,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
     }
 }
 
-/// The first answers of the last step, below each other.
+/// The first answers of the last step, one below the other.
 fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<RankedItem>, total: usize) -> Ranking {
     let calendar = &setup.stream.calendar;
     let one_step = questions.step_count() == 1 || !matches!(questions.asked, Asked::Each);

@@ -1,4 +1,4 @@
-//! Heavy keys, found in a tree of counts without a list.
+//! Heavy keys, found without a list in a tree of counts.
 
 use super::answers::{Answer, Off};
 use super::questions::{Asked, Questions};
@@ -10,18 +10,18 @@ use evertally_publish::session::{KeyCounts, Session};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-/// What was found so far.
+/// The keys found so far.
 pub(super) struct Finds<'a> {
     questions: &'a Questions,
     confidence: f64,
     cancelled: &'a AtomicBool,
-    /// Where a key stands among the names.
+    /// The index of each key among the names.
     places: HashMap<u64, usize>,
-    /// The keys that were found, in the order in which they were.
+    /// The keys, in the order in which they were found.
     names: Vec<Vec<String>>,
     given: Vec<Answer>,
     off: Off,
-    /// A key of at least this count is listed with the confidence that is declared, at the last step.
+    /// At the last step, a key with at least this count is listed with the declared confidence.
     surely: f64,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Finds<'a> {
             self.given.push(Answer { item, step, value, std_error, lower, upper });
         }
         self.off = Off { std_error, collisions: 0.0, half_width: errors.half_width(self.confidence)? };
-        // Noise may pull any block of the key below the threshold, on every level but the root's.
+        // Noise may pull any block of the key below the threshold, on every level except the root's.
         let missed = (1.0 - self.confidence) / f64::from(tree.tree().height());
         self.surely = threshold + errors.half_width(1.0 - 2.0 * missed.min(0.49))?;
         Ok(())
@@ -86,7 +86,7 @@ impl Asker<KeyCounts> for Finds<'_> {
     }
 }
 
-/// The tree of a plan, if it is one of such counts.
+/// The tree of a plan, if it is a plan for a tree of counts.
 pub(super) fn tree_of(plan: &SketchPlan) -> Option<KeyTree> {
     match plan.shape() {
         Shape::DyadicCounts(tree) => Some(tree),

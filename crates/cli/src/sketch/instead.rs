@@ -1,8 +1,8 @@
-//! The same list as the groups of a release: its error, and the very command.
+//! The same list released as groups: its error, and the command for it.
 //!
-//! Where a list is all that will ever be asked for, each of its items can have a running sum of its own. An event then
-//! is in one sum and not in one a row, any mechanism will do, and nothing collides; what is given up is asking for other
-//! items later. Which is better follows from the plans alone.
+//! If only the items of the list will ever be queried, each of them can have its own running sum. An event is then in
+//! one sum instead of one per row, any mechanism can be used, and nothing collides; in exchange, other items can never
+//! be queried. Which of the two is better follows from the plans alone.
 
 use anyhow::Result;
 use evertally::plan::PlanRequest;
@@ -12,10 +12,10 @@ use evertally_declare::words::short;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// A release has a row for every group and step: of more rows none is proposed.
+/// A release has a row for every group and step; no release with more rows is proposed.
 const MOST_ROWS: u64 = 100_000_000;
 
-/// A release of the items of a list as groups.
+/// A release with the items of a list as its groups.
 pub(super) struct Instead {
     items: u64,
     steps: u64,
@@ -25,7 +25,7 @@ pub(super) struct Instead {
 }
 
 impl Instead {
-    /// The release of so many items, from what was declared for the sketch and the request for one running sum.
+    /// The release of `items` groups, from the declaration of the sketch and the request for one running sum.
     ///
     /// # Errors
     /// If there is no plan for it.
@@ -36,30 +36,30 @@ impl Instead {
         items: usize,
         request: &PlanRequest,
     ) -> Result<Self> {
-        // Mechanisms whose search takes minutes could only be better.
+        // Mechanisms with a search of minutes are left out: they could only lower the error.
         let search = request.search().clone().with_light_steps(true);
         let plan = request.clone().with_search(search).plan()?;
         let command = command(declaration.clone(), files.clone(), list);
         Ok(Self { items: items as u64, steps: plan.horizon(), max_std_error: plan.max_std_error(), command })
     }
 
-    /// Says so if the release is the better one.
+    /// A note, if the release is better.
     pub(super) fn in_words(&self, sketch_std_error: f64) -> Option<String> {
         let Self { items, steps, max_std_error, command } = self;
         if *max_std_error >= sketch_std_error || items.saturating_mul(*steps) > MOST_ROWS {
             return None;
         }
         let (theirs, ours) = (short(*max_std_error), short(sketch_std_error));
-        let groups = if *items == 1 { "item as the group".to_owned() } else { format!("{items} items as the groups") };
+        let groups = if *items == 1 { "item as the group".to_owned() } else { format!("{items} items as groups") };
         Some(format!(
-            "the same {groups} of a release would have a standard error of at most {theirs} in the place of {ours} and \
-             collisions, for the same budget and unit; take it if other items will not be asked for, and instead of \
-             this sketch, not beside it:\n  {command}"
+            "a release of the same {groups} would have a standard error of at most {theirs} instead of {ours} plus \
+             collisions, for the same budget and unit. If no other items will be queried, run it instead of this \
+             sketch, not in addition:\n  {command}"
         ))
     }
 }
 
-/// The command of the release, with everything in flags.
+/// The command for the release, with all settings as flags.
 fn command(mut declaration: Declaration, mut files: Files, list: &Path) -> String {
     declaration.group_by = declaration.key_columns.take();
     (declaration.rows, declaration.width) = (None, None);
@@ -78,7 +78,7 @@ fn command(mut declaration: Declaration, mut files: Files, list: &Path) -> Strin
     words.join(" ")
 }
 
-/// A table that is no older one.
+/// The path of the table of the release, different from the sketch's.
 fn beside(out: &Path) -> PathBuf {
     if out.as_os_str() == "-" {
         return out.to_owned();

@@ -1,4 +1,4 @@
-//! What is asked of a sketch: which items, and when.
+//! The queries of a sketch: which items, and at which steps.
 
 use crate::failure::usage;
 use anyhow::Result;
@@ -12,50 +12,50 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// The most answers of a run.
+/// The maximum number of answers of a run.
 const MOST_ANSWERS: u64 = 20_000_000;
 
-/// What is asked of which items.
+/// The kind of query.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    /// Each item's count.
+    /// The count of every listed item.
     Each,
-    /// The heaviest items: at most so many, with an estimate of at least so much.
+    /// The heaviest items: at most `top`, with an estimate of at least `threshold`.
     Heaviest { top: Option<usize>, threshold: Option<f64> },
 }
 
-/// Items and the steps at which they are asked for.
+/// Items and the steps at which they are queried.
 #[derive(Debug)]
 pub(super) struct Questions {
     pub(super) asked: Asked,
-    /// The texts of every item, one a key column.
+    /// The texts of every item, one per key column.
     pub(super) tuples: Vec<Vec<String>>,
-    /// Their bytes: no two tuples have the same.
+    /// Their bytes, different for different tuples.
     pub(super) items: Vec<Box<[u8]>>,
-    /// Which items are asked for at which step.
+    /// The items that are queried at each step.
     schedule: Schedule,
 }
 
 #[derive(Debug)]
 enum Schedule {
-    /// All of them, at all of these.
+    /// All items, at all of these steps.
     All(Vec<u64>),
-    /// Each at its own.
+    /// Each item at its own step.
     Own(BTreeMap<u64, Vec<usize>>),
 }
 
 impl Questions {
-    /// Whether each question has a time of its own.
+    /// Whether each query has its own time.
     pub(super) fn has_own_times(&self) -> bool {
         matches!(self.schedule, Schedule::Own(_))
     }
 
-    /// What the flags ask, and of which file; `None` where nothing is asked.
+    /// The kind of query and the file of items that the flags name; `None` if they name none.
     pub(super) fn asked(args: &Asking) -> Result<Option<(Asked, PathBuf)>> {
         let limited = args.top.is_some() || args.threshold.is_some();
         let heaviest = Asked::Heaviest { top: args.top, threshold: args.threshold };
         if args.top == Some(0) {
-            return Err(usage("--top 0 asks for nothing; give at least 1"));
+            return Err(usage("--top must be at least 1"));
         }
         if args.threshold.is_some_and(|threshold| !threshold.is_finite()) {
             return Err(usage("--threshold is not a finite number"));
@@ -63,11 +63,11 @@ impl Questions {
         match (&args.queries, &args.candidates) {
             (Some(_), Some(_)) => Err(usage("give either --queries or --candidates, not both")),
             (Some(_), None) if limited => {
-                Err(usage("--top and --threshold choose among --candidates; with --queries each item is answered"))
+                Err(usage("--top and --threshold select among --candidates; --queries answers every item"))
             }
-            (None, Some(_)) if !limited => {
-                Err(usage("--candidates needs --top or --threshold: how many, or how heavy; else use --queries"))
-            }
+            (None, Some(_)) if !limited => Err(usage(
+                "--candidates needs --top or --threshold: how many, or how heavy; for all items use --queries",
+            )),
             (None, Some(_)) if args.at_column.is_some() => {
                 Err(usage("--at-column is for --queries; candidates are compared at the same steps: use --at"))
             }
@@ -80,7 +80,7 @@ impl Questions {
         }
     }
 
-    /// Reads the items, and finds the steps; none after the last of `span` can be asked for.
+    /// Reads the items and determines the steps; no step after the last of `span` can be queried.
     pub(super) fn read(
         args: &Asking,
         (asked, path): (Asked, PathBuf),
@@ -103,7 +103,7 @@ impl Questions {
         };
         let found = reader.read(&path, columns, reading)?;
         if found.is_empty() {
-            return Err(usage(format!("{}: it names no item", path.display())));
+            return Err(usage(format!("{}: the file contains no item", path.display())));
         }
         let schedule = if args.at_column.is_some() {
             let mut own = BTreeMap::<u64, Vec<usize>>::new();
@@ -113,7 +113,7 @@ impl Questions {
             let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
             if answers > MOST_ANSWERS {
                 return Err(usage(format!(
-                    "these are {answers} questions, more than {MOST_ANSWERS}; ask for fewer steps or items"
+                    "{answers} answers are more than the maximum of {MOST_ANSWERS}; query fewer steps or items"
                 )));
             }
             Schedule::All(steps)
@@ -122,16 +122,16 @@ impl Questions {
         Ok(Self { asked, tuples, items, schedule })
     }
 
-    /// Heavy keys at some steps, of which there is no list.
+    /// Queries for heavy keys at some steps, without a list.
     pub(super) fn of_heavy(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
         let given = [args.queries.is_some(), args.candidates.is_some(), args.at_column.is_some()];
         if given.contains(&true) {
             return Err(usage(
-                "--key-bits finds heavy keys without a list: leave out --queries, --candidates and --at-column",
+                "--key-bits finds heavy keys without a list: omit --queries, --candidates and --at-column",
             ));
         }
         if args.top == Some(0) {
-            return Err(usage("--top 0 asks for nothing; give at least 1"));
+            return Err(usage("--top must be at least 1"));
         }
         let threshold = args.threshold.filter(|threshold| *threshold > 0.0 && threshold.is_finite());
         let Some(threshold) = threshold else {
@@ -142,7 +142,7 @@ impl Questions {
         Ok(Self { asked, tuples: Vec::new(), items: Vec::new(), schedule })
     }
 
-    /// Whether anything is asked at a step.
+    /// Whether there is a query at a step.
     pub(super) fn is_asked_at(&self, step: u64) -> bool {
         match &self.schedule {
             Schedule::All(steps) => steps.binary_search(&step).is_ok(),
@@ -150,7 +150,7 @@ impl Questions {
         }
     }
 
-    /// The last step that is asked for.
+    /// The last queried step.
     pub(super) fn last_step(&self) -> u64 {
         match &self.schedule {
             Schedule::All(steps) => *steps.last().expect("some step is asked for"),
@@ -158,7 +158,7 @@ impl Questions {
         }
     }
 
-    /// At how many steps something is asked.
+    /// The number of queried steps.
     pub(super) fn step_count(&self) -> usize {
         match &self.schedule {
             Schedule::All(steps) => steps.len(),
@@ -166,12 +166,12 @@ impl Questions {
         }
     }
 
-    /// Whether items are asked for at several steps each.
+    /// Whether each item is queried at several steps.
     pub(super) fn is_series(&self) -> bool {
         matches!(&self.schedule, Schedule::All(steps) if steps.len() > 1)
     }
 
-    /// The steps at which something is asked, rising.
+    /// The queried steps, rising.
     pub(super) fn steps(&self) -> Vec<u64> {
         match &self.schedule {
             Schedule::All(steps) => steps.clone(),
@@ -179,7 +179,7 @@ impl Questions {
         }
     }
 
-    /// The items that are asked for at a step, by their place in the file.
+    /// The items that are queried at a step, by index in the file.
     pub(super) fn items_at(&self, step: u64) -> Vec<usize> {
         match &self.schedule {
             Schedule::All(steps) if steps.binary_search(&step).is_ok() => (0..self.items.len()).collect(),
@@ -188,7 +188,7 @@ impl Questions {
         }
     }
 
-    /// What is asked, in words.
+    /// The queries, in words.
     pub(super) fn in_words(&self) -> String {
         let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
         let (items, steps) = (self.items.len(), plural(self.step_count(), "step"));
@@ -205,20 +205,20 @@ impl Questions {
     }
 }
 
-/// How times are read: declared ones, and those in files of items.
+/// Parsers for declared times and for times in files of items.
 pub(super) struct Times {
     pub(super) declared: TimeParser,
     pub(super) of_files: TimeParser,
 }
 
-/// The steps that can be asked for.
+/// The steps that can be queried.
 #[derive(Clone, Copy)]
 pub(super) struct Span<'a> {
     pub(super) calendar: &'a StepCalendar,
     pub(super) last_step: u64,
 }
 
-/// The steps that flags ask for, rising.
+/// The steps named by the flags, rising.
 fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u64>> {
     let last_step = span.last_step;
     let mut steps = match (&args.at, args.every_query, &args.at_column) {
@@ -230,10 +230,10 @@ fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u6
             };
             texts.iter().map(of).collect::<Result<Vec<u64>>>()?
         }
-        (None, Some(0), None) => return Err(usage("--every-query 0 asks for no step; give at least 1")),
+        (None, Some(0), None) => return Err(usage("--every-query must be at least 1")),
         (None, Some(every), None) => {
             if last_step / every > MOST_ANSWERS {
-                return Err(usage(format!("--every-query {every} asks for more than {MOST_ANSWERS} steps")));
+                return Err(usage(format!("--every-query {every} queries more than {MOST_ANSWERS} steps")));
             }
             // fits: the last multiple is at most the last step, which is below 2^63.
             (1..=last_step / every).map(|k| k * every).chain([last_step]).collect()
@@ -242,15 +242,15 @@ fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u6
     };
     steps.sort_unstable();
     steps.dedup();
-    if steps.is_empty() { Err(usage("--at names no time")) } else { Ok(steps) }
+    if steps.is_empty() { Err(usage("--at is empty; give at least one time")) } else { Ok(steps) }
 }
 
 impl Span<'_> {
-    /// The step that a time is in; the problem in words if none that can be asked for.
+    /// The step that contains a time, or the problem in words if it cannot be queried.
     fn step_at(self, instant: Instant) -> std::result::Result<u64, String> {
         match self.calendar.step_of(instant) {
             Some(step) if step <= self.last_step => Ok(step),
-            Some(_) => Err("is after the steps that --through publishes".to_owned()),
+            Some(_) => Err("is after the last step that --through publishes".to_owned()),
             None => {
                 let time = |instant| self.calendar.format(instant);
                 let (start, end) = (time(self.calendar.start()), time(self.calendar.end()));
@@ -262,9 +262,9 @@ impl Span<'_> {
 
 /// Reads a file of items.
 struct Reader<'a> {
-    /// Whether no item may stand in the file twice.
+    /// Whether the items of the file must be distinct.
     distinct: bool,
-    /// The column with the time of each item, if they have times of their own.
+    /// The column with the time of each item, if items have their own times.
     at_column: Option<&'a String>,
     span: Span<'a>,
     times: TimeParser,
@@ -276,19 +276,18 @@ struct Reader<'a> {
 
 /// A row of a file of items.
 struct Found {
-    /// The texts as they stand there.
+    /// The texts as in the file.
     tuple: Vec<String>,
     /// The bytes of the item.
     item: Box<[u8]>,
-    /// The step of its own, or 0.
+    /// Its own step, or 0.
     step: u64,
 }
 
 impl Reader<'_> {
     /// The items of a file.
     fn read(mut self, path: &Path, columns: &[String], reading: &ReadOptions) -> Result<Vec<Found>> {
-        // The reader wants a time column; where there is none, the cell of a key column stands there and is not looked
-        // at.
+        // The reader needs a time column; if there is none, a key column takes its place and the cell is ignored.
         let time = self.at_column.unwrap_or(&columns[0]).clone();
         let columns = Columns { time, labels: columns.to_vec(), ..Columns::default() };
         let reading = ReadOptions { format: None, ..reading.clone() };
@@ -301,12 +300,12 @@ impl Reader<'_> {
         let (mut item, mut text) = (Vec::new(), String::new());
         for column in 0..row.label_count() {
             let Some(cell) = row.identity(Role::Label(column), self.ids, &mut text)? else {
-                return Err(row.error(Role::Label(column), "the item has no name in this column").into());
+                return Err(row.error(Role::Label(column), "the item has no value in this column").into());
             };
             push_encoded(&mut item, cell);
         }
         if self.distinct && !self.seen.insert(item.clone()) {
-            return Err(row.error(Role::Label(0), "this candidate stands in the file twice; name it once").into());
+            return Err(row.error(Role::Label(0), "this candidate is in the file twice; list it once").into());
         }
         let step = match self.at_column {
             None => 0,

@@ -1,4 +1,4 @@
-//! From a declaration to its plan, files and questions, before any event is read.
+//! From a declaration to its plan, files and queries, before any event is read.
 
 use super::instead::Instead;
 use super::questions::{Questions, Span, Times};
@@ -15,10 +15,10 @@ use evertally_publish::report::ErrorFacts;
 use evertally_tables::input::is_same_source;
 use evertally_tables::output::TableSpec;
 
-/// Decimal digits of an estimate behind those of the grid, where noise is finer than the grid: as those of a release.
+/// Decimal digits of an estimate beyond those of the grid, if noise is finer than the grid; the same as for a release.
 const EXTRA_DIGITS: u8 = 4;
 
-/// Everything a run needs to know, checked.
+/// Everything that a run needs, validated.
 pub(super) struct Setup {
     pub(super) stream: Stream,
     pub(super) files: Files,
@@ -26,9 +26,9 @@ pub(super) struct Setup {
     /// Rows and cells of the table; `None` for a tree.
     pub(super) rows: Option<Table>,
     pub(super) table: TableSpec,
-    /// `None` where only the plan is wanted and nothing is asked.
+    /// `None` if only the plan is wanted and there is no query.
     pub(super) questions: Option<Questions>,
-    /// The same list as groups of a release, where there is a list.
+    /// The same list as groups of a release, if there is a list.
     pub(super) instead: Option<Instead>,
 }
 
@@ -53,12 +53,12 @@ impl Setup {
         };
         if rows.is_none() && settings.values.bounds().0 < 0 {
             return Err(usage(
-                "--key-bits finds heavy keys by the blocks that they are in: --bounds below 0 hide them",
+                "--key-bits finds heavy keys through blocks of keys: negative values (--bounds below 0) hide them",
             ));
         }
         let asked = if rows.is_some() { Questions::asked(&questions)? } else { None };
         if rows.is_some() && asked.is_none() && files.plan_only != Some(true) {
-            return Err(usage("nothing is asked: name the items in --queries or --candidates"));
+            return Err(usage("there is nothing to query: list the items in --queries or --candidates"));
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
         let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
@@ -78,10 +78,10 @@ impl Setup {
             if path.as_os_str() == "-" && files.inputs.contains(&path) {
                 return Err(usage("events and items cannot both come from standard input; give one a file name"));
             }
-            // A list made of the events would tell who is in them.
+            // A list made from the events would reveal who is in them.
             if files.inputs.iter().any(|input| is_same_source(input, &path)) {
                 return Err(usage(format!(
-                    "{}: the events themselves cannot be the list of items; ask for a list that is known to the public",
+                    "{}: the events themselves cannot be the list of items; use a list that is public knowledge",
                     path.display()
                 )));
             }
@@ -98,13 +98,13 @@ impl Setup {
         Ok(Self { stream, files, plan, rows, table, questions: read, instead })
     }
 
-    /// The grid of an answer as it is written: finer than the data's where the noise is.
+    /// The grid of a written answer: finer than the data's if the noise is.
     pub(super) fn unit(&self) -> Grid {
         let grid = self.plan.plan().request().grid();
         grid.finer(EXTRA_DIGITS).filter(|_| self.plan.lazy().fraction_bits() > 0).unwrap_or(grid)
     }
 
-    /// Half the width of an interval of the noise at the last step.
+    /// Half the width of the interval for the noise at the last step.
     fn noise_half_width(&self) -> Result<f64> {
         let (grid, bits, unit) = (self.plan.plan().request().grid(), self.plan.lazy().fraction_bits(), self.unit());
         let parts = if unit == grid { 1 } else { 10u32.pow(EXTRA_DIGITS.into()) };
@@ -113,13 +113,13 @@ impl Setup {
             Some(_) => CountSketch::fine_intervals(&self.plan, confidence, parts)?,
             None => self.plan.plan().fine_intervals(confidence, parts)?,
         };
-        // What rounding a release to its units can add.
+        // The most that rounding a release to its units can add.
         let rounding = if bits > 0 { u128::from(parts >> (bits + 1)) + 1 } else { 0 };
         let half = intervals.half_width(self.stream.last_step).saturating_add(rounding);
         Ok(unit.to_f64(i128::try_from(half).context("the interval is too wide to write")?))
     }
 
-    /// What the noise does to answers.
+    /// The error that noise adds to answers.
     pub(super) fn errors(&self) -> Result<ErrorFacts> {
         let plan = self.plan.plan();
         let max_std_error = match self.rows {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use evertally_declare::declaration::{Use, Written, unknown_in_file};
 use std::path::{Path, PathBuf};
 
-/// Fills what flags leave open from the configuration file that they name, if they name one.
+/// Fills in missing flags from the configuration file that they name, if any.
 pub(crate) fn with_config(mut flags: impl Flags, user: Use) -> Result<Written> {
     let flags = std::mem::take(flags.written());
     match flags.files.config.clone() {
@@ -15,7 +15,7 @@ pub(crate) fn with_config(mut flags: impl Flags, user: Use) -> Result<Written> {
     }
 }
 
-/// What a file says to a command. Messages name line and column, or the name that no flag has.
+/// Reads the flags of a configuration file. Error messages name line and column, or the unknown name.
 fn read(path: &Path, user: Use) -> Result<Written> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).map_err(|e| match e.kind() {
@@ -33,7 +33,7 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     let (budget, groups) = (&mut files.budget_file, &mut files.groups_file);
     let paths = [&mut files.key, budget, &mut files.out, groups, &mut questions.queries, &mut questions.candidates];
     if let Some(pattern) = files.expect.as_mut().filter(|pattern| !Path::new(pattern).is_absolute()) {
-        // A pattern is a path, too; a % in the name of its folder stands for itself.
+        // A pattern is also a path; a % in the name of its folder is literal.
         let folder = folder.join("").to_string_lossy().replace('%', "%%");
         pattern.insert_str(0, &folder);
     }
@@ -42,7 +42,7 @@ fn read(path: &Path, user: Use) -> Result<Written> {
     Ok(written)
 }
 
-/// A path of a configuration file: relative to its folder, unless it is standard input or output.
+/// Makes a path of a configuration file relative to the file's folder, unless it is standard input or output.
 fn resolve(path: &mut PathBuf, folder: &Path) {
     if path.as_os_str() != "-" {
         *path = folder.join(&path);

@@ -1,4 +1,4 @@
-//! The files of a run: what it reads and writes.
+//! The files that a run reads and writes.
 
 use crate::failure::usage;
 use crate::progress::ProgressOnTerminal;
@@ -13,10 +13,10 @@ use evertally_tables::progress::Progress;
 use std::num::NonZero;
 use std::path::PathBuf;
 
-/// More than any machine has use for.
+/// More than any machine can use.
 const MOST_THREADS: u64 = 1024;
 
-/// Below this many MiB not even common files can be read.
+/// In MiB. With less, not even common files can be read.
 const LEAST_MEMORY: u64 = 16;
 
 /// What a run reads and writes, and how.
@@ -25,33 +25,33 @@ pub(crate) struct Files {
     pub(crate) reading: ReadOptions,
     pub(crate) key_path: PathBuf,
     pub(crate) create_key: bool,
-    /// The budget of the source, which the run spends from.
+    /// The source budget that the run spends from.
     pub(crate) budget_file: Option<PathBuf>,
     pub(crate) out: PathBuf,
     pub(crate) output_format: OutputFormat,
     pub(crate) plot: bool,
-    /// Whether the groups that grow most are told.
+    /// Whether the fastest-growing groups are written.
     pub(crate) leaders: bool,
-    /// Files that were read besides the inputs.
+    /// Files that were read in addition to the inputs.
     side_inputs: Vec<PathBuf>,
     pub(crate) plan_only: bool,
     pub(crate) quiet: bool,
-    /// Do not ask before a stream is finished.
+    /// Do not ask for confirmation before finishing a stream.
     pub(crate) yes: bool,
     pub(crate) going_on: GoingOn,
-    /// Whether JSON on standard output says what was done.
+    /// Whether to print a JSON summary on standard output.
     pub(crate) json: bool,
 }
 
-/// How a stream goes on from run to run.
+/// How a stream continues from run to run.
 pub(crate) struct GoingOn {
-    /// Whether it does.
+    /// Whether it does so.
     pub(crate) is_wanted: bool,
-    /// Whether all is read again from the first file on.
+    /// Whether all files are read again, from the first one.
     pub(crate) rebuild: bool,
-    /// Whether the next stream begins where the horizon is over.
+    /// Whether the next stream begins after the end of the horizon.
     pub(crate) extend: bool,
-    /// The pattern of a step's file.
+    /// The file-name pattern for the file of a step.
     pub(crate) expect: Option<String>,
     /// Where late events go.
     pub(crate) late_file: Option<PathBuf>,
@@ -73,7 +73,7 @@ impl GoingOn {
         ];
         match alone.into_iter().find(|(_, is_given)| *is_given && !own.is_wanted) {
             Some((parameter, _)) if named.plan_only != Some(true) => {
-                Err(usage(sentence![parameter, " needs ", Parameter::Continue, " beside it"]))
+                Err(usage(sentence![parameter, " needs ", Parameter::Continue]))
             }
             _ => Ok(own),
         }
@@ -81,19 +81,19 @@ impl GoingOn {
 }
 
 impl Files {
-    /// Of a run that has its files, or only plans and needs none.
+    /// The files of a run; a run that only plans needs none.
     pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
         let going_on = GoingOn::new(&mut named)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
-            out => needed(out, Parameter::Out, "where the table goes")?,
+            out => needed(out, Parameter::Out, "the file for the table")?,
         };
         let output_format =
             named.output_format.map_or_else(|| OutputFormat::of_path(&out), |format| Ok(format.into()))?;
         let inputs = named.input.unwrap_or_default().0;
         if inputs.is_empty() && !plan_only && !going_on.is_wanted {
-            return Err(usage("no input file is named"));
+            return Err(usage("no input file was given"));
         }
         let delimiter = delimiter(named.delimiter)?;
         let json = named.json == Some(true);
@@ -103,7 +103,7 @@ impl Files {
         let key_path = if plan_only {
             PathBuf::new()
         } else {
-            needed(named.key, Parameter::Key, "make one with `evertally key new FILE`")?
+            needed(named.key, Parameter::Key, "create one with `evertally key new FILE`")?
         };
         Ok(Self {
             inputs,
@@ -131,27 +131,27 @@ impl Files {
         })
     }
 
-    /// Shows how far the reading is, where that is wanted.
+    /// A progress display for reading, unless `--quiet`.
     pub(crate) fn progress(&self) -> Box<dyn Progress> {
         if self.quiet { Box::new(()) } else { Box::new(ProgressOnTerminal::new()) }
     }
 
-    /// A file that was read besides the inputs.
+    /// Records a file that was read in addition to the inputs.
     pub(crate) fn has_read(&mut self, path: PathBuf) {
         self.side_inputs.push(path);
     }
 
-    /// Whether the table goes to standard output or to a device, and nothing beside it.
+    /// Whether only the table is written, because it goes to standard output or to a device.
     pub(crate) fn is_table_alone(&self) -> bool {
         is_stream(&self.out)
     }
 
-    /// The file beside the table with another ending.
+    /// The file next to the table with another ending.
     pub(crate) fn beside(&self, ending: &str) -> PathBuf {
         self.out.with_extension(ending)
     }
 
-    /// The endings of what is written beside the table.
+    /// The endings of the files that are written next to the table.
     pub(crate) fn endings(&self) -> Vec<&'static str> {
         if self.is_table_alone() {
             return Vec::new();
@@ -166,7 +166,7 @@ impl Files {
         endings
     }
 
-    /// Those of them that are there: where no group is shown, there is no picture.
+    /// Those of them that exist: if no group is shown, there is no picture.
     pub(crate) fn written(&self) -> Vec<&'static str> {
         self.endings().into_iter().filter(|ending| self.beside(ending).exists()).collect()
     }
@@ -191,7 +191,7 @@ fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
 fn memory(given: Option<u64>) -> Result<u64> {
     let Some(mebibytes) = given else { return Ok(DEFAULT_MEMORY) };
     let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= LEAST_MEMORY);
-    let problem = format!(" {mebibytes} is not a number of MiB from {LEAST_MEMORY} on");
+    let problem = format!(" {mebibytes} is not a valid number of MiB; give at least {LEAST_MEMORY}");
     bytes.ok_or_else(|| usage(sentence![Parameter::ReadMemory, problem]))
 }
 

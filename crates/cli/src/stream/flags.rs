@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 /// Some of the table's parameters, as flags of a command.
 pub(crate) trait Flags: From<Written> {
-    /// Which.
+    /// The parameters of this command.
     fn parameters() -> impl Iterator<Item = Parameter>;
 
-    /// What was given.
+    /// The values that were given.
     fn written(&mut self) -> &mut Written;
 }
 
-/// [`clap::Args`] for [`Flags`], which no derive knows.
+/// Implements [`clap::Args`] for [`Flags`], which clap's derive cannot do.
 macro_rules! table_flags {
     ($($flags:ty: $parameters:expr),+ $(,)?) => { $(
         impl From<Written> for $flags {
@@ -67,16 +67,16 @@ macro_rules! table_flags {
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseFlags(pub(crate) Written);
 
-/// Flags of `evertally sketch`, as those of `evertally release`.
+/// Flags of `evertally sketch`, used like those of `evertally release`.
 #[derive(Clone, Debug, Default)]
 pub struct SketchFlags(pub(crate) Written);
 
-/// Flags of `evertally bounds`: of a planned `evertally release`, without those that say what is written, and without the
-/// bounds that are looked for.
+/// Flags of `evertally bounds`: those of the planned `evertally release`, without output flags and without the bounds
+/// to be found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PlannedFlags(pub(crate) Written);
 
-/// Those of a release that are none of a planned one.
+/// Flags of a release that do not apply to a planned one.
 const NOT_PLANNED: &[Parameter] = &[
     Parameter::Out,
     Parameter::OutputFormat,
@@ -153,7 +153,7 @@ impl BudgetFlags {
 }
 
 impl WorkloadFlags {
-    /// Every how many steps something is published, where that is not every one.
+    /// The number of steps between publications, if not every step is published.
     pub(crate) fn row(&self) -> Option<u64> {
         match self.0.declaration.publish? {
             Period::Steps(steps) => Some(steps),
@@ -161,7 +161,7 @@ impl WorkloadFlags {
         }
     }
 
-    /// What a plan over so many steps is asked for.
+    /// The request for a plan over `horizon` steps.
     pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
         let Declaration { workload, publish, .. } = self.0.declaration.clone();
         Declaration { workload, publish, ..unit.0.declaration.clone() }.in_slots(horizon)
@@ -169,12 +169,12 @@ impl WorkloadFlags {
 }
 
 impl UnitFlags {
-    /// The validated unit: an event where nothing is said of persons.
+    /// The validated unit: an event if no flag is about persons.
     pub(crate) fn unit(&self) -> Result<Unit, Problem> {
         self.0.declaration.plan_unit()
     }
 
-    /// What becomes of its events in neighbouring data.
+    /// How its events differ in neighbouring data.
     pub(crate) fn neighbours(&self) -> Neighbours {
         self.0.declaration.neighbours.unwrap_or(Neighbours::AddRemove)
     }
@@ -220,14 +220,14 @@ fn argument(parameter: Parameter) -> Arg {
     }
 }
 
-/// One paragraph, with the default, and without the full stop, as help has it.
+/// The help text: one paragraph with the default and without the final full stop.
 fn help(parameter: Parameter) -> String {
     let mut text = parameter.about(Wording::Flags).trim_end_matches('.').to_owned();
     match parameter.kind() {
         Kind::Texts | Kind::Scales => text.push_str("; separated by commas"),
         Kind::Groups => {
             text.push_str(
-                ", separated by commas, without blanks around them. For names that hold a comma use --groups-file",
+                ", separated by commas, without spaces around them. For names that contain a comma use --groups-file",
             );
         }
         _ => {}

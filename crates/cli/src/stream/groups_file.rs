@@ -9,9 +9,9 @@ use evertally_declare::words::quoted;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// The same declaration with the groups that a file lists, if one is named.
+/// Adds the groups listed in the groups file to the declaration, if a file is named.
 ///
-/// A column of the file may have their scales.
+/// A column of the file may contain their scales.
 pub(crate) fn with_groups_of_file(
     mut declared: Declaration,
     path: Option<&Path>,
@@ -43,7 +43,7 @@ pub(crate) fn with_groups_of_file(
     Ok(declared)
 }
 
-/// The cells of these columns in every row of a CSV file.
+/// Reads these columns of every row of a CSV file.
 fn read_groups(columns: &[String], path: &Path) -> Result<Vec<Vec<String>>> {
     let shown = path.display();
     let problem = |e: csv::Error| usage(sentence!["cannot read ", Parameter::GroupsFile, format!(" {shown}: {e}")]);

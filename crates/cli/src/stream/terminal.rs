@@ -1,4 +1,4 @@
-//! What a run says on the terminal.
+//! The terminal output of a run.
 
 use super::Files;
 use anyhow::Result;
@@ -8,7 +8,7 @@ use evertally_declare::words::{at_most, short};
 use evertally_publish::bounds::{fall_behind, natural_period};
 use evertally_publish::report::{ErrorFacts, MeasureFacts, SelectionFacts};
 
-/// Prints the plan, its error and more remarks on it; nothing is read or written.
+/// Prints the plan, its error and further remarks; reads and writes no files.
 pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]) -> Result<()> {
     let plan = &stream.plan;
     let mut out = std::io::stdout().lock();
@@ -42,10 +42,10 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
     Ok(())
 }
 
-/// No count of people or events stands out of noise as wide as this.
+/// Noise this wide hides any count of people or events.
 const USELESS: f64 = 1e9;
 
-/// What people ask about a plan.
+/// Notes that answer common questions about a plan.
 fn notes(stream: &Stream) -> Vec<String> {
     let (mut notes, unit) = (Vec::new(), stream.plan.request().unit());
     if stream.measures.is_none() && !stream.is_integral() && stream.plan.request().grid().is_integral() {
@@ -56,16 +56,14 @@ fn notes(stream: &Stream) -> Vec<String> {
     }
     if !stream.plan.is_unbounded() && stream.plan.max_std_error() >= USELESS {
         let error = short(stream.plan.max_std_error());
-        notes.push(format!(
-            "with a standard error of {error} nothing can be read from the release; is the budget a slip?"
-        ));
+        notes.push(format!("with a standard error of {error} the release is useless; is the budget a typo?"));
     }
     let behind = fall_behind(stream.plan.request(), &natural_period(&stream.calendar));
     notes.extend(behind.map(|says| says.worded(Wording::Flags)));
     if let Some(period) = stream.period() {
         let several = period.several_in_words(2).replacen('2', "several", 1);
         notes.push(format!(
-            "the promise is for {} by itself; whoever is active in {several} is promised less, as the report says",
+            "the promise holds for {} alone; a person active in {several} is promised less, see the report",
             period.in_words()
         ));
     }
@@ -73,13 +71,12 @@ fn notes(stream: &Stream) -> Vec<String> {
         && in_step > in_all
     {
         let more = format!("--max-events-per-step {in_step} is more than --max-events {in_all}");
-        notes
-            .push(format!("{more}, which bounds a step, too; leave it out, or did you mean them the other way round?"));
+        notes.push(format!("{more}, which already bounds each step; omit it, or did you swap the two?"));
     }
     notes
 }
 
-/// Says on standard error what was done: after a first line of `done`, what was promised, written, and to be noted.
+/// Prints a summary on standard error: a first line `done`, then the guarantee, the written files and notes.
 pub(crate) fn print_summary(
     stream: &Stream,
     files: &Files,
@@ -109,19 +106,21 @@ pub(crate) fn print_summary(
     written(stream, files, last_step, streams);
 }
 
-/// Says what was written, and what is to be noted.
+/// Prints the written files, then notes.
 fn written(stream: &Stream, files: &Files, last_step: u64, streams: usize) {
     if !files.is_table_alone() {
-        eprintln!("wrote {} and beside it .{}", files.out.display(), files.written().join(", ."));
+        eprintln!("wrote {}, and next to it .{}", files.out.display(), files.written().join(", ."));
     }
     notes(stream).iter().for_each(|note| eprintln!("note: {note}"));
     if streams > 1 {
-        eprintln!("{streams} streams have been published with this key; over the same data their budgets add up");
+        eprintln!(
+            "{streams} streams have been published with this key; if they use the same data, their budgets add up"
+        );
     }
     let end = stream.calendar.end_of(last_step);
     if end.timestamp().is_some_and(|end| end > jiff::Timestamp::now()) {
         eprintln!(
-            "note: steps up to {} are published and final, though that is still to come; --through TIME holds them back",
+            "note: steps up to {} are published and final, though that is in the future; --through TIME stops earlier",
             stream.calendar.format(end)
         );
     }

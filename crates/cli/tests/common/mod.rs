@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A scratch folder with a key: always the same one, so that no test depends on chance.
+/// A scratch folder with a key, always the same one, so that no test depends on chance.
 pub struct Bench {
     folder: TempDir,
 }
 
-/// What a run printed and how it ended.
+/// The output and the exit status of a run.
 pub struct Run {
     pub code: i32,
     pub stdout: String,
@@ -56,7 +56,7 @@ impl Bench {
         self.run_with(args, b"")
     }
 
-    /// Runs the program; a release or sketch that does not say how far it goes goes through the last step.
+    /// Runs the program; a release or sketch without a last step goes through the end of its horizon.
     pub fn run_with(&self, args: &[&str], stdin: &[u8]) -> Run {
         let publishes = matches!(args.first(), Some(&"release" | &"sketch"));
         let says_how_far = args.iter().any(|arg| arg.starts_with("--through") || ["--all", "--help"].contains(arg));
@@ -64,7 +64,7 @@ impl Bench {
         self.run_as_is(&[args, all].concat(), stdin)
     }
 
-    /// Runs the program with these flags and no others.
+    /// Runs the program with exactly these flags.
     pub fn run_as_is(&self, args: &[&str], stdin: &[u8]) -> Run {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evertally"));
         let output = command.current_dir(self.folder.path()).args(args).write_stdin(stdin).output().unwrap();
@@ -85,7 +85,7 @@ impl Bench {
         let before = self.files();
         let run = self.release(more);
         assert_eq!(run.code, 2, "{more:?}: {}", run.stderr);
-        assert_eq!(self.files(), before, "{more:?} left something behind");
+        assert_eq!(self.files(), before, "{more:?} left files");
         assert!(run.stderr.starts_with("error: "), "{}", run.stderr);
         assert_eq!(run.stdout, "");
         run.stderr

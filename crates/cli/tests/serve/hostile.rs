@@ -1,4 +1,4 @@
-//! Clients that say nothing, and requests that take long: others are answered, and the service manager is heard.
+//! Silent clients and slow requests: other clients are answered, and the service still reacts to its service manager.
 
 use super::tokens;
 use crate::common::Bench;
@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
-/// A service whose stream is published every second, with what stands before it.
+/// A service whose stream is published every second; `limits` are lines of its configuration before the stream.
 fn prepared(limits: &str) -> (Bench, u16) {
     let bench = Bench::new();
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -26,7 +26,7 @@ fn prepared(limits: &str) -> (Bench, u16) {
     (bench, port)
 }
 
-/// Starts it in a shell, behind these words.
+/// Starts it in a shell, after these words.
 fn started(bench: &Bench, before: &str) -> Child {
     let line = format!("{before} exec \"$0\" serve --config serve.toml --log error");
     Child::start("sh", bench.folder(), &["-c", &line, env!("CARGO_BIN_EXE_evertally")])
@@ -36,7 +36,7 @@ fn published(client: &Client) -> u64 {
     client.get("/v1/streams/visits", "").unwrap().json()["published"].as_u64().unwrap()
 }
 
-/// How often the witness was told.
+/// The number of writes to the witness.
 fn witnessed(bench: &Bench) -> u64 {
     let text = std::fs::read_to_string(bench.path("elsewhere/witness.json")).unwrap_or_default();
     serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|told| told["counter"].as_u64()).unwrap_or(0)
@@ -73,7 +73,7 @@ fn silent_connections_stop_neither_writers_nor_readers_nor_publications() {
     child.end(true);
 }
 
-/// Whether the service closes a connection within some seconds. What it says before does not matter.
+/// Whether the service closes a connection within some seconds. Earlier responses do not matter.
 fn is_closed(mut socket: TcpStream) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
     let mut bytes = [0; 4096];
@@ -97,7 +97,7 @@ fn connections_without_a_request_are_closed_whatever_they_have_said() {
         b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n",
         b"PRI * HT",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        // The settings of a client that asks nothing.
+        // The settings of a client that sends no request.
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     ];
     for beginning in beginnings {
@@ -150,7 +150,7 @@ fn the_service_manager_hears_of_it() {
         let count = manager.recv(&mut bytes).unwrap();
         String::from_utf8(bytes[..count].to_vec()).unwrap()
     };
-    // It must beat faster than the engine looks at its clock when it has nothing to do.
+    // The heartbeat must be faster than the interval at which an idle engine checks its clock.
     let before = format!("NOTIFY_SOCKET='{}' WATCHDOG_USEC=1500000", path.display());
     let child = started(&bench, &before);
     assert_eq!(heard(), "READY=1");
@@ -163,7 +163,7 @@ fn the_service_manager_hears_of_it() {
     assert_eq!(last, "STOPPING=1");
 }
 
-/// A request that is refused before its body has come is answered, and the connection is good for the next.
+/// A request that is refused before its body has arrived is answered, and the connection can be used for the next one.
 #[test]
 fn early_refusals_leave_the_connection_as_it_was() {
     let (bench, port) = prepared("");

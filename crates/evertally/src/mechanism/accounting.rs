@@ -1,4 +1,4 @@
-//! How far a privacy unit's change moves the nodes or the releases, and by how much at most.
+//! Sensitivity bounds: how far one privacy unit can move the nodes or the releases.
 
 pub(super) mod blocks;
 pub(super) mod chain;

@@ -1,26 +1,26 @@
 //! `banded`: windows and decays by a banded Toeplitz matrix, for horizons without end.
 //!
-//! What is published is `W x`, `W` lower triangular and Toeplitz (a [`Workload`]), as `L (R x + z)` with `W = L R`, `R`
-//! Toeplitz with finitely many bands.
+//! The release is `W x`, with `W` lower triangular and Toeplitz (a [`Workload`]), computed as `L (R x + z)` with
+//! `W = L R` and `R` Toeplitz with finitely many bands.
 //!
-//! **Optimum.** Over a long horizon `2ρ · variance = (1/2π)∫|r|² dθ · (1/2π)∫|W/r|² dθ` for the symbols `r`, `W` on the unit
-//! circle: by Cauchy and Schwarz never below `((1/2π)∫|W| dθ)²`, which `r = √W` reaches, and by Szegő's theorem nothing is
-//! below that at late steps. For a window that is the square of the Lebesgue constant. `√W` has no finite memory; the
-//! coefficients of `R` here do, and are within 1 % of it. They are equal in some ten [pieces] an octave,
-//! found by [descent](search), and rounded to whole multiples of `2^-20`.
+//! **Optimum.** Over a long horizon `2ρ · variance = (1/2π)∫|r|² dθ · (1/2π)∫|W/r|² dθ` for the symbols `r`, `W` on the
+//! unit circle: by Cauchy and Schwarz never below `((1/2π)∫|W| dθ)²`, which `r = √W` reaches, and by Szegő's theorem no
+//! factorization is below that at late steps. For a window that is the square of the Lebesgue constant. `√W` has no
+//! finite memory; the coefficients of `R` here do, and are within 1 % of it. They are equal in some ten [pieces] an
+//! octave, found by [descent](search), and rounded to whole multiples of `2^-20`.
 //!
-//! **Sensitivity.** `‖R̃ u‖² ≤ Σ_st u_s u_t g_|s-t|` with `g_d = Σ_j R̃_j R̃_(j+d)`, in integers (with equality but for the
-//! last steps of a horizon). The coefficients are of both signs, and so is `g`. Let `ĝ_d` be the largest of 0 and
-//! `g_d, g_(d+1), …`: it falls, and `ĝ_0 = g_0`. A unit has `u ≥ 0`, at most `c` events in a step, `m` in all, steps with
-//! events at least `b` apart. So `‖R̃ u‖² ≤ Σ_st u_s u_t ĝ_|s-t|`, which is convex along exchanges of events between steps
-//! (`ĝ_0 ≥ ĝ_d`): largest where `⌊m/c⌋` steps have `c` of them and one has the rest. The `i`-th step from another is at
-//! least `i b` away, and at most two steps are so near as `i b` to the one of the rest, so
+//! **Sensitivity.** `‖R̃ u‖² ≤ Σ_st u_s u_t g_|s-t|` with `g_d = Σ_j R̃_j R̃_(j+d)`, in integers (with equality except
+//! for the last steps of a horizon). The coefficients are of both signs, and so is `g`. Let `ĝ_d` be the largest of 0
+//! and `g_d, g_(d+1), …`: it falls, and `ĝ_0 = g_0`. A unit has `u ≥ 0`, at most `c` events in a step, `m` in all,
+//! steps with events at least `b` apart. So `‖R̃ u‖² ≤ Σ_st u_s u_t ĝ_|s-t|`, which is convex along exchanges of events
+//! between steps (`ĝ_0 ≥ ĝ_d`): largest if `⌊m/c⌋` steps have `c` of them and one has the rest. The `i`-th step from
+//! another is at least `i b` away, and at most two steps are as near as `i b` to the step of the rest, so
 //!
 //! ```text
 //! F = c² (n ĝ_0 + 2 Σ_{0<i<n} (n-i) ĝ_ib) + r² ĝ_0 + 2 r c Σ_{1≤i≤n} ĝ_(⌈i/2⌉b),      n = ⌊m/c⌋, r = m - n c.
 //! ```
 //!
-//! * Values of both signs: the same with `|g|` in the place of `g⁺`.
+//! * Values of both signs: the same with `|g|` instead of `g⁺`.
 //! * Events that are exchanged, `u = p - n`: `‖R̃ u‖² = ‖R̃ p‖² + ‖R̃ n‖² - 2⟨R̃ p, R̃ n⟩`, and `-⟨R̃ p, R̃ n⟩` is at most
 //!   `Σ_s p_s Σ_t n_t g⁻_|s-t|`. Of steps that are `b` apart the `i`-th nearest (from 0) to any `s` is at least `⌊i b/2⌋`
 //!   away: `X = m c Σ_i ĝ⁻_⌊ib/2⌋` over `⌈m/c⌉` of them. So `‖R̃ u‖² ≤ 2 (F + X)`.
@@ -53,7 +53,7 @@ const WIDEST: u64 = 1 << 16;
 /// Largest sum of the inverse coefficients for which the cursor's numbers fit.
 const LARGEST_INVERSE: f64 = 1024.0;
 
-/// Largest sum of what one noise adds to the running sums, likewise: `2^(80+32+14)` fits.
+/// Likewise the largest sum of the contributions of one noise to the running sums: `2^(80+32+14)` fits.
 const LARGEST_SUM: f64 = 16384.0;
 
 /// A factorization of a workload by finitely many bands; see the [module](self).
@@ -71,11 +71,11 @@ pub struct Banded {
 }
 
 impl Banded {
-    /// The bands with the least error for a window or a decay over `horizon` steps (1 ..= 2^62), for units with events in
-    /// the steps of `runs`.
+    /// The bands with the least error for a window or a decay over `horizon` steps (1 ..= 2^62), for units whose events
+    /// follow `runs`.
     ///
     /// # Errors
-    /// If the horizon is out of range, or the workload is none of these or longer than 2^16 steps.
+    /// If the horizon is out of range, or the workload is neither a window nor a decay, or longer than 2^16 steps.
     ///
     /// ```
     /// use evertally::mechanism::{Banded, Mechanism, Participation, Workload};
@@ -93,9 +93,9 @@ impl Banded {
         Ok(Self::of(horizon, workload, name, found.pieces, found.response.left))
     }
 
-    /// One of several workloads that are read from one release over `horizon` steps (1 ..= 2^62; 2^16 where the running
-    /// sum is among them): the bands with the least weighted sum of their largest variances, the same for all of them, for
-    /// units with events in the steps of `runs`.
+    /// One of several workloads that are read from one release over `horizon` steps (1 ..= 2^62; 2^16 if the running
+    /// sum is among them). The bands are the same for all of them: those with the least weighted sum of their largest
+    /// variances, for units whose events follow `runs`.
     ///
     /// # Errors
     /// If the horizon is out of range, a workload is longer than 2^16 steps, or this one is not among them.
@@ -116,13 +116,13 @@ impl Banded {
         let (mix, reading) = (mix.over(horizon, |_| 1.0), reading.over(horizon));
         mix.workloads().try_for_each(check_width)?;
         if !mix.workloads().any(|own| own == reading) {
-            return Err(Error::invalid(format!("`{reading}` is none of the workloads of this release")));
+            return Err(Error::invalid(format!("`{reading}` is not one of the workloads of this release")));
         }
         let has_sum = mix.workloads().any(Workload::is_sum);
         if has_sum && horizon > WIDEST {
             return Err(Error::invalid(format!(
-                "the running sum and other workloads are read from one release over {WIDEST} steps at most; take longer \
-                 steps, or publish the running sum as a stream of its own"
+                "the running sum can share a release with other workloads over at most {WIDEST} steps; use longer \
+                 steps, or publish the running sum as a separate stream"
             )));
         }
         let found = mixed::factor(horizon, &mix, runs);
@@ -138,12 +138,12 @@ impl Banded {
         Ok(Self::of(horizon, reading, name, pieces, response.left))
     }
 
-    /// `R = I`, noise on each step, which goes with both laws.
+    /// `R = I`, noise on each step, for both noise distributions.
     pub(super) fn of_steps(horizon: u64, workload: Workload) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "input")?;
         check_width(workload)?;
         let pieces = Pieces::identity();
-        let response = pieces.response(workload).expect("what is published fades");
+        let response = pieces.response(workload).expect("the published response fades");
         Ok(Self::of(horizon, workload, MechanismName::Input, pieces, response.left))
     }
 
@@ -181,7 +181,7 @@ fn check_width(workload: Workload) -> Result<()> {
     };
     if width > WIDEST {
         return Err(Error::invalid(format!(
-            "`{workload}` is longer than {WIDEST} steps, the most that noise on each step and bands are made for; take longer steps"
+            "`{workload}` is longer than {WIDEST} steps, the maximum for per-step noise and bands; use longer steps"
         )));
     }
     Ok(())
@@ -225,7 +225,7 @@ impl Mechanism for Banded {
         self.distances.spread_squared(spread).unwrap_or(u128::MAX)
     }
 
-    /// `L` is square: the releases reveal what the nodes do.
+    /// `L` is square: the releases reveal as much as the nodes.
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
@@ -254,7 +254,7 @@ impl Mechanism for Banded {
         (sum + (self.horizon - known) as f64 * self.max_row_norm_squared()) / self.horizon as f64
     }
 
-    /// `O(bands)`, some dozens of them.
+    /// `O(bands)`, a few dozen of them.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         let apart = usize::try_from(later - earlier).unwrap_or(usize::MAX);
         let behind = self.left.get(apart..).unwrap_or_default();
@@ -280,7 +280,8 @@ impl Mechanism for Banded {
         match self.workload {
             Workload::Window(width) if self.is_of_steps() => RowLaw::Sum(vec![(1.0, width.min(step))]),
             Workload::Increments if self.is_of_steps() => RowLaw::Sum(vec![(1.0, 1)]),
-            // Of Laplace noise on each step, which fades: no heavier tails than one variable of the whole variance.
+            // A decay with Laplace noise on each step: its tails are no heavier than those of one variable of the whole
+            // variance.
             _ => RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 },
         }
     }

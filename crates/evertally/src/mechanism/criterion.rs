@@ -1,4 +1,4 @@
-//! What "best" means where a name leaves a parameter out: the figure to minimise.
+//! The objective used to choose open parameters: the number to minimise.
 
 use super::accounting::units;
 use super::{Mechanism, Mix, Participation, Workload};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The two noise laws, by which either the L1 or the L2 norms of the columns count.
+/// The two noise distributions; they determine whether the L1 or the L2 norms of the columns count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoiseKind {
@@ -35,7 +35,7 @@ pub enum Objective {
     Mean,
 }
 
-/// The figure by which mechanisms are compared and open parameters are chosen: the squared error of a release under one
+/// The value by which mechanisms are compared and open parameters are chosen: the squared error of a release under one
 /// budget, up to a factor that all mechanisms share.
 ///
 /// ```
@@ -53,30 +53,30 @@ pub struct Criterion {
     change: Change,
 }
 
-/// Whose change the noise hides.
+/// The change that the noise hides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
-    /// A unit's events, by discrete noise.
+    /// A unit's events, hidden by discrete noise.
     Events {
         law: NoiseKind,
         spread: Spread,
-        /// By exact Gaussian accounting where there is one.
+        /// Use exact Gaussian accounting if available.
         exact: bool,
     },
-    /// A unit's vectors, by continuous Gaussian noise.
+    /// A unit's vectors, hidden by continuous Gaussian noise.
     Vectors(Participation),
 }
 
 impl Objective {
-    /// The largest and the mean.
+    /// Both objectives: the largest and the mean.
     pub const BOTH: [Self; 2] = [Self::Max, Self::Mean];
 
-    /// `‖L_t‖²` of the step that counts, or its mean over the steps.
+    /// `‖L_t‖²` of the step with the largest variance, or its mean over the steps.
     pub fn row_norm_squared(self, mechanism: &dyn Mechanism) -> f64 {
         self.of(mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared())
     }
 
-    /// The one or the other.
+    /// One of the two values, according to the objective.
     pub fn of<T>(self, max: T, mean: T) -> T {
         match self {
             Self::Max => max,
@@ -86,7 +86,7 @@ impl Objective {
 }
 
 impl Criterion {
-    /// The least largest or mean variance under a law, one event protected.
+    /// The least largest or mean variance under a noise distribution, with one event protected.
     pub const fn new(law: NoiseKind, objective: Objective) -> Self {
         Self {
             objective,
@@ -96,13 +96,13 @@ impl Criterion {
         }
     }
 
-    /// The least largest or mean variance under continuous Gaussian noise, a unit protected that takes part with a
-    /// vector of norm 1 at most in several steps.
+    /// The least largest or mean variance under continuous Gaussian noise. The protected unit takes part in several
+    /// steps, with a vector of norm at most 1 in each.
     pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
         Self { objective, workload: Workload::Sum, mix: None, change: Change::Vectors(participation) }
     }
 
-    /// The same figure for a unit of several events. Vectors say that by their participation.
+    /// The same criterion for a unit of several events. For vectors, the participation already states it.
     pub fn with_spread(self, spread: Spread) -> Self {
         let change = match self.change {
             Change::Events { law, exact, .. } => Change::Events { law, spread, exact },
@@ -111,8 +111,8 @@ impl Criterion {
         Self { change, ..self }
     }
 
-    /// The same figure by exact Gaussian accounting where a mechanism has it for discrete noise
-    /// ([`Mechanism::gaussian_shift`]) and it is the better one. Changes nothing under Laplace noise, nor for vectors.
+    /// The same criterion by exact Gaussian accounting if a mechanism supports it for discrete noise
+    /// ([`Mechanism::gaussian_shift`]) and it is better. Changes nothing under Laplace noise, nor for vectors.
     pub fn exact(self) -> Self {
         let change = match self.change {
             Change::Events { law, spread, .. } => Change::Events { law, spread, exact: true },
@@ -121,13 +121,13 @@ impl Criterion {
         Self { change, ..self }
     }
 
-    /// The same figure where something else than running sums is published.
+    /// The same criterion if something other than running sums is published.
     pub const fn with_workload(self, workload: Workload) -> Self {
         Self { workload, ..self }
     }
 
-    /// The same figure where other workloads are read from the same release, which is to serve all of them. Weights are
-    /// those of their variances.
+    /// The same criterion if other workloads are read from the same release, which is optimised for all of them.
+    /// Weights apply to their variances.
     pub const fn with_mix(self, mix: Option<Mix>) -> Self {
         Self { mix, ..self }
     }
@@ -137,17 +137,17 @@ impl Criterion {
         self.mix
     }
 
-    /// What is published.
+    /// The published query.
     pub fn workload(&self) -> Workload {
         self.workload
     }
 
-    /// Which error counts.
+    /// The error that is minimised.
     pub fn objective(&self) -> Objective {
         self.objective
     }
 
-    /// The law of the noise.
+    /// The noise distribution.
     pub fn law(&self) -> NoiseKind {
         match self.change {
             Change::Events { law, .. } => law,
@@ -155,7 +155,7 @@ impl Criterion {
         }
     }
 
-    /// How units take part in the steps with vectors, if that is what the noise hides.
+    /// How units take part in the steps with vectors, if the noise hides vectors.
     pub fn participation(&self) -> Option<Participation> {
         match self.change {
             Change::Vectors(participation) => Some(participation),
@@ -173,13 +173,13 @@ impl Criterion {
         }
     }
 
-    /// How many steps in a row a unit may have events in, and how far apart, where Gaussian noise hides several.
+    /// How many steps in a row a unit may have events in, and how far apart, if Gaussian noise hides several.
     pub(crate) fn runs(&self) -> Option<Participation> {
         let spread = self.several_steps()?;
         Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
     }
 
-    /// The figure of one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
+    /// The value for one mechanism: 2ρ·variance or ε²·variance, up to a factor that all mechanisms share.
     pub fn figure(&self, mechanism: &dyn Mechanism) -> f64 {
         let by_column = self.by_column_norm(mechanism);
         match self.exactly_counted().zip(mechanism.gaussian_shift()) {
@@ -190,7 +190,7 @@ impl Criterion {
         }
     }
 
-    /// The figure by column norms alone.
+    /// The value by column norms alone.
     pub(super) fn by_column_norm(&self, mechanism: &dyn Mechanism) -> f64 {
         let amplified = match self.change {
             Change::Events { law: NoiseKind::Laplace, .. } => {
@@ -206,8 +206,8 @@ impl Criterion {
         amplified * self.objective.row_norm_squared(mechanism)
     }
 
-    /// The number of events that multiplies an exact squared sensitivity, where exact accounting is asked for. (The
-    /// figures share the other factor of the squared number of events.)
+    /// The number of events that multiplies an exact squared sensitivity, if exact accounting is requested. (The values
+    /// share the other factor of the squared number of events.)
     pub(super) fn exactly_counted(&self) -> Option<f64> {
         match self.change {
             Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),

@@ -84,7 +84,7 @@ pub struct DensePair {
 }
 
 impl DensePair {
-    /// Collects the rows of `L`, then gives every node that occurs its row of `R`.
+    /// Collects the rows of `L`, then computes the row of `R` of every node that occurs.
     pub(super) fn of<M: Mechanism + ?Sized>(mechanism: &M) -> Self {
         let horizon = mechanism.horizon();
         assert!(horizon <= 4096, "a dense twin of {horizon} steps is too large");
@@ -171,7 +171,7 @@ impl DensePair {
             }
             y.iter().map(|y| y * y).sum::<f64>()
         };
-        // Never more than the column norm, which rounding could exceed in the last digit.
+        // At most the column norm, which rounding could exceed in the last digit.
         Some((0..steps).map(reveals).fold(0.0, f64::max).min(self.column_norms().l2_squared))
     }
 

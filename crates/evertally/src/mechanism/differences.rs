@@ -1,7 +1,7 @@
-//! Windows read from running sums: the release of a step less that of a window's width before.
+//! Windows read from running sums: the release of a step minus that of one window width before.
 //!
-//! With `A = L R` and `w` steps, row `t` of what is published is `L_t - L_(t-w)`: a post-processing of the running sums,
-//! whose protection it keeps whole. (Nothing is gained by not publishing these: windows tell them, one after the other.)
+//! With `A = L R` and `w` steps, row `t` of the release is `L_t - L_(t-w)`: a post-processing of the running sums, with
+//! the same guarantee. (Not publishing the running sums gains nothing: the windows reveal them, one after the other.)
 //! Its variance follows from [`row_product`](Mechanism::row_product).
 
 use super::accounting::row_norms::{RowNorms, row_norms_of_table};
@@ -28,22 +28,24 @@ pub(super) struct Differences {
 
 impl Differences {
     /// # Errors
-    /// If the workload is no window, the horizon is too long, or the noise of the sums depends on the data.
+    /// If the workload is not a window, the horizon is too long, or the noise of the sums depends on the data.
     pub(super) fn new(sums: Arc<dyn Mechanism>, workload: Workload) -> Result<Self> {
         let refuse = |why: &str| {
-            let (name, known) = (sums.name().brief(), "`input` and `banded` are made for it");
-            Err(Error::invalid(format!("`{name}` does not publish `{workload}`: {why}; {known}")))
+            let (name, known) = (sums.name().brief(), "use `input` or `banded`");
+            Err(Error::invalid(format!("`{name}` cannot publish `{workload}`: {why}; {known}")))
         };
         let width = match workload {
             Workload::Window(width) => width,
             Workload::Increments => 1,
-            Workload::Decay(_) | Workload::Sum => return refuse("it is no difference of two running sums"),
+            Workload::Decay(_) | Workload::Sum => {
+                return refuse("the workload is not a difference of two running sums");
+            }
         };
         if sums.horizon() > LONGEST {
-            return refuse(&format!("differences of running sums are taken over {LONGEST} steps at most"));
+            return refuse(&format!("differences of running sums support at most {LONGEST} steps"));
         }
         if sums.cursor().memory().is_some() {
-            return refuse("its running sums are rounded with the data");
+            return refuse("it rounds its running sums together with the data");
         }
         let squared = |step: u64| {
             let own = sums.row_norm_squared(step);
@@ -51,7 +53,7 @@ impl Differences {
                 return own;
             }
             let before = step - width;
-            // Not below 0 but for rounding.
+            // Not below 0, except for rounding.
             (own + sums.row_norm_squared(before) - 2.0 * sums.row_product(before, step)).max(0.0)
         };
         let row_norms = RowNorms::new((1..=sums.horizon()).map(squared).collect());
@@ -99,7 +101,7 @@ impl Mechanism for Differences {
         self.sums.spreads_squared(spread, events)
     }
 
-    /// Windows from the first step on tell all running sums.
+    /// Windows from the first step on reveal all running sums.
     fn exact_l2_squared(&self) -> Option<f64> {
         self.sums.exact_l2_squared()
     }
@@ -126,7 +128,8 @@ impl Mechanism for Differences {
         self.sums.fraction_bits()
     }
 
-    /// Of few different weights, these; else as heavy tails as equal terms with no smaller a fourth moment.
+    /// If there are few different weights, these; otherwise tails as heavy as those of equal terms with no smaller a
+    /// fourth moment.
     fn row_law(&self, step: u64) -> RowLaw {
         if self.fraction_bits() > 0 {
             return RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 };
@@ -180,7 +183,7 @@ impl Mechanism for Differences {
     }
 }
 
-/// The noise of running sums now, less that of a window's width before: each node is drawn twice, the same.
+/// The noise of running sums now, minus that of one window width before: each node is drawn twice, with the same value.
 struct TwoSteps {
     now: Box<dyn Cursor>,
     before: Box<dyn Cursor>,

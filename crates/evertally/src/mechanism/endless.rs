@@ -1,30 +1,30 @@
 //! Running counts without an end: epochs of growing length.
 //!
-//! Epoch `k` ends at step `16^k`. Inside an epoch a mechanism for its length releases the sum of the epoch so far; what
-//! was before is an estimate of the total of every earlier epoch, made once, when the epoch is over.
+//! Epoch `k` ends at step `16^k`. Inside an epoch a mechanism for its length releases the sum of the epoch so far. The
+//! total of every earlier epoch enters as an estimate, made once, when that epoch is over.
 //!
-//! **Two looks at a total.** The last release of an epoch is one estimate of its total. A node of its own, the total
-//! itself, is the other: a share `U²` of the squared length of every column goes to that node, and the rest, `1 - U²`,
-//! to the mechanism inside. With variances `v` and `1/U²` (times that of a node) the best mean of both has
+//! **Two estimates of a total.** The last release of an epoch is one estimate of its total. A separate node for the
+//! total itself gives the other: a share `U²` of the squared length of every column goes to that node, and the rest,
+//! `1 - U²`, to the mechanism inside. With variances `v` and `1/U²` (times that of a node) the best mean of both has
 //! `1/(U² + 1/v)`. So
 //!
 //! ```text
 //! ‖L_t‖² = Σ_{j<k} ((1-m_j)² v_j + m_j² / U_j²) + ‖inner row of t - 16^(k-1)‖²
 //! ```
 //!
-//! with fixed `m_j` near `v U² / (1 + v U²)`. Nothing of an epoch is in the columns of another: as a step lies in one
-//! epoch, `s2²` is the largest over the epochs, each within 1. This joins the hybrid mechanism (Chan, Shi, Song 2011,
-//! doi 10.1145/2043621.2043626), which only has the nodes of totals, and epochs in a chain, which only have the last
-//! releases: the first leave the budget of the long run to the totals, the second add up errors.
+//! with fixed `m_j` near `v U² / (1 + v U²)`. Epochs share no columns: as a step lies in one epoch, `s2²` is the
+//! largest over the epochs, each within 1. This combines the hybrid mechanism (Chan, Shi, Song 2011, doi
+//! 10.1145/2043621.2043626), which has only the nodes of totals, and chained epochs, which have only the last releases:
+//! the first spends the long-run budget on the totals, the second accumulates errors.
 //!
-//! **How good.** The shares are those of the least largest ratio to the best variance that any mechanism has whose
-//! horizon is `t` itself, over all `t` up to `2^40`: below 2.3 from the first step on ([`shares`]).
+//! **How good.** The shares minimise the largest ratio to the best variance of any mechanism with horizon `t`, over all
+//! `t` up to `2^40`: below 2.3 from the first step on ([`shares`]).
 //!
-//! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, where no stream gets. For
+//! **Inside** are [normalized BLTs](super::Blt) up to step `2^44`, and exact trees beyond, which no stream reaches. For
 //! units with events in several steps the BLTs are plain, because their worst patterns are known. Under Laplace noise
 //! (`endless-trees`) there are k-ary trees with subtraction in all of them, and shares are of the L1 norm: `U` for the
-//! total and `(1 - U) / h` for each of the `h` levels of a tree. `endless-hats` has [hats](super::Hats) up to step `2^22`,
-//! far fewer and longer epochs, and no nodes of totals ([`hats`]).
+//! total and `(1 - U) / h` for each of the `h` levels of a tree. `endless-hats` has [hats](super::Hats) up to step
+//! `2^22`, far fewer and longer epochs, and no nodes of totals ([`hats`]).
 //!
 //! **Exact release.** All nodes have one noise law on a grid `2^-32`, and column weights are integers. The protected
 //! integers of an epoch are those of its mechanism ([`Blt`](super::Blt)), and `2^18 U` times its total, exactly. The
@@ -59,15 +59,15 @@ use std::sync::{Arc, OnceLock};
 const NOISE_BITS: u32 = 32;
 /// The weights of columns are multiples of `2^-14`.
 const WEIGHT_BITS: u32 = 14;
-/// Bits of the estimates of totals behind those of a release.
+/// Extra bits of the estimates of totals, below those of a release.
 const GUARD: u32 = 16;
-/// The step by whose error it is decided what is inside, if the horizon has it.
+/// The step whose error decides which mechanism is inside, if the horizon includes it.
 const JUDGED: u64 = 1 << 16;
-/// Up to so many steps, BLTs are inside.
+/// Up to this many steps, BLTs are inside.
 const LONGEST_BLT: u64 = 1 << 44;
 
-/// Epochs of growing length, each with a mechanism of its own, whose totals are looked at twice: for running counts
-/// that never end.
+/// Epochs of growing length, each with its own mechanism and two estimates of its total: for running counts that never
+/// end.
 #[doc(alias = "hybrid mechanism")]
 #[doc(alias = "unbounded")]
 #[doc(alias = "infinite horizon")]
@@ -79,7 +79,7 @@ pub struct Endless {
     digest: MatrixDigest,
 }
 
-/// What is inside the epochs.
+/// The mechanism inside the epochs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inside {
     /// BLTs, for units with events in several steps under Gaussian noise.
@@ -93,29 +93,29 @@ pub enum Inside {
 }
 
 impl Inside {
-    /// Whether noise is Laplace noise.
+    /// Whether the noise is Laplace noise.
     fn is_laplace(self) -> bool {
         matches!(self, Self::Trees | Self::Hats)
     }
 }
 
-/// How [`Endless`] is named: `endless`, `endless(inside=plain)`, with a digest of all that is inside.
+/// The name of an [`Endless`]: `endless`, `endless(inside=plain)`, with a digest of everything inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EndlessChoice {
-    /// `None` = what suits the law and the unit.
+    /// `None` = chosen for the noise distribution and the unit.
     pub inside: Option<Inside>,
-    /// Of all weights and buffers.
+    /// Digest of all weights and buffers.
     pub digest: Option<MatrixDigest>,
 }
 
 impl EndlessChoice {
-    /// Nothing is said.
+    /// Everything open.
     pub const OPEN: Self = Self { inside: None, digest: None };
 }
 
 impl Endless {
-    /// The first `horizon` steps, 1 ..= 2^62; with 2^62 there is no end. What is released at a step does not depend on
-    /// the horizon. A second at the first call of a program, then `O(1)`.
+    /// The first `horizon` steps, 1 ..= 2^62; 2^62 means no end. The release at a step does not depend on the horizon.
+    /// Takes a second at the first call in a program, then `O(1)`.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -165,8 +165,8 @@ impl Endless {
         &self.epochs[..=self.place(self.horizon)]
     }
 
-    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm, for a change
-    /// in one step.
+    /// The largest excess, over the matrix's value, of the L2 distance between the protected integers of two streams
+    /// that differ in one step.
     fn slack(&self) -> f64 {
         libm::sqrt(self.begun().iter().map(|epoch| epoch.slack() * epoch.slack()).sum())
     }
@@ -197,7 +197,7 @@ impl Mechanism for Endless {
         self.horizon
     }
 
-    /// Those of the longest columns of all epochs that are begun.
+    /// The norms of the longest columns of all epochs that have begun.
     fn column_norms(&self) -> ColumnNorms {
         let norms = self.begun().iter().map(Epoch::column_norms);
         norms.fold(ColumnNorms { l1: 0.0, l2_squared: 0.0 }, |largest, norms| ColumnNorms {
@@ -233,8 +233,8 @@ impl Mechanism for Endless {
         epoch.base + epoch.inner_norm(step - epoch.before)
     }
 
-    /// `O(d² + log t)`. Steps of different epochs share the totals before the first one's, and what is inside its
-    /// epoch's.
+    /// `O(d² + log t)`. Steps of different epochs share the totals before the earlier one's epoch, and the mechanism
+    /// inside that epoch.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         let (place, epoch) = (self.place(earlier), &self.epochs[self.place(earlier)]);
         let inside = earlier - epoch.before;
@@ -281,7 +281,8 @@ impl Mechanism for Endless {
         FRACTION_BITS
     }
 
-    /// Under Laplace noise, as many equal terms as have the same fourth moment; under Gaussian noise it does not matter.
+    /// Under Laplace noise, the number of equal terms with the same fourth moment; under Gaussian noise it does not
+    /// matter.
     fn row_law(&self, step: u64) -> RowLaw {
         let epoch = &self.epochs[self.place(step)];
         let norm_squared = self.row_norm_squared(step);
@@ -366,8 +367,8 @@ pub(in crate::mechanism) fn build(
     }))
 }
 
-/// Plain BLTs have the larger errors, and patterns of several events that are known to be shorter: what has the smaller
-/// error at a step for a unit.
+/// Plain BLTs have larger errors, but shorter bounds for patterns of several events. Chooses the one with the smaller
+/// error for the unit at a given step.
 fn suited(horizon: u64, spread: Spread) -> Result<Inside> {
     let variance = |inside| {
         let endless = Endless::new(horizon, inside)?;

@@ -3,13 +3,13 @@
 use super::Workload;
 use crate::{Error, Result};
 
-/// Most workloads of one release.
+/// Maximum number of workloads of one release.
 pub(crate) const MOST: usize = 8;
 
-/// Several workloads that are read from one release, each with what its variance weighs.
+/// Several workloads that are read from one release, each with the weight of its variance.
 ///
-/// All are post-processing of the same noisy integers, so that the budget is spent once. The factorization that serves
-/// them best is that of the weighted sum of their variances.
+/// All are post-processing of the same noisy integers, so the budget is spent once. The best factorization for them
+/// minimises the weighted sum of their variances.
 ///
 /// ```
 /// use evertally::mechanism::{Mix, Workload};
@@ -20,16 +20,16 @@ pub(crate) const MOST: usize = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// The others are of no meaning.
+    /// The remaining entries are unused.
     readings: [(Workload, f64); MOST],
     count: usize,
 }
 
 impl Mix {
-    /// Of different workloads, two at least and eight at most, with positive weights.
+    /// Different workloads, at least two and at most eight, with positive weights.
     ///
     /// # Errors
-    /// If there are fewer or more, two are alike, or a weight is out of range.
+    /// If there are fewer or more, two are the same, or a weight is out of range.
     pub fn new(readings: &[(Workload, f64)]) -> Result<Self> {
         if !(2..=MOST).contains(&readings.len()) {
             let why = format!("one release has 2 to {MOST} workloads, got {}", readings.len());
@@ -58,7 +58,7 @@ impl Mix {
         self.readings().iter().map(|(workload, _)| *workload)
     }
 
-    /// Each as it is where nothing longer than the horizon can be read, and each weight times a number of its own.
+    /// Each workload reduced to what a horizon of this length can read, and each weight multiplied by its factor.
     #[must_use]
     pub(crate) fn over(mut self, horizon: u64, times: impl Fn(Workload) -> f64) -> Self {
         for (workload, weight) in &mut self.readings[..self.count] {

@@ -1,4 +1,4 @@
-//! The optimum of all factorizations under Gaussian noise: as a dense matrix, and as a filter with few states.
+//! The optimal factorization under Gaussian noise: as a dense matrix, and as a filter with few states.
 
 mod choice;
 pub(super) mod dense;

@@ -1,7 +1,7 @@
-//! The registry: one row for every family of mechanisms, pointing into its folder.
+//! The registry: one row per family of mechanisms, pointing into its folder.
 //!
-//! Names, searches, programs and figures read what they know of families here; nothing else lists them. How to add one
-//! is in `docs/adding-a-mechanism.md`.
+//! Names, searches, programs and figures take their data about families from here; nothing else lists them.
+//! `docs/adding-a-mechanism.md` describes how to add one.
 
 mod family;
 mod name;
@@ -158,7 +158,7 @@ registry! {
     /// Smooth binary tree, (height, zeros); `None` = best shape.
     Smooth(shape: Option<(u32, u32)>) in tree::smooth = Family {
         stem: "smooth",
-        about: "binary tree in which all steps have one error",
+        about: "binary tree with the same error at all steps",
         examples: &["smooth", "smooth(h=6,zeros=3)"],
         open: Some(MechanismName::Smooth(None)),
         reach: Reach::ANY,
@@ -182,7 +182,7 @@ registry! {
         about: "k-ary tree, every prefix estimated from all blocks",
         examples: &["consistent", "consistent(k=12)"],
         open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
-        reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // for Gaussian noise others are far better
+        reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
         usual_law: Laplace,
         competes: true,
         endless: false,
@@ -281,7 +281,7 @@ registry! {
         line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
     };
 
-    /// The first so many diagonals of the square root.
+    /// The first diagonals of the square root; the parameter is their number.
     BandedSqrt(bands: u64) in toeplitz::banded_sqrt = Family {
         stem: "banded-sqrt",
         about: "first diagonals of the square root",
@@ -302,11 +302,11 @@ registry! {
         line: Line(Hue::Green, Dash::Mixed, Mark::Down),
     };
 
-    /// Bands with columns whose lengths change from epoch to epoch: how many; for units with steps like these; how sharply
-    /// sampling tells epochs apart; the digest of the matrix.
+    /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of units;
+    /// how sharply sampling separates epochs; the digest of the matrix.
     EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
         stem: "epoch-bands",
-        about: "best bands, columns as long as their epoch asks for",
+        about: "best bands, with columns scaled per epoch",
         examples: &["epoch-bands(bands=8)"],
         open: None,
         reach: Reach::gaussian(1 << 12),
@@ -324,7 +324,7 @@ registry! {
         line: Line(Hue::Green, Dash::Dashed, Mark::Square),
     };
 
-    /// The inverse of the first so many diagonals of the inverse square root.
+    /// The inverse of the first diagonals of the inverse square root; the parameter is their number.
     BandedInverseSqrt(bands: u64) in toeplitz::banded_inverse_sqrt = Family {
         stem: "banded-inverse-sqrt",
         about: "inverse of the first diagonals of the inverse square root",
@@ -345,7 +345,7 @@ registry! {
         line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
     };
 
-    /// The inverse of the first so many diagonals of a power of the differences; `None` = the best power.
+    /// The inverse of the first diagonals of a power of the differences; `None` = the best power.
     BandedInverse(bands: u64, exponent: Option<Exponent>) in toeplitz::banded_inverse = Family {
         stem: "banded-inverse",
         about: "inverse of the first diagonals of a power of the differences",
@@ -411,7 +411,7 @@ registry! {
     /// The optimum for Gaussian noise.
     Dense(optimum: Optimum) in optimum::dense = Family {
         stem: "dense",
-        about: "the optimum of all, as a matrix",
+        about: "the optimal factorization, as a dense matrix",
         examples: &["dense"],
         open: Some(MechanismName::Dense(Optimum::OPEN)),
         reach: Reach::gaussian(1 << 11),
@@ -429,7 +429,7 @@ registry! {
         line: Line(Hue::Orange, Dash::Solid, Mark::Up),
     };
 
-    /// A filter close to the optimum for Gaussian noise: its number of states, or a good one.
+    /// A filter close to the optimum for Gaussian noise: its number of states, or a good default.
     Optimal(states: Option<usize>, optimum: Optimum) in optimum::optimal = Family {
         stem: "optimal",
         about: "filter with few states, close to the optimum",
@@ -450,10 +450,10 @@ registry! {
         line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
     };
 
-    /// The best that a numeric search finds for Laplace noise.
+    /// The best factorization that a numerical search finds for Laplace noise.
     DensePure(optimum: Optimum) in least_squares::dense_pure = Family {
         stem: "dense-pure",
-        about: "the best that a numeric search finds",
+        about: "the best factorization found by numerical search",
         examples: &["dense-pure"],
         open: Some(MechanismName::DensePure(Optimum::OPEN)),
         reach: Reach::laplace(1 << 6),
@@ -471,10 +471,11 @@ registry! {
         line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
     };
 
-    /// Finitely many bands for windows and decays: for units with events in several steps, and the digest of the bands.
+    /// Finitely many bands for windows and decays: the participation of units with events in several steps, and the
+    /// digest of the bands.
     Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
         stem: "banded",
-        about: "bands in pieces, for windows and decays without end",
+        about: "piecewise constant bands, for endless windows and decays",
         examples: &["banded"],
         open: Some(MechanismName::Banded(Participation::ONCE, None)),
         reach: Reach::ANY_GAUSSIAN,

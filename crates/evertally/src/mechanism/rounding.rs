@@ -1,4 +1,4 @@
-//! Rounding a rational number that is only known inside bounds: certain, or not at all.
+//! Rounding a rational number that is only known within bounds: certain, or no result.
 //!
 //! A release of a mechanism with rational `L` is `⌊x + √2 - 1⌋` for an exact rational `x` in units of the output. As
 //! `x` is rational, `x + √2 - 1` is never a whole number, so enough digits always decide. (The mean offset of
@@ -12,8 +12,8 @@ pub(super) const FRACTION_BITS: u32 = 8;
 /// `⌊(√2 - 1) · 2^120⌋`.
 const ROOT: i128 = 550584263340119373541769287201101181;
 
-/// `⌊x + √2 - 1⌋` for `x = sum / 2^shift`, where the sum is off by at most `slack`, or `None` where that does not
-/// decide. `shift ≤ 120`, and the sum a few bits inside 128.
+/// `⌊x + √2 - 1⌋` for `x = sum / 2^shift`, with an error of the sum of at most `slack`; `None` if that does not decide
+/// it. `shift ≤ 120`, and the sum is a few bits below 128.
 pub(super) fn rounded(sum: i128, slack: i128, shift: u32) -> Option<i128> {
     let offset = ROOT >> (120 - shift);
     let (least, most) = ((sum + offset - slack - 1) >> shift, (sum + offset + slack + 1) >> shift);
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(BigInt::from(ROOT), (BigInt::from(2) << 240u32).sqrt() - (BigInt::from(1) << 120u32));
     }
 
-    /// Both widths decide alike, round by the definition, and refuse next to a threshold.
+    /// Both widths decide alike, round as defined, and return no result next to a threshold.
     #[test]
     fn both_widths_agree() {
         let shift = 20;

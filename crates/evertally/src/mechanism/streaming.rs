@@ -1,22 +1,21 @@
-//! How the noise of a step follows from that of the steps before it: what a sampler of many coordinates needs to know.
+//! How the noise of a step follows from that of the steps before it: the interface for samplers of many coordinates.
 //!
-//! All forms say `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: by few nodes and few vectors that are kept, or as
+//! All forms give `(L z)_t`, or its increment `(L z)_t - (L z)_{t-1}`: from a few nodes and a few stored vectors, or as
 //! a convolution, which Fourier transforms compute for many steps at once. Nodes without a level are `(0, t-1)` for
 //! step `t`.
 
 use super::Walk;
 use std::sync::Arc;
 
-/// Most vectors of memory or of fresh noise that a step needs of a mechanism that streams lightly.
+/// Maximum number of vectors of memory or of fresh noise that a step of a constant-memory mechanism needs.
 pub const LIGHT: u64 = 64;
 
 /// How a mechanism's noise is drawn step by step.
 #[derive(Debug)]
 pub enum Streaming {
-    /// A sum along the path of a step, of which steps share what
-    /// the walk says.
+    /// A sum along the path of a step; the walk says which part steps share.
     Paths(Box<dyn Walk>),
-    /// Step `t` adds node `(0, t-1)` to the noise, for good.
+    /// Step `t` permanently adds node `(0, t-1)` to the noise.
     Inputs,
     /// The prefix is the sum of the complete dyadic blocks of its binary digits. The estimate of a block of height `j`
     /// is `(2^j own + (2^j - 1)(left + right)) / (2^(j+1) - 1)` with the estimates of its halves; nodes are
@@ -35,8 +34,8 @@ pub enum Streaming {
 }
 
 impl Streaming {
-    /// How many vectors of memory or of fresh noise a step needs; 0 where that grows with the logarithm of the horizon at
-    /// most.
+    /// The number of vectors of memory or of fresh noise that a step needs; 0 if it grows at most with the logarithm of
+    /// the horizon.
     pub fn vectors(&self) -> u64 {
         let vectors = match self {
             Self::Paths(_) | Self::Inputs | Self::Estimates | Self::Buffers(_) => 0,
@@ -47,31 +46,31 @@ impl Streaming {
         vectors as u64
     }
 
-    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon.
+    /// Whether a step needs at most 64 vectors of memory or of fresh noise, for every horizon.
     pub fn is_light(&self) -> bool {
         self.vectors() <= LIGHT
     }
 }
 
-/// The recurrence of a banded matrix whose columns have lengths of their own; nodes are `(0, t-1)`.
+/// The recurrence of a banded matrix whose columns have individual lengths; nodes are `(0, t-1)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BandSteps {
     /// `c_1, c_2, …`
     pub past: Arc<[f64]>,
-    /// `1 / d_1, 1 / d_2, …`, one for each step.
+    /// `1 / d_1, 1 / d_2, …`, one per step.
     pub scales: Arc<[f64]>,
-    /// `r_0, r_1, …`, one for each step: `v_t = Σ_j r_j z_{t-j}`.
+    /// `r_0, r_1, …`, one per step: `v_t = Σ_j r_j z_{t-j}`.
     pub inverse: Arc<[f64]>,
 }
 
 /// Increments `D_t Σ_j r_j z_{t-j}` over all steps so far; nodes are `(0, t-1)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Convolution {
-    /// `r_0, r_1, …`, one for each step.
+    /// `r_0, r_1, …`, one per step.
     pub increments: Vec<f64>,
-    /// `D_1, D_2, …`, where they are not 1.
+    /// `D_1, D_2, …`, if they are not all 1.
     pub scales: Option<Vec<f64>>,
-    /// `l_0, l_1, …`, where the running sums of the increments are `Σ_j l_j z_{t-j}`.
+    /// `l_0, l_1, …`, if the running sums of the increments are `Σ_j l_j z_{t-j}`.
     pub sums: Option<Vec<f64>>,
 }
 

@@ -1,4 +1,4 @@
-//! Closed forms, dense twins, cursors, random access and golden values, held against each other.
+//! Closed forms, dense twins, cursors, random access and golden values, compared with each other.
 
 use super::*;
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ fn all(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     mechanisms
 }
 
-/// And those without a 0/1 matrix `R`.
+/// Mechanisms without a 0/1 matrix `R`.
 fn all_cursors(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let mut mechanisms = all(horizon);
     for name in ["path-sum", "path-sum(levels=unit)", "path-sum(levels=unit,root=false)"] {
@@ -69,8 +69,8 @@ fn closed_forms_are_those_of_the_dense_twin() {
     }
 }
 
-/// The brute-force meaning of the sensitivity: add one unit to one step and see which node sums that are ever read
-/// change. Independent of the matrices: reads are traced from a cursor.
+/// The definition of the sensitivity, by brute force: add one unit to one step and see which node sums that are ever
+/// read change. Independent of the matrices: reads are traced from a cursor.
 #[test]
 fn column_norms_count_exactly_the_nodes_a_cursor_draws() {
     for horizon in HORIZONS {
@@ -141,7 +141,7 @@ fn cursors_follow_the_rows_and_seeking_agrees() {
     }
 }
 
-/// What is foretold is what is asked for, wherever a cursor stands.
+/// The predicted nodes are the ones requested, from every position of a cursor.
 #[test]
 fn nodes_are_asked_for_as_foretold() {
     let mut foretold_at_all = 0;
@@ -170,8 +170,8 @@ fn nodes_are_asked_for_as_foretold() {
     assert!(foretold_at_all > 50);
 }
 
-/// Amortized draws: about one per step for the digit trees, two for Honaker, a small constant for smooth; memory
-/// figures bound what is held.
+/// Amortized draws: about one per step for the digit trees, two for Honaker, a small constant for smooth; the stated
+/// memory bounds the memory in use.
 #[test]
 fn draws_are_constant_per_step() {
     let horizon = 1 << 14;
@@ -190,7 +190,7 @@ fn draws_are_constant_per_step() {
     }
 }
 
-/// Horizons to 2^40 and beyond cost neither memory nor time: figures, random access and streaming from the far end.
+/// Horizons to 2^40 and beyond cost neither memory nor time: norms, random access and streaming from the far end.
 #[test]
 fn long_horizons_do_not_allocate_with_the_horizon() {
     for horizon in [(1 << 20) + 3, 1 << 40] {
@@ -198,7 +198,7 @@ fn long_horizons_do_not_allocate_with_the_horizon() {
             let name = mechanism.name();
             assert!(mechanism.max_row_norm_squared() >= mechanism.mean_row_norm_squared() * 0.999_999, "{name}");
             if name == MechanismName::Input || name == MechanismName::HonakerOnline && horizon == 1 << 40 {
-                continue; // their prefixes read every node: a seek takes T draws by nature
+                continue; // their prefixes read every node: a seek takes T draws
             }
             let mut far = mechanism.cursor();
             far.seek(horizon - 70, &mut fingerprint);

@@ -1,4 +1,4 @@
-//! Toeplitz factorizations: a node depends on how long ago a step was, and releases are filters of the noise.
+//! Toeplitz factorizations: a node depends on the age of a step, and releases are filters of the noise.
 
 pub(in crate::mechanism) mod banded_inverse;
 pub(in crate::mechanism) mod banded_inverse_sqrt;
@@ -21,17 +21,17 @@ pub use square_root::SquareRoot;
 
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.
 ///
-/// All steps of a normalized factorization are equally protected, which makes its error the smaller one.
+/// All steps of a normalized factorization are equally protected, which gives it the smaller error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Columns {
-    /// As they are.
+    /// Unscaled.
     Plain,
     /// Scaled to one length.
     Normalized,
 }
 
 impl Columns {
-    /// One and the other.
+    /// Both kinds.
     pub const BOTH: [Self; 2] = [Self::Plain, Self::Normalized];
 
     /// Whether they are scaled.

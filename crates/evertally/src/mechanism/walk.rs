@@ -1,21 +1,21 @@
-//! Mechanisms whose noise is a sum along the paths of a trie: what a lazy sampler needs to know of them.
+//! Mechanisms whose noise is a sum along the paths of a trie: the interface for lazy samplers.
 //!
 //! The noise of step `t` is the sum of the nodes on a path from a root. Two steps share the first stretches of their
-//! paths and nothing else, so a step's noise is the end of a walk with independent increments, and all that matters of
-//! the mechanism is where paths part. Each stretch has a *length*, the square of its weight: the variance it adds, or
-//! for unit weights the number of noise variables.
+//! paths and nothing else, so a step's noise is the end of a walk with independent increments, and the mechanism
+//! matters only through the points where paths part. Each stretch has a *length*, the square of its weight: the
+//! variance it adds, or for unit weights the number of noise variables.
 //!
-//! Steps that share a stretch are consecutive. So what a path leaves behind as time goes on is never walked again, and
-//! the places known on the path of the last step are all that needs to be remembered.
+//! Steps that share a stretch are consecutive. So parts of a path that later steps have left are never walked again,
+//! and only the known positions on the path of the last step have to be remembered.
 
 use super::LazyBlt;
 use crate::noise::Node;
 use std::fmt::Debug;
 
-/// The greatest number of stretches on a path: known places are kept as bits of 128.
+/// The greatest number of stretches on a path: known positions are stored as bits of 128.
 pub(super) const MAX_DEPTH: u32 = 128;
 
-/// How noise is sampled where it is read.
+/// How noise is sampled at single readings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Lazy {
@@ -26,7 +26,7 @@ pub enum Lazy {
 }
 
 impl Lazy {
-    /// The paths, if it is a sum along them.
+    /// The paths, if the noise is a sum along paths.
     pub fn into_walk(self) -> Option<Box<dyn Walk>> {
         match self {
             Self::Paths(walk) => Some(walk),
@@ -43,7 +43,7 @@ pub trait Walk: Debug + Send + Sync {
     /// Visits the nodes of the path of a step with their weights, from the root down: the entries of a row of `L`.
     fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
 
-    /// How many stretches the paths of two steps have in common, `1 ≤ earlier < later ≤ T`.
+    /// How many stretches the paths of two steps share, `1 ≤ earlier < later ≤ T`.
     fn shared(&self, earlier: u64, later: u64) -> u32;
 
     /// The length of the first `depth` stretches of any path (0 ..= 128): it rises with `depth`, from 0.

@@ -1,4 +1,4 @@
-//! What is published at every step: the sum of all events so far, of those in a window, or one in which they fade.
+//! The published query at every step: the sum of all events so far, of those in a window, or one in which they fade.
 
 use super::differences::Differences;
 use super::{Banded, Criterion, MAX_HORIZON, Mechanism, MechanismName};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 /// Which linear query of the step totals is published at every step.
 ///
-/// All are lower triangular Toeplitz matrices `W`: the release of step `t` is `Σ_j w_j x_{t-j}`, and `W` stands in the
-/// place of the prefix sums `A` wherever it is factorized.
+/// All are lower triangular Toeplitz matrices `W`: the release of step `t` is `Σ_j w_j x_{t-j}`, and `W` replaces the
+/// prefix sums `A` in every factorization.
 ///
 /// ```
 /// use evertally::mechanism::Workload;
@@ -29,18 +29,18 @@ pub enum Workload {
     /// All events so far: `w_j = 1`.
     #[default]
     Sum,
-    /// Those of the last so many steps, the step itself among them: `w_j = 1` for `j` below the width.
+    /// Events of the last N steps, including the step itself: `w_j = 1` for `j` below the width N.
     Window(u64),
-    /// An event counts half after so many steps: `w_j = λ^j` with `λ = 2^(-1/half-life)`, rounded to a multiple of
+    /// The weight of an event halves every N steps: `w_j = λ^j` with `λ = 2^(-1/half-life)`, rounded to a multiple of
     /// `2^-30`.
     Decay(u64),
-    /// Those of the step alone: `w_0 = 1`.
+    /// Events of the step alone: `w_0 = 1`.
     Increments,
 }
 
 /// Bits of the factor of a decay.
 pub(in crate::mechanism) const DECAY_BITS: u32 = 30;
-/// The longest half-life: the factor differs from 1 by 700 of its units, so that it is right to 0.07 %.
+/// The longest half-life: the factor differs from 1 by 700 of its units, so it is accurate to 0.07 %.
 const LONGEST_HALF_LIFE: u64 = 1 << 20;
 
 impl Workload {
@@ -49,7 +49,7 @@ impl Workload {
         self == Self::Sum
     }
 
-    /// Most steps that one release reads; all of the horizon for sums and decays.
+    /// Maximum number of steps that one release reads; the whole horizon for sums and decays.
     pub fn reach(self, horizon: u64) -> u64 {
         match self {
             Self::Sum | Self::Decay(_) => horizon,
@@ -58,8 +58,8 @@ impl Workload {
         }
     }
 
-    /// The same query where nothing longer than the horizon can be read: a window as long as that is the running sum,
-    /// one of a single step its increments.
+    /// The same query on a stream of this length: a window at least as long as the horizon is the running sum, and a
+    /// window of a single step is the increments.
     #[must_use]
     pub fn over(self, horizon: u64) -> Self {
         match self {
@@ -92,7 +92,7 @@ impl Workload {
         }
     }
 
-    /// What is published, in words that follow a number of events.
+    /// A description of the published query that follows a number of events.
     ///
     /// ```
     /// # use evertally::mechanism::Workload;
@@ -110,10 +110,10 @@ impl Workload {
     fn checked(self) -> Result<Self> {
         match self {
             Self::Window(width) if !(1..=MAX_HORIZON).contains(&width) => {
-                Err(Error::invalid(format!("a window has 1 step at least and 2^62 at most, got {width}")))
+                Err(Error::invalid(format!("a window must have 1 to 2^62 steps, got {width}")))
             }
             Self::Decay(half_life) if !(1..=LONGEST_HALF_LIFE).contains(&half_life) => Err(Error::invalid(format!(
-                "the half-life of a decay is 1 step at least and {LONGEST_HALF_LIFE} at most, got {half_life}"
+                "the half-life of a decay must be 1 to {LONGEST_HALF_LIFE} steps, got {half_life}"
             ))),
             checked => Ok(checked),
         }
@@ -169,7 +169,7 @@ impl From<Workload> for String {
     }
 }
 
-/// The mechanism of a name that publishes what a criterion says: as it is, or by differences of its running sums.
+/// The mechanism of a name for a criterion's workload: directly, or by differences of its running sums.
 pub(super) fn build(name: MechanismName, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
     let workload = criterion.workload().over(horizon);
     match (name, workload) {

@@ -1,7 +1,7 @@
-//! The bits of noise variables that will be asked for soon, many at a time.
+//! The bits of noise variables that will be requested soon, computed many at a time.
 //!
-//! The blocks of a keystream that different nodes begin with are computed side by side in a fraction of the time that
-//! one by one takes. Who knows which nodes come next says so; whoever is wrong loses time and no bit.
+//! The first keystream blocks of different nodes are computed side by side, in a fraction of the time of computing them
+//! one by one. The caller predicts the next nodes; a wrong prediction costs time but does not change any bit.
 
 use evertally_kernels::{InstructionSet, first_blocks};
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -16,13 +16,13 @@ pub(crate) struct Ahead {
     instructions: InstructionSet,
     nodes: [Node; Self::NODES],
     blocks: [[[u8; 64]; LANES]; Self::NODES / LANES],
-    /// How many there are, and how many were asked for.
+    /// The number of nodes, and how many of them were requested.
     count: usize,
     used: usize,
 }
 
 impl Ahead {
-    /// Most nodes at once.
+    /// Maximum number of nodes at once.
     pub(crate) const NODES: usize = 4 * LANES;
 
     pub(crate) fn new() -> Self {
@@ -36,7 +36,7 @@ impl Ahead {
         }
     }
 
-    /// Whether every node that was foretold has been asked for.
+    /// Whether every predicted node has been requested.
     pub(crate) fn is_used_up(&self) -> bool {
         self.used == self.count
     }
@@ -52,7 +52,7 @@ impl Ahead {
         }
     }
 
-    /// The bits of a node: the same whether it was foretold or not.
+    /// The bits of a node: the same whether it was predicted or not.
     #[inline]
     pub(crate) fn bits<'a>(&mut self, noise: &'a KeyedNoise, node: Node) -> NodeBits<'a> {
         if self.used < self.count && self.nodes[self.used] == node {
@@ -60,13 +60,13 @@ impl Ahead {
             let place = self.used - 1;
             return noise.bits_from(node, self.blocks[place / LANES][place % LANES]);
         }
-        self.used = self.count; // the foretelling was wrong, or is used up
+        self.used = self.count; // the prediction was wrong, or is used up
         noise.bits(node)
     }
 }
 
 impl Drop for Ahead {
-    /// Noise of steps that are not published yet.
+    /// The blocks hold the noise of unpublished steps.
     fn drop(&mut self) {
         self.blocks.zeroize();
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use crate::noise::{Purpose, RandomBits, SecretKey, TestSeed};
 
-    /// Right, wrong and no foretellings, and draws that go beyond the first block.
+    /// Correct, wrong and missing predictions, and draws that go beyond the first block.
     #[test]
     fn bits_do_not_depend_on_what_was_foretold() {
         let key = SecretKey::insecure_from_test_seed(TestSeed(3));

@@ -9,12 +9,12 @@ use crate::{Error, Result};
 /// A coin that is true with probability exactly exp(−p/q).
 ///
 /// The whole part of γ = p/q is ⌊γ⌋ coins of probability 1/e that must all be true; for the fraction f, von Neumann's
-/// run f > U₁ > U₂ > … has length ≥ n with probability fⁿ/n!, so its length is even with probability
-/// Σ (−f)ⁿ/n! = exp(−f). At most 7 numbers are drawn on average, of 2 bytes each but for ties, once in 2¹⁶.
+/// run f > U₁ > U₂ > … has length ≥ n with probability fⁿ/n!, so its length is even with probability Σ (−f)ⁿ/n! =
+/// exp(−f). At most 7 numbers are drawn on average, of 2 bytes each, except for ties, once in 2¹⁶.
 ///
 /// Source: J. von Neumann, "Various techniques used in connection with random digits", 1951; G. Forsythe, Math. Comp.
-/// 26 (1972). It takes the place of algorithm 1 of Canonne, Kamath and Steinke (doi 10.29012/jpc.784), which draws the
-/// same run with a division for every number.
+/// 26 (1972). It replaces algorithm 1 of Canonne, Kamath and Steinke (doi 10.29012/jpc.784), which draws the same run
+/// with a division for every number.
 ///
 /// ```
 /// use evertally::noise::{BernoulliExp, ScriptedBits};
@@ -67,7 +67,7 @@ impl BernoulliExp {
 }
 
 /// True with probability exp(−(whole + f)), where `first` are the first 16 binary digits of f in [0, 1) and `fraction`
-/// is f itself, asked for only when those digits do not decide.
+/// is f itself, computed only if those digits do not decide.
 #[inline]
 pub(super) fn exp_coin(
     whole: u128,

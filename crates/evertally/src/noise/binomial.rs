@@ -10,14 +10,14 @@ use crate::{Error, Result};
 
 /// The number k in 0 ..= n with probability C(n, k)·pᵏ(1 − p)ⁿ⁻ᵏ, for p = near/(near + far).
 ///
-/// It is the law of a Poisson process at a place between two places where it is known: n points, uniform on a stretch
+/// It is the law of a Poisson process at a point between two points where it is known: n points, uniform on a stretch
 /// of length near + far, of which k are in its first part.
 ///
 /// **Algorithm**: rejection from a discrete Laplace law around the mode m = ⌊(n + 1)p⌋, by exact coins; O(1) for any n.
-/// For near > far it is n − k that is drawn. c_k = ln(1 + 1/k) + ln(1 + 1/(n − k)) ≥ 1/(k + 1) + 1/(n − k + 1). Above
-/// the mode, as long as k − m < x, that is at least 1/(m + x) + 1/(n − m), below it at least 1/m + 1/(n − m + x), and
-/// both are at least 1/(V + x) with V = m(n − m)/n, because (V + x)(n + x) ≥ (m + x)(n − m) and the like. So the lemma
-/// of the hat holds with C = 1. p(m − 1) = p(m) exactly if (n + 1)p = m. If m = 0, then p(1)/p(0) = n·near/far < 1.
+/// For near > far, n − k is drawn instead. c_k = ln(1 + 1/k) + ln(1 + 1/(n − k)) ≥ 1/(k + 1) + 1/(n − k + 1). Above the
+/// mode, as long as k − m < x, that is at least 1/(m + x) + 1/(n − m), below it at least 1/m + 1/(n − m + x), and both
+/// are at least 1/(V + x) with V = m(n − m)/n, because (V + x)(n + x) ≥ (m + x)(n − m) and the like. So the lemma of
+/// the hat holds with C = 1. p(m − 1) = p(m) exactly if (n + 1)p = m. If m = 0, then p(1)/p(0) = n·near/far < 1.
 ///
 /// ```
 /// use evertally::noise::{Binomial, KeyedNoise, Node, Purpose, SecretKey};
@@ -63,7 +63,7 @@ impl Binomial {
         Ok(Self::of_parts(n, near, far))
     }
 
-    /// As [`new`](Self::new), of what it would accept.
+    /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
     pub(in crate::noise) fn of_parts(n: u128, near: u64, far: u64) -> Self {
         let (less, more) = (near.min(far), near.max(far));

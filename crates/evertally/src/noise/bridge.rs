@@ -1,10 +1,9 @@
-//! Bridges: processes with independent increments, known at some places and drawn at others. One law a file.
+//! Bridges: processes with independent increments, known at some points and drawn at others. One law per file.
 //!
-//! A lazy counter walks along a path on which every stretch has noise of its own, and remembers its value at a few
-//! places. To learn the value at another place it needs two things only: what lies beyond the last known place is fresh
-//! ([`Bridge::extend`]), and what lies between two known places depends on these two and nothing else
-//! ([`Bridge::split`]). Drawn in any order, the values have the joint law they would have had if all had been drawn
-//! from the start.
+//! A lazy counter walks along a path on which every stretch has separate noise, and remembers its value at a few
+//! points. The value at another point depends on two rules only. The part beyond the last known point is fresh
+//! ([`Bridge::extend`]); the part between two known points depends on these two alone ([`Bridge::split`]). Values drawn
+//! in any order have the same joint law as values drawn from the start.
 
 mod gamma;
 mod gaussian;
@@ -24,16 +23,17 @@ pub trait Bridge: Send + Sync {
     /// Whether values are whole numbers with the exact law.
     const EXACT: bool;
 
-    /// What is known at a place: a sum, or a pair of sums.
+    /// The known value at a point: a sum, or a pair of sums.
     type Value: Copy + Debug + PartialEq + Send + Sync;
 
     /// The value at the beginning of a path.
     const ORIGIN: Self::Value;
 
-    /// The value `length` (≥ 1) beyond a place where it is `from`.
+    /// The value `length` (≥ 1) beyond a point with the value `from`.
     fn extend(&self, from: Self::Value, length: u64, bits: &mut impl RandomBits) -> Self::Value;
 
-    /// The value at a place `near` (≥ 1) beyond one where it is `from` and `far` (≥ 1) before one where it is `to`.
+    /// The value at a point `near` (≥ 1) beyond one with the value `from` and `far` (≥ 1) before one with the value
+    /// `to`.
     fn split(&self, from: Self::Value, to: Self::Value, near: u64, far: u64, bits: &mut impl RandomBits)
     -> Self::Value;
 

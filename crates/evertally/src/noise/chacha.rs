@@ -1,8 +1,8 @@
 //! One block of the ChaCha20 keystream (RFC 8439), addressed by a node; or of ChaCha12, the same with fewer rounds.
 //!
-//! Written out here because a draw needs one block at a random place, and ciphers built for long streams compute four
-//! or more at once: this takes 70 ns where the `chacha20` crate takes 160 ns. Only additions, exclusive ors and
-//! rotations: constant time. The tests compare it with that crate and with the vectors of the RFC.
+//! Implemented here because a draw needs one block at a random position, and ciphers built for long streams compute
+//! four or more at once: this takes 70 ns, the `chacha20` crate 160 ns. Only additions, exclusive ors and rotations:
+//! constant time. The tests compare it with that crate and with the vectors of the RFC.
 
 use super::Node;
 
@@ -22,7 +22,7 @@ macro_rules! quarter_round {
     };
 }
 
-/// How often all words are mixed, by columns and by diagonals.
+/// Number of double rounds: each mixes all words by columns and by diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {
     /// ChaCha12.
@@ -37,7 +37,7 @@ pub(super) fn block(key: &[u32; 8], counter: u32, node: Node) -> [u8; 64] {
     mixed(key, counter, node, Rounds::Twenty)
 }
 
-/// The same with so many rounds.
+/// The same with this number of rounds.
 pub(super) fn mixed(key: &[u32; 8], counter: u32, node: Node, rounds: Rounds) -> [u8; 64] {
     let [c0, c1, c2, c3] = CONSTANTS;
     let [k0, k1, k2, k3, k4, k5, k6, k7] = *key;
@@ -45,7 +45,7 @@ pub(super) fn mixed(key: &[u32; 8], counter: u32, node: Node, rounds: Rounds) ->
     let (low, high) = (node.index as u32, (node.index >> 32) as u32);
     let start = [c0, c1, c2, c3, k0, k1, k2, k3, k4, k5, k6, k7, counter, node.level, low, high];
 
-    // Sixteen variables and no array: they stay in registers.
+    // Sixteen variables instead of an array: they stay in registers.
     let (mut x0, mut x1, mut x2, mut x3) = (c0, c1, c2, c3);
     let (mut x4, mut x5, mut x6, mut x7) = (k0, k1, k2, k3);
     let (mut x8, mut x9, mut x10, mut x11) = (k4, k5, k6, k7);

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// exp(−|y|/t)·exp(−γ) ∝ exp(−y²/(2σ²)). About 1.33 candidates are drawn for σ ≥ 2, at most 2.3 below.
 ///
 /// **Arithmetic.** The coin needs ⌊γ⌋ and 16 binary digits of its fraction, and the fraction itself once in 2¹⁶. They
-/// are read off an enclosure of γ in 64-bit fixed point; when it does not decide, γ is computed as an exact quotient of
+/// are read from an enclosure of γ in 64-bit fixed point; if it does not decide, γ is computed as an exact quotient of
 /// big integers. Both ways give the same value.
 ///
 /// ```
@@ -47,7 +47,7 @@ impl DiscreteGaussian {
     /// [`variance`](Self::variance). Every ratio is allowed.
     ///
     /// # Errors
-    /// None at present; the result type leaves room for limits.
+    /// None at present; the result type allows for future limits.
     ///
     /// ```
     /// # use evertally::noise::DiscreteGaussian;
@@ -76,8 +76,8 @@ impl DiscreteGaussian {
         self.variance
     }
 
-    /// The variance of the law: less than σ², and equal to it within 10⁻⁷ from σ² = 1 on. Relative error below 10⁻¹²;
-    /// 0 where it is below the least floating-point number (σ² < 1/1500).
+    /// The variance of the law: less than σ², and equal to it within 10⁻⁷ from σ² = 1 on. Relative error below 10⁻¹²; 0
+    /// if it is below the least floating-point number (σ² < 1/1500).
     ///
     /// ```
     /// # use evertally::noise::DiscreteGaussian;
@@ -204,7 +204,7 @@ impl FixedPoint {
         (low == high).then_some((low >> 16, low as u16))
     }
 
-    /// Bounds of 2^48·||y|/σ − σ/t|; none when they would not fit 63 bits.
+    /// Bounds of 2^48·||y|/σ − σ/t|; `None` if they would not fit 63 bits.
     #[inline]
     fn enclosure(&self, size: u128) -> Option<(u128, u128)> {
         let size = u64::try_from(size).ok()?;
@@ -265,7 +265,7 @@ mod tests {
         }
     }
 
-    /// The fast path serves all scales of interest: it is missing only for σ < 2⁻¹⁵.
+    /// The fast path serves all relevant scales: it is missing only for σ < 2⁻¹⁵.
     #[test]
     fn fixed_point_is_there() {
         for (n, d, there) in

@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// The number k ≥ 0 with probability (1 − exp(−1/s))·exp(−k/s), for an exact rational scale s.
 ///
 /// It is ⌊s·E⌋ for a standard exponential E: P(⌊s·E⌋ ≥ k) = P(E ≥ k/s) = exp(−k/s). E is a lazily drawn real number
-/// ([von Neumann's method](super::BernoulliExp)), of which as many digits are drawn as the whole part needs: 9 to 17
-/// bytes on average.
+/// ([von Neumann's method](super::BernoulliExp)), with only as many digits as the whole part needs: 9 to 17 bytes on
+/// average.
 ///
 /// ```
 /// use evertally::noise::{Geometric, KeyedNoise, Node, Purpose, SecretKey};
@@ -52,14 +52,14 @@ impl Geometric {
         Ok(Self::of_parts(scale))
     }
 
-    /// As [`new`](Self::new), of what it would accept.
+    /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
     pub(super) fn of_parts(scale: Ratio) -> Self {
         let small = u64::try_from(scale.numerator()).ok().zip(u64::try_from(scale.denominator()).ok());
         Self { scale, small }
     }
 
-    /// The law of a whole scale, which is not 0.
+    /// The law of a whole, nonzero scale.
     #[inline]
     pub(super) fn whole(scale: u64) -> Self {
         Self { scale: Ratio::whole(scale.into()), small: Some((scale, 1)) }
@@ -92,7 +92,7 @@ impl Geometric {
         self.sample_by::<true>(bits)
     }
 
-    /// One draw, with 64-bit arithmetic where it suffices, or always with big integers. The values are the same.
+    /// One draw, with 64-bit arithmetic if it suffices, or always with big integers. The values are the same.
     #[inline]
     pub(super) fn sample_by<const FAST: bool>(&self, bits: &mut impl RandomBits) -> u128 {
         let (whole, mut fraction) = exponential(bits);

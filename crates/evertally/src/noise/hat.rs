@@ -4,12 +4,12 @@
 //! whole scale t. Accepted with probability exp(−γ), γ = L(x) + ½ − |x|/t, the value m + x has probability proportional
 //! to exp(−|x|/t)·exp(−γ) ∝ p(m + x). This needs γ ≥ 0:
 //!
-//! **Lemma.** Let V, C ≥ 0 with L(x) ≥ x(x − 1)/(2(V + Cx)) for both signs of x = |x|, and W = max(V, C², 1). If
-//! t ≥ W/(√(W + C) − (1 + C)/2), then L(x) ≥ |x|/t − ½.
-//! *Proof.* With W in place of V the bound of L is smaller still. Twice the claim, times W + Cx, reads
-//! (1 − 2C/t)x² − (2W/t + 1 − C)x + W ≥ 0, which holds if (2W/t + 1 − C)² ≤ 4W(1 − 2C/t): then 1 − 2C/t ≥ 0 and the
-//! discriminant is not positive. As (2W/t + 1 − C)² = (2W/t + 1 + C)² − 8WC/t − 4C, this is 2W/t + 1 + C ≤ 2√(W + C).
-//! And √(W + C) ≥ (1 + C)/√2 by the choice of W, so t is found, and it need not be above 3.5√W. ∎
+//! **Lemma.** Let V, C ≥ 0 with L(x) ≥ x(x − 1)/(2(V + Cx)) for both signs of x = |x|, and W = max(V, C², 1). If t ≥
+//! W/(√(W + C) − (1 + C)/2), then L(x) ≥ |x|/t − ½. *Proof.* With W instead of V the bound of L is smaller still. Twice
+//! the claim, times W + Cx, reads (1 − 2C/t)x² − (2W/t + 1 − C)x + W ≥ 0, which holds if (2W/t + 1 − C)² ≤ 4W(1 −
+//! 2C/t): then 1 − 2C/t ≥ 0 and the discriminant is not positive. As (2W/t + 1 − C)² = (2W/t + 1 + C)² − 8WC/t − 4C,
+//! this is 2W/t + 1 + C ≤ 2√(W + C). And √(W + C) ≥ (1 + C)/√2 by the choice of W, so t exists, and it need not be
+//! above 3.5√W. ∎
 //!
 //! For large V, t is √V + (1 + C)/2 or little more.
 //!
@@ -22,18 +22,18 @@
 //! If m misses the mode by so little that L(x) is smaller than that by at most ηx, the lemma holds for a t greater by
 //! the factor 1/(1 − ηt).
 //!
-//! **A law that falls from the start** (m = 0) has only x ≥ 0. If p(1)/p(0) ≤ exp(−1/t), then L(x) ≥ x/t, and
-//! γ = L(x) − x/t without the ½ is possible too; the hat of least weight is taken.
+//! **A law that falls from the start** (m = 0) has only x ≥ 0. If p(1)/p(0) ≤ exp(−1/t), then L(x) ≥ x/t, and γ = L(x)
+//! − x/t without the ½ is possible too; the hat with the least weight is used.
 //!
 //! **Cost.** About 1.4 candidates for laws close to a normal one, at most about 5 for the others.
 //!
-//! **The coin** compares a uniform number with γ: 16 binary digits of γ's fraction decide but once in 2¹⁶. They come
-//! from floating-point bounds, or from [`LogSum`] when the bounds leave them open, and further digits from there. As γ
-//! is one real number, the outcome does not depend on how its digits were found. They can always be found, because γ
-//! ends nowhere among the binary fractions unless L = 0: exp(−L) is a rational number, or for the negative binomial law
-//! a rational number other than 1 times e to a rational power; a rational L would make e to some rational power other
-//! than 0 rational, which it is not (Lambert). L = 0 only at x = 0 and where p(m − 1) = p(m), since the c_k are
-//! positive, and there γ is a ratio, compared as such.
+//! **The coin** compares a uniform number with γ: 16 binary digits of γ's fraction decide, except once in 2¹⁶. They
+//! come from floating-point bounds, or from [`LogSum`] when the bounds leave them open, and further digits from there.
+//! As γ is one real number, the outcome does not depend on how its digits were found. They can always be found, because
+//! γ is not a binary fraction unless L = 0: exp(−L) is a rational number, or for the negative binomial law a rational
+//! number other than 1 times e to a rational power; a rational L would make e to some rational power other than 0
+//! rational, which it is not (Lambert). L = 0 only at x = 0 and if p(m − 1) = p(m), since the c_k are positive, and
+//! there γ is a ratio, compared as such.
 
 use num_bigint::{BigInt, BigUint};
 
@@ -54,8 +54,8 @@ pub(super) trait LogConcave {
     fn exact(&self, k: u128) -> LogSum;
 }
 
-/// How the law is covered: by exp(½ − j/t) or exp(−j/t), where j = ⌊|x|/2^shift⌋. For scales of up to 62 bits the shift
-/// is 0; beyond, it keeps t in 64 bits: the hat for the scale 2^shift · t is below this one.
+/// The hat that covers the law: exp(½ − j/t) or exp(−j/t), where j = ⌊|x|/2^shift⌋. For scales of up to 62 bits the
+/// shift is 0; for larger scales, it keeps t in 64 bits: the hat for the scale 2^shift · t is below this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hat {
     mode: u128,
@@ -67,7 +67,7 @@ pub(super) struct Hat {
 }
 
 impl Hat {
-    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), of which V and C are known to 2^−30, √V and C below 2^119.
+    /// The hat of a law with L(x) ≥ x(x − 1)/(2(V + Cx)), for V and C known to 2^−30, √V and C below 2^119.
     ///
     /// `fall` is a lower bound of 1 − p(1)/p(0), used if the mode is 0.
     #[inline]
@@ -97,8 +97,8 @@ impl Hat {
         u128::from(self.scale) << self.shift
     }
 
-    /// One draw from `law`, with floating-point bounds where they suffice, or with big integers alone. The values are
-    /// the same.
+    /// One draw from `law`, with floating-point bounds if they suffice, or with big integers alone. The values are the
+    /// same.
     #[inline]
     pub(super) fn sample_by<const FAST: bool>(&self, law: &impl LogConcave, bits: &mut impl RandomBits) -> u128 {
         let envelope = Geometric::whole(self.scale);
@@ -116,7 +116,7 @@ impl Hat {
         }
     }
 
-    /// A number of the stretch j, uniform; none if it is not below 2^127.
+    /// A uniform number of the stretch j; `None` if it is not below 2^127.
     #[inline]
     fn within(&self, j: u128, bits: &mut impl RandomBits) -> Option<u128> {
         match self.shift {
@@ -151,7 +151,7 @@ impl Hat {
             return exact_coin(0, &gamma(), bits);
         }
         let (low, high) = self.bounds(law, value, size);
-        // Coins that must be true whatever the further digits are.
+        // Coins that must be true regardless of the further digits.
         let certain = low.min(64.0) as u32;
         for _ in 0..certain {
             if !bernoulli_exp_one(bits) {

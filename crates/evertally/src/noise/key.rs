@@ -12,9 +12,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// The secret from which all noise of a stream is computed: 32 bytes.
 ///
-/// Whoever has the key and the releases has the exact data: keep it apart from both. One key may serve many streams,
-/// each under its own [`StreamName`](super::StreamName); it must never serve **two different data sets under one
-/// stream name and plan**, because the difference of two releases with equal noise is exact.
+/// Anyone with the key and the releases can compute the exact data: store the key separately from both. One key may
+/// serve many streams, each under its own [`StreamName`](super::StreamName). It must never serve **two different data
+/// sets under one stream name and plan**, because the difference of two releases with equal noise is exact.
 ///
 /// The bytes are overwritten when the key is dropped, never printed by `Debug`, and compared in constant time.
 ///
@@ -36,7 +36,7 @@ impl SecretKey {
     /// A new key from the operating system.
     ///
     /// # Errors
-    /// [`ErrorKind::Randomness`] when the operating system gives none.
+    /// [`ErrorKind::Randomness`] if the operating system provides none.
     ///
     /// ```
     /// let key = evertally::noise::SecretKey::generate()?;
@@ -45,12 +45,12 @@ impl SecretKey {
     pub fn generate() -> Result<Self> {
         let mut bytes = Zeroizing::new([0; 32]);
         getrandom::fill(bytes.as_mut_slice()).map_err(|error| {
-            Error::new(ErrorKind::Randomness, format!("the operating system gave no random bytes: {error}"))
+            Error::new(ErrorKind::Randomness, format!("the operating system provided no random bytes: {error}"))
         })?;
         Self::from_bytes(*bytes)
     }
 
-    /// The key with these bytes, as [`expose_bytes`](Self::expose_bytes) gave them.
+    /// The key with these bytes, as returned by [`expose_bytes`](Self::expose_bytes).
     ///
     /// The bytes must come from a cryptographic random source: never from a password, never from the data.
     ///
@@ -73,7 +73,7 @@ impl SecretKey {
         Ok(key)
     }
 
-    /// A key that **everybody can compute**: for tests, simulations and published examples, never for data.
+    /// A key that **anyone can compute**: for tests, simulations and published examples, never for data.
     ///
     /// It is the BLAKE3 hash of the text `evertally 1 insecure test key`, a zero byte and the seed in 8 bytes, little
     /// endian.
@@ -90,7 +90,7 @@ impl SecretKey {
         Self { bytes: *hasher.finalize().as_bytes() }
     }
 
-    /// The secret bytes, to be written to a key store and nowhere else.
+    /// The secret bytes, to be written only to a key store.
     ///
     /// ```
     /// # use evertally::noise::SecretKey;
@@ -101,7 +101,7 @@ impl SecretKey {
         &self.bytes
     }
 
-    /// The public fingerprint of this key: tells keys apart, reveals nothing of the secret.
+    /// The public fingerprint of this key: distinguishes keys, reveals nothing about the secret.
     ///
     /// ```
     /// # use evertally::noise::SecretKey;
@@ -131,9 +131,9 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A seed for a key that everybody can compute: see [`SecretKey::insecure_from_test_seed`].
+/// A seed for a key that anyone can compute: see [`SecretKey::insecure_from_test_seed`].
 ///
-/// A type of its own, so that no seed is ever taken for a key.
+/// A separate type, so that a seed is never mistaken for a key.
 ///
 /// ```
 /// let seed = evertally::noise::TestSeed(42);
@@ -144,7 +144,7 @@ pub struct TestSeed(pub u64);
 
 /// The public fingerprint of a [`SecretKey`]: 16 bytes, written as 32 lower-case hexadecimal digits.
 ///
-/// It is a keyed hash, so it reveals nothing of the key; two keys have equal fingerprints with probability 2⁻¹²⁸.
+/// It is a keyed hash, so it reveals nothing about the key; two keys have equal fingerprints with probability 2⁻¹²⁸.
 ///
 /// ```
 /// use evertally::noise::{KeyId, SecretKey};

@@ -8,7 +8,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use super::chacha::{self, Rounds};
 use super::{Node, RandomBits, SecretKey, StreamName};
 
-/// What a subkey of a stream is for. Different purposes have independent subkeys.
+/// The use of a subkey of a stream. Different purposes have independent subkeys.
 ///
 /// ```
 /// use evertally::noise::Purpose;
@@ -27,31 +27,31 @@ pub enum Purpose<'a> {
     State,
     /// Authenticates a ledger of released steps. Tag 3.
     Ledger,
-    /// The noise of a vector of running sums, every one drawn from its nodes: see [`KeyedNoise::of_sum`]. Tag 4.
+    /// The noise of a vector of running sums, each drawn from its nodes: see [`KeyedNoise::of_sum`]. Tag 4.
     Sums,
     /// The noise of a vector of running sums, drawn from one read to the next: see [`KeyedNoise::bits_of_read`]. The
-    /// byte names the way of sampling. Tag 5.
+    /// byte names the sampling method. Tag 5.
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
-    /// The noise of vectors in floating point (`VectorNoise` of `evertally-training`). The byte is the
-    /// number of bits of a number, 32 or 64: noise of another precision is other noise. Tag 7.
+    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the precision
+    /// in bits, 32 or 64: different precisions have independent noise. Tag 7.
     Vector(u8),
-    /// Hashes the names of persons ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
+    /// Hashes people's identifiers ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
     Persons,
-    /// Puts events of one person and one instant in order. Tag 9.
+    /// Orders events of one person at one instant. Tag 9.
     Order,
     /// Digests of sums that may be added up in any order. Tag 10.
     Digests,
     /// Draws the batches of a training run (`Batches` of `evertally-training`). Tag 11.
     Batches,
-    /// The noise of a table's rows, drawn when they are used (`RowNoise` of `evertally-training`). The byte is as for
-    /// `Vector`. Tag 12.
+    /// The noise of a table's rows, drawn when the rows are used ([`RowNoise`](crate::vector::RowNoise)). The byte is
+    /// as for `Vector`. Tag 12.
     Rows(u8),
 }
 
 impl<'a> Purpose<'a> {
-    /// The tag and the bytes that go into the hash. Tags are frozen: a new purpose takes a new tag.
+    /// The tag and the bytes that enter the hash. Tags are frozen: a new purpose gets a new tag.
     pub(super) fn encoding(&'a self) -> (u8, &'a [u8]) {
         match self {
             Purpose::Total => (0, &[]),
@@ -74,7 +74,7 @@ impl<'a> Purpose<'a> {
 /// The domain of subkeys.
 const SUBKEY: &[u8] = b"evertally 1 subkey";
 
-/// A field behind its length.
+/// A field, preceded by its length.
 fn absorb(hasher: &mut blake3::Hasher, field: &[u8]) {
     hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
 }
@@ -86,7 +86,7 @@ pub(super) fn derive(key: &SecretKey, fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
     let mut hasher = blake3::Hasher::new_keyed(key.expose_bytes());
     fields.iter().for_each(|field| absorb(&mut hasher, field));
     let derived = Zeroizing::new(*hasher.finalize().as_bytes());
-    hasher.zeroize(); // it holds the key
+    hasher.zeroize(); // it contains the key
     derived
 }
 
@@ -103,7 +103,7 @@ fn derive_for(
 
 /// The key of a message authentication code for the saved state or the ledger of a stream.
 ///
-/// It is derived as the subkey of [`KeyedNoise`] is, with the domain string `evertally 1 mac`, and is overwritten when
+/// It is derived like the subkey of [`KeyedNoise`], with the domain string `evertally 1 mac`, and is overwritten when
 /// dropped.
 ///
 /// ```
@@ -160,8 +160,9 @@ pub struct KeyedNoise {
 }
 
 impl KeyedNoise {
-    /// The noise of the named stream under the plan with this digest, which **no record knows of**: the caller sees to it
-    /// that it never meets two data sets. What issues noise for data takes a [`GuardedKey`](super::GuardedKey).
+    /// The noise of the named stream under the plan with this digest, **without any record of it**: the caller ensures
+    /// that it is never used for two data sets. Types that issue noise for data take a
+    /// [`GuardedKey`](super::GuardedKey).
     ///
     /// Costs one or two BLAKE3 compressions (about 0.2 µs).
     ///
@@ -180,7 +181,7 @@ impl KeyedNoise {
         Self { key: std::array::from_fn(|i| u32::from_le_bytes(words[i])) }
     }
 
-    /// The bits of the noise variable `node`, from their beginning. Costs one ChaCha20 block.
+    /// The bits of the noise variable `node`, from the start. Costs one ChaCha20 block.
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
@@ -194,7 +195,7 @@ impl KeyedNoise {
         NodeBits::from(&self.key, node, 0..=u32::MAX, Rounds::Twenty)
     }
 
-    /// The same with the node's first block at hand.
+    /// The same if the node's first block is already available.
     #[inline]
     pub(super) fn bits_from(&self, node: Node, block: [u8; BLOCK]) -> NodeBits<'_> {
         NodeBits { key: &self.key, node, block, number: 0, last: u32::MAX, rounds: Rounds::Twenty, position: 0 }
@@ -205,9 +206,9 @@ impl KeyedNoise {
         &self.key
     }
 
-    /// The noise of one of a vector's running sums, as if it were a stream of its own. Its key is the first half of a
-    /// ChaCha20 block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] serve nothing
-    /// else. Costs one block.
+    /// The noise of one running sum of a vector, as if it were a separate stream. Its key is the first half of a
+    /// ChaCha20 block of this key with the sum's number as its nonce: the nodes of [`Purpose::Sums`] have no other use.
+    /// Costs one block.
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
@@ -224,8 +225,8 @@ impl KeyedNoise {
     }
 
     /// The bits of a read of one of a vector's running sums (below 2⁴⁸) at a step: ChaCha20 with the 16 bits of a block
-    /// counter, the 48 of the sum and the 64 of the step, little endian, in the place of counter and nonce. They serve
-    /// [`Purpose::Reads`] only, under keys of its own. Costs one block.
+    /// counter, the 48 of the sum and the 64 of the step, little endian, instead of counter and nonce. Only
+    /// [`Purpose::Reads`] uses them, under separate keys. Costs one block.
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};
@@ -241,8 +242,8 @@ impl KeyedNoise {
         self.read(sum, step, Rounds::Twenty)
     }
 
-    /// The same by ChaCha12, for noise in floating point, whose law is not exact anyway: in three fifths of the time,
-    /// from a cipher with a smaller margin (of its 12 rounds 7 can be attacked faster than by trying all keys).
+    /// The same with ChaCha12, for noise in floating point, whose law is not exact anyway: takes three fifths of the
+    /// time, with a smaller security margin (7 of its 12 rounds can be attacked faster than by trying all keys).
     ///
     /// ```
     /// # use evertally::noise::{KeyedNoise, Purpose, RandomBits, SecretKey, StreamName};
@@ -272,8 +273,8 @@ impl fmt::Debug for KeyedNoise {
     }
 }
 
-/// The noise of the groups of a stream, as [`KeyedNoise::unrecorded`] gives it for [`Purpose::Group`], where very many
-/// are asked for: what all have in common is hashed once.
+/// The noise of the groups of a stream, as returned by [`KeyedNoise::unrecorded`] for [`Purpose::Group`], for very many
+/// groups: the common prefix is hashed once.
 pub(crate) struct GroupNoise {
     common: blake3::Hasher,
 }
@@ -305,7 +306,7 @@ impl Drop for GroupNoise {
 
 /// The random bits of one noise variable: see [`KeyedNoise`].
 ///
-/// The bytes are not overwritten when this is dropped: they are as secret as the value drawn from them, which lives on.
+/// The bytes are not overwritten when this is dropped: they are as secret as the value drawn from them, which remains.
 ///
 /// A node has 2³² blocks of 64 bytes, a read 2¹⁶; a draw reads 64 bytes with a probability of a few percent, and the
 /// exhaustion of all blocks, which panics, has probability less than 2⁻¹⁰⁰⁰.
@@ -323,7 +324,7 @@ pub struct NodeBits<'a> {
     key: &'a [u32; 8],
     node: Node,
     block: [u8; BLOCK],
-    /// Counter of `block`, and of the last block there is.
+    /// Counter of `block`, and the last possible counter.
     number: u32,
     last: u32,
     rounds: Rounds,
@@ -351,7 +352,7 @@ impl<'a> NodeBits<'a> {
     fn take_across<const N: usize>(&mut self) -> [u8; N] {
         std::array::from_fn(|_| {
             if self.position == BLOCK {
-                assert!(self.number < self.last, "no draw reads all blocks of its name");
+                assert!(self.number < self.last, "a draw never reads all blocks of its name");
                 self.number += 1;
                 self.block = chacha::mixed(self.key, self.number, self.node, self.rounds);
                 self.position = 0;

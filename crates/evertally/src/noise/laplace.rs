@@ -100,7 +100,7 @@ impl DiscreteLaplace {
     }
 }
 
-/// `size` with a random sign; none for −0. The size is below 2^127.
+/// `size` with a random sign; `None` for −0. The size is below 2^127.
 #[inline]
 pub(super) fn signed(size: u128, bits: &mut impl RandomBits) -> Option<i128> {
     match (bits.next_bool(), size) {

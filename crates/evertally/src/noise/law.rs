@@ -1,4 +1,4 @@
-//! Either discrete law, as a plan names it.
+//! A discrete law of either kind, as named in a plan.
 
 use std::fmt;
 

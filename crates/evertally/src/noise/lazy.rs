@@ -1,9 +1,9 @@
-//! Uniform real numbers whose digits are drawn only when something depends on them.
+//! Uniform real numbers whose digits are drawn only if a result depends on them.
 //!
 //! Every exact law here is a function of such numbers, and every decision ("is U less than this?", "which integer part
-//! has a·U?") is a statement about real numbers. It is taken from the digits drawn so far when these suffice, and from
-//! more digits otherwise; so it does not matter *how* it is computed, and the 64-bit arithmetic of the usual case and
-//! the big integers of the rare one give the same value from the same bits.
+//! has a·U?") is a statement about real numbers. The digits drawn so far decide it if they suffice; otherwise more
+//! digits are drawn. So it does not matter *how* it is computed: the 64-bit arithmetic of the usual case and the big
+//! integers of the rare case give the same value from the same bits.
 //!
 //! Digits: 16 bits first, then words of 64 bits. Two numbers differ in the first digit with probability 1 − 2⁻¹⁶.
 
@@ -11,7 +11,7 @@ use num_bigint::BigUint;
 
 use super::RandomBits;
 
-/// A uniform number U in [0, 1), as far as it is known.
+/// A uniform number U in [0, 1), known up to its drawn digits.
 #[derive(Clone, Debug)]
 pub(super) struct Lazy {
     first: u16,
@@ -111,14 +111,14 @@ impl Lazy {
                 std::cmp::Ordering::Equal => ours = (ours << 64u32) + self.digit(i as usize, bits),
             }
         }
-        unreachable!("the loop has no end")
+        unreachable!("the loop never ends")
     }
 
-    /// ⌊factor · U⌋, from as few digits as make it certain.
+    /// ⌊factor · U⌋, from as few digits as suffice.
     #[inline]
     pub(super) fn floor_of_product(&mut self, factor: u64, bits: &mut impl RandomBits) -> u64 {
-        // With n digits' bits known, factor · U is in [product, product + factor) / 2^n: certain unless that range goes
-        // beyond the next whole number.
+        // With n digits' bits known, factor · U is in [product, product + factor) / 2^n: certain unless that range
+        // crosses a whole number.
         if factor <= 1 << 16 && self.second.is_none() {
             // Less than 2^16 · 2^16.
             let product = u64::from(self.first) * factor;
@@ -176,7 +176,7 @@ impl Lazy {
             if next == last {
                 let next = Self::from_first(next);
                 // The run decreases strictly, so `last` is U itself exactly if they have the same first digit. U keeps
-                // the digits drawn for it; the other numbers are not asked for again.
+                // the digits drawn for it; the other numbers are not used again.
                 return if last == self.first {
                     self.finish_run(next, even, bits)
                 } else {
@@ -188,7 +188,7 @@ impl Lazy {
         }
     }
 
-    /// Goes on with the run of [`bernoulli_exp`](Self::bernoulli_exp) after `next` was drawn to follow `self`.
+    /// Continues the run of [`bernoulli_exp`](Self::bernoulli_exp) after `next` was drawn to follow `self`.
     #[cold]
     #[inline(never)]
     fn finish_run(&mut self, mut next: Self, mut even: bool, bits: &mut impl RandomBits) -> bool {
@@ -206,8 +206,8 @@ impl Lazy {
     }
 }
 
-/// A coin that is true with probability exp(−1): the run of [`Lazy::bernoulli_exp`] that starts from U = 1, which every
-/// number is less than.
+/// A coin that is true with probability exp(−1): the run of [`Lazy::bernoulli_exp`] that starts from U = 1, which
+/// exceeds every number.
 #[inline]
 pub(super) fn bernoulli_exp_one(bits: &mut impl RandomBits) -> bool {
     !Lazy::draw(bits).bernoulli_exp(bits)

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// The name of a stream: 1 to 200 bytes of UTF-8 without control characters.
 ///
-/// Together with the key and the plan it decides all noise of the stream. Names are compared byte for byte: no case
+/// Together with the key and the plan it determines all noise of the stream. Names are compared byte for byte: no case
 /// folding, no Unicode normalization.
 ///
 /// ```

@@ -21,10 +21,10 @@ use crate::{Error, Result};
 ///   for x ≥ 1, because (m+2)(m+r−1+x)/(m+2+x) ≤ max(m+2, m+r) = m+r = C(r−1); and it is at most 1/V, which is below
 ///   c_{m−x} ≥ (r−1)/(m(m+r−2)). So the lemma of the hat holds.
 /// * p(k) ≥ p(k − 1) for k ≤ ζ = (r − 1)/(exp(1/s) − 1), and m is ⌊ζ⌋ in floating point. For 1/s ≤ 45 the error of ζ is
-///   below 2⁻⁴⁵ζ: that of 1/s, 2⁻⁵¹, is amplified by at most 1 + 1/s. For greater 1/s, ζ < 0.54 and m = 0 is right.
-///   Where k is on the wrong side of ζ, the logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below η =
+///   below 2⁻⁴⁵ζ: that of 1/s, 2⁻⁵¹, is amplified by at most 1 + 1/s. For greater 1/s, ζ < 0.54 and m = 0 is right. If
+///   k is on the wrong side of ζ, the logarithm of p(k)/p(k−1) = q(k+r−1)/k, which is 0 at ζ, is below η =
 ///   2⁻⁴⁴(r−1)/(m+r−1) in size, as its derivative is (r−1)/(k(k+r−1)). With t ≤ 3.5·max(√V, C, 1) up to rounding, ηt is
-///   below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, for which the hat has room.
+///   below 3.5·2⁻⁴³·⁵√r < 2⁻⁹, which the hat allows for.
 ///
 /// ```
 /// use evertally::noise::{KeyedNoise, NegativeBinomial, Node, Purpose, SecretKey};
@@ -70,7 +70,7 @@ impl NegativeBinomial {
         Ok(Self::of_parts(shape, scale))
     }
 
-    /// As [`new`](Self::new), of what it would accept.
+    /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
     pub(in crate::noise) fn of_parts(shape: u64, scale: Ratio) -> Self {
         let further = shape - 1;
@@ -79,7 +79,7 @@ impl NegativeBinomial {
         let mode = (further as f64 / libm::expm1(1.0 / s)) as u128;
         let m = mode as f64;
         let c = (m + r) / (further.max(1) as f64);
-        // p(1)/p(0) = rq. Where it matters, exp is right to 2^-44.
+        // p(1)/p(0) = rq. Where it is used, exp is accurate to 2^-44.
         let fall = 1.0 - r * libm::exp(-1.0 / s) * (1.0 + 1e-9);
         Self { further, scale, mode, hat: Hat::new(mode, false, (m + 1.0) * c, c, fall) }
     }

@@ -1,9 +1,9 @@
-//! The name of one noise variable inside one stream.
+//! The name of one noise variable within a stream.
 
 /// Names one noise variable of a factorization: a row of `R`.
 ///
-/// A mechanism gives every row of its `R` a distinct node; [`crate::noise`] maps each node to its own block of
-/// random bits, so that a variable has one value however often, and in whatever order, it is asked for.
+/// A mechanism gives every row of its `R` a distinct node; [`crate::noise`] maps each node to its own block of random
+/// bits, so a variable has the same value no matter how often, or in which order, it is drawn.
 ///
 /// ```
 /// use evertally::noise::Node;
@@ -15,6 +15,6 @@
 pub struct Node {
     /// Level of the tree (0 = leaves); mechanisms without levels use 0.
     pub level: u32,
-    /// Position inside the level.
+    /// Position within the level.
     pub index: u64,
 }

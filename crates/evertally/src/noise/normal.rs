@@ -6,12 +6,12 @@ use evertally_kernels::quantile::{in_the_tail, near_the_middle};
 /// A tail of fewer words than this is so thin that 64 more bits are drawn for its probability.
 const THIN: u64 = 1 << 50;
 
-/// A standard normal number: the quantile of a uniform number with 64 bits, or 128 where the tail is thinner than 2⁻¹⁴.
+/// A standard normal number: the quantile of a uniform number with 64 bits, or 128 if the tail is thinner than 2⁻¹⁴.
 ///
 /// The quantile function is M. Wichura's AS 241 (Applied Statistics 37, 1988), relative error about 10⁻¹⁶; the tails
 /// reach 13 standard deviations. Only additions, multiplications, divisions, square roots and one portable logarithm
 /// are used: the same bits give the same number on every machine. It is **not exact**: no floating-point number is.
-/// What that means for privacy is said in `docs/threat-model.md`.
+/// `docs/threat-model.md` explains the consequences for privacy.
 ///
 /// ```
 /// use evertally::noise::{ScriptedBits, standard_normal};
@@ -29,7 +29,7 @@ pub fn standard_normal(bits: &mut impl RandomBits) -> f64 {
     if centred.abs() <= 0.425 {
         return near_the_middle(centred);
     }
-    // How many words lie farther out on this side.
+    // The number of words farther out on this side.
     let farther = if word < 0 { word.wrapping_sub(i64::MIN) } else { i64::MAX - word } as u64;
     let part = if farther < THIN { (bits.next_u64() as f64 + 0.5) * UNIT } else { 0.5 };
     let tail = (farther as f64 + part) * UNIT;
@@ -37,7 +37,7 @@ pub fn standard_normal(bits: &mut impl RandomBits) -> f64 {
     if word < 0 { -size } else { size }
 }
 
-/// A standard exponential number: minus the logarithm of a uniform number with 52 bits, or 116 where it is below 2⁻³².
+/// A standard exponential number: minus the logarithm of a uniform number with 52 bits, or 116 if it is below 2⁻³².
 /// Never 0; the tail reaches 81. Not exact either.
 pub(crate) fn standard_exponential(bits: &mut impl RandomBits) -> f64 {
     const UNIT: f64 = 1.0 / 4_503_599_627_370_496.0; // 2^-52

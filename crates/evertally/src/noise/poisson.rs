@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// The number k ≥ 0 with probability exp(−λ)·λᵏ/k!, for an exact rational mean λ.
 ///
 /// **Algorithm**: rejection from a discrete Laplace law around the mode m = ⌊λ⌋, by exact coins; O(1) for any mean.
-/// c_k = ln(1 + 1/k) ≥ 1/(k + 1), and k + 1 ≤ m + x where 0 < |k − m| < x: the lemma of the hat holds with V = m and
+/// c_k = ln(1 + 1/k) ≥ 1/(k + 1), and k + 1 ≤ m + x for 0 < |k − m| < x: the lemma of the hat holds with V = m and
 /// C = 1. p(m − 1) = p(m) exactly if λ = m. Below λ = 1 the law falls from p(0) on, with p(1)/p(0) = λ.
 ///
 /// ```
@@ -115,9 +115,9 @@ impl LogConcave for Poisson {
     /// L = ln(k!/m!) − x ln λ: the deviance from z = m + ½, and x ln(z/λ).
     #[inline]
     fn estimate(&self, k: u128) -> Estimate {
-        // z − λ = ½ − fraction may lose digits to cancellation: an error of the last term below 2^-51 · |x|/λ from
-        // λ = 1 on, where the deviance is above |x|/(4λ), and below 2^-50 · |x| before, where it is above |x|/2. (With
-        // u = x/z: φ(u) ≥ 3u²/8 up to u = 1 and φ(u) ≥ 0.38u beyond, and z ≤ 1.5λ.)
+        // z − λ = ½ − fraction may lose digits to cancellation: this gives an error of the last term below 2^-51 ·
+        // |x|/λ from λ = 1 on, where the deviance is above |x|/(4λ), and below 2^-50 · |x| before, where it is above
+        // |x|/2. (With u = x/z: φ(u) ≥ 3u²/8 up to u = 1 and φ(u) ≥ 0.38u beyond, and z ≤ 1.5λ.)
         let (mean, z) = (self.mean(), self.whole as f64 + 0.5);
         let slope = log_of_step(mean, z, 0.5 - self.fraction());
         factorial_deviance(self.whole, k).plus(difference(k, self.whole) * slope)

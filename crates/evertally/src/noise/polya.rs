@@ -12,16 +12,16 @@ use std::num::NonZeroU128;
 /// The number k in 0 ..= n with probability C(k + a − 1, k)·C(n − k + b − 1, n − k)/C(n + a + b − 1, n), for whole
 /// shapes a = near and b = far.
 ///
-/// It is the law of a sum of a geometric numbers, given that it and b more are n together, whatever their scale. Also:
-/// the a-th of a + b − 1 places chosen from n + a + b − 1, less a.
+/// It is the law of a sum of a geometric numbers, given that this sum and b more add up to n, for any scale. Also: the
+/// a-th of a + b − 1 positions chosen from n + a + b − 1, minus a.
 ///
 /// **Algorithm**: rejection from a discrete Laplace law around the mode m = ⌊(n + 1)A/(A + B)⌋, A = a − 1 and B = b −
-/// 1, by exact coins; O(1) for any n and shapes. For near > far it is n − k that is drawn; if both are 1 the law is
+/// 1, by exact coins; O(1) for any n and shapes. For near > far, n − k is drawn instead; if both are 1 the law is
 /// uniform.
-/// * L is the sum of a part of k and a part of n − k. As shown at
-///   [`NegativeBinomial`](super::NegativeBinomial), the first is at least x(x−1)/(2(V_a + C_a x)) above the mode and
-///   x(x−1)/(2V_a) below, with V_a = (m+1)(m+a)/A, C_a = (m+a)/A; the second likewise with n − m and b, the other way
-///   round. (There the sum of second differences is used, so the parts may be added.)
+/// * L is the sum of a part of k and a part of n − k. As shown at [`NegativeBinomial`](super::NegativeBinomial), the
+///   first is at least x(x−1)/(2(V_a + C_a x)) above the mode and x(x−1)/(2V_a) below, with V_a = (m+1)(m+a)/A, C_a =
+///   (m+a)/A; the second likewise with n − m and b, with the sides exchanged. (There the sum of second differences is
+///   used, so the parts may be added.)
 /// * 1/(V_a + C_a x) + 1/V_b ≥ 1/(V + Cx) with V = V_a V_b/(V_a + V_b) and C = C_a V_b/(V_a + V_b); the greater of this
 ///   C and the one with a and b exchanged serves for both sides. If A = 0 the first part is 0: V = V_b, C = 0 (there is
 ///   no side below).
@@ -39,7 +39,7 @@ use std::num::NonZeroU128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Polya {
     n: u128,
-    /// The shapes less 1, the less first.
+    /// The shapes minus 1, the smaller first.
     less: u64,
     more: u64,
     swapped: bool,
@@ -69,7 +69,7 @@ impl Polya {
         Ok(Self::of_parts(n, near, far))
     }
 
-    /// As [`new`](Self::new), of what it would accept.
+    /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
     pub(in crate::noise) fn of_parts(n: u128, near: u64, far: u64) -> Self {
         let (less, more) = (near.min(far) - 1, near.max(far) - 1);

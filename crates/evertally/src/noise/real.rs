@@ -1,4 +1,4 @@
-//! Sums of logarithms, enclosed to any precision: what decides a coin when floating-point bounds do not.
+//! Sums of logarithms, enclosed to any precision: they decide a coin if floating-point bounds do not.
 //!
 //! Numbers are integers in units of 2^−P. The Stirling series used here is the one at half-integers: with z = n + ½,
 //!
@@ -7,12 +7,12 @@
 //! β_j = (1 − 2^{1−2j}) B_{2j}/(2j(2j − 1)) = 1/24, −7/2880, 31/40320, …
 //! ```
 //!
-//! **Proof.** ln Γ(z + ½) = ln Γ(2z) − ln Γ(z) + (1 − 2z) ln 2 + ½ ln π (Legendre), so by Binet's second formula
-//! ln Γ(z) = (z − ½) ln z − z + ½ ln 2π + J(z), J(z) = 2∫ arctan(t/z)/(e^{2πt} − 1) dt, the remainder is
-//! T(z) = J(2z) − J(z). In J(2z) put t = 2s: the integrand becomes arctan(s/z) times 4/(e^{4πs} − 1) −
-//! 2/(e^{2πs} − 1) = −2/(e^{2πs} + 1). The partial sums of arctan u = u − u³/3 + … are in turn above and below
-//! arctan u, for every u ≥ 0. Integrated term by term they give the series, hence **T lies between any two successive
-//! partial sums of the series**: what is left out is less than the first term left out, and has its sign.
+//! **Proof.** ln Γ(z + ½) = ln Γ(2z) − ln Γ(z) + (1 − 2z) ln 2 + ½ ln π (Legendre), so by Binet's second formula ln
+//! Γ(z) = (z − ½) ln z − z + ½ ln 2π + J(z), J(z) = 2∫ arctan(t/z)/(e^{2πt} − 1) dt, the remainder is T(z) = J(2z) −
+//! J(z). In J(2z) put t = 2s: the integrand becomes arctan(s/z) times 4/(e^{4πs} − 1) − 2/(e^{2πs} − 1) = −2/(e^{2πs} +
+//! 1). The partial sums of arctan u = u − u³/3 + … are in turn above and below arctan u, for every u ≥ 0. Integrated
+//! term by term they give the series, hence **T lies between any two successive partial sums of the series**: the
+//! remainder is less than the first omitted term, and has its sign.
 //!
 //! The numerators of β_j are computed from the tangent numbers T_j = 1, 2, 16, 272, …: B_{2j} =
 //! (−1)^{j−1} 2j T_j/(4^j(4^j − 1)) (R. Brent and D. Harvey, "Fast computation of Bernoulli, tangent and secant
@@ -54,8 +54,8 @@ impl Enclosure {
     }
 }
 
-/// The sum of terms ± ln n!, c · ln(a/b) and c/d. As many factorials must be added as subtracted: their constants
-/// ½ ln 2π are left out.
+/// The sum of terms ± ln n!, c · ln(a/b) and c/d. As many factorials must be added as subtracted: their constants ½ ln
+/// 2π are omitted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogSum {
     factorials: Vec<(bool, u128)>,
@@ -98,8 +98,7 @@ impl LogSum {
         sum
     }
 
-    /// ⌊2^places · sum⌋ of a sum that is not negative and has no end among the binary fractions (else this would not
-    /// return).
+    /// ⌊2^places · sum⌋ of a non-negative sum that is not a binary fraction (otherwise this would not return).
     pub(super) fn floor(&self, places: u64) -> BigUint {
         // Values of up to 2^127 lose up to 2^140 units.
         let mut guard = 192;
@@ -177,7 +176,7 @@ impl Logarithms {
             let denominator = (((&one << (2 * j)) - &one) << (2 * j)) * (2 * j - 1) * &power;
             let term = Enclosure::quotient(&numerator.into(), &denominator, self.precision).signed(j % 2 == 1);
             if denominator.bits() > self.precision && term.low >= BigInt::from(-1) && term.high <= BigInt::from(1) {
-                // What is left out is less than this term.
+                // The remainder is less than this term.
                 return Enclosure { low: sum.low - 1, high: sum.high + 1 };
             }
             sum = sum.plus(term);
@@ -262,7 +261,7 @@ mod tests {
             let Enclosure { low, high } = doubled.enclose(500);
             assert!(low <= BigInt::ZERO && BigInt::ZERO <= high);
         }
-        // A quotient is exact when it ends.
+        // A quotient is exact if it terminates.
         let Enclosure { low, high } = LogSum::default().quotient(-3, big(8)).enclose(10);
         assert_eq!((low, high), (BigInt::from(-384), BigInt::from(-384)));
     }

@@ -1,10 +1,10 @@
 //! The record of the noise that a key has issued.
 //!
-//! Noise is a pure function of key, stream name, plan and purpose. Issued twice, over data that differ, it cancels: the
-//! difference of the two releases is exact. So everything that issues noise takes a [`GuardedKey`], a secret key together
-//! with the record of what was issued with it, and claims its noise there first. What the record is, and how long it
-//! lasts, is a [`NoiseRecord`]: this library has one in memory; `evertally-publish` keeps one beside the key's file, which
-//! the program, the service and the Python package share.
+//! Noise is a pure function of key, stream name, plan and purpose. If it is issued twice, for data that differ, it
+//! cancels: the difference of the two releases is exact. So everything that issues noise takes a [`GuardedKey`], a
+//! secret key together with the record of the noise issued with it, and first claims its noise there. A [`NoiseRecord`]
+//! decides how the record is stored and how long it lasts: this library has one in memory; `evertally-publish` keeps
+//! one next to the key file, shared by the program, the service and the Python package.
 
 use super::{KeyId, Purpose, SecretKey, StreamName, TestSeed};
 use crate::{Error, ErrorKind, Result};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The [part](NoiseClaim::part) that has all others in it.
+/// The [part](NoiseClaim::part) that contains all others.
 pub const ALL: Range<u64> = 0..u64::MAX;
 
 /// The noise that an object is about to issue.
@@ -32,19 +32,19 @@ pub struct NoiseClaim<'a> {
     pub name: &'a StreamName,
     /// The digest of the plan.
     pub plan_digest: &'a [u8; 32],
-    /// Which of the stream's noise; for groups [`Purpose::Group`] without a name.
+    /// The kind of noise of the stream; for groups [`Purpose::Group`] without a name.
     pub purpose: Purpose<'a>,
-    /// Which coordinates of a vector, or which groups, by a hash of their names; [`ALL`] where there is only one, or all are
+    /// The coordinates of a vector, or the groups, by a hash of their names; [`ALL`] if there is only one, or all are
     /// meant.
     pub part: Range<u64>,
-    /// Whether the object resumes from a saved state, which says which steps it has issued.
+    /// Whether the object resumes from a saved state, which records the issued steps.
     pub is_resumed: bool,
 }
 
-/// A record of issued noise: what is in it is issued again only by the object that resumes it.
+/// A record of issued noise: recorded noise is issued again only by the object that resumes it.
 pub trait NoiseRecord: Send + Sync {
-    /// Records, as durably as the record is, that an object issues this noise, or refuses it. Called before any of it is
-    /// issued.
+    /// Records that an object issues this noise, as durably as the record is, or returns an error. Called before any of
+    /// the noise is issued.
     ///
     /// # Errors
     /// [`ErrorKind::NoiseIssued`] if the noise may have been issued for other data; others if the record cannot be read or
@@ -54,14 +54,15 @@ pub trait NoiseRecord: Send + Sync {
 
 /// A secret key together with the record of the noise that was issued with it.
 ///
-/// All that issues noise takes one of these, so that a program states once, where it gets its key, how reuse is prevented:
+/// Everything that issues noise takes one of these. So a program states once, where it obtains its key, how reuse is
+/// prevented:
 ///
 /// | constructor | record |
 /// |---|---|
-/// | [`new`](Self::new) | a record that outlives the program, such as the ledger beside a key file |
+/// | [`new`](Self::new) | a record that outlives the program, such as the ledger next to a key file |
 /// | [`published_nothing`](Self::published_nothing) | memory, for a key that has issued nothing yet |
 /// | [`allow_noise_reuse`](Self::allow_noise_reuse) | none |
-/// | [`insecure_from_test_seed`](Self::insecure_from_test_seed) | none: everybody can compute the noise |
+/// | [`insecure_from_test_seed`](Self::insecure_from_test_seed) | none: anyone can compute the noise |
 ///
 /// Clones share the record. It dereferences to its [`SecretKey`].
 ///
@@ -72,7 +73,7 @@ pub trait NoiseRecord: Send + Sync {
 /// let plan = PlanRequest::count(7, Budget::Pure(Epsilon::new(1.0)?)).plan()?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);
 /// let visits = RunningSum::new(plan.clone(), &key, "visits".parse()?)?;
-/// // Other data under the same name would show the exact difference.
+/// // Other data under the same name would reveal the exact difference.
 /// assert!(RunningSum::new(plan, &key, "visits".parse()?).unwrap_err().is_noise_issued());
 /// # Ok(())
 /// # }
@@ -103,10 +104,10 @@ impl GuardedKey {
         Self { key: key.into(), record: Some(Arc::new(record)) }
     }
 
-    /// A key that has issued no noise so far, ever and anywhere. What it issues from now on is recorded in memory.
+    /// A key that has never issued noise anywhere. Noise that it issues from now on is recorded in memory.
     ///
-    /// A program that starts again knows nothing of what it issued before: it saves the states of its streams, and
-    /// restores them.
+    /// After a restart, a program has no record of the noise it issued before: it must save the states of its streams,
+    /// and restore them.
     ///
     /// ```
     /// use evertally::noise::{GuardedKey, SecretKey};
@@ -118,9 +119,9 @@ impl GuardedKey {
         Self::new(key, InMemory::default())
     }
 
-    /// A key whose noise nobody records: **the same noise may meet different data, and their difference is then exact.**
+    /// A key without a record: **the same noise may be used for different data, and their difference is then exact.**
     ///
-    /// For simulations, and where another process keeps the record.
+    /// For simulations, and if another process keeps the record.
     ///
     /// ```
     /// use evertally::noise::{GuardedKey, SecretKey};
@@ -132,7 +133,7 @@ impl GuardedKey {
         Self { key: key.into(), record: None }
     }
 
-    /// A key that **everybody can compute**, see [`SecretKey::insecure_from_test_seed`]. Nothing is recorded.
+    /// A key that **anyone can compute**, see [`SecretKey::insecure_from_test_seed`]. Nothing is recorded.
     ///
     /// ```
     /// use evertally::noise::{GuardedKey, TestSeed};
@@ -194,7 +195,7 @@ impl fmt::Debug for GuardedKey {
     }
 }
 
-/// Which noise of a key: name, plan digest, tag and bytes of the purpose.
+/// Identifies noise of a key: name, plan digest, tag and bytes of the purpose.
 type Noise = (String, [u8; 32], u8, Vec<u8>);
 
 /// A record that lasts as long as the program.
@@ -210,7 +211,7 @@ impl NoiseRecord for InMemory {
         let mut issued = self.issued.lock().unwrap_or_else(PoisonError::into_inner);
         let parts = issued.entry(noise).or_default();
         let part = &claim.part;
-        // A state is authenticated under the key and says which steps were issued: it is the record of its stream.
+        // A state is authenticated under the key and lists the issued steps: it is the record of its stream.
         if !claim.is_resumed && parts.iter().any(|other| other.start < part.end && part.start < other.end) {
             return Err(issued_already(claim.name));
         }
@@ -221,14 +222,14 @@ impl NoiseRecord for InMemory {
     }
 }
 
-/// The error of a claim on noise that was issued already.
+/// The error of a claim on noise that was already issued.
 fn issued_already(name: &StreamName) -> Error {
     Error::new(
         ErrorKind::NoiseIssued,
         format!(
-            "the noise of stream `{name}` under this plan was issued already, and over other data it would show their exact \
-             difference: use the object that has issued it, restore its last state, or choose another name (its budget then \
-             adds to what is already spent)"
+            "the noise of stream `{name}` under this plan was already issued, and reusing it for other data would \
+             reveal their exact difference: use the object that issued it, restore its last state, or choose another \
+             name (its budget adds to the budget already spent)"
         ),
     )
 }
@@ -244,7 +245,7 @@ mod tests {
         key.begin(&name, &[1; 32], Purpose::Total).unwrap();
         assert!(key.begin(&name, &[1; 32], Purpose::Total).unwrap_err().is_noise_issued());
         assert!(key.clone().begin(&name, &[1; 32], Purpose::Total).unwrap_err().to_string().contains("stream `a`"));
-        // Other noise: of another name, plan, purpose or precision.
+        // Different noise: another name, plan, purpose or precision.
         key.begin(&other, &[1; 32], Purpose::Total).unwrap();
         key.begin(&name, &[2; 32], Purpose::Total).unwrap();
         key.begin(&name, &[1; 32], Purpose::Vector(32)).unwrap();
@@ -253,7 +254,7 @@ mod tests {
         key.resume(&name, &[3; 32], Purpose::Total).unwrap();
         assert!(
             key.begin(&name, &[3; 32], Purpose::Total).unwrap_err().is_noise_issued(),
-            "a resumed object issues it"
+            "a resumed object issued it"
         );
     }
 

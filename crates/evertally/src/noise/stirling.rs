@@ -1,7 +1,7 @@
 //! Logarithms of ratios of factorials in floating point, with bounds of their errors.
 //!
-//! All are written so that nothing of the size of the arguments cancels: n! and k! may be 10²⁷ each while the logarithm
-//! of the ratio of two probabilities is about 1. With z = n + ½ and ln n! = z ln z − z + ½ ln 2π + T(z) (proved in
+//! All are written so that no large terms cancel: n! and k! may be 10²⁷ each while the logarithm of
+//! the ratio of two probabilities is about 1. With z = n + ½ and ln n! = z ln z − z + ½ ln 2π + T(z) (proved in
 //! [`real`](super::real)):
 //!
 //! * ln(k!/m!) = x ln z + z φ(x/z) + T(k) − T(m), where x = k − m, z = m + ½ and φ(u) = (1 + u) ln(1 + u) − u ≥ 0. This
@@ -10,12 +10,12 @@
 //! * ln((N+1)···(N+R)) = R(ln c − g(R/(2c))) + T(N + R) − T(N), where c = N + (R + 1)/2 is the middle and
 //!   g(ν) = 1 − ((1 + ν) ln(1 + ν) − (1 − ν) ln(1 − ν))/(2ν) = Σ_{j≥1} ν^{2j}/(2j(2j + 1)).
 //!
-//! **Errors.** IEEE operations err by at most 2⁻⁵³ of their result, a conversion from an integer too, and libm's `log`
-//! and `log1p` by less than one unit in the last place; 2⁻⁵¹ is used for them. No term below takes more than a dozen
-//! such steps, none of which amplifies what it is given by more than 8 (the places where this is not obvious say why).
-//! So a term's error is below 2⁻⁴⁵ of its size, with some bits to spare; the tests look for the worst.
+//! **Errors.** IEEE operations err by at most 2⁻⁵³ of their result, and so does a conversion from an integer; libm's
+//! `log` and `log1p` err by less than one unit in the last place; 2⁻⁵¹ is used for them. No term below takes more than
+//! a dozen such steps, none of which amplifies its input error by more than 8 (comments explain the cases where this is
+//! not obvious). So a term's error is below 2⁻⁴⁵ of its size, with some bits to spare; the tests look for the worst.
 
-/// Relative error allowed to a term.
+/// Allowed relative error of a term.
 const TOLERANCE: f64 = 1.0 / (1u64 << 45) as f64;
 
 /// A sum of terms, and the sum of their sizes, which bounds the error.
@@ -74,8 +74,8 @@ pub(super) fn factorial_deviance(m: u128, k: u128) -> Estimate {
     let square = v * v;
     let remainders = Estimate::default().plus_sized(remainder(k) - remainder(m), REMAINDER_SIZE);
     if square < 0.01 {
-        // Left out is less than 2^-53 of the sum. For x < 0 the second part is less than a tenth of the first, of other
-        // sign.
+        // The remainder is less than 2^-53 of the sum. For x < 0 the second part is less than a tenth of the first, of
+        // other sign.
         let series = 1.0 / 11.0 + square * (1.0 / 13.0 + square * (1.0 / 15.0 + square * (1.0 / 17.0)));
         let series = 0.2 + square * (1.0 / 7.0 + square * (1.0 / 9.0 + square * series));
         remainders.plus(x * v + 2.0 * raised * v * square * (1.0 / 3.0 + square * series))
@@ -101,7 +101,7 @@ pub(super) fn rise(factors: u64, m: u128, k: u128) -> Estimate {
         .plus_sized(tail(k) - tail(m), 2.0 * REMAINDER_SIZE)
 }
 
-/// ln(to/from), where to = from + x.
+/// ln(to/from), with to = from + x.
 #[inline]
 pub(super) fn log_of_step(from: f64, to: f64, x: f64) -> f64 {
     let step = x / from;
@@ -116,7 +116,7 @@ fn middle(factors: u64, n: u128, center: f64) -> Estimate {
     let nu = 0.5 * r / center;
     let square = nu * nu;
     if nu < 0.125 {
-        // Left out: ν^18/342, less than 2^-53 of ν²/6.
+        // Remainder: ν^18/342, less than 2^-53 of ν²/6.
         let series = 1.0 / 110.0 + square * (1.0 / 156.0 + square * (1.0 / 210.0 + square * (1.0 / 272.0)));
         let series =
             1.0 / 6.0 + square * (1.0 / 20.0 + square * (1.0 / 42.0 + square * (1.0 / 72.0 + square * series)));

@@ -13,7 +13,7 @@ mod values;
 use super::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName, TestSeed};
 use crate::number::Ratio;
 
-/// Each byte replaced by one of three, as `CoarseBits` in `golden.py`: equal digits, the rare case, become common.
+/// Each byte replaced by one of three, as `CoarseBits` in `golden.py`: equal digits, otherwise rare, become common.
 struct Coarse<B>(B);
 
 impl<B: RandomBits> RandomBits for Coarse<B> {

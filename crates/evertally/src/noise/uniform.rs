@@ -51,7 +51,7 @@ fn floor_of_product(n: u128, bits: &mut impl RandomBits) -> u64 {
         match part.checked_add(more) {
             // At most ⌊n·U⌋ ≤ 2^64 − 1.
             None => return whole + 1,
-            // A carry here depends on a carry there.
+            // A carry here depends on the carry of the next word.
             Some(u64::MAX) => part = rest,
             Some(_) => return whole,
         }

@@ -13,8 +13,8 @@ pub(crate) fn rounded(noise: i128, divisor: u64) -> i128 {
 /// A floating-point number of units, rounded to a whole number.
 ///
 /// # Panics
-/// Unless it is a number below 2^62 in size: else there is no noise, and nothing may be released. Noise has standard
-/// deviations of at most 2^32 units, and its numbers end long before 2^30 of these.
+/// Unless it is a number below 2^62 in size: otherwise there is no noise, and nothing may be released. Noise has
+/// standard deviations of at most 2^32 units, and its values are far below 2^30 of these.
 #[inline]
 pub(crate) fn whole_units(noise: f64) -> i128 {
     assert!(noise.abs() < 4_611_686_018_427_387_904.0, "the noise of a release is a number of units");

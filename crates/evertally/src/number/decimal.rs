@@ -1,16 +1,16 @@
 //! Exact decimal numbers on a declared grid.
 //!
-//! Sums are counted in integers: a value such as `0.1` on a grid of `0.01` is ten multiples, found from its decimal
-//! text and never through binary floating point, where neither number exists.
+//! Sums are counted in integers: a value such as `0.1` on a grid of `0.01` is ten multiples, computed from its decimal
+//! text and never through binary floating point, which can represent neither number.
 
 use crate::Error;
 use std::fmt;
 use std::str::FromStr;
 
-/// Most digits after the point, and most digits of the coefficient, that a grid may have.
+/// Maximum number of digits after the point, and of digits of the coefficient, of a grid.
 const GRID_DIGITS: usize = 18;
 
-/// Most significant digits kept exactly; any further ones only matter as "not zero" (see [`Digits::sticky`]).
+/// Maximum number of significant digits kept exactly; further ones only matter as "not zero" (see [`Digits::sticky`]).
 const KEPT_DIGITS: u32 = 38;
 
 /// The distance between neighbouring values: `coefficient × 10^-scale`, such as `1`, `0.01`, `5` or `0.25`.
@@ -37,7 +37,7 @@ impl Grid {
         Some(Grid { coefficient: self.coefficient, scale })
     }
 
-    /// The product, a grid so many times as coarse; `None` where it has more digits than a grid may have.
+    /// The product, a grid this many times as coarse; `None` if it has more digits than a grid may have.
     ///
     /// ```
     /// use evertally::number::Grid;
@@ -167,7 +167,7 @@ impl<'de> serde::Deserialize<'de> for Grid {
     }
 }
 
-/// Why a text is not a value on a grid: small enough for the hot path of a reader, and worded to follow the text
+/// Why a text is not a value on a grid: small enough for the hot path of a reader, and phrased to follow the text
 /// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecimalError {
@@ -201,7 +201,7 @@ impl From<DecimalError> for Error {
     }
 }
 
-/// Which neighbour on the grid a finer value goes to.
+/// The rounding of a value that is finer than the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
     /// The nearest; the even one of two equally near.
@@ -210,12 +210,12 @@ pub enum Rounding {
     Floor,
 }
 
-/// The exact number of multiples of `grid` in `text`, rounding half to even where `text` is finer than the grid.
+/// The exact number of multiples of `grid` in `text`, rounding half to even if `text` is finer than the grid.
 pub fn parse_scaled(text: &str, grid: Grid) -> Result<i64, DecimalError> {
     parse_rounded(text, grid, Rounding::HalfEven)
 }
 
-/// Whether `text` is a multiple of `grid` as it stands, with nothing to round.
+/// Whether `text` is an exact multiple of `grid`, with nothing to round.
 pub fn is_multiple(text: &str, grid: Grid) -> bool {
     let Ok(mut digits) = Digits::parse(text.trim_ascii()) else { return false };
     let below = digits.multiples_of(grid, Rounding::Floor).ok().and_then(i64::checked_neg);
@@ -224,7 +224,7 @@ pub fn is_multiple(text: &str, grid: Grid) -> bool {
     below.is_some_and(|below| negated == Ok(below))
 }
 
-/// As [`parse_scaled`], with the rounding named.
+/// As [`parse_scaled`], with the given rounding.
 pub fn parse_rounded(text: &str, grid: Grid, rounding: Rounding) -> Result<i64, DecimalError> {
     let digits = Digits::parse(text.trim_ascii())?;
     digits.multiples_of(grid, rounding)
@@ -239,7 +239,7 @@ pub fn scale_integer(value: i64, grid: Grid) -> Result<i64, DecimalError> {
     Digits { negative: value < 0, kept, exponent: 0, sticky: false }.multiples_of(grid, Rounding::HalfEven)
 }
 
-/// The number of multiples of `grid` in a double, read as the shortest decimal text that names it.
+/// The number of multiples of `grid` in a double, read as the shortest decimal text that identifies it.
 pub fn scale_float(value: f64, grid: Grid, rounding: Rounding) -> Result<i64, DecimalError> {
     if !value.is_finite() {
         return Err(DecimalError::NotFinite);
@@ -333,7 +333,7 @@ impl Digits {
             let factor = u32::try_from(power.unsigned_abs()).ok().and_then(|p| 10u128.checked_pow(p));
             match factor.and_then(|f| f.checked_mul(coefficient)) {
                 Some(denominator) => (self.kept, denominator),
-                // The grid step is more than three times anything 38 digits can say: well below half a step.
+                // The grid step is more than three times any number of 38 digits: well below half a step.
                 None => return Ok(if rounding == Rounding::Floor && self.negative { -1 } else { 0 }),
             }
         };
@@ -344,7 +344,7 @@ impl Digits {
     }
 }
 
-/// `(numerator + sticky fraction) / denominator` for a magnitude, rounded for the sign it will get.
+/// `(numerator + sticky fraction) / denominator` for a magnitude, rounded for its eventual sign.
 ///
 /// A sticky fraction comes with an even denominator (or a quotient that overflows), so that it can only break a tie.
 fn divide(numerator: u128, denominator: u128, sticky: bool, negative: bool, rounding: Rounding) -> u128 {

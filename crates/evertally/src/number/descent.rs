@@ -1,4 +1,4 @@
-//! Minimising a smooth function: quasi-Newton descent, with one estimate of the curvature or another.
+//! Minimising a smooth function: quasi-Newton descent, with one of two estimates of the curvature.
 //!
 //! [`Full`] keeps the whole matrix, for a few variables; [`Limited`] the last steps, for thousands. Only IEEE
 //! additions, products, quotients and square roots, in a fixed order: a search finds the same parameters on every
@@ -19,18 +19,18 @@ struct Place {
     gradient: Vec<f64>,
 }
 
-/// What to minimise: a function that returns its value and gradient.
+/// The objective: a function that returns its value and gradient.
 type Function<'f> = dyn FnMut(&[f64]) -> (f64, Vec<f64>) + 'f;
 
-/// An estimate of the curvature, and the search along a direction that goes with it.
+/// An estimate of the curvature, and its line search.
 trait Curvature {
-    /// The quasi-Newton direction; where nothing has been learnt, the negative gradient.
+    /// The quasi-Newton direction; the negative gradient as long as nothing has been learnt.
     fn downhill(&self, gradient: &[f64]) -> Vec<f64>;
 
-    /// The inner product, in the order that this estimate adds up.
+    /// The inner product, in this estimate's order of summation.
     fn dot(&self, a: &[f64], b: &[f64]) -> f64;
 
-    /// A better place along a direction with this (negative) slope, and the step to it.
+    /// A better point along a direction with this (negative) slope, and the step to it.
     fn search(
         &self,
         from: &Place,
@@ -49,8 +49,8 @@ trait Curvature {
     fn forget(&mut self);
 }
 
-/// Goes downhill from a point for at most so many steps, until `is_enough` says so of the values before and after a
-/// step, or no step goes down.
+/// Descends from a point for at most `steps` steps, until `is_enough` returns true for the values before and after a
+/// step, or no step decreases the value.
 fn descend(
     curvature: &mut impl Curvature,
     start: Vec<f64>,

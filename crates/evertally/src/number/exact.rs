@@ -10,7 +10,7 @@ const SHORT: u64 = 1 << 32;
 /// Significant bits of a rounded parameter.
 const BITS: i64 = 25;
 
-/// A rational of any length that is not negative, not reduced.
+/// A non-negative rational of any length, not reduced.
 #[derive(Clone, Debug)]
 pub(crate) struct Exact {
     numerator: BigUint,
@@ -28,8 +28,8 @@ impl Exact {
         Self::from(0)
     }
 
-    /// The shortest decimal number that names a double, finite and not negative: what a person who typed it meant. Ten
-    /// times ε = 0.1 is 1.
+    /// The shortest decimal number that identifies a double, finite and not negative: the value that a person who typed
+    /// it meant. Ten times ε = 0.1 is 1.
     pub(crate) fn decimal(value: f64) -> Self {
         let text = format!("{value:e}");
         let (digits, exponent) = text.split_once('e').expect("{:e} writes an exponent");
@@ -51,7 +51,7 @@ impl Exact {
         Exact { numerator: left + right, denominator: &self.denominator * &other.denominator }
     }
 
-    /// The difference; 0 where it would be negative.
+    /// The difference; 0 if it would be negative.
     pub(crate) fn less(&self, other: &Exact) -> Exact {
         let (left, right) = (&self.numerator * &other.denominator, &other.numerator * &self.denominator);
         let numerator = if left > right { left - right } else { BigUint::ZERO };
@@ -68,12 +68,13 @@ impl Exact {
         Self { numerator, denominator: denominator * 2u32 }
     }
 
-    /// The least double that is no smaller, read as a [decimal](Self::decimal) number; infinity beyond the doubles.
+    /// The least double that is not below this value, read as a [decimal](Self::decimal) number; infinity beyond the
+    /// doubles.
     pub(crate) fn to_f64_up(&self) -> f64 {
         if self.numerator == BigUint::ZERO {
             return 0.0;
         }
-        // About 62 bits of the quotient are more than a double has; from there it is a step or two.
+        // About 62 bits of the quotient are more than a double has; from there it is at most two steps.
         let shift = 62 + self.denominator.bits() as i64 - self.numerator.bits() as i64;
         let (up, down) = (shift.max(0) as u64, (-shift).max(0) as u64);
         let quotient = (&self.numerator << up) / (&self.denominator << down);
@@ -88,13 +89,13 @@ impl Exact {
         found
     }
 
-    /// The largest double that is no larger, read as a [decimal](Self::decimal) number.
+    /// The largest double that is not above this value, read as a [decimal](Self::decimal) number.
     pub(crate) fn to_f64_down(&self) -> f64 {
         let up = self.to_f64_up().min(f64::MAX);
         if Self::decimal(up) <= *self { up } else { up.next_down().max(0.0) }
     }
 
-    /// A ratio that is no smaller, and larger by less than one part in 2^24.
+    /// A ratio that is not below this value, and larger by less than one part in 2^24.
     ///
     /// # Errors
     /// If it is too large or too small for a noise law.
@@ -111,10 +112,10 @@ impl Exact {
         let shift = (BITS - e).max(0);
         let numerator: BigUint = ((&n << shift) + &d - 1u32) / &d;
         let too_large =
-            |_| Error::invalid("the noise this needs is too large to draw; raise the budget or coarsen the grid");
+            |_| Error::invalid("the required noise is too large to draw; raise the budget or coarsen the grid");
         let numerator = u128::try_from(numerator).map_err(too_large)?;
         if shift > 120 {
-            return Err(Error::invalid("the noise this needs is too small for the grid; use a finer grid"));
+            return Err(Error::invalid("the required noise is too small for the grid; use a finer grid"));
         }
         Ratio::new(numerator, 1 << shift)
     }
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(sum.rounded_up().unwrap(), Ratio::new(3, 10).unwrap());
     }
 
-    /// The least double that is no smaller, by the definition.
+    /// The least double that is not below the value, by the definition.
     #[test]
     fn doubles_are_rounded_up() {
         assert_eq!(Exact::zero().to_f64_up(), 0.0);

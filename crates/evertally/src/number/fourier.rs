@@ -1,5 +1,5 @@
-//! Convolutions in floating point by Fourier transforms, for simulations and figures; series of a given size.
-//! [`Transform`] itself also serves the accounting of sampled noise, which adds a bound of its rounding errors.
+//! Convolutions in floating point by Fourier transforms, for simulations and figures; series with a given absolute
+//! value. [`Transform`] itself also serves the accounting of sampled noise, which adds a bound of its rounding errors.
 
 use std::f64::consts::PI;
 
@@ -7,11 +7,11 @@ use std::f64::consts::PI;
 ///
 /// **Rounding.** With the unit `u = 2^-53`: an angle is right to `4.3 u` (π and one product, both below `π`), a twiddle
 /// to `6 u`; a stage adds `u` for its sum and `√5 u` for its product. So a stage errs by at most [`Self::STAGE`] of the
-/// sizes of what it adds up, and a transform by `STAGE log₂ n` (to first order) of the sum of the sizes of its input,
-/// at every place, and of the Euclidean norm of its output, as a whole.
+/// sizes of its summands. A transform errs by `STAGE log₂ n` (to first order) of the sum of the sizes of its input, at
+/// every index, and of the Euclidean norm of its output, as a whole.
 #[derive(Clone, Debug)]
 pub struct Transform {
-    /// `exp(-πi j / h)` at place `h + j`, for `j < h` and every power of two `h`.
+    /// `exp(-πi j / h)` at index `h + j`, for `j < h` and every power of two `h`.
     twiddles: Vec<[f64; 2]>,
 }
 
@@ -59,7 +59,7 @@ impl Transform {
         }
     }
 
-    /// Decimation in time, from that order back; not divided by the number of points.
+    /// Decimation in time, the inverse of that order; not divided by the number of points.
     pub fn backward(&self, data: &mut [[f64; 2]]) {
         let mut half = 1;
         while half < data.len() {
@@ -77,20 +77,20 @@ impl Transform {
     }
 }
 
-/// Where the spectrum, in the order of the stages, has the negative of the frequency at this place: the bits below the
-/// highest one are turned over.
+/// The index of the negative frequency of the one at this index, in the order of the stages: the bits below the highest
+/// one are inverted.
 pub fn mirrored(place: usize) -> usize {
     if place == 0 { 0 } else { place ^ ((1 << place.ilog2()) - 1) }
 }
 
-/// The number that has these bits of a place in turned order.
+/// The number whose bits, in reversed order, are those of an index.
 fn reversed(place: usize, points: usize) -> usize {
     if points == 1 { 0 } else { place.reverse_bits() >> (usize::BITS - points.trailing_zeros()) }
 }
 
-/// The first `length` coefficients of the power series without zeros or poles inside the unit circle whose size at
-/// `e^(iθ)`, `θ = 2π k/n`, has these logarithms (`n` a power of two, symmetric around `π`): the exponential of the
-/// half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
+/// The first `length` coefficients of the power series without zeros or poles inside the unit circle whose absolute
+/// value at `e^(iθ)`, `θ = 2π k/n`, has these logarithms (`n` a power of two, symmetric around `π`): the exponential of
+/// the half of their Fourier series that belongs to powers from 0 on. `O(n log n)`.
 pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
     let points = logarithms.len();
     let (transform, share) = (Transform::new(points), 1.0 / points as f64);
@@ -110,21 +110,21 @@ pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
     (0..length).map(|power| data[reversed(power, points)][0]).collect()
 }
 
-/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are some `10^-16 log n`
+/// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are about `10^-16 log n`
 /// of the norms of the two series.
 #[derive(Clone, Debug)]
 pub struct Convolution {
     length: usize,
     transform: Transform,
-    /// Of the coefficients, in the order of the stages, over the number of points.
+    /// The transform of the coefficients, in the order of the stages, over the number of points.
     spectrum: Vec<[f64; 2]>,
 }
 
 impl Convolution {
-    /// With one coefficient for each place of a series. `O(n log n)` time, `8 n` words.
+    /// With one coefficient per index of a series. `O(n log n)` time, `8 n` words.
     pub fn new(coefficients: &[f64]) -> Self {
         let length = coefficients.len();
-        // What wraps around falls behind the length.
+        // The wrapped-around part lies beyond the length.
         let points = (2 * length).next_power_of_two().max(2);
         let mut filter = Self { length, transform: Transform::new(points), spectrum: Vec::new() };
         let mut spectrum = filter.padded(coefficients);
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    /// (1 - z/2)^(-1/2) has no zero inside the circle, so its size tells it.
+    /// (1 - z/2)^(-1/2) has no zero inside the circle, so its absolute value determines it.
     #[test]
     fn a_size_tells_the_series() {
         let size = |k: usize| {

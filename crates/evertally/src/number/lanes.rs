@@ -1,4 +1,4 @@
-//! Inner products that are fast, and the same on every machine.
+//! Inner products that are fast, with the same result on every machine.
 
 /// `Σ a_i b_i` in four interleaved sums.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {

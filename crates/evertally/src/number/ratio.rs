@@ -11,8 +11,8 @@ use crate::{Error, Result};
 
 /// An exact positive rational, reduced, with numerator and denominator in 1 ..= 2¹²⁸ − 1.
 ///
-/// The scales of the exact laws are ratios, so that a plan says exactly which law it uses. Text form `n/d`, or `n` for
-/// a whole number when reading.
+/// The scales of the exact laws are ratios, so a plan states exactly which law it uses. Text form `n/d`, or `n` for a
+/// whole number when reading.
 ///
 /// ```
 /// use evertally::number::Ratio;
@@ -124,7 +124,7 @@ impl Ratio {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// n, which is not 0, without the search for a common divisor.
+    /// n, which is not 0, without computing a common divisor.
     #[inline]
     pub(crate) fn whole(n: u128) -> Self {
         debug_assert!(n != 0);

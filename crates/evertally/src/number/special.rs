@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn branches_agree_and_the_tail_is_right() {
-        // The two evaluations agree where both are good.
+        // The two evaluations agree where both are accurate.
         for x in [8.0, 9.0, 12.0, 20.0] {
             let direct = libm::exp(x * x) * libm::erfc(x);
             assert!((erfcx(x) / direct - 1.0).abs() < 1e-12, "{x}");

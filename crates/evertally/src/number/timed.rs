@@ -1,8 +1,8 @@
-//! How long something computes, for tests on machines that are busy with other things.
+//! Measures computing time, for tests on busy machines.
 
 use std::time::{Duration, Instant};
 
-/// The time on a processor that something takes in this thread, and what it returns; by the clock where no kernel tells.
+/// The processor time of a closure in this thread, and its result; wall-clock time if the kernel does not report it.
 pub(crate) fn timed<T>(what: impl FnOnce() -> T) -> (Duration, T) {
     let (began, clock) = (of_this_thread(), Instant::now());
     let made = what();

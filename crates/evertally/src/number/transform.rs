@@ -8,7 +8,7 @@ pub(crate) struct Prime {
     nonresidue: u64,
 }
 
-/// The three largest such primes. Their product is above 2^185, so three residues tell any 128-bit integer.
+/// The three largest such primes. Their product is above 2^185, so three residues determine any 128-bit integer.
 pub(crate) const PRIMES: [Prime; 3] = [
     Prime { p: 4_611_686_018_326_724_609, nonresidue: 3 },
     Prime { p: 4_611_686_018_309_947_393, nonresidue: 5 },
@@ -113,7 +113,7 @@ impl Transform {
         values.iter_mut().for_each(|v| *v = if *v >= self.p { *v - self.p } else { *v });
     }
 
-    /// Replaces `values` by its cyclic product with what `transformed` is the transform of.
+    /// Replaces `values` by its cyclic product with the series whose transform is `transformed`.
     pub(crate) fn multiply(&self, values: &mut [u64], transformed: &[u64]) {
         self.forward(values);
         for (v, f) in values.iter_mut().zip(transformed) {

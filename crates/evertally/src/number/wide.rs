@@ -1,4 +1,4 @@
-//! Signed integers of 256 bits: just what the recurrences of streaming filters need, and fast.
+//! Signed integers of 256 bits: only the operations that the recurrences of streaming filters need, and fast.
 
 /// A number modulo `2^256` in two's complement, least significant limb first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,8 +40,8 @@ impl Wide {
 
     /// `⌊self · fraction / 2^64⌋`.
     ///
-    /// With `self = u - 2^256 s`, `s` the sign bit, that is the product of `u`, one limb lower, less `fraction · 2^192`
-    /// if `s` is set.
+    /// With `self = u - 2^256 s`, `s` the sign bit, this is the product of `u`, one limb lower, minus
+    /// `fraction · 2^192` if `s` is set.
     #[inline]
     pub(crate) fn times_fraction(self, fraction: u64) -> Wide {
         let f = u128::from(fraction);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     proptest! {
-        /// Division is that of big integers, where the product fits.
+        /// Division equals that of big integers, if the product fits.
         #[test]
         fn division_is_that_of_big_integers(a in wide(), divisor in 1u32.., cut in 33u32..256) {
             let a = (0..cut / 63).fold(a, |a, _| a.shifted_down(63)).shifted_down(cut % 63);
@@ -149,7 +149,7 @@ mod tests {
             prop_assert_eq!(big(a.shared_out(divisor)), floor);
         }
 
-        /// Every operation is that of big integers.
+        /// Every operation equals that of big integers.
         #[test]
         fn operations_are_those_of_big_integers(a in wide(), b in wide(), f in any::<u64>(), v in any::<i128>(), s in 0u32..64) {
             prop_assert_eq!(big(a.plus(b)), wrapped(big(a) + big(b)));

@@ -9,10 +9,10 @@ use super::vector::Vector;
 /// One complex number per lane: the real parts, then the imaginary parts.
 pub(super) type Point<F, const L: usize> = [[F; L]; 2];
 
-/// Points whose transforms are finished one after the other, because so many fit the first cache (32 KiB).
+/// Number of points whose transforms are finished one after the other, because they fit the first-level cache (32 KiB).
 const NEAR: usize = 256;
 
-/// The numbers as points. What is left over at the end is dropped: callers give whole points.
+/// The numbers as points. A remainder at the end is dropped: callers pass whole points.
 #[inline(always)]
 pub(super) fn points<F, const L: usize>(numbers: &[F]) -> &[Point<F, L>] {
     numbers.as_chunks::<L>().0.as_chunks::<2>().0
@@ -87,7 +87,7 @@ impl<V: Vector> Complex<V> {
     }
 }
 
-/// Replaces four points by what the body makes of them. (Macros, not closures: a closure would not be compiled for the
+/// Replaces four points by the result of the body. (Macros, not closures: a closure would not be compiled for the
 /// instructions of the function around it.)
 macro_rules! butterfly {
     ([$a:ident, $b:ident, $c:ident, $d:ident], $body:block) => {
@@ -115,7 +115,7 @@ fn quarters<T>(data: &mut [T]) -> [&mut [T]; 4] {
     [first, second, third, fourth]
 }
 
-/// Decimation in frequency: four transforms of a quarter of the length are left to do.
+/// Decimation in frequency: four transforms of a quarter of the length remain.
 #[inline(always)]
 fn forward_stage<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], stage: &Stage<V::Number>) {
     for block in data.chunks_exact_mut(stage.length) {
@@ -172,7 +172,7 @@ fn twos<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>]) {
     }
 }
 
-/// All stages from the second on. Those of at most [`NEAR`] points are done chunk after chunk.
+/// All stages from the second on. Those of at most [`NEAR`] points are processed chunk by chunk.
 #[inline(always)]
 fn forward_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twiddles: &Twiddles<V::Number>) {
     let far = twiddles.stages.iter().skip(1).take_while(|stage| stage.length > NEAR).count();
@@ -216,14 +216,14 @@ fn inverse_rest<V: Vector, const L: usize>(data: &mut [Point<V::Number, L>], twi
 
 /// See [`Transform::forward`](super::Transform::forward).
 #[inline(always)]
-pub(crate) fn forward<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
+pub(super) fn forward<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
     let data = points_mut::<V::Number, L>(data);
     forward_stage::<V, L>(data, &twiddles.stages[0]);
     forward_rest::<V, L>(data, twiddles);
 }
 
-/// See [`Transform::forward_padded`](super::Transform::forward_padded): the first stage, of which two quarters are
-/// zero, reads the rows.
+/// See [`Transform::forward_padded`](super::Transform::forward_padded): the first stage reads the rows; two of its
+/// quarters are zero.
 #[inline(always)]
 pub(super) fn forward_padded<V: Vector, const L: usize>(
     rows: &[V::Number],
@@ -252,14 +252,14 @@ pub(super) fn forward_padded<V: Vector, const L: usize>(
 
 /// See [`Transform::inverse`](super::Transform::inverse).
 #[inline(always)]
-pub(crate) fn inverse<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
+pub(super) fn inverse<V: Vector, const L: usize>(data: &mut [V::Number], twiddles: &Twiddles<V::Number>) {
     let data = points_mut::<V::Number, L>(data);
     inverse_rest::<V, L>(data, twiddles);
     inverse_stage::<V, L>(data, &twiddles.stages[0]);
 }
 
-/// See [`Transform::inverse_half`](super::Transform::inverse_half): the last stage writes the rows, and only what is
-/// asked for.
+/// See [`Transform::inverse_half`](super::Transform::inverse_half): the last stage writes the rows, and only the
+/// requested part.
 #[inline(always)]
 pub(super) fn inverse_half<V: Vector, const L: usize>(
     data: &mut [V::Number],

@@ -9,7 +9,7 @@ pub(super) struct Stage<F> {
     pub(super) factors: Vec<[[F; 2]; 3]>,
 }
 
-/// The stages of one length, the longest first; what is left after them are transforms of 2 or of 4 points.
+/// The stages of one length, the longest first; transforms of 2 or of 4 points remain after them.
 pub struct Twiddles<F> {
     pub(super) stages: Vec<Stage<F>>,
     pub(super) ends_with_two: bool,
@@ -30,7 +30,7 @@ impl<F> Twiddles<F> {
 }
 
 /// `exp(-2πi k / n)` for `k < n`, `n` a multiple of 8: from the sine and cosine of at most an eighth of a turn, so that
-/// roots which mirror each other do so exactly.
+/// symmetric roots are exactly symmetric.
 pub(super) fn root(k: usize, n: usize) -> [f64; 2] {
     let (quarter, rest) = (k / (n / 4), k % (n / 4));
     let mirrored = rest > n / 8;

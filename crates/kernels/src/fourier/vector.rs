@@ -1,13 +1,13 @@
 //! Registers: a few lanes of a line, with the three operations of a transform.
 //!
-//! The compiler does not find these registers by itself in a butterfly's thirty operations, so they are named here.
+//! The compiler does not use these registers by itself in a butterfly's thirty operations, so the code names them.
 //! Every operation is one IEEE operation in every lane, whatever the width.
 
 /// Some neighbouring lanes of a line.
 ///
-/// The functions of the wide ones may be called only where the processor has their instructions: in the functions that
-/// `for_every_width` compiles for them, into which they are inlined. Nothing outside this module can name them.
-pub(crate) trait Vector: Copy {
+/// The functions of the wide types may be called only if the processor has their instructions: in the functions that
+/// `for_every_width` compiles for them, into which they are inlined. Code outside this module cannot name them.
+pub(super) trait Vector: Copy {
     type Number: Copy;
     /// Lanes; a divisor of the lanes of a line.
     const WIDTH: usize;
@@ -76,7 +76,7 @@ mod x86 {
 
     macro_rules! register {
         ($type:ident, $number:ident, $width:literal, $load:ident, $store:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident) => {
-            // SAFETY (of all that follows): these types are used only in functions compiled for their instructions,
+            // SAFETY (of everything below): these types are used only in functions compiled for their instructions,
             // which run only on a set that has them; loads and stores are unaligned and inside the slice whose length
             // is checked.
             impl Vector for $type {

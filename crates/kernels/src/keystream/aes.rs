@@ -1,6 +1,6 @@
 //! AES-128 in counter mode.
 //!
-//! The portable set has the `aes` crate, which is bitsliced where the processor has no instructions for AES: constant
+//! The portable set uses the `aes` crate, which is bitsliced if the processor has no instructions for AES: constant
 //! time everywhere.
 
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
@@ -16,9 +16,9 @@ pub(in crate::keystream) mod x86;
 /// Blocks of 16 bytes in a group.
 const BLOCKS: usize = GROUP / 4;
 
-/// An expanded key, in the form that an instruction set wants. Overwritten when dropped.
+/// An expanded key, in the form that an instruction set needs. Overwritten when dropped.
 pub(super) enum RoundKeys {
-    /// In a box, as bitsliced keys are large.
+    /// Boxed, because bitsliced keys are large.
     Portable(Box<Aes128Enc>),
     #[cfg(target_arch = "x86_64")]
     Avx2(x86::RoundKeys),
@@ -30,7 +30,7 @@ impl RoundKeys {
     pub(super) fn new(key: &[u8; 16], instructions: InstructionSet) -> Self {
         match instructions.kind() {
             Instructions::Portable => Self::Portable(Box::new(Aes128Enc::new(key.into()))),
-            // SAFETY: a set is made only where the processor has its instructions.
+            // SAFETY: a set exists only if the processor has its instructions.
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => Self::Avx2(unsafe { x86::RoundKeys::new(key) }),
             // SAFETY: as above.
@@ -39,12 +39,13 @@ impl RoundKeys {
         }
     }
 
-    /// Whole groups, the first block of which has a name with these halves; the upper is a multiple of 64.
+    /// Whole groups; the halves are those of the name of the first block, and the upper one is a multiple of 64.
     pub(super) fn groups(&self, lower: u64, upper: u64, groups: &mut [[u32; GROUP]]) {
         debug_assert!(upper.is_multiple_of(BLOCKS as u64), "groups are aligned");
         match self {
             Self::Portable(keys) => portable(keys, lower, upper, groups),
-            // SAFETY: this variant is made only of a set, and that only where the processor has its instructions.
+            // SAFETY: this variant is created only from a set, and a set exists only if the processor has its
+            // instructions.
             #[cfg(target_arch = "x86_64")]
             Self::Avx2(keys) => unsafe { keys.groups_avx2(lower, upper, groups) },
             // SAFETY: as above.

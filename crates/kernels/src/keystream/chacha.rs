@@ -1,15 +1,13 @@
 //! ChaCha with 8 or 20 rounds, 16 blocks side by side.
 //!
 //! This is Bernstein's ChaCha: a block counter of 64 bits in the words 12 and 13 of the state and a nonce of 64 bits in
-//! 14 and
-//! 15. Here the counter is the upper half of a block's name (level and counter) and the nonce its lower half (the
-//!     index). Read
-//! as in RFC 8439, the 32-bit counter is word 12 and the 96-bit nonce the other three.
+//! 14 and 15. Here the counter is the upper half of a block's name (level and counter) and the nonce its lower half
+//! (the index). Read as in RFC 8439, the 32-bit counter is word 12 and the 96-bit nonce the other three.
 //!
 //! One body of plain Rust serves all instruction sets. It is written as loops over the blocks ("lanes"), each of which
-//! does the same to one block: compilers turn such a loop into vectors with one block in every lane. With AVX-512 the
-//! whole state then stays in 16 registers and the time is that of intrinsics; operations on rows of 16 words, or
-//! quarter rounds in a loop, are *not* made vectors and take 20 to 35 times as long, so a change here needs the bench
+//! processes one block: compilers turn such a loop into vectors with one block in every lane. With AVX-512 the whole
+//! state then stays in 16 registers and the time is that of intrinsics; operations on rows of 16 words, or quarter
+//! rounds in a loop, are *not* vectorised and take 20 to 35 times as long, so check any change here with the bench
 //! `kernels`. Only additions, exclusive ors and rotations by fixed amounts: constant time.
 
 use zeroize::ZeroizeOnDrop;
@@ -23,7 +21,7 @@ pub(super) const LANES: usize = 16;
 /// "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// How often all words are mixed, by columns and by diagonals.
+/// Number of double rounds: each mixes all words by columns and by diagonals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounds {
     /// ChaCha8.
@@ -32,7 +30,7 @@ pub(super) enum Rounds {
     Twenty = 10,
 }
 
-/// A key, and the rounds it is used with.
+/// A key, and the number of rounds it is used with.
 #[derive(ZeroizeOnDrop)]
 pub(super) struct Key {
     words: [u32; 8],
@@ -46,7 +44,7 @@ impl Key {
         Self { words: std::array::from_fn(|i| u32::from_le_bytes(words[i])), rounds }
     }
 
-    /// Whole groups, the first block of which has this nonce and counter, a multiple of 16.
+    /// Whole groups; nonce and counter are those of the first block, and the counter is a multiple of 16.
     pub(super) fn groups(&self, instructions: InstructionSet, nonce: u64, counter: u64, groups: &mut [[u32; GROUP]]) {
         debug_assert!(counter.is_multiple_of(LANES as u64), "groups are aligned");
         let (rows, _) = groups.as_flattened_mut().as_chunks_mut();
@@ -88,8 +86,8 @@ for_every_instruction_set! {
     }
 }
 
-/// The first blocks of 16 nodes of a keystream of RFC 8439, side by side, for draws that come one after the other: a
-/// block by itself takes several times as long. A name is level and index, little endian, in the place of the nonce.
+/// The first blocks of 16 nodes of a keystream of RFC 8439, side by side, for successive draws: a single block takes
+/// several times as long. A name is level and index, little endian, used as the nonce.
 ///
 /// ```
 /// use evertally_kernels::{InstructionSet, first_blocks};
@@ -133,7 +131,7 @@ for_every_instruction_set! {
     }
 }
 
-/// A block before it is mixed.
+/// A block before mixing.
 #[inline(always)]
 fn words(key: &[u32; 8], nonce: u64, counter: u64) -> [u32; 16] {
     let [c0, c1, c2, c3] = CONSTANTS;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How keystreams are made from a key. Part of a plan: other bits under the same key are another noise.
+/// The cipher that derives keystreams from a key. Part of a plan: another cipher gives different noise under the same
+/// key.
 ///
 /// ```
 /// use evertally_kernels::Cipher;
@@ -13,21 +14,21 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cipher {
-    /// AES with 128 bits of key (FIPS 197) in counter mode: the fastest where the processor has instructions for it.
+    /// AES-128 (FIPS 197) in counter mode: the fastest if the processor has instructions for it.
     ///
-    /// Blocks of 128 bits under one key are all different, those of ideal bits would not be: from N blocks the two can
-    /// be told apart with an advantage of at most N² / 2¹²⁹, which is 2⁻³³ after 2⁴⁸ blocks (2⁵⁰ words).
+    /// Blocks of 128 bits under one key are all different, while ideal random blocks would not be: from N blocks the
+    /// two can be distinguished with an advantage of at most N² / 2¹²⁹, which is 2⁻³³ after 2⁴⁸ blocks (2⁵⁰ words).
     #[default]
     Aes128Ctr,
-    /// ChaCha with 8 rounds: half as fast, without instructions of its own. The margin is small: the best known attacks
-    /// reach 7 rounds, at a cost far out of reach.
+    /// ChaCha with 8 rounds: half as fast, but needs no special instructions. The margin is small: the best known
+    /// attacks reach 7 rounds, at a cost far out of reach.
     ChaCha8,
     /// ChaCha with 20 rounds, as in RFC 8439: the widest margin.
     ChaCha20,
 }
 
 impl Cipher {
-    /// All of them.
+    /// All ciphers.
     pub const ALL: [Cipher; 3] = [Cipher::Aes128Ctr, Cipher::ChaCha8, Cipher::ChaCha20];
 
     /// `aes-128-ctr`, `chacha8` or `chacha20`.
@@ -39,7 +40,7 @@ impl Cipher {
         }
     }
 
-    /// Words of 32 bits in a block.
+    /// Number of 32-bit words in a block.
     pub(super) fn words_per_block(self) -> usize {
         match self {
             Cipher::Aes128Ctr => 4,
@@ -68,7 +69,7 @@ pub struct UnknownCipher(String);
 
 impl fmt::Display for UnknownCipher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no cipher is named {:?}: use one of {}", self.0, Cipher::ALL.map(Cipher::name).join(", "))
+        write!(f, "unknown cipher {:?}: use one of {}", self.0, Cipher::ALL.map(Cipher::name).join(", "))
     }
 }
 

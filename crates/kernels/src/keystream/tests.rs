@@ -1,4 +1,4 @@
-//! Keystreams against published vectors, against other implementations, and every instruction set against the others.
+//! Keystreams compared with published vectors and other implementations, and every instruction set with the others.
 
 use ::aes::cipher::{BlockCipherEncrypt, KeyInit};
 use chacha20::cipher::{KeyIvInit, StreamCipherCore};
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A block of the cipher by another implementation, as little-endian words; `level` with its tail bit.
+/// A block of the cipher computed by another implementation, as little-endian words; `level` with its tail bit.
 fn twin(cipher: Cipher, key: &[u8; 32], level: u8, index: u64, counter: u64) -> Vec<u32> {
     let name = (u128::from(index) | u128::from(counter) << 64 | u128::from(level) << 120).to_le_bytes();
     let bytes = match cipher {
@@ -68,7 +68,7 @@ fn filled(stream: &Keystream, node: BlockName, first: u64, length: usize) -> Vec
     words
 }
 
-/// The first word that no keystream has.
+/// The first word beyond every keystream.
 fn end(cipher: Cipher) -> u64 {
     match cipher {
         Cipher::Aes128Ctr => 1 << 58,
@@ -84,7 +84,7 @@ fn nodes() -> impl Strategy<Value = BlockName> {
     (0..128u8, any::<u64>()).prop_map(|(level, index)| BlockName { level, index })
 }
 
-/// Where a range starts and how long it is: near the beginning, near the place where the counter takes more than 32
+/// Where a range starts and how long it is: near the beginning, near the point where the counter needs more than 32
 /// bits, up to the end, or anywhere.
 fn ranges(cipher: Cipher) -> impl Strategy<Value = (u64, usize)> {
     let end = end(cipher);
@@ -166,8 +166,8 @@ fn bytes(hexadecimal: &str) -> Vec<u8> {
     digits.iter().map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
 }
 
-/// FIPS 197, appendix B and C.1, and NIST SP 800-38A, F.5.1: input blocks are names, so a last byte of 128 or more is a
-/// tail.
+/// FIPS 197, appendix B and C.1, and NIST SP 800-38A, F.5.1: input blocks are names, so a last byte of 128 or more
+/// marks a tail.
 #[test]
 fn aes_gives_the_vectors_of_nist() {
     for instructions in InstructionSet::available() {
@@ -238,7 +238,7 @@ fn chacha_gives_published_vectors() {
     }
 }
 
-/// Saved states are continued with these bits: they never change. Rows printed by `golden.py`.
+/// Saved states are continued with these bits: they must never change. Rows printed by `golden.py`.
 #[test]
 fn the_words_are_frozen() {
     let key = std::array::from_fn(|i| 3 * i as u8 + 1);
@@ -278,10 +278,10 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(cipher.to_string().parse(), Ok(cipher));
     }
     let error = "aes".parse::<Cipher>().unwrap_err().to_string();
-    assert_eq!(error, "no cipher is named \"aes\": use one of aes-128-ctr, chacha8, chacha20");
+    assert_eq!(error, "unknown cipher \"aes\": use one of aes-128-ctr, chacha8, chacha20");
 }
 
-/// Whether a range is refused is checked before anything is written.
+/// An invalid range is rejected before anything is written.
 #[test]
 fn names_that_do_not_exist_are_refused() {
     let refused = |call: &dyn Fn(&Keystream), cipher| {

@@ -5,7 +5,7 @@ use super::tables::{F32_DEGREE, F64, F64_DEGREE};
 use super::{Aligned, BLOCK, Tail, f32, f64};
 use std::arch::x86_64::*;
 
-/// Octaves whose coefficients are chosen by permutation; the words beyond, one in 256, are done one by one.
+/// Octaves whose coefficients are chosen by permutation; the words beyond, one in 256, are computed one by one.
 const OCTAVES: usize = 8;
 
 /// As `f32::portable`.
@@ -31,7 +31,7 @@ pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
     f32::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// As `f32::usual` where the octave, returned too, is below `OCTAVES`.
+/// As `f32::usual` if the octave, which is returned too, is below `OCTAVES`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight(words: __m256i) -> (__m256, __m256i) {
@@ -56,7 +56,7 @@ fn of_singles(degree: usize, octave: __m256i, half: __m256) -> __m256 {
     choose(load_f32(&eights[0]), load_f32(&eights[2]), octave, half)
 }
 
-/// A choice by octave from the first half's column or, where the sign is set, the second's. Permutations ignore all but
+/// A choice by octave from the first half's column or, if the sign is set, the second's. Permutations ignore all but
 /// three bits of the octave.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -93,13 +93,13 @@ pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: Tail) {
     f64::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// As `f64::usual` but for the words whose bits are returned.
+/// As `f64::usual`, except for the words whose bits are returned.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn eight_doubles(words: &[u64; 8], out: &mut [f64; 8]) -> u64 {
     let (quads, _) = words.as_chunks::<4>();
     let words = [load_u64(&quads[0]), load_u64(&quads[1])];
-    // In 32-bit lanes, in the order 0 1 4 5 2 3 6 7: the upper parts tell all octaves here.
+    // In 32-bit lanes, in the order 0 1 4 5 2 3 6 7: the upper parts determine all octaves here.
     let upper = _mm256_shuffle_ps::<0xdd>(_mm256_castsi256_ps(words[0]), _mm256_castsi256_ps(words[1]));
     let upper = _mm256_castps_si256(upper);
     let octave = leading_zeros(_mm256_srli_epi32::<1>(_mm256_slli_epi32::<1>(upper)));
@@ -166,14 +166,14 @@ const fn doubles() -> [[[[u32; OCTAVES]; 2]; 2]; F64_DEGREE + 1] {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_u32(from: &[u32; 8]) -> __m256i {
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    // SAFETY: the array has 32 bytes; no alignment is required.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_f32(from: &[f32; 8]) -> __m256 {
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    // SAFETY: the array has 32 bytes; no alignment is required.
     unsafe { _mm256_loadu_ps(from.as_ptr()) }
 }
 
@@ -186,20 +186,20 @@ fn load_bits(from: &[u32; 8]) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load_u64(from: &[u64; 4]) -> __m256i {
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    // SAFETY: the array has 32 bytes; no alignment is required.
     unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_f32(to: &mut [f32; 8], x: __m256) {
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    // SAFETY: the array has 32 bytes; no alignment is required.
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), x) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store_f64(to: &mut [f64; 4], x: __m256d) {
-    // SAFETY: the array has 32 bytes; no alignment is asked for.
+    // SAFETY: the array has 32 bytes; no alignment is required.
     unsafe { _mm256_storeu_pd(to.as_mut_ptr(), x) }
 }

@@ -33,7 +33,7 @@ pub(super) fn normals_f32(words: &[u32], out: &mut [f32], tail: Tail) {
     f32::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// As `f32::usual` where the octave, returned too, is not rare.
+/// As `f32::usual` if the octave, which is returned too, is not rare.
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd")]
 fn sixteen(words: __m512i, coefficients: &[Singles; F32_DEGREE + 1]) -> (__m512, __m512i) {
@@ -71,10 +71,10 @@ pub(super) fn normals_f64(words: &[u64], out: &mut [f64], tail: Tail) {
     f64::portable(rest, out_rest, blocks.len() * BLOCK, tail);
 }
 
-/// Vectors that share the reading of the coefficients.
+/// Vectors that share one load of the coefficients.
 const TOGETHER: usize = 4;
 
-/// As `f64::usual` where the octaves, whose greatest are returned, are not rare.
+/// As `f64::usual` if the octaves, whose greatest are returned, are not rare.
 #[inline]
 #[target_feature(enable = "avx512f,avx512cd,avx512dq")]
 fn thirty_two(words: &[u64; 8 * TOGETHER], out: &mut [f64; 8 * TOGETHER]) -> __m512i {
@@ -113,41 +113,41 @@ fn thirty_two(words: &[u64; 8 * TOGETHER], out: &mut [f64; 8 * TOGETHER]) -> __m
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_u32(from: &[u32; 16]) -> __m512i {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_loadu_epi32(from.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_f32(from: &[f32; 16]) -> __m512 {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store_f32(to: &mut [f32; 16], x: __m512) {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), x) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_u64(from: &[u64; 8]) -> __m512i {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_loadu_epi64(from.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load_f64(from: &[f64; 8]) -> __m512d {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_loadu_pd(from.as_ptr()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn store_f64(to: &mut [f64; 8], x: __m512d) {
-    // SAFETY: the array has 64 bytes; no alignment is asked for.
+    // SAFETY: the array has 64 bytes; no alignment is required.
     unsafe { _mm512_storeu_pd(to.as_mut_ptr(), x) }
 }

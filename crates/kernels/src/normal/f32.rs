@@ -1,4 +1,4 @@
-//! Single precision: one word of 32 bits a normal.
+//! Single precision: one 32-bit word per normal.
 
 use super::{Aligned, RARE, Tail, tables};
 #[cfg(target_arch = "x86_64")]
@@ -17,10 +17,9 @@ pub(super) static COLUMNS: Aligned<[[f32; 32]; tables::F32_DEGREE + 1]> = Aligne
 /// The value of the offset's last bit.
 pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 
-/// Standard normal variables: `out[i]` is the quantile that belongs to `words[i]`, the same bytes on every instruction
-/// set.
+/// Standard normal variables: `out[i]` is the quantile of `words[i]`, the same bytes on every instruction set.
 ///
-/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and gives 128 more
+/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and returns 128 more
 /// random bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the
 /// noise is to be reproducible.
 ///
@@ -29,12 +28,12 @@ pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
 ///
 /// # Panics
 ///
-/// Where `words` and `out` differ in length.
+/// If `words` and `out` differ in length.
 pub fn normals_f32(instructions: InstructionSet, words: &[u32], out: &mut [f32], tail: &mut dyn FnMut(usize) -> u128) {
-    assert_eq!(words.len(), out.len(), "a word for every normal");
+    assert_eq!(words.len(), out.len(), "one word per normal");
     match instructions.kind() {
         Instructions::Portable => portable(words, out, 0, tail),
-        // SAFETY: a set is made only where the processor has its instructions.
+        // SAFETY: a set exists only if the processor has its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::normals_f32(words, out, tail) },
         // SAFETY: as above.
@@ -43,14 +42,14 @@ pub fn normals_f32(instructions: InstructionSet, words: &[u32], out: &mut [f32],
     }
 }
 
-/// The normals of all words, the rare ones too; the first word has position `first`.
+/// The normals of all words, including the rare ones; the first word has position `first`.
 pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
     for (i, (&word, out)) in words.iter().zip(out).enumerate() {
         *out = if octave(word) < RARE { usual(word) } else { rare(word, tail(first + i)) };
     }
 }
 
-/// For a block with rare words whose other normals are made.
+/// For a block with rare words, after its other normals are computed.
 #[cfg(target_arch = "x86_64")]
 #[cold]
 pub(super) fn mend(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {
@@ -71,8 +70,8 @@ fn octave(word: u32) -> u32 {
 #[inline]
 pub(super) fn usual(word: u32) -> f32 {
     let octave = octave(word);
-    // The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer
-    // end.
+    // The leading one is shifted out; the next bit selects the half, and as a sign it makes the offset count from the
+    // nearer end.
     let offset = ((word << 2) << octave) as i32;
     let row = &ROWS.0[(octave | (offset as u32 >> 27) & 16) as usize];
     let u = offset as f32 * UNIT;

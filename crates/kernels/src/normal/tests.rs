@@ -1,4 +1,5 @@
-//! Every instruction set against the portable twin, bit for bit, and the twin against an independent quantile function.
+//! Every instruction set compared with the portable twin, bit for bit, and the twin with an independent quantile
+//! function.
 
 use super::quantiles::{MIDDLES, TAILS};
 use super::{normals_f32, normals_f64};
@@ -21,7 +22,7 @@ fn words(count: usize) -> Vec<u64> {
     (0..count).map(|_| next()).collect()
 }
 
-/// Words about every border of octaves, halves and rarity, of `bits` bits, both signs.
+/// Words around every border of octaves, halves and rarity, of `bits` bits, both signs.
 fn edges(bits: u32) -> Vec<u64> {
     let magnitudes =
         (0..bits).flat_map(|shift| [2u64 << shift >> 1, (3u64 << shift) >> 1, 5 << shift >> 2, 7 << shift >> 2]);
@@ -70,7 +71,7 @@ fn every_path_gives_the_same_double_bits() {
     }
 }
 
-/// Ragged lengths, and each rare position asked for once, in order.
+/// Ragged lengths, and each rare position requested once, in order.
 #[test]
 fn tails_are_asked_for_by_position() {
     let is_rare = |i: usize| i % 7 == 3 || i % 64 == 63;
@@ -99,7 +100,7 @@ fn tails_are_asked_for_by_position() {
     }
 }
 
-/// Both precisions: the sign bit negates, and nothing else.
+/// Both precisions: the sign bit only negates.
 #[test]
 fn normals_are_odd() {
     let words: Vec<u64> = edges(64).into_iter().chain(words(10_000)).collect();
@@ -142,7 +143,7 @@ fn rows_and_the_oracle_are_exact_quantiles() {
     }
 }
 
-/// Where segments meet, rare ones too, neighbouring words have neighbouring normals.
+/// Where segments meet, including rare ones, neighbouring words have neighbouring normals.
 #[test]
 fn segments_meet() {
     for border in (0..15).flat_map(|octave| [1u64 << 62 >> octave, 3 << 61 >> octave]) {
@@ -188,22 +189,22 @@ fn doubles_are_quantiles() {
     assert!(error < 1e-12, "{error:e}");
 }
 
-/// What f32 makes of every `stride`-th word without sign, from far out to the middle.
+/// The f32 normals of every `stride`-th word without sign, from far out to the middle.
 struct Law {
     /// Σ |p − p₀| / 2 and max |p / p₀ − 1| over `bins` intervals of about equal probability.
     total_variation: f64,
     density: f64,
-    /// How far the interval's borders x are displaced, at most, divided by max(1, x).
+    /// The maximum displacement of the interval's borders x, divided by max(1, x).
     displacement: f64,
-    /// Neighbouring words in the wrong order: how many, and by how much at most, in units of the larger number's last
+    /// Neighbouring words in the wrong order: their number, and the maximum error, in units of the larger number's last
     /// place.
     inversions: u64,
     wrong_by: f64,
     smallest: f32,
 }
 
-/// A border lies between two neighbouring f32, so that rounding to f32 alone would move nothing across it: the upper of
-/// the two, and the probability beyond the middle of them.
+/// A border lies between two neighbouring f32, so rounding to f32 alone moves nothing across it: the upper of the two,
+/// and the probability beyond the middle of them.
 fn border(p: f64) -> (f32, f64) {
     let upper = quantile_of_upper(p) as f32;
     let middle = (f64::from(upper) + f64::from(upper.next_down())) / 2.0;
@@ -258,13 +259,13 @@ fn law(stride: u32, bins: u32) -> Law {
 #[test]
 fn the_law_of_singles_is_normal() {
     let law = law(16, 1000);
-    // Of which 16 / 2^32 · 1000 = 4e-6 is due to the words left out.
+    // Of this, 16 / 2^32 · 1000 = 4e-6 is due to the omitted words.
     assert!(law.density < 2e-5, "{:e}", law.density);
     assert!(law.total_variation < 2e-6, "{:e}", law.total_variation);
     assert!(law.wrong_by <= 1.0, "{}", law.wrong_by);
 }
 
-/// The figures in the module's documentation.
+/// The numbers in the module's documentation.
 #[test]
 #[ignore = "all words: a minute"]
 fn the_law_of_all_singles() {

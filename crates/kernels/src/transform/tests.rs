@@ -1,5 +1,4 @@
 use super::*;
-use crate::fourier::butterflies;
 use crate::instruction_set::InstructionSet;
 use std::f64::consts::TAU;
 
@@ -18,7 +17,7 @@ fn lane<F: Real + Into<f64>>(data: &[F], lane: usize) -> Vec<[f64; 2]> {
     data.chunks(2 * F::LANES).map(|point| [point[lane].into(), point[F::LANES + lane].into()]).collect()
 }
 
-/// The position at which the spectrum keeps each frequency: where a pure wave of that frequency ends up.
+/// The position of each frequency in the spectrum: the position of the transform of a pure wave.
 fn order<F: Real + Into<f64>>(transform: &Transform<F>) -> Vec<usize> {
     let points = transform.points();
     let wave = |frequency: usize| {
@@ -144,28 +143,6 @@ fn every_path_gives_the_same_bits() {
     }
 }
 
-/// What other processors than these run gives the bits that these give.
-#[test]
-fn plain_lines_give_the_same_bits() {
-    for points in [16, 32, 512] {
-        let transform = Transform::<f32>::new(points);
-        let mut plain = noise::<f32>(transform.numbers());
-        let mut best = plain.clone();
-        butterflies::forward::<[f32; 16], 16>(&mut plain, &transform.twiddles);
-        butterflies::inverse::<[f32; 16], 16>(&mut plain, &transform.twiddles);
-        transform.forward(InstructionSet::best(), &mut best);
-        transform.inverse(InstructionSet::best(), &mut best);
-        assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
-
-        let transform = Transform::<f64>::new(points);
-        let mut plain = noise::<f64>(transform.numbers());
-        let mut best = plain.clone();
-        butterflies::forward::<[f64; 8], 8>(&mut plain, &transform.twiddles);
-        transform.forward(InstructionSet::best(), &mut best);
-        assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
-    }
-}
-
 #[test]
 fn padded_and_halved_transforms_are_the_whole_ones() {
     for points in [16, 32, 512] {
@@ -186,7 +163,7 @@ fn padded_and_halved_transforms_are_the_whole_ones() {
         transform.inverse(InstructionSet::best(), &mut whole);
         for ((to, old), expected) in output.chunks(stride).zip(rows.chunks(stride)).zip(whole.chunks(point)) {
             assert_eq!(&to[..point], expected);
-            assert_eq!(&to[point..], &old[point..], "what lies beside a row stays");
+            assert_eq!(&to[point..], &old[point..], "the data next to a row are unchanged");
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::ValueAxis;
 use crate::text::{grouped, superscript};
 
-/// How numbers are spread over an axis.
+/// The spacing of numbers on an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spacing {
     /// Evenly, labelled at whole numbers.
@@ -14,10 +14,10 @@ pub enum Spacing {
     Decades,
 }
 
-/// One axis: its range and what it counts.
+/// One axis: its range and its quantity.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// How numbers are spread over it.
+    /// The spacing of numbers.
     pub spacing: Spacing,
     /// Its ends.
     pub range: (f64, f64),
@@ -38,7 +38,7 @@ impl Axis {
         Self { spacing, range, caption: caption.into() }
     }
 
-    /// The same with some air at both ends.
+    /// The same with some padding at both ends.
     pub fn padded(mut self) -> Self {
         let (low, high) = self.range;
         self.range = if self.spacing == Spacing::Linear {
@@ -50,7 +50,7 @@ impl Axis {
         self
     }
 
-    /// Where a number stands, from 0 at the low end to 1 at the high one.
+    /// The position of a number, from 0 at the low end to 1 at the high one.
     pub fn place(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         match self.spacing {
@@ -73,7 +73,7 @@ impl Axis {
     }
 }
 
-/// Every power of a base in the range, or every second, third, … where there are too many.
+/// Every power of a base in the range, or every second, third, … if there are too many.
 fn powers(base: f64, low: f64, high: f64, room: usize) -> Vec<(f64, String)> {
     let (first, last) = ((low.log(base) - 1e-9).ceil() as i32, (high.log(base) + 1e-9).floor() as i32);
     let count = (last - first + 1).max(0) as usize;

@@ -1,4 +1,4 @@
-//! The axis of time: ticks at round civil times, or at round numbers of steps.
+//! The time axis: ticks at round civil times, or at round step numbers.
 
 use super::ValueAxis;
 use crate::style::SMALL;
@@ -7,16 +7,17 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
 
-/// How the horizontal axis is labelled.
+/// The labels of the horizontal axis.
 #[derive(Clone, Debug)]
 pub enum TimeLabels {
     /// Times are seconds since 1970; dates and hours are those of this time zone.
     Calendar(TimeZone),
-    /// Times are numbers of steps.
+    /// Times are step numbers.
     Steps,
 }
 
-/// A tick of the time axis: where, what it says, and what holds from here on (the day of an hour, the year of a month).
+/// A tick of the time axis: position, label, and the context that begins here (the day of an hour, the year of a
+/// month).
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct TimeTick {
     pub(crate) at: f64,
@@ -65,15 +66,15 @@ const UNITS: [(f64, Unit); 25] = [
     (31_556_952_000.0, Unit::Year(1_000)),
 ];
 
-/// A panel should show that many labels of time.
+/// A panel should show at least this many time labels.
 const ENOUGH: usize = 3;
-/// Of ticks that stand too close, every so many may be kept.
+/// If ticks are too close, only every k-th may be kept, for these k.
 const STRIDES: [usize; 9] = [1, 2, 3, 4, 5, 10, 15, 20, 50];
-/// Ticks that stand closer than that are not thinned.
+/// More ticks than this are not thinned.
 const MOST_TICKS: f64 = 300.0;
 
 impl TimeLabels {
-    /// As many ticks from `low` to `high` as have room on `width` pixels; at least one.
+    /// As many ticks from `low` to `high` as fit on `width` pixels; at least one.
     pub(crate) fn ticks(&self, low: f64, high: f64, width: f64) -> Vec<TimeTick> {
         match self {
             Self::Calendar(zone) => calendar(low, high, width, zone).unwrap_or_else(|| steps(low, high, width)),
@@ -81,7 +82,7 @@ impl TimeLabels {
         }
     }
 
-    /// What the axis counts: the time zone, or steps.
+    /// The quantity of the axis: the time zone, or steps.
     pub(crate) fn caption(&self) -> String {
         match self {
             Self::Calendar(zone) if *zone == TimeZone::UTC => "UTC".into(),
@@ -94,7 +95,7 @@ impl TimeLabels {
         }
     }
 
-    /// As long before `first` as `second` is after it: a month before, if it is a month after.
+    /// The time as long before `first` as `second` is after it: a month before, if it is a month after.
     pub(crate) fn before(&self, first: f64, second: f64) -> f64 {
         let civil = |zone: &TimeZone| {
             let (first, second) = (zoned(first, zone)?, zoned(second, zone)?);
@@ -118,7 +119,7 @@ impl TimeLabels {
 }
 
 fn zoned(at: f64, zone: &TimeZone) -> Option<Zoned> {
-    // A cast saturates; what lies outside the calendar's range is refused by the conversion.
+    // A cast saturates; the conversion refuses times outside the calendar's range.
     Timestamp::from_second(at.floor() as i64).ok().map(|instant| instant.to_zoned(zone.clone()))
 }
 
@@ -177,14 +178,14 @@ fn every(unit: Unit, low: f64, high: f64, zone: &TimeZone) -> Option<Vec<TimeTic
     Some(ticks)
 }
 
-/// Where a tick's label ends, from the left of a panel `room` wide.
+/// The right end of a tick's label, from the left of a panel `room` wide.
 pub(crate) fn label_end(tick: &TimeTick, times: (f64, f64), room: f64) -> f64 {
     let (low, high) = times;
     let share = if high > low { (tick.at - low) / (high - low) } else { 0.5 };
     share * room + width(&tick.label, SMALL, false) / 2.0
 }
 
-/// How many labels do not jut out at the end.
+/// The number of labels that do not extend beyond the end.
 fn labels_inside(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> usize {
     ticks.iter().filter(|tick| label_end(tick, (low, high), room) <= room).count()
 }
@@ -195,7 +196,7 @@ fn apart(ticks: &[TimeTick], low: f64, high: f64, room: f64) -> bool {
     ticks.windows(2).all(|pair| end(&pair[0]) + 10.0 <= end(&pair[1]) - width(&pair[1].label, SMALL, false))
 }
 
-/// Pixels from one label to the next, so that they do not touch.
+/// Pixels from one label to the next such that they do not touch.
 fn room(unit: Unit) -> f64 {
     match unit {
         Unit::Second(_) => 72.0,
@@ -259,7 +260,7 @@ fn steps(low: f64, high: f64, width: f64) -> Vec<TimeTick> {
     if ticks.is_empty() { vec![TimeTick { at: low, label: number(low), context: String::new() }] } else { ticks }
 }
 
-/// Keeps a tick's context only where it changes, and leaves out one that would run into the next.
+/// Keeps a tick's context only if it changes, and omits one that would run into the next.
 pub(crate) fn contexts(ticks: &[TimeTick], place: impl Fn(f64) -> f64, size: f64) -> Vec<(f64, String)> {
     let mut changes: Vec<(f64, String)> = Vec::new();
     for tick in ticks {

@@ -4,11 +4,11 @@ use crate::text::{grouped, superscript};
 
 /// Ticks of a value axis, with labels short enough to read.
 ///
-/// Large values are counted in millions or powers of ten, said once above the axis. Where the range is a sliver far
-/// from zero, labels count from a round value, said there too.
+/// Large values are counted in millions or powers of ten, stated once above the axis. If the range is narrow and far
+/// from zero, labels count from a round value, which is also stated there.
 #[derive(Clone, Debug)]
 pub struct ValueAxis {
-    /// Where the ticks are, in rising order.
+    /// Positions of the ticks, in rising order.
     pub ticks: Vec<f64>,
     origin: f64,
     exponent: i32,
@@ -23,7 +23,7 @@ impl ValueAxis {
         let (first, last) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
         let count = (last - first).clamp(-1.0, 50.0) as i32 + 1;
         let mut ticks: Vec<f64> = (0..count).map(|index| (first + f64::from(index)) * step).collect();
-        // Far from zero neighbouring ticks may be the same number.
+        // Far from zero, neighbouring ticks may be the same number.
         ticks.dedup();
         let largest = low.abs().max(high.abs());
         let sliver = largest / step > 1e6;
@@ -35,13 +35,13 @@ impl ValueAxis {
         Self { ticks, origin, exponent, decimals }
     }
 
-    /// What stands at a tick.
+    /// The label of a tick.
     pub fn label(&self, value: f64) -> String {
         let label = grouped((value - self.origin) / 10f64.powi(self.exponent), self.decimals);
         if self.origin != 0.0 && value > self.origin { format!("+{label}") } else { label }
     }
 
-    /// What the labels count in, for the caption; empty if they are plain.
+    /// The unit of the labels, for the caption; empty if they are plain.
     pub fn unit(&self) -> String {
         let mut parts = Vec::new();
         match self.exponent {
@@ -79,7 +79,7 @@ fn is_multiple(value: f64, of: f64) -> bool {
     (ratio - ratio.round()).abs() < 1e-6
 }
 
-/// A range with air on both ends that are not zero, never empty.
+/// A range with padding at both ends that are not zero; never empty.
 pub(crate) fn with_air(low: f64, high: f64) -> (f64, f64) {
     let span = high - low;
     let least = (low.abs().max(high.abs()) * 1e-14).max(if span > 0.0 { 0.0 } else { 1.0 });

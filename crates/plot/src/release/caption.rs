@@ -1,4 +1,4 @@
-//! What stands above the panels of a release, and beside them.
+//! Texts above the panels of a release, and next to them.
 
 use super::panel::TRUTH;
 use super::{Curve, ReleasePlot};
@@ -6,7 +6,7 @@ use crate::canvas::Canvas;
 use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, percent, release, width};
 
-/// What the values are, how many groups are seen, and what line and band mean.
+/// The quantity of the values, the number of groups shown, and the meaning of line and band.
 pub(super) fn caption(canvas: &mut Canvas, y: f64, plot: &ReleasePlot, shown: &[&Curve], note: &str) {
     let band = if plot.at_once { "band (all at once)" } else { "interval" };
     let mut key = vec![format!("released, with {} {band}", percent(plot.confidence))];
@@ -47,7 +47,7 @@ pub(super) fn last_value(curve: &Curve) -> String {
     release(last.value, last.half_width())
 }
 
-/// Whether the one curve is of everything and not of a group.
+/// Whether the only curve is that of everything, not of a group.
 pub(super) fn ungrouped(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
     shown.len() == 1 && plot.total_groups <= 1 && shown[0].name.is_empty()
 }

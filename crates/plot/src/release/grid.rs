@@ -1,4 +1,4 @@
-//! Five to twelve groups: a small panel each, on one scale unless the sizes differ too much.
+//! Five to twelve groups: one small panel each, on one scale unless the sizes differ too much.
 
 use super::caption::{caption, last_value};
 use super::panel::{self, Panel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
@@ -9,12 +9,12 @@ use crate::frame::Frame;
 use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, TextStyle, WIDTH, ink};
 use crate::text::{fit, width};
 
-/// Room above the panels for their caption and legend.
+/// Space above the panels for their caption and legend.
 const CAPTION: f64 = 34.0;
-/// Room above a panel for its group's name and last release.
+/// Space above a panel for its group's name and last release.
 const HEAD: f64 = 36.0;
 const HEIGHT: f64 = 104.0;
-/// Between rows.
+/// Space between rows.
 const GAP: f64 = 14.0;
 /// Groups whose ranges differ by more than this factor do not share a scale.
 const UNLIKE: f64 = 8.0;
@@ -28,14 +28,14 @@ fn columns(groups: usize) -> usize {
     }
 }
 
-/// How high the panels are together.
+/// The height of all panels together.
 pub(super) fn height(plot: &ReleasePlot, shown: &[&Curve]) -> f64 {
     let rows = shown.len().div_ceil(columns(shown.len())) as f64;
     let slim = if has_spread(plot, shown) { spread::CAPTION + spread::HEIGHT + TIME_AXIS_HEIGHT } else { 0.0 };
     CAPTION + rows * (HEAD + HEIGHT) + (rows - 1.0) * GAP + TIME_AXIS_HEIGHT + slim
 }
 
-/// Widths of intervals are compared where they have something in common.
+/// Widths of intervals are compared only if the groups are comparable.
 fn has_spread(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
     !plot.apart && spread::wanted(shown)
 }
@@ -43,7 +43,7 @@ fn has_spread(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
 /// Draws the panels from `top` on.
 pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&Curve]) {
     let grid = Grid::new(plot, shown);
-    let note = if grid.shared { grid.axes[0].unit() } else { "each panel on a scale of its own".into() };
+    let note = if grid.shared { grid.axes[0].unit() } else { "each panel on its own scale".into() };
     caption(canvas, top + 16.0, plot, shown, &note);
     for (index, curve) in shown.iter().enumerate() {
         grid.panel(canvas, top + CAPTION, plot, index, curve);
@@ -65,10 +65,10 @@ struct Grid {
     columns: usize,
     groups: usize,
     shared: bool,
-    /// One a group; all alike if shared.
+    /// One per group; all equal if shared.
     ranges: Vec<(f64, f64)>,
     axes: Vec<ValueAxis>,
-    /// Room for tick labels left of a panel.
+    /// Space for tick labels left of a panel.
     gutter: f64,
     times: (f64, f64),
 }
@@ -96,7 +96,7 @@ impl Grid {
         }
     }
 
-    /// Where a group's panel stands: labels left of each, or, on a shared scale, left of the first only.
+    /// The panel of a group, with labels to its left; on a shared scale, only the first of a row has labels.
     fn place(&self, top: f64, index: usize) -> Panel {
         let (row, column) = ((index / self.columns) as f64, (index % self.columns) as f64);
         let count = self.columns as f64;
@@ -110,13 +110,13 @@ impl Grid {
     fn panel(&self, canvas: &mut Canvas, top: f64, plot: &ReleasePlot, index: usize, curve: &Curve) {
         let place = self.place(top, index);
         let frame = place.frame;
-        // Only the lowest panel of a column has the labels of time.
+        // Only the lowest panel of a column has time labels.
         let lowest = index + self.columns >= self.groups;
         let time = if lowest { TimeAxis::Labels } else { TimeAxis::Grid };
         panel::time_axis(canvas, &place, &plot.time_labels, time);
         panel::value_axis(canvas, &place, &self.axes[index], !self.shared || index.is_multiple_of(self.columns));
         panel::group(canvas, &place, curve, ink::GROUPS[0].0, plot.unsafe_truth);
-        // Numbers are not to be cut: what is too wide is made smaller.
+        // Numbers must not be truncated: text that is too wide is made smaller.
         let unit = if self.shared { String::new() } else { self.axes[index].unit() };
         let unit_size = shrunk(&unit, frame.width * 0.6);
         let room = frame.width - if unit.is_empty() { 0.0 } else { width(&unit, unit_size, false) + 8.0 };

@@ -10,7 +10,7 @@ use crate::text::{fit, grouped, percent};
 /// Height of the banner of a stamp.
 const BANNER: f64 = 40.0;
 
-/// Draws all of it.
+/// Draws the whole picture.
 pub(super) fn draw(plot: &ReleasePlot, shown: &[&Curve]) -> String {
     let words = Words { title: plot.title.clone(), subtitle: plot.subtitle.clone(), footer: promise(plot).to_owned() };
     let sheet = Sheet {
@@ -30,7 +30,7 @@ pub(super) fn draw(plot: &ReleasePlot, shown: &[&Curve]) -> String {
     canvas.finish()
 }
 
-/// A banner above and words across: cropping or shrinking the picture leaves one of them.
+/// A banner above and text across the picture: cropping or shrinking leaves one of them.
 fn stamp(canvas: &mut Canvas) {
     let height = canvas.height();
     canvas.rect(0.0, 0.0, WIDTH, BANNER, ink::ALARM);
@@ -40,7 +40,7 @@ fn stamp(canvas: &mut Canvas) {
     }
 }
 
-/// What the picture promises: nothing if it shows true counts, whatever the release promises.
+/// The guarantee in the picture; empty if it shows true counts, whatever the release guarantees.
 fn promise(plot: &ReleasePlot) -> &str {
     if plot.unsafe_truth { WARNING } else { &plot.footer }
 }

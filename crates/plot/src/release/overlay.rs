@@ -1,4 +1,4 @@
-//! Up to four groups in one panel, each labelled where its line ends.
+//! Up to four groups in one panel, each labelled at the end of its line.
 
 use super::caption::{caption, last_value, ungrouped};
 use super::panel::{self, Panel, TIME_AXIS_HEIGHT, TimeAxis, ticks_width};
@@ -11,14 +11,14 @@ use crate::style::{MARGIN, NAME, SMALL, Stroke, TextStyle, WIDTH, ink};
 use crate::text::{fit, width};
 
 const HEIGHT: f64 = 330.0;
-/// Room above the panel for its caption and legend.
+/// Space above the panel for its caption and legend.
 const CAPTION: f64 = 34.0;
-/// Room for leaders between the panel and its labels.
+/// Space for leaders between the panel and its labels.
 const ASIDE: f64 = 28.0;
 /// Height of a label at the end of a line.
 const LABEL: f64 = 33.0;
 
-/// How high the panels are together.
+/// The height of all panels together.
 pub(super) fn height(shown: &[&Curve]) -> f64 {
     CAPTION + HEIGHT + TIME_AXIS_HEIGHT + if spread::wanted(shown) { spread::CAPTION + spread::HEIGHT } else { 0.0 }
 }
@@ -57,10 +57,10 @@ pub(super) fn draw(canvas: &mut Canvas, top: f64, plot: &ReleasePlot, shown: &[&
     }
 }
 
-/// A group's name, and below it its last release; the release alone if there are no groups.
+/// A group's name, and below it its last release; only the release if there are no groups.
 struct Label {
     name: Option<String>,
-    /// In the place of a name whose letters cannot be drawn.
+    /// The replacement for a name whose characters cannot be drawn.
     plain: String,
     value: String,
 }
@@ -77,7 +77,7 @@ impl Label {
         }
     }
 
-    /// Draws it beside a height.
+    /// Draws the label at a given height.
     fn draw(&self, canvas: &mut Canvas, left: f64, middle: f64, colour: &'static str) {
         let strong = TextStyle::new(NAME, colour).bold();
         if let Some(name) = &self.name {
@@ -89,14 +89,14 @@ impl Label {
     }
 }
 
-/// Puts the labels beside the ends of the lines, apart from each other, with a thin leader where one had to move.
+/// Places the labels next to the ends of the lines, without overlap, with a thin leader for labels that had to move.
 fn end_labels(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], labels: &[Label]) {
     let frame = &panel.frame;
     let ends: Vec<(f64, f64)> =
         shown.iter().map(|curve| curve.last()).map(|point| (panel.x(point.at), panel.y(point.value))).collect();
     let wished: Vec<f64> = ends.iter().map(|end| end.1).collect();
     let places = apart(&wished, LABEL, frame.top + LABEL / 2.0 - 6.0, frame.bottom() - LABEL / 2.0 + 6.0);
-    // A single instant stands in the middle of the panel, and so do its labels.
+    // A single time is drawn in the middle of the panel, and so are its labels.
     let edge = if panel.times.0 == panel.times.1 { ends[0].0 } else { frame.right() };
     let moved = |index: usize| (places[index] - ends[index].1).abs() > 3.0 || edge - ends[index].0 > 16.0;
     let left = edge + if (0..ends.len()).any(moved) { ASIDE } else { 14.0 };

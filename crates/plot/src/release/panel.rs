@@ -1,4 +1,4 @@
-//! What every panel of a release is made of: a frame with ranges of time and value, axes, and the drawing of one group.
+//! The parts of every panel of a release: a frame with ranges of time and value, axes, and the drawing of one group.
 
 use super::Curve;
 use crate::axis::time::{TimeLabels, TimeTick, contexts, label_end};
@@ -25,7 +25,7 @@ pub(super) struct Panel {
 impl Panel {
     pub(super) fn x(&self, at: f64) -> f64 {
         let ((low, high), frame) = (self.times, self.frame);
-        // A single instant stands in the middle.
+        // A single time is drawn in the middle.
         if high > low { frame.left + frame.width * ((at - low) / (high - low)) } else { frame.left + frame.width / 2.0 }
     }
 
@@ -35,7 +35,7 @@ impl Panel {
     }
 }
 
-/// From one step before the first release, where the count began, to the last; one instant if there is but one.
+/// From one step before the first release, where the count began, to the last; a single time if there is only one.
 pub(super) fn times(labels: &TimeLabels, shown: &[&Curve]) -> (f64, f64) {
     let (low, high) = range(shown.iter().flat_map(|curve| [curve.points[0].at, curve.last().at]));
     let step = shown.iter().filter_map(|curve| {
@@ -47,7 +47,7 @@ pub(super) fn times(labels: &TimeLabels, shown: &[&Curve]) -> (f64, f64) {
     if step <= (high - low) / 4.0 { (low - step, high) } else { (low, high) }
 }
 
-/// The range of all intervals, and of the true counts if they are to be seen, with some air.
+/// The range of all intervals, and of the true counts if they are shown, with some padding.
 pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Curve>, truth: bool) -> (f64, f64) {
     let points = shown.into_iter().flat_map(|curve| &curve.points);
     let ends = points.flat_map(|point| {
@@ -55,7 +55,7 @@ pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Curve>, truth: bool
         [point.lower.min(point.value).min(truth), point.upper.max(point.value).max(truth)]
     });
     let (mut low, mut high) = range(ends);
-    // Counts are read against zero where zero is not far.
+    // Counts are shown with zero if zero is not far away.
     if low > 0.0 && low < high / 2.0 {
         low = 0.0;
     }
@@ -69,12 +69,12 @@ fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), number| (low.min(number), high.max(number)))
 }
 
-/// Room that the tick labels of an axis take.
+/// The width of an axis's tick labels.
 pub(super) fn ticks_width(axis: &ValueAxis) -> f64 {
     axis.ticks.iter().map(|&tick| width(&axis.label(tick), SMALL, false)).fold(0.0, f64::max)
 }
 
-/// Horizontal grid lines, with labels to their left unless the panel beside it has them.
+/// Horizontal grid lines, with labels to their left unless the neighbouring panel has them.
 pub(super) fn value_axis(canvas: &mut Canvas, panel: &Panel, axis: &ValueAxis, labels: bool) {
     for &tick in &axis.ticks {
         let colour = if tick == 0.0 { ink::AXIS } else { ink::GRID };
@@ -83,10 +83,10 @@ pub(super) fn value_axis(canvas: &mut Canvas, panel: &Panel, axis: &ValueAxis, l
     }
 }
 
-/// How much of the time axis a panel gets.
+/// The parts of the time axis that a panel shows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TimeAxis {
-    /// Grid lines only: a panel below has the rest.
+    /// Grid lines only: a panel below has the other parts.
     Grid,
     /// Grid lines, labels, and the caption at the end.
     Full,
@@ -94,16 +94,16 @@ pub(super) enum TimeAxis {
     Labels,
 }
 
-/// Room below a frame for the labels of its time axis.
+/// Space below a frame for the labels of its time axis.
 pub(super) const TIME_AXIS_HEIGHT: f64 = 40.0;
 
-/// Between the last label of a time axis and its caption.
+/// Space between the last label of a time axis and its caption.
 const CAPTION_GAP: f64 = 12.0;
 
-/// Room right of a panel that begins at `left` and shows the full time axis: `least`, or more if the caption needs it.
+/// Space right of a panel that begins at `left` and shows the full time axis: `least`, or more if the caption needs it.
 pub(super) fn gutter(labels: &TimeLabels, times: (f64, f64), left: f64, least: f64) -> f64 {
     let caption = CAPTION_GAP + width(&labels.caption(), SMALL, false);
-    // A narrower panel may have other ticks, whose labels jut out further.
+    // A narrower panel may have other ticks, whose labels extend further.
     (0..3).fold(least, |gutter, _| {
         let room = WIDTH - MARGIN - gutter - left;
         let ends = labels.ticks(times.0, times.1, room).into_iter().map(|tick| label_end(&tick, times, room));
@@ -124,7 +124,7 @@ pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels,
     }
     frame.base_line(canvas);
     let quiet = TextStyle::new(SMALL, ink::MUTED).anchor(Anchor::Middle);
-    // A label that juts out at the end would run into the next panel's first.
+    // A label that extends beyond the end would run into the next panel's first label.
     let inside = |tick: &TimeTick| label_end(tick, times, frame.width) <= frame.width;
     let room = |tick: &TimeTick| style == TimeAxis::Full || ticks.len() == 1 || inside(tick);
     let labelled: Vec<TimeTick> = ticks.iter().filter(|tick| room(tick)).cloned().collect();
@@ -150,7 +150,7 @@ pub(super) fn time_axis(canvas: &mut Canvas, panel: &Panel, labels: &TimeLabels,
     }
 }
 
-/// One group: its intervals as a band, its releases as a line, and, if they are to be seen, its true counts dashed.
+/// One group: its intervals as a band, its releases as a line, and its true counts dashed if they are shown.
 pub(super) fn group(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str, truth: bool) {
     let points = &curve.points;
     let band = points.iter().map(|point| (panel.x(point.at), panel.y(point.upper), panel.y(point.lower)));
@@ -170,7 +170,7 @@ pub(super) fn group(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &
     }
 }
 
-/// Single releases, and their intervals as whiskers where a band would have no width.
+/// Single releases, and their intervals as whiskers if a band would have no width.
 fn dots(canvas: &mut Canvas, panel: &Panel, curve: &Curve, colour: &'static str) {
     let alone = curve.points.len() == 1;
     for point in &curve.points {

@@ -1,4 +1,4 @@
-//! The slim panel below: how wide the intervals are, or, beside true counts, how far the releases are off.
+//! The slim panel below: the width of the intervals or, with true counts, the error of the releases.
 
 use super::panel::{self, Panel, TimeAxis};
 use super::{Curve, Point, ReleasePlot};
@@ -10,12 +10,12 @@ use crate::text::{half_width, percent, width};
 
 /// Height of the panel.
 pub(super) const HEIGHT: f64 = 84.0;
-/// Room above it for its caption.
+/// Space above it for its caption.
 pub(super) const CAPTION: f64 = 40.0;
-/// Between the panel and what stands to its right.
+/// Space between the panel and the text to its right.
 const ASIDE: f64 = 14.0;
 
-/// Whether there is anything to see over time.
+/// Whether there is more than one time.
 pub(super) fn wanted(shown: &[&Curve]) -> bool {
     shown.iter().any(|curve| curve.points.len() > 1)
 }
@@ -31,7 +31,7 @@ pub(super) fn scale(plot: &ReleasePlot, shown: &[&Curve]) -> ((f64, f64), ValueA
     (values, ValueAxis::new(values.0, values.1, 3, false))
 }
 
-/// Room right of the panel for what it says there.
+/// Space right of the panel for its text.
 pub(super) fn aside(plot: &ReleasePlot, shown: &[&Curve]) -> f64 {
     if wanted(shown) && !errors(plot, shown) { ASIDE + width(&at_most(widest(shown)), NORMAL, false) } else { 0.0 }
 }
@@ -44,7 +44,7 @@ fn at_most(half: f64) -> String {
     format!("at most ±{}", half_width(half))
 }
 
-/// True counts are compared where groups can be told apart by colour.
+/// True counts are compared only if groups can be distinguished by colour.
 fn errors(plot: &ReleasePlot, shown: &[&Curve]) -> bool {
     plot.unsafe_truth && shown.len() <= ink::GROUPS.len()
 }
@@ -125,7 +125,7 @@ fn draw_errors(canvas: &mut Canvas, panel: &Panel, shown: &[&Curve], shared: boo
     }
 }
 
-/// Whether all groups have intervals of the same width at every step, as they do under one plan.
+/// Whether all groups have intervals of the same width at every step, as under one plan.
 fn same_widths(shown: &[&Curve]) -> bool {
     shown.iter().all(|curve| {
         curve.points.len() == shown[0].points.len()

@@ -1,11 +1,11 @@
 """Differentially private continual release: running counts and sums of a sensitive event stream.
 
-A :func:`plan` is public and is decided before the first datum: horizon, budget, who is protected, mechanism and
-noise. A :class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` is plan, secret key and data so far:
-``add`` puts events into the open step, ``tick`` closes it, ``save`` and ``restore`` carry it over. :func:`release`
-does all of it for a table of events. One guarantee covers the whole history of releases.
+A :func:`plan` is public and is fixed before any data arrive: horizon, budget, privacy unit, mechanism and noise. A
+:class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` combines a plan, a secret key and the data so far:
+``add`` adds events to the open step, ``tick`` closes it, ``save`` and ``restore`` move the object between processes.
+:func:`release` does all of this for a table of events. One guarantee covers the whole history of releases.
 
-Each kind has its plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, :func:`plan_vector` for
+Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, :func:`plan_vector` for
 the noise of vectors, and :func:`plan_release` for tables.
 
 >>> import evertally as et

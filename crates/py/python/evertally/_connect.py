@@ -1,4 +1,4 @@
-"""A service elsewhere: events in, releases out."""
+"""A client of the service: sends events and reads releases."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ from ._evertally import ArrowTable, _from_ipc, _to_ipc
 from ._tables import _like, _package
 from ._types import ArrowStream
 
-#: Rows of one batch, where a table has more.
+#: Maximum number of rows in one batch; a larger table is split.
 ROWS = 50_000
 
-#: How often something is asked again, and how long is waited before, in seconds: at first, and at most.
+#: Number of tries of a request, and the pauses between them in seconds: the first and the longest.
 TRIES = 8
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 20.0
 
-#: How long an answer may take, in seconds.
+#: Time limit for a response, in seconds.
 PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a service says of a batch that it has taken: it is durable.
+    """The acknowledgement of a batch: the service has stored it durably.
 
     >>> import evertally as et
     >>> et.Receipt("2026-11-23.csv", rows=1200, repeated=False)
     Receipt(batch='2026-11-23.csv', rows=1200, repeated=False)
     """
 
-    #: The id of the batch; of several, of the first.
+    #: The id of the batch; of the first one, if there are several.
     batch: str
-    #: How many rows it has, or all of them together.
+    #: The number of rows of all batches together.
     rows: int
-    #: Whether all of it was taken before.
+    #: Whether the service had already stored all of it.
     repeated: bool
 
 
 @dataclass(frozen=True)
 class Publication:
-    """A publication that was just shown; :meth:`Stream.watch` gives them.
+    """A new publication; :meth:`Stream.watch` yields them.
 
     >>> import evertally as et
     >>> et.Publication("visits", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "4f...", None).publication
@@ -63,12 +63,12 @@ class Publication:
     stream: str
     #: Its number, from 1.
     publication: int
-    #: Where its step begins and ends, as RFC 3339.
+    #: The beginning and the end of its step, as RFC 3339.
     time: str
     end: str
     #: The digest of all published rows, in hexadecimal.
     head: str
-    #: Its rows; ``None`` where there are many: ask for them with :meth:`Stream.releases`.
+    #: Its rows; ``None`` if there are many: read them with :meth:`Stream.releases`.
     rows: list[dict[str, Any]] | None
 
 
@@ -77,12 +77,13 @@ def connect(
 ) -> Service:
     """Connects to a service that ``evertally serve`` runs, at ``https://HOST:PORT``, or ``http://`` on this machine.
 
-    ``token`` is what ``evertally token make`` has shown, or the environment's ``EVERTALLY_TOKEN``; public streams are
-    read without. ``authority`` is a file with the certificate of who vouches for the service, where that is no public
-    authority. Nothing is sent yet. What can be asked again is asked ``tries`` times, longer and longer apart, while the
-    service is away or busy.
+    ``token`` is the token that ``evertally token make`` printed, by default the environment variable
+    ``EVERTALLY_TOKEN``; public streams can be read without one. ``authority`` is a file with the certificate of the
+    authority that signed the service's certificate, if that is not a public authority. Nothing is sent yet. While the
+    service is unreachable or busy, requests that are safe to repeat are tried up to ``tries`` times, with growing
+    pauses.
 
-    Raises `InvalidError` for an address that is none, or that would show the token to others on the way.
+    Raises `InvalidError` if the address is invalid, or would expose the token on the network.
 
     >>> import evertally as et
     >>> service = et.connect("http://127.0.0.1:8801", token="evt_...")
@@ -94,7 +95,7 @@ def connect(
 
 
 class Service:
-    """A service, as :func:`connect` gives it. Threads may share it.
+    """A service; :func:`connect` returns it. Threads may share it.
 
     >>> import evertally as et
     >>> et.connect("https://counts.example")
@@ -111,13 +112,13 @@ class Service:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise InvalidError(f"`{url}` is no address of a service; write https://HOST:PORT")
+            raise InvalidError(f"`{url}` is not the address of a service; write https://HOST:PORT")
         token = token if token is not None else os.environ.get("EVERTALLY_TOKEN")
         if token is not None and not (token.isascii() and token.isprintable() and token and " " not in token):
-            raise InvalidError("the token is none; make one with `evertally token make`")
+            raise InvalidError("invalid token; create one with `evertally token make`")
         if token and parts.scheme == "http" and not _is_this_machine(parts.hostname):
             raise InvalidError(
-                f"{parts.hostname} is another machine, and http would show it the token on the way: use https"
+                f"{parts.hostname} is another machine, and http would expose the token on the network: use https"
             )
         self.url = url.rstrip("/")
         self._host, self._port = parts.hostname, parts.port
@@ -131,27 +132,27 @@ class Service:
         return f"Service({self.url})"
 
     def streams(self) -> list[dict[str, Any]]:
-        """What the service says of every stream that may be read."""
+        """The service's descriptions of all streams that you may read."""
         found: list[dict[str, Any]] = self._json("GET", "/v1/streams")["streams"]
         return found
 
     def stream(self, name: str) -> Stream:
-        """One stream, by its name. Nothing is asked yet."""
+        """One stream, by its name. Sends no request yet."""
         return Stream(self, name)
 
     def plan(self, declaration: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-        """What a stream would be, and cost: its plan, error and what its source would have left. Nothing is opened.
+        """A dry run of :meth:`open`: the plan and error of the stream, and the budget that its source would have left.
 
-        Arguments are as those of :meth:`open`.
+        Takes the arguments of :meth:`open`, and opens nothing.
         """
         planned: dict[str, Any] = self._json("POST", "/v1/streams?dry-run=true", _wanted(declaration, more))
         return planned
 
     def open(self, declaration: Mapping[str, Any], **more: Any) -> Stream:
-        """Opens a stream; ``declaration`` has the names of configuration files, ``stream`` among them.
+        """Opens a stream; ``declaration`` uses the names of configuration files, including ``stream``.
 
-        Further arguments: ``public`` (whether anybody may read it), ``source`` (the budget that it spends), ``closing``
-        (``"schedule"`` or ``"operator"``), ``grace`` and ``delay`` (such as ``"90s"``).
+        Further arguments: ``public`` (whether anyone may read it), ``source`` (the budget that it spends from),
+        ``closing`` (``"schedule"`` or ``"operator"``), ``grace`` and ``delay`` (such as ``"90s"``).
         """
         opened = self._json("POST", "/v1/streams", _wanted(declaration, more))
         return Stream(self, opened["name"])
@@ -163,7 +164,7 @@ class Service:
     def _ask(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, again: bool = True
     ) -> bytes:
-        """An answer; asked again while the service is away or busy, if that changes nothing."""
+        """A response; tries again while the service is unreachable or busy, if the request is safe to repeat."""
         tries, pause = self._tries if again else 1, FIRST_PAUSE
         while True:
             tries -= 1
@@ -224,12 +225,12 @@ class Stream:
         return f"Stream({self.name!r} of {self.service.url})"
 
     def describe(self) -> dict[str, Any]:
-        """What the service says of it: what is counted, who is protected, how far it is."""
+        """The service's description: the counted quantity, the privacy unit, and how far the stream is."""
         description: dict[str, Any] = self.service._json("GET", self._path)
         return description
 
     def plan(self) -> str:
-        """Its plan, in words."""
+        """Its plan, as text."""
         return self.service._ask("GET", f"{self._path}/plan", None, {}).decode()
 
     def report(self) -> str:
@@ -239,12 +240,13 @@ class Stream:
     def push(self, events: ArrowStream | Sequence[Mapping[str, Any]], batch: str | None = None) -> Receipt:
         """Sends events: a table (pandas, polars, pyarrow, or anything with ``__arrow_c_stream__``), or a list of dicts.
 
-        ``batch`` is an id of your choice. The same id with the same events is taken once, however often it is sent: give
-        one that follows from your data, such as the name of a file, and a program that was stopped can begin again.
-        Without one it is random, and holds for this call and its repetitions. A table of more than 50,000 rows goes out
-        in batches of its own ids: ``ID``, ``ID+1``, ``ID+2``, each taken as a whole or not at all.
+        ``batch`` is an id of your choice. The service stores the same id with the same events once, however often you
+        send it. Derive it from your data, such as the name of a file, so that an interrupted program can start again.
+        Without it, the id is random and holds for this call and its retries. A table of more than 50,000 rows is sent
+        in batches with the ids ``ID``, ``ID+1``, ``ID+2``, each of which is stored as a whole or not at all.
 
-        Raises `ServiceError`, whose ``rows`` say what is wrong with which row; of its batch nothing was taken then.
+        Raises `ServiceError`, whose ``rows`` describe the problem of each bad row; nothing of its batch was stored
+        then.
         """
         name = batch if batch is not None else f"push:{uuid.uuid4()}"
         if isinstance(events, Sequence):
@@ -278,11 +280,11 @@ class Stream:
         every: int | None = None,
         table: str | None = None,
     ) -> Any:
-        """Released rows, from one publication to another: a DataFrame.
+        """Released rows, from one publication to another, as a DataFrame.
 
-        ``group`` is the name of a group, with ``/`` between the texts of several columns; ``every=7`` takes one
-        publication of seven. ``table`` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or ``"arrow"`` (an `ArrowTable`);
-        without it the first of them that is installed.
+        ``group`` is the name of a group, with ``/`` between the texts of several columns; ``every=7`` reads every
+        seventh publication. ``table`` is ``"pandas"``, ``"polars"``, ``"pyarrow"`` or ``"arrow"`` (an `ArrowTable`);
+        by default the first of them that is installed.
         """
         asked: list[tuple[str, str]] = [("from", str(from_)), ("format", "arrow")]
         asked += [("to", str(to))] if to is not None else []
@@ -293,9 +295,9 @@ class Stream:
         return _as(_from_ipc(bytes_), table)
 
     def watch(self, after: int | None = None) -> Iterator[Publication]:
-        """Publications as they are shown, for ever: begins behind ``after``, or with the last one.
+        """Yields publications as they appear, endlessly, starting after ``after``, or with the last one.
 
-        A connection that breaks is made again, and nothing is missed or told twice.
+        Reconnects if the connection breaks, without missing or repeating a publication.
         """
         last, pause = after, FIRST_PAUSE
         while True:
@@ -309,7 +311,7 @@ class Stream:
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _watched(self, after: int | None) -> Iterator[Publication]:
-        # Whoever is silent for three heartbeats has gone.
+        # A service that is silent for three heartbeats is gone.
         connection = self.service._connection(45.0)
         try:
             known = {} if after is None else {"last-event-id": str(after)}
@@ -335,15 +337,16 @@ class Stream:
             connection.close()
 
     def close(self, through: int) -> dict[str, Any]:
-        """Closes steps through one, and publishes them; for a stream whose operator does that. Says how far it is."""
+        """Closes and publishes the steps through `through`, for a stream whose operator closes steps. Returns how far
+        the stream is."""
         content = json.dumps({"through": through}).encode()
         asked = self.service._ask("POST", f"{self._path}/close", content, {"content-type": "application/json"})
         described: dict[str, Any] = json.loads(asked)
         return described
 
     def declaration(self) -> dict[str, Any]:
-        """How it was declared (``declaration``) and planned (``plan``, and the ``digest`` of both), and who closes its steps
-        (``closing``): for whoever writes to it."""
+        """Its declaration (``declaration``), its plan (``plan``), the ``digest`` of both, and who closes its steps
+        (``closing``): for programs that write to it."""
         declared: dict[str, Any] = self.service._json("GET", f"{self._path}/declaration")
         return declared
 
@@ -355,14 +358,16 @@ class Stream:
         *,
         evidence: str | None = None,
     ) -> bool:
-        """Sends what whole steps add to each group, as another engine has counted, and **bounded**, it: of a stream with
-        ``closing = "sums"``, which publishes it. Columns are those of the group, ``step`` and ``sum``; a group without a row
-        adds nothing in that step. Says whether all of the steps were taken before.
+        """Sends the sums that whole steps add to each group, for a stream with ``closing = "sums"``, which publishes
+        them. Another engine has counted them, and **bounded** each person's contribution. Columns are those of the
+        group, ``step`` and ``sum``; a group without a row adds nothing in that step. Returns whether the service had
+        already stored all of the steps.
 
-        A step is taken once. The same sums may be sent again, in any order of rows; others are refused (`ServiceError`
-        with status 409), and so are steps that would leave some out. Whoever bounds persons gives the ``evidence`` of a single
-        step: a keyed digest of whose events were counted. Sums may be equal where those are not, and then some person would
-        be counted more often than declared; with other evidence they are refused too.
+        A step is stored once. You may send the same sums again, with rows in any order. Different sums are refused
+        (`ServiceError` with status 409), and so are steps that would leave a gap. A caller that bounds persons gives
+        the ``evidence`` of a single step: a keyed digest of the persons whose events were counted. Sums can be equal
+        while these persons differ, and then some person would be counted more often than declared; so different
+        evidence is refused, too.
         """
         if isinstance(sums, Sequence):
             body, kind = _lines(sums), "application/x-ndjson"
@@ -375,23 +380,23 @@ class Stream:
         return repeated
 
     def join(self, groups: Sequence[str | Sequence[str]]) -> dict[str, Any]:
-        """Lets groups join, from its open step on."""
+        """Adds groups, from the stream's open step on."""
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
         return described
 
     def extend(self) -> Stream:
-        """Goes on in another stream, where the horizon of this one is over and all of it is published."""
+        """Continues in another stream, once all of this one's horizon is over and published."""
         opened = self.service._json("POST", f"{self._path}/extend")
         return Stream(self.service, opened["name"])
 
     def retire(self) -> dict[str, Any]:
-        """Ends the stream for good; what it has spent stays spent."""
+        """Ends the stream permanently; its spent budget stays spent."""
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/retire")
         return described
 
 
 class _Later(Exception):
-    """The service says that it can be asked again."""
+    """A response after which the request may be tried again."""
 
     def __init__(self, problem: ServiceError, seconds: float) -> None:
         self.problem = problem
@@ -405,14 +410,14 @@ def _problem(url: str, status: int, content: bytes) -> ServiceError:
         kind = str(document["type"]).rpartition(":")[2]
         return ServiceError(message, status, kind, document.get("errors"))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ServiceError(f"{url} answers with status {status}, and not as evertally does", status)
+        return ServiceError(f"{url} answered with status {status}, but not in the format of evertally", status)
 
 
 def _wanted(declaration: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     known = ("public", "source", "closing", "grace", "delay")
     for name in more:
         if name not in known:
-            raise TypeError(f"there is no argument `{name}`; there are {', '.join(known)}")
+            raise TypeError(f"there is no argument `{name}`; the arguments are {', '.join(known)}")
     return {"declaration": dict(declaration), **more}
 
 
@@ -430,7 +435,7 @@ def _listed(names: str | Sequence[str] | None) -> Sequence[str]:
 
 
 def _plain(events: Any) -> Any:
-    """A table without what only its package knows: an index, or rows that are not there yet."""
+    """A table without package-specific parts, such as an index; refuses lazy tables."""
     package, kind = _package(events), type(events).__name__
     if package == "pandas" and kind == "DataFrame":
         named = [name for name in events.index.names if name is not None and name not in events.columns]
@@ -439,7 +444,7 @@ def _plain(events: Any) -> Any:
         raise TypeError("a polars LazyFrame has no rows yet; push(frame.collect())")
     if not hasattr(events, "__arrow_c_stream__") or kind == "Series":
         raise TypeError(
-            f"a table with __arrow_c_stream__ (pandas, polars, pyarrow) or a list of dicts is needed, not "
+            f"expected a table with __arrow_c_stream__ (pandas, polars, pyarrow) or a list of dicts, not "
             f"{type(events).__name__}"
         )
     return events
@@ -451,7 +456,7 @@ def _lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _text(value: Any) -> Any:
-    """Times and numbers of other packages, as JSON has them."""
+    """Times and numbers of other packages, as JSON values."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if hasattr(value, "item"):
@@ -479,4 +484,4 @@ def _as(table: ArrowTable, kind: str | None) -> Any:
         return pyarrow.table(table)
     if kind == "arrow":
         return table
-    raise InvalidError(f"`{kind}` is no kind of table; choose {', '.join(kinds)}")
+    raise InvalidError(f"`{kind}` is not a kind of table; choose {', '.join(kinds)}")

@@ -1,4 +1,4 @@
-"""Exceptions of evertally. All are kinds of :class:`EvertallyError`."""
+"""Exceptions of evertally. All are subclasses of :class:`EvertallyError`."""
 
 __all__ = [
     "EvertallyError",
@@ -13,7 +13,7 @@ __all__ = [
 
 
 class EvertallyError(Exception):
-    """Anything that evertally refuses or that fails in it; the message says what is wrong and what to do."""
+    """Base class of all errors of evertally; the message names the problem and a remedy."""
 
 
 class InvalidError(EvertallyError, ValueError):
@@ -21,11 +21,11 @@ class InvalidError(EvertallyError, ValueError):
 
 
 class TableError(InvalidError):
-    """Something is wrong in a table of events; the message names the row (from 1) and the column."""
+    """A table of events is invalid; the message names the row (from 1) and the column."""
 
 
 class SumOverflowError(EvertallyError, OverflowError):
-    """An exact sum would leave the range of 64-bit multiples of the grid."""
+    """An exact sum would exceed the range of 64-bit multiples of the grid."""
 
 
 class HorizonExhausted(EvertallyError):
@@ -33,19 +33,19 @@ class HorizonExhausted(EvertallyError):
 
 
 class StateError(EvertallyError, ValueError):
-    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key; or noise that was given
-    out for some data would meet other data."""
+    """Saved bytes are damaged, of an unknown version, or belong to another plan, stream or key; or noise that was
+    already released with some data would be reused with other data."""
 
 
 class RandomnessError(EvertallyError, OSError):
-    """The operating system gave no randomness."""
+    """The operating system provided no randomness."""
 
 
 class ServiceError(EvertallyError):
-    """A service refuses something, or cannot be reached.
+    """A service refused a request, or cannot be reached.
 
-    ``status`` is that of its answer (``None`` without one), ``kind`` the word for what is wrong, and ``rows`` says of
-    each bad row of a batch what is wrong with it: ``row``, ``field``, ``problem``, ``remedy``.
+    ``status`` is the status of the response (``None`` without one), ``kind`` names the problem, and ``rows`` describes
+    each bad row of a batch: ``row``, ``field``, ``problem``, ``remedy``.
     """
 
     def __init__(

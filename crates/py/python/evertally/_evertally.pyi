@@ -1,4 +1,4 @@
-"""Types of the compiled half of evertally. Documentation is with the objects themselves."""
+"""Types of the compiled half of evertally. The objects themselves have the documentation."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -315,7 +315,7 @@ class CountSketch:
     def add_many(self, items: Iterable[_Item], values: _Numbers | _Number | None = None) -> None: ...
     def tick(self, steps: int = 1) -> int: ...
     @overload
-    def estimate(self, items: _Item) -> Reading: ...  # type: ignore[overload-overlap]  # one text is one item
+    def estimate(self, items: _Item) -> Reading: ...  # type: ignore[overload-overlap]  # a string is one item
     @overload
     def estimate(self, items: Iterable[_Item]) -> npt.NDArray[np.void]: ...
     def second_moment(self) -> Reading: ...

@@ -1,4 +1,4 @@
-"""Questions to a released history."""
+"""Queries of a released history."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ def interval(
     share: bool = False,
     confidence: float = 0.95,
 ) -> Released:
-    """What happened in a stretch of a released table, with exact standard errors and intervals.
+    """Estimates the total over an interval of a released table, with exact standard errors and confidence intervals.
 
-    ``table`` is what :func:`release` returned, or has the same columns; ``plan`` is its plan, which
-    :func:`plan_release` gives for the same keywords. Nothing else is read, and no privacy is spent: the noise of a difference
-    follows from the plan's covariances, of which neighbouring releases share most.
+    ``table`` is a result of :func:`release`, or a table with the same columns; ``plan`` is its plan, which
+    :func:`plan_release` returns for the same keywords. Nothing else is read, and no privacy budget is spent: the noise
+    of a difference follows from the plan's covariances, and neighbouring releases share most of their noise.
 
-    The result has a row for every group, and a last one, whose group is missing, for all of them together; with the
-    columns ``value``, ``std_error``, ``lower`` and ``upper``, and with ratios ``ratio``, ``ratio_lower``, ``ratio_upper`` and
-    ``ratio_set``. The last says what the true ratio is: ``between`` the two numbers, ``outside`` of them (the denominator
-    may be 0), or ``anything``.
+    The result has a row for every group, and a last row with a missing group for all of them together. Its columns are
+    ``value``, ``std_error``, ``lower`` and ``upper``, and for ratios ``ratio``, ``ratio_lower``, ``ratio_upper`` and
+    ``ratio_set``. The last tells where the true ratio lies: ``between`` the two numbers, ``outside`` of them (the
+    denominator may be 0), or ``anything``.
 
     Parameters
     ----------
     start, end
-        Where the stretch begins and ends: a time at which a step begins or ends, or the numbers of its first and last
-        step. The whole table, where left out.
+        The beginning and the end of the interval: times at which a step begins or ends, or the numbers of its first and
+        last step. By default the whole table.
     group
-        A group or a list of them, tuples for several columns. All, where left out.
+        A group or a list of them, as tuples if there are several columns. By default all.
     ratio_to
-        Another stretch of the same groups, as (start, end): this week's ratio to the last.
+        Another interval of the same groups, as (start, end), such as last week for this week's ratio to it.
     ratio_to_group
-        Other groups, whose total in the same stretch is the denominator.
+        Other groups, whose total in the same interval is the denominator.
     share
-        The ratio to all groups of the table.
+        Whether to compute the ratio to all groups of the table.
     confidence
-        Of every interval by itself.
+        The confidence of each interval by itself.
     """
     asked = {
         "start": _moment(start),
@@ -62,7 +62,7 @@ def interval(
         "confidence": confidence,
     }
     if not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(f"a table with __arrow_c_stream__ is needed, not {type(table).__name__}")
+        raise TypeError(f"expected a table with __arrow_c_stream__, not {type(table).__name__}")
     return cast(Released, _like(table, _interval_table(json.dumps(asked), table, plan)))
 
 
@@ -73,7 +73,7 @@ def _moment(moment: Time | int | None) -> str | None:
 
 
 def _groups(group: Any) -> list[str]:
-    """Names with the texts of several columns joined by /."""
+    """Names of groups; the texts of several columns are joined by /."""
     if group is None:
         return []
     given: Sequence[Any] = group if isinstance(group, list) else [group]

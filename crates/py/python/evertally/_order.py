@@ -1,4 +1,4 @@
-"""The order in which a run takes its examples: drawn by lot from the key, or fixed; and who has taken part so far."""
+"""The order in which a run uses its examples (sampled with the key, or fixed), and the participations so far."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of"]
 
 
 class FixedBatches:
-    """The batches of a plan without sampling: of one size, in the order of the data, the same in every epoch.
+    """The batches of a plan without sampling: all of one size, in the order of the data, the same in every epoch.
 
-    Examples have the numbers 0 to ``examples - 1``; those that are left over at the end of an epoch take no part. It is a
-    sequence of arrays, one for each step of the plan, as :class:`Batches` is. Nothing is secret about it.
+    Examples have the numbers 0 to ``examples - 1``; those left over at the end of an epoch are not used. Like
+    :class:`Batches`, it is a sequence of arrays, one for each step of the plan. It is not secret.
 
-    Raises :class:`InvalidError` if an example would take part in more steps than the plan's ``participations``, or sooner
-    again than its ``separation``: the plan's noise is not enough then.
+    Raises :class:`InvalidError` if an example would take part in more steps than the plan's ``participations``, or
+    again after fewer steps than its ``separation``: the plan's noise would not suffice.
 
     >>> import evertally as et
     >>> plan = et.plan_vector(40, rho=0.5, participations=2, separation=20)
@@ -31,24 +31,25 @@ class FixedBatches:
     >>> et.FixedBatches(plan, examples=1000, batch_size=100)  # four epochs
     Traceback (most recent call last):
     ...
-    evertally.InvalidError: 40 steps of 100 examples of 1000 are 4 epochs of 10 steps, and the plan is for at most 2 ...
+    evertally.InvalidError: 40 steps of 100 examples out of 1000 are 4 epochs of 10 steps, but the plan allows an ...
     """
 
     def __init__(self, plan: evertally.VectorPlan, *, examples: int, batch_size: int) -> None:
         if plan.sampled is not None:
             raise evertally.InvalidError(
-                "the plan's promise is for batches that are drawn by lot: take evertally.Batches(plan, key, name, "
-                "examples=…)"
+                "the plan's guarantee requires sampled batches: use evertally.Batches(plan, key, name, examples=…)"
             )
         if not 1 <= batch_size <= examples:
-            raise evertally.InvalidError(f"a batch has 1 to {examples} of the {examples} examples, got {batch_size}")
+            raise evertally.InvalidError(
+                f"batch_size must be 1 to {examples}, the number of examples, got {batch_size}"
+            )
         apart = examples // batch_size
         epochs = -(-plan.horizon // apart)
         if epochs > plan.participations or (apart < plan.separation and epochs > 1):
             raise evertally.InvalidError(
-                f"{plan.horizon} steps of {batch_size} examples of {examples} are {epochs} epochs of {apart} steps, and the "
-                f"plan is for at most {plan.participations} steps of an example, {plan.separation} apart: plan with "
-                f"participations={epochs}, separation={apart}"
+                f"{plan.horizon} steps of {batch_size} examples out of {examples} are {epochs} epochs of {apart} "
+                f"steps, but the plan allows an example at most {plan.participations} steps, at least "
+                f"{plan.separation} apart: plan with participations={epochs}, separation={apart}"
             )
         self.plan, self.examples = plan, examples
         self._size, self._apart = batch_size, apart
@@ -66,7 +67,7 @@ class FixedBatches:
         return np.arange(first, first + self._size, dtype=np.int64)
 
     def is_of(self, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> bool:
-        """Whether they are those of this plan; they are the same for every key and name."""
+        """Whether these batches belong to this plan; they are the same for every key and name."""
         del key, name
         return self.plan == plan
 
@@ -87,73 +88,73 @@ class FixedBatches:
 
 FixedBatches.__module__ = "evertally"
 
-#: Who takes part when.
+#: The examples of each step.
 Order: TypeAlias = Batches | FixedBatches
 
 
 def order_of(
     plan: evertally.VectorPlan, key: evertally.SecretKey, name: str, examples: int, batch_size: int | None
 ) -> Order:
-    """The plan's lots, or batches of `batch_size` in a fixed order if they keep to what the plan allows."""
+    """The plan's sampled batches, or batches of `batch_size` in a fixed order, if the plan allows them."""
     if plan.sampled is not None:
         batches = Batches(plan, key, name, examples=examples)
         if batch_size is not None and abs(batch_size - batches.expected_size) >= 1:
             raise ValueError(
-                f"the plan draws batches by lot, of {batches.expected_size:g} examples on average where there are "
-                f"{examples}, not {batch_size}: plan for the number of examples, or leave batch_size away"
+                f"this plan samples {batches.expected_size:g} of {examples} examples per batch on average, not "
+                f"{batch_size}: plan again for this number of examples, or omit batch_size"
             )
         return batches
     if batch_size is None:
-        raise ValueError("batch_size is missing: the plan is one of batches in a fixed order")
+        raise ValueError("batch_size is missing: the plan has batches in a fixed order")
     return FixedBatches(plan, examples=examples, batch_size=batch_size)
 
 
 def check_batches(plan: evertally.VectorPlan, batches: Any, key: evertally.SecretKey, name: str) -> None:
-    """Refuses batches that are not those of a plan; a plan with sampling needs its own."""
+    """Refuses batches that do not belong to a plan; a plan with sampling needs its own batches."""
     if batches is None:
         if getattr(plan, "sampled", None) is not None:
             raise ValueError(
-                "the plan's promise is for batches that are drawn by lot: give batches=evertally.Batches(plan, key, name, "
-                "examples=…) of this plan, key and name, and take them"
+                "the plan's guarantee requires sampled batches: give batches=evertally.Batches(plan, key, name, "
+                "examples=…) with this plan, key and name, and train on them"
             )
         return
     if not isinstance(batches, Order):
         raise TypeError(
-            f"batches are evertally.Batches of a plan with sampling, or evertally.FixedBatches of one without, got "
-            f"{type(batches).__name__}"
+            "batches must be evertally.Batches for a plan with sampling, or evertally.FixedBatches for one without, "
+            f"got {type(batches).__name__}"
         )
     if not batches.is_of(plan, key, name):
-        raise ValueError("these batches are those of another plan, key or name")
+        raise ValueError("these batches belong to another plan, key or name")
 
 
 class Attendance:
-    """Who has taken part when, of a plan without sampling: refuses an example that comes more often, or sooner again, than
-    the plan allows."""
+    """The participations so far, for a plan without sampling: refuses an example that takes part more often, or sooner
+    again, than the plan allows."""
 
     def __init__(self, plan: Any) -> None:
         self._most, self._apart = plan.participations, plan.separation
         self._seen: dict[int, tuple[int, int]] = {}
 
     def check(self, examples: Iterable[int], step: int) -> None:
-        """Refuses examples of a step that the plan has no room for."""
+        """Refuses a step if the plan does not allow one of its examples to take part."""
         for example in examples:
             times, last = self._seen.get(example, (0, 0))
             if times >= self._most or (times and step - last < self._apart):
                 raise evertally.InvalidError(
-                    f"example {example} takes part in step {step}, the last time was in step {last}, and {times} times so "
-                    f"far: the plan is for at most {self._most} steps of an example, at least {self._apart} apart. Keep to "
-                    "that order, or plan with the participations and the separation that the run has"
+                    f"example {example} takes part in step {step}; it has taken part {times} times before, last in "
+                    f"step {last}: the plan allows an example at most {self._most} steps, at least {self._apart} "
+                    "apart. Keep to that order, or plan with the participations and the separation of the run"
                 )
 
     def note(self, examples: Iterable[int], step: int) -> None:
-        """These have taken part."""
+        """Records that these examples have taken part."""
         for example in examples:
             self._seen[example] = (self._seen.get(example, (0, 0))[0] + 1, step)
 
     def state(self) -> list[list[int]]:
-        """For `restore`: numbers, times and last steps."""
+        """The state for `restore`: each example's number, its participations and its last step."""
         return [[example, *seen] for example, seen in self._seen.items()]
 
     def restore(self, state: Iterable[Iterable[int]]) -> None:
-        """Goes on from a `state`."""
+        """Continues from a `state`."""
         self._seen = {example: (times, last) for example, times, last in state}

@@ -1,4 +1,4 @@
-"""Exact sums that another engine has counted, released."""
+"""Releases of exact sums that another engine has computed."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ def release_sums(
     sum: str = "sum",
     confidence: float = 0.95,
 ) -> Sums:
-    """Releases exact **running sums** that another engine has, a row for each row: a pure function of plan, key, name, group,
-    step and sum, in any order, on any number of workers.
+    """Releases exact **running sums** that another engine has computed, one row for each row. The result is a pure
+    function of plan, key, name, group, step and sum, in any order, on any number of workers.
 
-    The values are those that :func:`release` gives for the same plan (of :func:`plan_release`, with groups that all count
-    alike), or :class:`Counter` without groups. For plans whose mechanism has random access, such as ``binary``, ``smooth``
-    or ``path-sum``; :func:`release_steps` takes all.
+    The values equal those of :func:`release` for the same plan (of :func:`plan_release`, with groups that all count
+    alike), or those of :class:`Counter` if there are no groups. Requires a mechanism with random access, such as
+    ``binary``, ``smooth`` or ``path-sum``; :func:`release_steps` accepts every mechanism.
 
-    A step of a group has one sum, ever: two releases of it with different sums would have the same noise, and their
-    difference would be exact. The log beside the key's ledger refuses that (:class:`StateError`), on the machine that has
-    the log. What one person adds must be bounded as the plan says.
+    Each step of a group has only one sum, permanently: two releases of it with different sums would have the same
+    noise, and their difference would be exact. The log next to the key's ledger refuses that (:class:`StateError`), on
+    the machine that has the log. You must bound each person's contribution as the plan requires.
 
     Parameters
     ----------
     plan, key, name
-        Of the stream.
+        The plan, key and name of the stream.
     group
-        Columns that name the group; none for a stream without groups.
+        Columns that name the group. Omit it for a stream without groups.
     groups
-        Those that are declared: a row of another is refused. Without them whichever come are released, so see to it that
-        which these are does not follow from the data.
+        The declared groups; a row of any other group is refused. Without them, every group in the table is released:
+        then make sure that the set of groups does not depend on the data.
     step, sum
-        Columns with the step (from 1) and the exact running sum at its end; of a window, its sum.
+        Columns with the step (from 1) and the exact running sum at its end (for a window, the sum of the window).
     confidence
-        Of the intervals.
+        The confidence of the intervals.
 
     >>> import evertally as et, pyarrow as pa
     >>> plan = et.plan(1000, rho=0.5, mechanism="path-sum")
@@ -61,7 +61,7 @@ def release_sums(
     >>> et.release_sums(pa.table({"step": [700], "sum": [41001]}), plan=plan, key=key, name="visits")
     Traceback (most recent call last):
     ...
-    evertally.StateError: step 700 of the stream of sums "visits" was given out for other data, and ...
+    evertally.StateError: step 700 of the stream of sums "visits" was issued for other data; ...
     """
     columns, declared = _groups(group, groups)
     asked = {"name": name, "group": columns, "groups": declared, "step": step, "sum": sum, "confidence": confidence}
@@ -81,12 +81,12 @@ def release_steps(
     sum: str = "sum",
     confidence: float = 0.95,
 ) -> Sums:
-    """Releases what single **steps add**, as another engine has counted it, for every mechanism: a pass over the steps of
-    each group. A row comes out for every step through ``through`` and each of the ``groups``; groups are released by
-    themselves, so that any worker may have any of them, whole. Rows of one step and group add up; steps without a row add
-    nothing.
+    """Releases the sums that single **steps add**, computed by another engine, with any mechanism, in one pass over the
+    steps of each group. The result has a row for every step through ``through`` and each of the ``groups``. Groups are
+    independent of each other, so that any worker may release any whole group. Rows of the same step and group add up;
+    steps without a row add nothing.
 
-    Otherwise as :func:`release_sums`.
+    Everything else is as in :func:`release_sums`.
 
     >>> import evertally as et, pyarrow as pa
     >>> plan = et.plan(365, epsilon=1.0)
@@ -99,20 +99,20 @@ def release_steps(
     """
     columns, declared = _groups(group, groups)
     if columns and declared is None:
-        raise InvalidError("groups are declared: name them with groups=[...]")
+        raise InvalidError("groups must be declared: name them with groups=[...]")
     if through < 1:
-        raise InvalidError(f"there is no step {through}: they are numbered from 1")
+        raise InvalidError(f"there is no step {through}: steps are numbered from 1")
     asked = {"name": name, "group": columns, "groups": declared, "step": step, "sum": sum, "confidence": confidence}
     return _released(_release_steps, {**asked, "through": through}, table, plan, key)
 
 
 def _groups(group: str | Sequence[str] | None, groups: Any) -> tuple[list[str], list[list[str]] | None]:
-    """The columns that name the group, and the groups that are declared."""
+    """The columns that name the group, and the declared groups."""
     columns = _names(group)
     if groups is None:
         return columns, None
     if not columns:
-        raise InvalidError("groups are named by columns: name these with group")
+        raise InvalidError("groups need the columns that name them: name these with group")
     if isinstance(groups, str):
         raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
     return columns, [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups]
@@ -120,6 +120,6 @@ def _groups(group: str | Sequence[str] | None, groups: Any) -> tuple[list[str], 
 
 def _released(native: Any, asked: dict[str, Any], table: Sums, plan: Plan, key: Any) -> Sums:
     if not hasattr(table, "__arrow_c_stream__"):
-        raise TypeError(f"a table with __arrow_c_stream__ is needed, not {type(table).__name__}")
+        raise TypeError(f"expected a table with __arrow_c_stream__, not {type(table).__name__}")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     return cast(Sums, _like(table, native(json.dumps(asked), table, plan, secret)))

@@ -1,4 +1,4 @@
-"""Tables of events in, tables of releases out."""
+"""Releases of tables of events, as tables of the same kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
     options = dict(given)
     del options["table"]
     if _package(table) == "pyspark":
-        raise TypeError("a DataFrame of Spark is released by a cluster: evertally.spark.release(df, ...)")
+        raise TypeError("a Spark DataFrame is released on a cluster: use evertally.spark.release(df, ...)")
     key = options.pop("key")
     budget_file = options.pop("budget_file")
     columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]
@@ -26,7 +26,7 @@ def release(table: Table, given: Mapping[str, Any]) -> Table:
     stream = _narrowed(table, [column for column in columns if column is not None])
     if not hasattr(stream, "__arrow_c_stream__"):
         raise TypeError(
-            f"a table with __arrow_c_stream__ is needed (a pandas, polars or pyarrow table), not {type(table).__name__}"
+            f"expected a table with __arrow_c_stream__ (a pandas, polars or pyarrow table), not {type(table).__name__}"
         )
     return cast(Table, _like(table, _release_table(declared, stream, secret, budget_file)))
 
@@ -37,13 +37,13 @@ def plan_release(given: Mapping[str, Any]) -> Plan:
 
 
 def _declaration(options: Mapping[str, Any]) -> str:
-    """The arguments as JSON: Python's own values as numbers, texts and lists of them."""
+    """The arguments as JSON: Python values as numbers, strings and lists of them."""
     given = {name: argument for name, argument in options.items() if argument is not None}
     for moment in ("start", "end", "through"):
         if moment in given:
             given[moment] = _time_text(given[moment])
     if not isinstance(given["every"], str):
-        raise TypeError(f'every is a text such as "15m", "1d" or "1mo", not {given["every"]!r}')
+        raise TypeError(f'every must be a string such as "15m", "1d" or "1mo", not {given["every"]!r}')
     if "group" in given:
         given["group"] = _names(given["group"])
     if "measures" in given:
@@ -72,7 +72,7 @@ def _declaration(options: Mapping[str, Any]) -> str:
             raise InvalidError("give either budget or its numbers (epsilon, delta, rho), not both")
         numbers = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
         given.update({unit: number for unit, number in numbers.items() if number is not None})
-        given["allow_weak_budget"] = True  # decided when the budget was made
+        given["allow_weak_budget"] = True  # checked when the budget was made
     return json.dumps(given, default=_number)
 
 
@@ -82,11 +82,11 @@ def _number(value: Any) -> Any:
         return value.item()
     if not isinstance(value, (str, bytes)) and isinstance(value, Iterable):
         return list(value)
-    raise TypeError(f"{value!r} is no argument of a release")
+    raise TypeError(f"cannot use {value!r} as an argument of a release")
 
 
 def _time_text(moment: Time) -> str:
-    """A time as the program reads it."""
+    """A time in the format of the program."""
     if isinstance(moment, str):
         return moment
     return moment.isoformat()
@@ -111,11 +111,11 @@ def _package(table: object) -> str:
 
 
 def _narrowed(table: Any, wanted: list[str]) -> Any:
-    """Only the wanted columns, where the table knows how; elsewhere a missing one is left to the reader."""
+    """Only the wanted columns, if the table supports that; otherwise the reader reports a missing column."""
     package, kind = _package(table), type(table).__name__
     names = list(dict.fromkeys(wanted))
     if package in ("pandas", "polars") and kind == "Series":
-        raise TypeError("a Series is one column and no table; release(series.to_frame(), ...)")
+        raise TypeError("a Series is a single column, not a table; release(series.to_frame(), ...)")
     if package == "pandas" and kind == "DataFrame":
         index = [name for name in table.index.names if name in names and name not in table.columns]
         if index:
@@ -133,7 +133,7 @@ def _narrowed(table: Any, wanted: list[str]) -> Any:
 
 
 def _check_columns(wanted: list[str], present: list[Any]) -> None:
-    """Refuses a table without a wanted column while all of its columns can still be told."""
+    """Refuses a table without a wanted column while all of its columns are still known."""
     for name in wanted:
         if name not in present:
             texts = [str(column) for column in present]

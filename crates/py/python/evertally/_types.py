@@ -1,4 +1,4 @@
-"""Types that several modules name."""
+"""Types that several modules use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class ArrowStream(Protocol):
 #: A table; releases come back as one of the same kind.
 Table = TypeVar("Table", bound=ArrowStream)
 
-#: A moment: text as the program reads it, a date, or a date with time.
+#: A time: text in the format of the program, a date, or a date with time.
 Time = Union[str, dt.date, dt.datetime]
 
-#: A number that names a multiple of a grid exactly: int, float, Decimal, their NumPy kin, or decimal text.
+#: A number that denotes a multiple of a grid exactly: int, float, Decimal, their NumPy counterparts, or decimal text.
 Number = Union[SupportsIndex, SupportsFloat, str]

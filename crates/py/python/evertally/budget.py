@@ -1,6 +1,6 @@
 """Conversions between privacy budgets.
 
-Every result is a valid statement: what is converted is rounded towards the weaker one. For budgets as objects see
+Every result is a valid statement: conversions round towards the weaker guarantee. For budgets as objects see
 :class:`evertally.Budget`.
 """
 

@@ -1,47 +1,47 @@
-"""Clipping that adapts itself and second moments of gradients, out of the same release as the gradients.
+"""Adaptive clipping and second moments of gradients, from the same release as the gradients.
 
-A plan's promise is for vectors of at most `plan.norm` for each example and step, whatever their coordinates mean. So a
-vector has room for more than a gradient, and all of it is one release under one budget: nothing is to be added up.
-:class:`Clipping` makes an example's vector of its gradient `g`, of the current threshold `C`, and of blocks `k = 1 … K`
-of the parameters. With `x = g min(1, C/‖g‖)/C`, so that `r = ‖x‖ ≤ 1`, and `y_k = ‖x_k‖²`, so that `Σ y_k = r²`, it is
+A plan's guarantee is for vectors of at most `plan.norm` for each example and step, whatever their coordinates mean. So
+a vector has room for more than a gradient, and all of it is one release under one budget: no budgets are added up.
+:class:`Clipping` builds an example's vector from its gradient `g`, the current threshold `C`, and blocks `k = 1 … K` of
+the parameters. With `x = g min(1, C/‖g‖)/C`, so that `r = ‖x‖ ≤ 1`, and `y_k = ‖x_k‖²`, so that `Σ y_k = r²`, it is
 
     norm · (a x,  s (b - ½),  λ (y - c))        b = 1 if ‖g‖ ≤ C, else 0
 
-where the second part is there if the threshold adapts, and the third if second moments are wanted.
+with the second part if the threshold adapts, and the third if second moments are requested.
 
 **Added or removed, and replaced by another.** The vector of an absent example is 0, so the bound is on the length of
-the vector itself, for whoever is in and for whoever is not: the mark of an example beyond the threshold is `-s/2` and
-not 0, as long as that of one within. Let `q = s²/4` be the share of the mark and `m` that of the moments.
+the vector itself, on both sides of the threshold: the mark of an example beyond the threshold is `-s/2` and not 0, as
+long as that of one within. Let `q = s²/4` be the share of the mark and `m` that of the moments.
 
 - *Threshold alone*: `a² r² + s²/4 ≤ (1 - q) + q = 1` with `a² = 1 - q`. A mark of 0 or `s` would need `s² ≤ q`: half
   the signal. (The ½ is that of Andrew and others 2021, arXiv 1905.03871.)
 - *Moments of K > 1 blocks*: `c = 1/K`, `λ² = m K/(K-1)` and `a² = 1 - q - m`. As `‖y‖² ≤ (Σ y_k)² = r⁴`, the squared
   length without the mark is at most `f(r²) = a² r² + λ² (r⁴ - 2 r²/K + 1/K)`, convex in `r²`, so that its ends decide:
   `f(1) = a² + λ² (K-1)/K = 1 - q`, and `f(0) = λ²/K = m/(K-1) ≤ 1 - q`. The centre saves a part `1/K` of the cost.
-- *Of one block*: `c = 1`, `λ = a = √(1-q)`: `a² (r² + (1 - r²)²) ≤ 1 - q`. It costs nothing.
-- A `scale` above 1 makes `λ` so much larger, and shortens the third part of an example to `√(1 - q - a² r²)` where it
-  is longer: the bound holds by that alone.
+- *Moments of one block*: `c = 1`, `λ = a = √(1-q)`: `a² (r² + (1 - r²)²) ≤ 1 - q`. It costs nothing.
+- A `scale` above 1 multiplies `λ`, and shortens the third part of an example to `√(1 - q - a² r²)` if it is longer:
+  that alone keeps the bound.
 
-Two vectors of at most `norm` are at most `2 norm` apart, which is what plans for replaced examples count with. All that
-holds under whatever mechanism, also where examples are drawn by lot.
+Two vectors of at most `norm` are at most `2 norm` apart, which plans for replaced examples account for. All this holds
+for every mechanism, and also if examples are sampled.
 
-**Replaced in place** (`in_place`): only where an example is replaced by one that takes part in the *same steps*. Then
-what counts is how far two vectors are apart, at most `2 norm`, and second moments cost nothing (joint moment
+**Replaced in place** (`in_place`): only if an example is replaced by one that takes part in the *same steps*. Then
+only the distance of two vectors counts, at most `2 norm`, and second moments cost nothing (joint moment
 estimation: Kalinin, Upadhyay, Lampert 2025, arXiv 2502.06597, for all products of coordinates): `c = 0`, `λ² = a²/2`,
 `a² = 1 - q`. Proof for blocks. For `x, x'` of length at most 1, the longer one `x`, let `U = ‖x - x'‖²`, `V = ‖x +
 x'‖²`, `d_k = y_k - y'_k = ⟨(x - x')_k, (x + x')_k⟩`, `p = √(UV)` and `t = Σ d_k = ‖x‖² - ‖x'‖² ≥ 0`. By Cauchy and
 Schwarz `Σ |d_k| ≤ p`, those of one sign add up to `(p + t)/2` at most, and so `Σ d_k² ≤ p (p + t)/2`. As `U + V + 2t =
 4 ‖x‖² ≤ 4`, both `U ≤ 4` and `p ≤ 2`, and `U + ½ Σ d_k² ≤ U + UV/4 + tp/4 ≤ U + V + 2t ≤ 4`. The mark adds at most `s²
-= 4q` to `4 a²`. With two blocks or more no larger `λ` will do: let `x` be `(1, 1)/√2` and `x'` go towards `-x`. **A
-plan does not promise this by itself**: its replaced examples may come in other steps. Then one vector counts alone, and
-its squared length can be `1 + a²/2`.
+= 4q` to `4 a²`. With two blocks or more no larger `λ` works: let `x` be `(1, 1)/√2` and `x'` tend to `-x`. **A plan
+does not guarantee this by itself**: its replaced examples may take part in other steps. Then one vector counts alone,
+and its squared length can be `1 + a²/2`.
 
-**Adaptivity.** Thresholds are a function of earlier releases. Promises of vector plans hold for vectors that depend on
-all earlier releases, for every mechanism and with lots: the noise is continuous and Gaussian, and given the past a step
-is a shift of it that the past knows (Denisov and others 2022, arXiv 2202.08312, for matrix mechanisms; the proofs of
-this library are in the headers of `mechanism/accounting/participation.rs` and `training/src/sampling.rs`). An example that is
-not finite has the vector 0, in all parts. Means are over the *expected* batch size: the size of a batch may be a
-secret.
+**Adaptivity.** Thresholds are a function of earlier releases. Guarantees of vector plans hold for vectors that depend
+on all earlier releases, for every mechanism and with sampling: the noise is continuous and Gaussian, and given the past
+a step shifts it by an amount that the past determines (Denisov and others 2022, arXiv 2202.08312, for matrix
+mechanisms; the proofs of this library are in the headers of `mechanism/accounting/participation.rs` and
+`crates/training/src/sampling.rs`). An example that is not finite has the vector 0, in all parts. Means are over the *expected* batch
+size: the size of a batch may be a secret.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ __all__ = ["AdaptiveClipping", "Clipping", "SecondMoments"]
 
 # As in `clip_and_sum`: room for the rounding of an example's vector to float32.
 SHRINK = 1.0 - 2.0**-20
-# Float32 rounds harder below its normal numbers: there an example counts as zero.
+# Below the normal numbers float32 rounds more coarsely: there an example counts as zero.
 SMALLEST = 2.0**-126
 
 _Array = npt.NDArray[Any]
@@ -66,12 +66,12 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class AdaptiveClipping:
-    """A clipping threshold that follows a quantile of the lengths of gradients, privately.
+    """A clipping threshold that privately tracks a quantile of the gradients' lengths.
 
-    After each step `threshold *= exp(rate * (quantile - fraction))`, with the noisy fraction of examples within it,
-    between `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the first
-    threshold, in units of gradients, and chosen without looking at the data. `share`, between 0 and 1, is the part of
-    the squared norm that the fraction takes: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
+    After each step `threshold *= exp(rate * (quantile - fraction))`, where `fraction` is the noisy fraction of examples
+    within the threshold, limited to `least` and `most` (Andrew and others 2021, arXiv 1905.03871). `initial` is the
+    first threshold, in units of gradients; choose it without looking at the data. `share`, between 0 and 1, is the part
+    of the squared norm that the fraction uses: the gradient's noise is `1/√(1 - share)` times as large, 2.6 % more for
     0.05, and the standard error of a step's fraction is `σ_t / (2 √share · norm · batch)`, with the noise `σ_t` of the
     step.
 
@@ -103,14 +103,14 @@ class AdaptiveClipping:
 
 @dataclass(frozen=True)
 class SecondMoments:
-    """The mean squares of examples' clipped gradients, privately: how large gradients are in each block of parameters.
+    """Private mean squares of the examples' clipped gradients: how large gradients are in each block of parameters.
 
-    `per` is ``"block"`` (of a model, a tensor of parameters) or ``"coordinate"``. `share`, between 0 and 1, is the part
-    of the squared norm that they take; of a single block they take none. `scale`, at least 1, is for many blocks with
-    squares that are spread over them: the noise of the moments is so much smaller, and those of examples whose squares
-    lie in few blocks are shortened; the root of the number of blocks is much. `in_place` takes no share, and says that
-    an example is replaced by one that takes part in the same steps: a weaker promise than that of the plan, which must
-    be one with ``neighbours="replace-one"``. The module's header has the proofs.
+    `per` is ``"block"`` (in a model, a tensor of parameters) or ``"coordinate"``. `share`, between 0 and 1, is the part
+    of the squared norm that the moments use; with a single block they use none. `scale`, at least 1, is for many blocks
+    over which the squares are spread: it divides the noise of the moments, and shortens the moments of examples whose
+    squares lie in few blocks; the root of the number of blocks is a large value. `in_place` uses no share, and assumes
+    that an example is replaced by one that takes part in the same steps: a weaker guarantee than that of the plan,
+    which must have ``neighbours="replace-one"``. The module's header has the proofs.
 
     Raises ``ValueError`` for numbers outside their ranges.
 
@@ -131,18 +131,18 @@ class SecondMoments:
         if not 1 <= self.scale <= 1e6:
             raise ValueError(f"scale is {self.scale}: give a number from 1 to 1e6")
         if self.in_place and self.scale != 1:
-            raise ValueError("in_place has a scale of its own: leave scale away")
+            raise ValueError("in_place sets its own scale: omit scale")
 
 
 class Clipping:
-    """Makes vectors of examples' gradients, and of the noisy sum of vectors the mean gradient, second moments and the
-    next threshold. For any framework: what is released is one vector a step.
+    """Encodes the examples' gradients as vectors, and decodes the noisy sum of vectors into the mean gradient, the
+    second moments and the next threshold. Works with any framework: each step releases one vector.
 
-    `norm` is the plan's. `sizes` are the numbers of coordinates of the blocks, one after the other; without second
-    moments they do not matter, and one number will do. `expected_batch_size` is the declared one. Without `adaptive`
-    the threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` are the plan's.
+    `norm` is the plan's. `sizes` are the numbers of coordinates of the blocks, in order; without second moments the
+    division does not matter, and one number suffices. `expected_batch_size` is the declared one. Without `adaptive`
+    the threshold is `norm`, or the fixed `threshold`, in units of gradients. `neighbours` is the plan's.
 
-    Noise is added to the sum over the batch of what :meth:`encode` returns, as one vector of :attr:`coordinates`:
+    Sum the vectors of :meth:`encode` over the batch and add noise to the sum, as one vector of :attr:`coordinates`:
 
     >>> import evertally as et, numpy as np
     >>> from evertally.moments import AdaptiveClipping, Clipping
@@ -170,17 +170,17 @@ class Clipping:
         neighbours: str = "add-remove",
     ) -> None:
         if not (norm > 0 and math.isfinite(norm)):
-            raise ValueError(f"norm is {norm}: give that of the plan, a positive number")
+            raise ValueError(f"norm is {norm}: give the norm of the plan, a positive number")
         if not sizes or min(sizes) < 1:
             raise ValueError("sizes are the numbers of coordinates of the blocks: give one or more, each at least 1")
         if not (expected_batch_size > 0 and math.isfinite(expected_batch_size)):
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
         if adaptive is not None and threshold is not None:
-            raise ValueError("threshold is that of clipping that does not adapt: give AdaptiveClipping(initial=…)")
+            raise ValueError("threshold is for clipping that does not adapt: give AdaptiveClipping(initial=…)")
         if threshold is not None and not 1e-30 <= threshold <= 1e30:
             raise ValueError(f"threshold is {threshold}: give a number from 1e-30 to 1e30")
         if moments is not None and moments.in_place and neighbours != "replace-one":
-            raise ValueError(f'in_place is for plans with neighbours="replace-one": this one has "{neighbours}"')
+            raise ValueError(f'in_place requires a plan with neighbours="replace-one": this one has "{neighbours}"')
         self.norm, self.expected_batch_size = float(norm), float(expected_batch_size)
         self.sizes = tuple(int(size) for size in sizes)
         self.adaptive, self.moments = adaptive, moments
@@ -199,39 +199,39 @@ class Clipping:
             taken = moments.share
             self._scale, self._centre = moments.scale * math.sqrt(taken * blocks / (blocks - 1)), 1 / blocks
         if not mark + taken < 1:
-            raise ValueError(f"the shares {mark} and {taken} leave nothing to the gradient: their sum must be below 1")
+            raise ValueError(f"the shares {mark} and {taken} leave nothing for the gradient: their sum must be below 1")
         self._kept = math.sqrt(1 - mark - taken)  # a
 
     @property
     def threshold(self) -> float:
-        """The length to which the next gradients are clipped. A function of what was released: public."""
+        """The length to which the next gradients are clipped. A function of earlier releases, and so public."""
         return self._threshold
 
     @property
     def extra(self) -> int:
-        """How many coordinates the vector has beyond the gradient's."""
+        """The number of coordinates in addition to the gradient's."""
         return (self.adaptive is not None) + (len(self._blocks) if self.moments else 0)
 
     @property
     def coordinates(self) -> int:
-        """How many coordinates the vector has: the gradient's first."""
+        """The number of coordinates of the vector; the gradient's come first."""
         return sum(self.sizes) + self.extra
 
     @property
     def noise_scale(self) -> float:
-        """How many times the noise of a sum of vectors the noise of the mean gradient is."""
+        """The noise of the mean gradient, relative to the noise of a sum of vectors."""
         return self._threshold / (self._kept * self.norm * self.expected_batch_size)
 
     @property
     def moment_noise_scales(self) -> npt.NDArray[np.float64]:
-        """The same of the second moments of the blocks."""
+        """The same for the second moments of the blocks."""
         self._needs_moments()
         return self._threshold**2 / (self._scale * self.norm * self.expected_batch_size * self._blocks)
 
     def weigh(self, lengths: npt.ArrayLike) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """What makes vectors of gradients, from their lengths alone: the factor of each example's gradient, and its
-        further coordinates. `lengths` has a row for each example and a column for each block or coordinate that has a
-        second moment (without any: for each block, or one for all), in float64. Both results are float32.
+        """Computes from the gradients' lengths alone the factor of each example's gradient and its additional
+        coordinates. `lengths` has a row for each example and a column for each block or coordinate that has a second
+        moment (without second moments: for each block, or one for all), in float64. Both results are float32.
         """
         lengths = np.asarray(lengths, np.float64)
         columns = len(self._blocks)
@@ -251,7 +251,7 @@ class Clipping:
         return np.where(counts, factors, 0.0).astype(np.float32), extra.astype(np.float32)
 
     def _squares(self, lengths: _Array, whole: _Array, counts: _Array) -> _Array:
-        """`λ (y - c)`, shortened where there is no room for it."""
+        """`λ (y - c)`, shortened if there is no room for it."""
         assert self.moments is not None
         clipped = np.where(counts, np.maximum(whole, self._threshold), 1.0)[:, None]
         shares = np.where(counts[:, None], lengths, 0.0) / clipped
@@ -261,15 +261,15 @@ class Clipping:
         used = self._mark**2 / 4 + self._kept**2 * (shares * shares).sum(axis=1)
         room = np.sqrt(np.maximum(1 - used, 0.0))
         long = np.sqrt((part * part).sum(axis=1))
-        # Without a scale it is never longer than there is room, but for the last digits.
+        # Without a scale it always fits, up to the last digits.
         shortened: _Array = part * np.minimum(1.0, room / np.maximum(long, 1e-300))[:, None]
         return shortened
 
     def encode(self, gradients: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """The vectors of examples, each of at most `norm`: float32 of shape (examples, :attr:`coordinates`).
+        """The vectors of examples, each of length at most `norm`: float32 of shape (examples, :attr:`coordinates`).
 
-        `gradients` has a row for each example, which may be of any length. One that is not finite has the vector 0.
-        An empty batch has no rows, and its step is taken all the same.
+        `gradients` has a row for each example, of any length. A row that is not finite has the vector 0. An empty batch
+        has no rows, but its step is taken all the same.
 
         Raises ``ValueError`` if the rows do not have as many coordinates as the blocks.
         """
@@ -285,7 +285,7 @@ class Clipping:
         return np.concatenate([scaled.astype(np.float32), extra], axis=1)
 
     def decode(self, noisy: _Array) -> _Array:
-        """The mean of clipped gradients, in their own units, from a noisy sum of vectors.
+        """The mean of the clipped gradients, in units of gradients, from a noisy sum of vectors.
 
         >>> clipping = Clipping(1.0, [2], expected_batch_size=1, threshold=5.0)
         >>> bool(np.allclose(clipping.decode(clipping.encode([[3.0, 4.0]])[0]), [3, 4]))
@@ -295,8 +295,8 @@ class Clipping:
         return gradient
 
     def second_moments(self, noisy: _Array) -> npt.NDArray[np.float64]:
-        """For each block the mean square of a coordinate of an example's clipped gradient: an unbiased estimate
-        (without `scale`), which noise can make negative.
+        """For each block, the mean square of a coordinate of an example's clipped gradient: an unbiased estimate
+        (without `scale`), which can be negative because of the noise.
 
         >>> clipping = Clipping(1.0, [2, 1], expected_batch_size=1, threshold=5.0, moments=SecondMoments())
         >>> bool(np.allclose(clipping.second_moments(clipping.encode([[3.0, 4.0, 0.0]])[0]), [12.5, 0], atol=1e-4))
@@ -309,7 +309,8 @@ class Clipping:
         return moments
 
     def update(self, noisy: _Array) -> None:
-        """Moves the threshold, after all else was made of a noisy sum of vectors. Without `adaptive` it stays."""
+        """Updates the threshold; call it after decoding a noisy sum of vectors. Without `adaptive` it stays the
+        same."""
         if self.adaptive is None:
             return
         mark = float(self._checked(noisy)[sum(self.sizes)])
@@ -321,18 +322,18 @@ class Clipping:
         self._threshold = min(self.adaptive.most, max(self.adaptive.least, self._threshold * math.exp(step)))
 
     def state(self) -> dict[str, Any]:
-        """What a resumed run needs, for :meth:`restore`: plain numbers."""
+        """The state for :meth:`restore` in a resumed run: plain numbers."""
         return {"threshold": self._threshold, "extra": self.extra, "kept": self._kept}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes on from a :meth:`state` of clipping with the same shares; refuses others with ``ValueError``."""
+        """Continues from a :meth:`state` of clipping with the same shares; refuses others with ``ValueError``."""
         self.check_state(state)
         self._threshold = float(state["threshold"])
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Refuses what :meth:`restore` would refuse."""
+        """Raises the errors of :meth:`restore`, without restoring anything."""
         if (state["extra"], state["kept"]) != (self.extra, self._kept):
-            raise ValueError("the state is that of other clipping: give the same adaptive clipping and second moments")
+            raise ValueError("the state belongs to other clipping: give the same adaptive clipping and second moments")
         if not 1e-30 <= state["threshold"] <= 1e30:
             raise ValueError(f"the state's threshold is {state['threshold']}: it is damaged")
 

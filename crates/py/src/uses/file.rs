@@ -1,20 +1,21 @@
-//! The file that notes what noise was given out, beside that of its key.
+//! The file that records which noise was issued, next to the key's file.
 //!
-//! Records of 64 bytes are written behind each other; the first is the header. All integers are little endian.
+//! Records of 64 bytes follow each other; the first is the header. All integers are little endian.
 //!
 //! | bytes | header | record |
 //! |---|---|---|
 //! | 16 | `evertally uses 1` | identity of the noise |
 //! | 16 | the key's id | first coordinate, and the one after the last |
-//! | 16 | identity of this log, drawn when it was made | first and last step |
-//! | 8 | 0 | mark of what they were given out for; 0: nobody knows |
-//! | 8 | SipHash-2-4 of the bytes before, under the key's secret | the same |
+//! | 16 | identity of this log, drawn at random when it was created | first and last step |
+//! | 8 | 0 | mark of the data that the noise was issued for; 0: unknown |
+//! | 8 | SipHash-2-4 of the preceding bytes, under the key's secret | the same |
 //!
-//! The ledger of the key records the identity of its log: another one is refused, and so is a key whose log is gone.
+//! The ledger of the key records the identity of its log. A different log is refused, and so is a key whose log is
+//! missing.
 //!
-//! A process locks the file for as long as it reads what others have written, and writes: so what is read is always all
-//! there is. Only the making of a log is synced: a process that is killed loses nothing, a machine that loses power may lose the last
-//! records, and a record that is cut off, or zeros, at the end are taken for that.
+//! A process locks the file while it reads the records of others and writes its own, so it always reads the complete
+//! log. Only the creation of a log is synced. If a process is killed, nothing is lost; if a machine loses power, the
+//! last records may be lost. A truncated record, or zeros, at the end are treated as such a loss.
 
 use super::history::Span;
 use super::mark::{derived, sip, sip_key};
@@ -31,10 +32,10 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 16] = b"evertally uses 1";
 const RECORD: usize = 64;
-/// A file is written anew when it has twice as many records as are needed, and so many more.
+/// A file is rewritten if it has twice as many records as needed, plus this number.
 const SPARE: u64 = 1 << 14;
 
-/// Steps of some noise.
+/// Steps of one noise stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) identity: [u8; 16],
@@ -42,25 +43,25 @@ pub(super) struct Record {
     pub(super) span: Span,
 }
 
-/// The file of one key.
+/// The file of a key.
 #[derive(Debug)]
 pub(super) struct UsesFile {
     path: PathBuf,
     key_id: [u8; 16],
-    /// What tells the log from others; unknown until it is made or read.
+    /// Distinguishes the log from others; unknown until it is created or read.
     identity: Option<[u8; 16]>,
     sip: (u64, u64),
     open: Option<Open>,
-    /// How long the file was when it was locked.
+    /// The length of the file when it was locked.
     len: u64,
 }
 
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// A lock is shared with the process that one is a fork of: each opens the file itself.
+    /// A forked process would share the lock with its parent, so each process opens the file itself.
     process: u32,
-    /// How many bytes are read, or our own.
+    /// The number of bytes that this process has read or written.
     read: u64,
 }
 
@@ -71,8 +72,8 @@ impl UsesFile {
         Self { path, key_id: *key.id().as_bytes(), identity: None, sip: sip_key(&secret), open: None, len: 0 }
     }
 
-    /// Does something while no other process does. It is given the records that are new to this process, and says what
-    /// follows them, and what comes of it.
+    /// Does work while no other process does. `work` receives the records that are new to this process, and returns the
+    /// records to append, and its result.
     pub(super) fn turn<T>(&mut self, work: impl FnOnce(Vec<Record>) -> (Vec<Record>, T)) -> PyResult<T> {
         if !self.lock()? {
             return Err(self.missing());
@@ -84,14 +85,14 @@ impl UsesFile {
         });
         self.unlock();
         if done.is_err() {
-            self.open = None; // whoever puts it right puts another file there, perhaps
+            self.open = None; // a repair may replace the file
         }
         done
     }
 
-    /// What tells this log from others, as the ledger records it. Where the ledger `knows` none yet the log is made, durably
-    /// and under a new identity, unless it was made by a process that was killed before it could tell the ledger. Gives the
-    /// records that are new to this process, too.
+    /// The identity that distinguishes this log from others, as the ledger records it. If the ledger has no identity
+    /// yet (`known`), the log is created durably under a new one, unless a process created it and was killed before it
+    /// could inform the ledger. Also returns the records that are new to this process.
     pub(super) fn identity(&mut self, known: Option<&str>) -> PyResult<(String, Vec<Record>)> {
         if known.is_none() && !self.is_there() {
             self.make(*SecretKey::generate().or_raise()?.id().as_bytes())?;
@@ -104,23 +105,23 @@ impl UsesFile {
         self.path.symlink_metadata().is_ok()
     }
 
-    /// Makes the log, with a header and no record.
+    /// Creates the log, with a header and no records.
     pub(super) fn make(&mut self, identity: [u8; 16]) -> PyResult<()> {
         let header = self.checked(header(self.key_id, identity));
         replace(&RealDisk, &self.path, &Access::Private, &mut &header[..]).map_err(|error| {
             PyOSError::new_err(format!(
-                "cannot write {} ({error:#}), which notes for what data noise was issued; none was issued. Where the key's \
-                 folder is read-only, name another place: SecretKey.load(path, uses=FILE)",
+                "cannot write {} ({error:#}), which records for which data noise was issued; none was issued. If the \
+                 key's folder is read-only, name another file: SecretKey.load(path, uses=FILE)",
                 self.path.display()
             ))
         })
     }
 
-    /// Writes the file anew if most of it is no longer needed. The caller has just had its turn, and gives all records.
-    /// Where that fails the file stays as long as it is.
+    /// Rewrites the file if most records have become redundant. The caller has just had its turn, and passes all
+    /// records. If this fails, the file keeps its length.
     pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
         let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
-        // A file that is open keeps its name on other systems.
+        // Other systems cannot replace an open file.
         if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock().unwrap_or(false) {
             return;
         }
@@ -134,7 +135,7 @@ impl UsesFile {
         self.unlock();
     }
 
-    /// Opens and locks the file; false where there is none.
+    /// Opens and locks the file; false if it does not exist.
     fn lock(&mut self) -> PyResult<bool> {
         loop {
             self.open.take_if(|open| open.process != std::process::id());
@@ -168,7 +169,7 @@ impl UsesFile {
         }
     }
 
-    /// What others have written since the last turn.
+    /// The records that others have written since the last turn.
     fn news(&mut self) -> PyResult<Vec<Record>> {
         let read = self.open.as_ref().expect("locked").read;
         if self.len < read {
@@ -178,7 +179,7 @@ impl UsesFile {
         if bytes.is_empty() {
             return Ok(vec![]);
         }
-        // Of a machine that lost power.
+        // Zeros at the end come from a machine that lost power.
         let whole = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
         let (records, rest) = bytes.as_chunks::<RECORD>();
         let (records, rest) = match records.iter().position(|record| *record == [0; RECORD]) {
@@ -198,7 +199,7 @@ impl UsesFile {
         Ok(news)
     }
 
-    /// Leaves so many bytes.
+    /// Truncates the file to this length.
     fn cut(&self, len: u64) -> PyResult<()> {
         self.open.as_ref().expect("locked").file.set_len(len).map_err(|error| self.unwritten(&error))
     }
@@ -222,14 +223,14 @@ impl UsesFile {
         more.iter().for_each(|record| bytes.extend(self.sealed(record)));
         let open = self.open.as_mut().expect("locked");
         if let Err(error) = open.file.write_all(&bytes) {
-            let _ = open.file.set_len(read); // what is cut off is left out when it is read
+            let _ = open.file.set_len(read); // a truncated record is ignored when it is read
             return Err(self.unwritten(&error));
         }
         open.read += bytes.len() as u64;
         Ok(())
     }
 
-    /// Refuses the log of another key, and another one than before.
+    /// Refuses the log of another key, and a log other than the one seen before.
     fn check_header(&mut self, found: Option<&[u8; RECORD]>) -> PyResult<()> {
         let found = found.ok_or_else(|| self.foreign())?;
         let identity = found[32..48].try_into().expect("16 bytes");
@@ -267,7 +268,7 @@ impl UsesFile {
         Some(Record { identity, part: number(16)..number(24), span })
     }
 
-    /// What a key is kept with is for its owner alone.
+    /// Files stored with a key must be accessible to their owner only.
     #[cfg(unix)]
     fn check_mode(&self, file: &File) -> PyResult<()> {
         use std::os::unix::fs::PermissionsExt;
@@ -277,7 +278,7 @@ impl UsesFile {
         }
         let shown = self.path.display();
         Err(state(format!(
-            "{shown}, which notes what noise was given out, can be read by others (mode {:o}); run `chmod 600 {shown}`",
+            "{shown}, which records which noise was issued, can be read by others (mode {:o}); run `chmod 600 {shown}`",
             mode & 0o777
         )))
     }
@@ -289,8 +290,8 @@ impl UsesFile {
 
     fn unwritten(&self, error: &std::io::Error) -> PyErr {
         PyOSError::new_err(format!(
-            "cannot write {} ({error}), which notes what noise was given out, so that none meets other data; none was given \
-             out. Where the key's folder is read-only, name another place: SecretKey.load(path, uses=FILE)",
+            "cannot write {} ({error}), which records which noise was issued, so that none is used for other data; \
+             none was issued. If the key's folder is read-only, name another file: SecretKey.load(path, uses=FILE)",
             self.path.display()
         ))
     }
@@ -298,31 +299,31 @@ impl UsesFile {
     fn missing(&self) -> PyErr {
         let shown = self.path.display();
         state(format!(
-            "{shown}, which notes what noise of this key was given out for, is not there: put it back, beside the ledger that \
-             knows of it. If it is lost, make a new key: the old one could repeat its noise over other data"
+            "{shown}, which records what noise of this key was issued for, is missing: restore it next to the ledger \
+             that refers to it. If it is lost, make a new key: the old one could repeat its noise for other data"
         ))
     }
 
     fn shared_by_names(&self) -> PyErr {
         let shown = self.path.display();
         state(format!(
-            "{shown}, which notes what noise was given out, has several names (hard links): when it is replaced under one of \
-             them, the others keep the old file. Remove the other names (`find -samefile {shown}` finds them)"
+            "{shown}, which records which noise was issued, has several names (hard links): when it is replaced under \
+             one of them, the others keep the old file. Remove the other names (`find -samefile {shown}` finds them)"
         ))
     }
 
     fn foreign(&self) -> PyErr {
         state(format!(
-            "{} does not note what noise of this key was given out: it is of another key, or damaged. Put back the file that \
-             belongs to the key; or, for a key that is new, move this one away",
+            "{} does not record which noise of this key was issued: it belongs to another key, or is damaged. Restore \
+             the file that belongs to the key; or, if the key is new, move this file elsewhere",
             self.path.display()
         ))
     }
 
     fn damaged(&self) -> PyErr {
         state(format!(
-            "{}, which notes what noise was given out, is damaged: put back an undamaged copy. Without one nobody knows what \
-             the noise of this key was given out for: go on with a new key",
+            "{}, which records which noise was issued, is damaged: restore an undamaged copy. Without one, nobody \
+             knows what the noise of this key was issued for: use a new key",
             self.path.display()
         ))
     }
@@ -336,7 +337,7 @@ fn header(key_id: [u8; 16], identity: [u8; 16]) -> [u8; RECORD] {
     bytes
 }
 
-/// Whether a file that is open is still the one at its path: it is replaced under its lock, and someone may move it.
+/// Whether an open file is still the one at its path: it is replaced under its lock, and someone may move it.
 #[cfg(unix)]
 fn is_at(open: &Metadata, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -1,12 +1,12 @@
-//! Which steps were given out, and for what.
+//! The steps that were issued, and for which data.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Of a step that was given out, but nobody knows for what.
+/// The mark of a step that was issued for unknown data.
 pub(crate) const UNKNOWN: u64 = 0;
 
-/// Steps that were given out, for data with this mark.
+/// Steps that were issued for data with this mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) first: u64,
@@ -15,47 +15,47 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of one step.
+    /// A span of one step.
     pub(crate) fn of(step: u64, mark: u64) -> Self {
         Self { first: step, last: step, mark }
     }
 
-    /// Whether a span is of the same data and follows this one.
+    /// Whether `next` has the same mark and follows this span directly.
     pub(super) fn continues_with(&self, next: Span) -> bool {
         self.last + 1 == next.first && self.mark == next.mark
     }
 }
 
-/// Why a step is not given out again.
+/// Why a step is not issued again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It was given out for other data.
+    /// It was issued for other data.
     Other,
-    /// It was given out, and nothing says that it was for the same data.
+    /// It was issued, and nothing shows that it was for the same data.
     Unknown,
-    /// It was given out as a part of these coordinates.
+    /// It was issued for these coordinates, which overlap.
     Part(Range<u64>),
-    /// It may be given out by the process that this one is a fork of.
+    /// The parent process of this fork may issue it.
     Forked,
 }
 
-/// A step that is not given out again.
+/// A step that is not issued again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) step: u64,
-    /// The last step that was given out.
+    /// The last step that was issued.
     pub(crate) last: u64,
     pub(crate) why: Why,
 }
 
-/// The steps of one stream: spans in their order, none of which meet.
+/// The steps of one stream: disjoint spans in order.
 #[derive(Debug, Default)]
 pub(super) struct History {
     spans: VecDeque<Span>,
 }
 
 impl History {
-    /// The last step; 0 where there is none.
+    /// The last step; 0 if there is none.
     pub(super) fn last(&self) -> u64 {
         self.spans.back().map_or(0, |span| span.last)
     }
@@ -68,22 +68,22 @@ impl History {
         self.spans.iter().copied()
     }
 
-    /// The spans that meet one.
+    /// The spans that overlap this one.
     fn met(&self, span: Span) -> impl Iterator<Item = &Span> {
         let from = if span.first > self.last() {
-            self.spans.len() // as most are
+            self.spans.len() // the usual case
         } else {
             self.spans.partition_point(|other| other.last < span.first)
         };
         self.spans.range(from..).take_while(move |other| other.first <= span.last)
     }
 
-    /// The first of some steps that was given out.
+    /// The first step of a span that was issued already.
     pub(super) fn given(&self, span: Span) -> Option<u64> {
         self.met(span).next().map(|other| other.first.max(span.first))
     }
 
-    /// The first of some steps that was given out for something else, as far as anybody knows.
+    /// The first step of a span that was issued for other, or possibly other, data.
     pub(super) fn refusal(&self, span: Span) -> Option<Refusal> {
         let same = |other: &&Span| span.mark != UNKNOWN && other.mark == span.mark;
         let other = self.met(span).find(|other| !same(other))?;
@@ -91,7 +91,7 @@ impl History {
         Some(Refusal { step: other.first.max(span.first), last: self.last(), why })
     }
 
-    /// Those of some steps that were not given out before.
+    /// The steps of a span that were not issued before.
     pub(super) fn new_in(&self, span: Span) -> Vec<Span> {
         let mut from = span.first;
         let mut pieces = Vec::new();
@@ -99,7 +99,7 @@ impl History {
             if from < other.first {
                 pieces.push(Span { first: from, last: other.first - 1, mark: span.mark });
             }
-            from = other.last + 1; // fits: no stream has so many steps
+            from = other.last + 1; // fits: streams have fewer steps
         }
         if from <= span.last {
             pieces.push(Span { first: from, ..span });
@@ -107,7 +107,7 @@ impl History {
         pieces
     }
 
-    /// Notes those of some steps that were not given out before.
+    /// Records the steps of a span that were not issued before.
     pub(super) fn insert(&mut self, span: Span) {
         if span.first > self.last() {
             match self.spans.back_mut() {
@@ -119,7 +119,7 @@ impl History {
         }
     }
 
-    /// Puts a span where it belongs; it meets none.
+    /// Inserts a span at its place; it overlaps no other.
     fn place(&mut self, span: Span) {
         let at = self.spans.partition_point(|other| other.last < span.first);
         match at.checked_sub(1).map(|before| &mut self.spans[before]) {
@@ -128,7 +128,7 @@ impl History {
         }
     }
 
-    /// Forgets for what the oldest steps were given out, until so many spans are left.
+    /// Forgets what the oldest steps were issued for, until `most` spans are left.
     pub(super) fn shorten(&mut self, most: usize) {
         let Some(more) = self.spans.len().checked_sub(most.max(1)).filter(|more| *more > 0) else { return };
         let last = self.spans[more].last;
@@ -138,11 +138,11 @@ impl History {
     }
 }
 
-/// The histories of the parts of a vector's coordinates under one identity.
+/// The histories of a vector's coordinate ranges under one identity.
 #[derive(Debug)]
 pub(super) struct Stream {
     parts: Vec<(Range<u64>, History)>,
-    /// The process that has begun it.
+    /// The process that started it.
     pub(super) process: u32,
 }
 
@@ -151,7 +151,7 @@ impl Stream {
         Self { parts: vec![], process: std::process::id() }
     }
 
-    /// What refuses some steps of some coordinates.
+    /// Why some steps of some coordinates are refused, if they are.
     pub(super) fn refusal(&self, part: &Range<u64>, span: Span) -> Option<Refusal> {
         let refused = |(other, history): &(Range<u64>, History)| {
             if other == part {
@@ -164,12 +164,12 @@ impl Stream {
         self.parts.iter().find_map(refused)
     }
 
-    /// The steps of some coordinates.
+    /// The history of a range of coordinates.
     pub(super) fn of_part(&self, part: &Range<u64>) -> Option<&History> {
         self.parts.iter().find(|(other, _)| other == part).map(|(_, history)| history)
     }
 
-    /// The same, to be added to.
+    /// The same, mutable; created if missing.
     pub(super) fn part(&mut self, part: &Range<u64>) -> &mut History {
         let at = self.parts.iter().position(|(other, _)| other == part).unwrap_or_else(|| {
             self.parts.push((part.clone(), History::default()));
@@ -186,7 +186,7 @@ impl Stream {
         self.parts.iter().map(|(_, history)| history.len()).sum()
     }
 
-    /// As [`History::shorten`], each part.
+    /// Applies [`History::shorten`] to each part.
     pub(super) fn shorten(&mut self, most: usize) {
         self.parts.iter_mut().for_each(|(_, history)| history.shorten(most));
     }

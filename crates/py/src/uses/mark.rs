@@ -1,9 +1,9 @@
-//! Marks of data: equal for equal data, and else different but for a chance of 2⁻⁶⁴.
+//! Marks of data: equal for equal data, and different for different data except with probability 2⁻⁶⁴.
 //!
-//! A mark is a keyed hash, so that the file that it is noted in tells of equal data and nothing else. For vectors it has
-//! to keep up with memory. Each block of 256 words of 32 bits goes through NH (Black, Halevi, Krawczyk, Krovetz, Rogaway
-//! 1999), the sum of products of words to which secret words were added: two blocks that differ have equal sums with
-//! probability 2⁻³² over the secret. It is done twice, with the second secret being the first one shifted by four
+//! A mark is a keyed hash, so the file that stores it reveals only whether data are equal. For vectors it has to be as
+//! fast as memory. Each block of 256 words of 32 bits goes through NH (Black, Halevi, Krawczyk, Krovetz, Rogaway 1999),
+//! the sum of products of words to which secret words were added: two blocks that differ have equal sums with
+//! probability 2⁻³² over the secret. This is done twice, with the second secret being the first one shifted by four
 //! words, for 2⁻⁶⁴. The sums of all blocks go through BLAKE3.
 
 use evertally::noise::{SecretKey, StreamName};
@@ -13,26 +13,26 @@ use zeroize::{Zeroize, Zeroizing};
 
 /// Words of a block.
 const BLOCK: usize = 256;
-/// By how many words the secret of the second pass is shifted.
+/// The shift of the secret in the second pass, in words.
 const SHIFT: usize = 4;
-/// From so many words, threads share the work.
+/// From this number of words on, threads share the work.
 const WORTH_THREADS: usize = 1 << 20;
 
-/// What comes out of a key for a stream.
+/// The values derived from a key for a stream.
 pub(super) struct Secrets {
-    /// Names the stream in tables and files, and tells nothing of it.
+    /// Identifies the stream in tables and files, and reveals nothing about it.
     pub(super) identity: [u8; 16],
     pub(super) marker: Marker,
 }
 
-/// Makes marks.
+/// Computes marks.
 pub(crate) struct Marker {
     sip: (u64, u64),
     key: Zeroizing<[u8; 32]>,
     words: Zeroizing<[u32; BLOCK + SHIFT]>,
 }
 
-/// Bytes that depend on a key and the fields, each behind its length.
+/// Bytes derived from a key and the fields, each prefixed with its length.
 pub(super) fn derived(key: &SecretKey, fields: &[&[u8]], bytes: &mut [u8]) {
     let mut hasher = blake3::Hasher::new_keyed(key.expose_bytes());
     for field in fields {
@@ -57,7 +57,7 @@ pub(super) fn sip_key(bytes: &[u8]) -> (u64, u64) {
 }
 
 impl Secrets {
-    /// Of the noise that depends on a key, a name, the digest of a plan, and these bytes besides.
+    /// The secrets of noise that depends on a key, a name, the digest of a plan, and a purpose.
     pub(super) fn new(key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
         let mut bytes = Zeroizing::new([0; 16 + 16 + 32 + 4 * (BLOCK + SHIFT)]);
         derived(key, &[b"evertally 1 uses", name.as_str().as_bytes(), digest, purpose], &mut *bytes);
@@ -72,9 +72,9 @@ impl Secrets {
     }
 }
 
-/// Numbers in floating point as words of 32 bits.
+/// Floating-point numbers as words of 32 bits.
 pub(crate) trait Words: Real {
-    /// Words of a number.
+    /// Words per number.
     const EACH: usize;
     /// Writes the bits of numbers into words.
     fn write(numbers: &[Self], words: &mut [u32; BLOCK]);
@@ -98,12 +98,12 @@ impl Words for f64 {
 }
 
 impl Marker {
-    /// Of a sum of whole numbers.
+    /// The mark of an integer sum.
     pub(crate) fn sum(&self, sum: i64) -> u64 {
         sip(self.sip, &sum.to_le_bytes()).max(1)
     }
 
-    /// Of the numbers that noise is added to in a step.
+    /// The mark of the numbers that noise is added to in a step.
     pub(crate) fn numbers<F: Words>(&self, step: u64, numbers: &[F], threads: usize) -> u64 {
         let each = BLOCK / F::EACH;
         self.marked(step, size_of_val(numbers), numbers.chunks(each).len(), threads, |block, words| {
@@ -111,8 +111,8 @@ impl Marker {
         })
     }
 
-    /// Of the bytes that stand for what noise is added to in a step: the same as that of the [numbers](Self::numbers)
-    /// that they hold.
+    /// The mark of the bytes that identify the data of a step. It equals that of the [numbers](Self::numbers) if the
+    /// bytes are theirs.
     pub(crate) fn bytes(&self, step: u64, bytes: &[u8]) -> u64 {
         self.marked(step, bytes.len(), bytes.len().div_ceil(4 * BLOCK), 1, |block, words| {
             let bytes = &bytes[4 * BLOCK * block..bytes.len().min(4 * BLOCK * (block + 1))];
@@ -159,11 +159,11 @@ impl Marker {
         mark
     }
 
-    /// The sums of some blocks.
+    /// The sums of the blocks.
     fn sums(&self, blocks: std::ops::Range<usize>, fill: &impl Fn(usize, &mut [u32; BLOCK])) -> Vec<u8> {
         let mut sums = Vec::with_capacity(16 * blocks.len());
         for block in blocks {
-            // What a short last block lacks is 0: the length is hashed, too.
+            // A short last block is padded with 0: the length is hashed, too.
             let mut words = [0; BLOCK];
             fill(block, &mut words);
             for shift in [0, SHIFT] {

@@ -1,4 +1,4 @@
-//! Of one object: what it gives out, and what is said where that is refused.
+//! Records the noise that one object issues, and words the refusals.
 
 use super::history::{Refusal, Span, Why};
 use super::mark::{Marker, Secrets};
@@ -14,10 +14,10 @@ use pyo3::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What messages end with.
-const REUSE: &str = "(Where no data are at stake: evertally.allow_noise_reuse)";
+/// The end of every refusal.
+const REUSE: &str = "(If no real data are involved: evertally.allow_noise_reuse)";
 
-/// How many blocks of code say that noise may be given out again.
+/// The number of open code blocks that allow noise to be issued again.
 static ALLOWED: AtomicUsize = AtomicUsize::new(0);
 
 /// Begins or ends a block in which nothing is refused. Called by `evertally.allow_noise_reuse`.
@@ -31,7 +31,7 @@ pub(crate) fn allow_noise_reuse(begins: bool) {
     }
 }
 
-/// What issues noise.
+/// The kinds of objects that issue noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Counter,
@@ -44,7 +44,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// As messages name it.
+    /// The name in messages.
     fn name(self) -> &'static str {
         match self {
             Self::Counter => "Counter",
@@ -56,7 +56,7 @@ impl Class {
         }
     }
 
-    /// As the ledger records it.
+    /// The name in the ledger.
     fn issuer(self) -> Issuer {
         match self {
             Self::Counter => Issuer::Counter,
@@ -68,23 +68,23 @@ impl Class {
     }
 }
 
-/// Watches what an object gives out.
+/// Watches the noise that an object issues.
 pub(crate) struct Watch {
     class: Class,
     name: StreamName,
     key: SecretKey,
     /// The key for the object's noise.
     guarded: GuardedKey,
-    /// Nothing, of a key that everybody can compute.
+    /// `None` for a key that everybody can compute.
     of_key: Option<(Uses, Secrets)>,
-    /// Whether the ledger of the key has the name.
+    /// Whether the ledger of the key contains the name.
     is_registered: AtomicBool,
     part: Range<u64>,
     origin: u64,
 }
 
 impl Watch {
-    /// Watches noise that depends on a key, a name, the digest of a plan, and the purpose besides.
+    /// Watches noise that depends on a key, a name, the digest of a plan, and a purpose.
     pub(crate) fn new(class: Class, key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
         let secrets = || Secrets::new(key.inner(), name, digest, purpose);
         let of_key = key.uses().map(|uses| (uses.clone(), secrets()));
@@ -98,22 +98,22 @@ impl Watch {
         &self.guarded
     }
 
-    /// Of these coordinates.
+    /// Restricts the watch to these coordinates.
     pub(crate) fn of_part(self, part: Range<u64>) -> Self {
         Self { part, ..self }
     }
 
-    /// Of an object that was restored: someone has given out what is before this step.
+    /// For a restored object: the steps up to this one were issued before.
     pub(crate) fn since(self, origin: u64) -> Self {
         Self { origin, ..self }
     }
 
-    /// What makes marks of data; nothing where nothing is watched.
+    /// Computes marks of data; `None` if nothing is watched.
     pub(crate) fn marker(&self) -> Option<&Marker> {
         self.of_key.as_ref().map(|(_, secrets)| &secrets.marker)
     }
 
-    /// Refuses, before anything is done, what [`give`](Self::give) would refuse.
+    /// Refuses what [`give`](Self::give) would refuse, before anything is done.
     pub(crate) fn check(&self, spans: &[Span]) -> PyResult<()> {
         let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
         if ALLOWED.load(Ordering::Relaxed) > 0 {
@@ -122,12 +122,13 @@ impl Watch {
         uses.check(&claim).map_err(|refusal| self.refused(&refusal))
     }
 
-    /// Notes that some steps are given out, or refuses that: then nothing is noted.
+    /// Records that steps are issued, or refuses this and records nothing.
     pub(crate) fn give(&self, py: Python<'_>, spans: &[Span]) -> PyResult<()> {
         let Some((uses, claim)) = self.claim(spans) else { return Ok(()) };
         let allowed = ALLOWED.load(Ordering::Relaxed) > 0;
         match self.register(py, uses) {
-            // Nothing is refused here, and what the record does not take is not noted. Ctrl-C is no exception of this kind.
+            // Nothing is refused here. If the record fails, the noise is not recorded. Ctrl-C is not an `Exception`,
+            // and is raised.
             Err(error) if allowed && error.is_instance_of::<PyException>(py) => return Ok(()),
             registered => registered?,
         }
@@ -169,36 +170,39 @@ impl Watch {
         let what = if class == Class::RowNoise { "call" } else { "step" };
         let remedy = match class {
             Class::VectorNoise => format!(
-                "Another run needs a name of its own. To go on with this one, restore its last state (step {last}), or meet the \
-                 same data again. Ranks of one run take a range of coordinates each, or add the noise to the sum of all"
+                "Another run needs a separate name. To continue this one, restore its last state (step {last}), or use \
+                 the same data again. Ranks of one run each take a range of coordinates, or add the noise to the sum \
+                 of all"
             ),
             Class::Counter => format!(
-                "Other data need another name. To go on with this one, restore its last state (step {last}), or give the same \
-                 totals again"
+                "Other data need another name. To continue this one, restore its last state (step {last}), or pass the \
+                 same totals again"
             ),
             Class::RowNoise => format!(
-                "Another run needs a name of its own. To go on with this one, restore its last state (of {last} calls) and the \
-                 table as it was then, and meet the same data again"
+                "Another run needs a separate name. To continue this one, restore its last state (of {last} calls) and \
+                 the table as it was then, and use the same data again"
             ),
-            Class::Sums => "Other data need another name. A step of a group has one sum, ever".to_owned(),
+            Class::Sums => "Other data need another name. A step of a group can have only one sum".to_owned(),
             Class::LazyVector | Class::CountSketch => format!(
-                "Go on with the object that has read, or restore its last state (of {last} reads); other data need another name"
+                "Continue with the object that made the read, or restore its last state (of {last} reads); other data \
+                 need another name"
             ),
         };
         let said = match why {
             Why::Other => format!(
-                "{what} {step} {of} was given out for other data, and with the same noise the two would show their exact \
-                 difference. {remedy}"
+                "{what} {step} {of} was issued for other data; with the same noise, the two releases would show their \
+                 exact difference. {remedy}"
             ),
             Why::Unknown if reads => format!(
-                "read {step} {of} was made already, by an object that stood here too: the same noise would meet two sums. {remedy}"
+                "read {step} {of} was made already, by another object in the same state: the same noise would hide \
+                 two sums. {remedy}"
             ),
             Why::Unknown => format!(
-                "step {step} {of} was given out already, and nothing says that it was for the same data. {remedy}{}",
-                if class == Class::VectorNoise { ", with `of=` where noise is added elsewhere" } else { "" }
+                "step {step} {of} was issued already, and nothing shows that it was for the same data. {remedy}{}",
+                if class == Class::VectorNoise { ", with `of=` if the noise is added elsewhere" } else { "" }
             ),
             Why::Part(part) => format!(
-                "step {step} {of} was given out for the coordinates {} to {}, which overlap with {} to {}. Workers take \
+                "step {step} {of} was issued for the coordinates {} to {}, which overlap with {} to {}. Give workers \
                  ranges that do not overlap, and keep them for the whole run",
                 part.start,
                 part.end - 1,
@@ -206,15 +210,15 @@ impl Watch {
                 self.part.end - 1
             ),
             Why::Forked => format!(
-                "the {shown} {name:?} was used by the process that this one is a fork of, and neither knows what the other \
-                 gives out. Take another name here, or load the key from its file: then all processes know"
+                "the {shown} {name:?} was used by the parent process of this fork, and neither process knows what the \
+                 other issues. Use another name here, or load the key from its file: then all processes know"
             ),
         };
         state(format!("{said}. {REUSE}"))
     }
 }
 
-/// What says what noise is added to, in bytes.
+/// The bytes that identify the data that noise is added to.
 pub(crate) fn bytes_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     use numpy::{PyArray1, PyArrayMethods};
     use pyo3::types::{PyBytes, PyInt};
@@ -229,15 +233,16 @@ pub(crate) fn bytes_of(of: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
         let array = numpy.call_method1("ascontiguousarray", (of,))?;
         let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
         if !"biufcV".contains(&kind) {
-            return Err(invalid("it has no numbers"));
+            return Err(invalid("the array has no numbers"));
         }
         let bytes = array.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?;
         Ok(bytes.cast::<PyArray1<u8>>()?.try_readonly()?.as_slice()?.to_vec())
     };
     whole().map_err(|_| {
-        let class = of.get_type().name().map_or_else(|_| "something else".into(), |name| name.to_string());
+        let class = of.get_type().name().map_or_else(|_| "another type".into(), |name| name.to_string());
         invalid(format!(
-            "`of` says what the noise is added to: bytes, an array of numbers or a whole number, got {class}"
+            "`of` identifies the data that the noise is added to: bytes, an array of numbers or a whole number, got \
+             {class}"
         ))
     })
 }

@@ -1,18 +1,18 @@
-//! Noise that is drawn in the background, while what it will be added to is computed.
+//! Draws noise in the background while the vectors it will be added to are computed.
 //!
-//! A thread draws the next step of one or more streams, each under its lock: whoever asks for the step meanwhile waits
-//! for it, or draws it if the thread has not come so far. The thread holds no reference to anything of Python's, nor to
-//! a stream that nobody else has: the process may end at any time, and objects may go.
+//! A thread draws the next step of one or more streams, each under its lock. A caller that asks for the step meanwhile
+//! waits for it, or draws it itself if the thread has not reached that stream. The thread holds no reference to a
+//! Python object, and only weak references to streams: the process may end at any time, and objects may be dropped.
 //!
-//! **Forks** copy memory and not threads: a stream that is being drawn would be locked in the copy for ever. So
-//! [`wait`] is called before each fork of Python's.
+//! **Forks** copy memory but no threads: a stream that is being drawn would stay locked forever in the copy. So
+//! [`wait`] is called before each fork by Python.
 
 use super::noise::Stream;
 use crate::own::Own;
 use pyo3::prelude::*;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-/// How many threads draw in this process.
+/// The number of threads in this process that are drawing.
 static DRAWING: Mutex<Drawing> = Mutex::new(Drawing { process: 0, threads: 0 });
 static ENDED: Condvar = Condvar::new();
 
@@ -29,7 +29,7 @@ fn drawing() -> MutexGuard<'static, Drawing> {
     drawing
 }
 
-/// A thread that draws, for as long as it does.
+/// Counts a drawing thread for as long as it exists.
 struct Counted;
 
 impl Counted {
@@ -46,18 +46,18 @@ impl Drop for Counted {
     }
 }
 
-/// Begins to draw the next step of streams, one after the other, and returns.
+/// Starts to draw the next step of the streams, one after the other, and returns at once.
 pub(super) fn begin(streams: Vec<Weak<Own<Stream>>>) {
     let counted = Counted::new();
     let work = move || {
         let _counted = counted;
         streams.iter().filter_map(Weak::upgrade).for_each(|stream| stream.lock_in_background().draw_ahead());
     };
-    // A system that grants no thread makes it slower and nothing else.
+    // If the system grants no thread, this only costs time.
     let _ = std::thread::Builder::new().name("evertally noise".into()).spawn(work);
 }
 
-/// Waits until nothing is drawn in the background. Called before forks.
+/// Waits until no noise is being drawn in the background. Called before forks.
 #[pyfunction]
 #[pyo3(name = "_wait_for_noise")]
 pub(crate) fn wait(py: Python<'_>) {
@@ -67,7 +67,7 @@ pub(crate) fn wait(py: Python<'_>) {
     });
 }
 
-/// Has [`wait`] called before forks, where there are any.
+/// Registers [`wait`] to run before forks, on systems that have them.
 pub(crate) fn wait_before_forks(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let os = module.py().import("os")?;
     if let Ok(register) = os.getattr("register_at_fork") {

@@ -1,4 +1,4 @@
-//! Who takes part when.
+//! Assignment of examples to steps.
 
 use super::plan::VectorPlan;
 use crate::error::OrRaise;
@@ -10,18 +10,20 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-/// The batches of a plan with ``sampled``, ``bins`` or ``fresh_bins``: who takes part in which step, drawn by lot from the key.
+/// The batches of a plan with ``sampled``, ``bins`` or ``fresh_bins``: which examples take part in which step, drawn at
+/// random from the key.
 ///
-/// Examples have the numbers 0 to ``examples - 1``, which stay with them: where one is removed, its number stays empty.
-/// How many numbers there are is public. With ``sampled``, in step t those whose number leaves the
-/// remainder (t - 1) mod :attr:`groups` take part, each with the same probability. With ``bins`` every example has a bin, drawn
-/// once, and takes part in the steps of it; with ``fresh_bins`` it takes part once in every epoch of its own, which begins
-/// at the step that its number leaves modulo the bins. The lots are a function of key, name,
-/// plan, step and number: a run that begins again, or goes on after a crash, has the same batches, and what the plan
-/// promises is what is run. It is a sequence of arrays, one for each step, such as PyTorch's ``DataLoader`` takes as its
-/// ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`, never by theirs.
+/// Examples are numbered 0 to ``examples - 1`` and keep their numbers: if one is removed, its number stays unused. The
+/// count of numbers is public. With ``sampled``, the examples whose number leaves the remainder (t - 1) mod
+/// :attr:`groups` take part in step t, each with the same probability. With ``bins``, every example is assigned to a
+/// bin once, and takes part in the steps of that bin. With ``fresh_bins``, every example takes part once in each of its
+/// epochs, which begin at the step given by its number modulo the bins. The random choices are a function of key, name,
+/// plan, step and number. So a run that restarts, or continues after a crash, has the same batches, and the run matches
+/// what the guarantee assumes. The object is a sequence of arrays, one per step, such as PyTorch's ``DataLoader``
+/// accepts as its ``batch_sampler``. Batches differ in size and may be empty: divide sums by :attr:`expected_size`,
+/// never by the size of the batch.
 ///
-/// **As secret as the key**: who knows the batches has a weaker promise.
+/// **As secret as the key**: against anyone who knows the batches, the guarantee is weaker.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
@@ -50,7 +52,7 @@ impl Batches {
         Ok(Self { inner, plan: plan.clone().unbind(), name: name.to_owned(), key: key.inner().id() })
     }
 
-    /// The numbers of the examples of a step (from 1), in order.
+    /// The numbers of the examples in a step (from 1), in order.
     fn batch<'py>(&self, py: Python<'py>, step: Whole) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let batch = py.detach(|| self.inner.batch(step.0)).or_raise()?;
         // fits: numbers of examples in memory
@@ -64,25 +66,25 @@ impl Batches {
         self.inner.examples()
     }
 
-    /// How many examples a batch has on average: what to divide a sum of gradients by.
+    /// The mean size of a batch: divide a sum of gradients by this.
     #[getter]
     fn expected_size(&self) -> f64 {
         self.inner.expected_size()
     }
 
-    /// In how many groups the examples are, with ``sampled``.
+    /// The number of groups of examples, with ``sampled``.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()
     }
 
-    /// In how many bins they are, with ``bins``.
+    /// The number of bins, with ``bins``.
     #[getter]
     fn bins(&self) -> Option<u64> {
         self.inner.bins()
     }
 
-    /// In how many bins they are in every epoch, with ``fresh_bins``.
+    /// The number of bins in every epoch, with ``fresh_bins``.
     #[getter]
     fn fresh_bins(&self) -> Option<u64> {
         self.inner.fresh_bins()
@@ -94,7 +96,7 @@ impl Batches {
         self.plan.clone_ref(py)
     }
 
-    /// Whether they are those of this plan, key and name.
+    /// Whether the batches belong to this plan, key and name.
     fn is_of(&self, plan: &Bound<'_, VectorPlan>, key: &SecretKey, name: &str) -> bool {
         let own = self.plan.get().inner().digest() == plan.get().inner().digest();
         own && self.key == key.inner().id() && self.name == name
@@ -110,7 +112,7 @@ impl Batches {
         usize::try_from(self.inner.horizon()).unwrap_or(usize::MAX)
     }
 
-    /// By places from 0, so that a loop goes through all steps, or from the end.
+    /// Indexes from 0, so that a loop visits all steps; negative indices count from the end.
     fn __getitem__<'py>(&self, py: Python<'py>, place: Place) -> PyResult<Bound<'py, PyArray1<i64>>> {
         let Place(place) = place;
         // fits: a horizon is at most 2^62
@@ -130,7 +132,7 @@ impl Batches {
     }
 }
 
-/// One batch after the other.
+/// Iterates over the batches.
 #[pyclass(module = "evertally")]
 pub(crate) struct AllBatches {
     batches: Py<Batches>,

@@ -1,12 +1,12 @@
-//! One row of the ranking of a plan of vectors.
+//! One row of the ranking of a vector plan.
 
 use crate::html::Row;
 use evertally_training::VectorCandidate as Inner;
 use pyo3::prelude::*;
 
-/// A mechanism that fits a request for vectors, the noise it needs, and its exact error.
+/// A mechanism that satisfies a request for a vector plan, the noise it needs, and its exact error.
 ///
-/// Errors are those of the running sums, or of the parameters that an optimizer makes of the vectors, a coordinate.
+/// Errors are those of one coordinate of the running sums, or of the parameters that an optimizer makes of the vectors.
 ///
 /// >>> import evertally as et
 /// >>> ranking = et.plan_vector(1000, rho=0.5).ranking
@@ -17,25 +17,25 @@ use pyo3::prelude::*;
 pub(crate) struct VectorCandidate {
     /// Short name of the mechanism.
     mechanism: String,
-    /// Full name, as :func:`plan_vector` takes it.
+    /// Full name, as accepted by :func:`plan_vector`.
     name: String,
-    /// By how many standard deviations per ``norm`` one example moves the releases at most.
+    /// The maximum distance by which one example moves the releases, in standard deviations per ``norm``.
     sensitivity: f64,
     /// Standard deviation of one noise variable.
     sigma: f64,
     /// Largest standard error of a running sum, or of the parameters.
     max_std_error: f64,
-    /// Root of the mean variance of the same over the steps.
+    /// Root of the mean variance over the steps.
     mean_std_error: f64,
-    /// The error that the plan minimises, over that of the best candidate.
+    /// The error that the plan minimises, divided by that of the best candidate.
     relative_error: f64,
-    /// ``max_std_error`` over the proven lower bound; infinite with sampling, where none is known.
+    /// ``max_std_error`` divided by the proven lower bound; infinite with sampling, where no bound is known.
     above_bound: f64,
-    /// Whether a step needs at most 64 vectors of memory or fresh noise, whatever the horizon. Only such mechanisms are
-    /// chosen where none is named.
+    /// Whether a step needs at most 64 copies of the gradient as memory or fresh noise, for any horizon. Only such
+    /// mechanisms are chosen if none is named.
     streams_lightly: bool,
-    /// How many vectors of memory or fresh noise a step needs; 0 where that grows with the logarithm of the horizon at
-    /// most.
+    /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows at most logarithmically in the
+    /// horizon.
     vectors: u64,
 }
 
@@ -53,11 +53,11 @@ impl VectorCandidate {
     }
 }
 
-/// What the cells of a row are.
+/// The column headings.
 pub(crate) const HEADS: [&str; 6] = ["mechanism", "steps", "max error", "mean error", "× best", "× bound"];
 
 impl VectorCandidate {
-    /// From the library's, its error over that of the best, and the lower bound.
+    /// Made from the library's candidate, its relative error, and the lower bound.
     pub(crate) fn new(inner: &Inner, relative_error: f64, bound: f64) -> Self {
         Self {
             mechanism: inner.name.brief().to_string(),
@@ -73,7 +73,7 @@ impl VectorCandidate {
         }
     }
 
-    /// A row of a table, in bold type for the mechanism with this name.
+    /// The table row, in bold if the mechanism has this name.
     pub(crate) fn row(&self, chosen: &str) -> Row {
         let cells = [
             self.mechanism.clone(),

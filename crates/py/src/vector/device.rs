@@ -1,4 +1,4 @@
-//! What a device needs to make the noise of vectors itself: step by step, for the gradients that it is for.
+//! What a device needs to generate the noise of vectors itself, step by step, for given gradients.
 
 use super::arguments::range;
 use super::plan::VectorPlan;
@@ -15,11 +15,11 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// Instructions as whole numbers: code, place, level, the halves of an index, and the bits of a weight.
+/// Instructions as integers: code, place, level, the halves of an index, and the bits of a weight.
 type Numbers = [u32; 6];
 
-/// The programs of a stream in single precision, each given out for what its noise is added to; what makes the noise of
-/// it elsewhere is **as secret as the key**.
+/// The programs of a stream in single precision. Each is issued for the data that its noise is added to. They generate
+/// the stream's noise elsewhere, and so are **as secret as the key**.
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct _Programs {
     programs: Own<Programs>,
@@ -42,18 +42,19 @@ impl _Programs {
         let (coordinates, memory) = (range(coordinates)?, words::memory(memory)?);
         if coordinates.is_empty() || coordinates.end > 1 << 32 {
             return Err(invalid(format!(
-                "devices make noise for 1 to 2^32 coordinates, got {} to {}: take on=\"host\"",
+                "devices make noise for 1 to 2^32 coordinates, got {} to {}: use on=\"host\"",
                 coordinates.start, coordinates.end
             )));
         }
         let inner = plan.get().inner();
-        // The same as that of the noise that the host makes: neither meets other data than the other.
+        // The same watch as for noise generated on the host, so that neither kind is issued for data that differ from
+        // the other's.
         let watch = Watch::new(Class::VectorNoise, key, &stream, &inner.digest(), b"vector 32").of_part(coordinates);
         let programs = plan.py().detach(|| Programs::new(inner, watch.key(), &stream, memory)).or_raise()?;
         Ok(Self { programs: Own::new(programs), watch, name: name.to_owned() })
     }
 
-    /// The program of a step (from 1), as rows of six numbers, noted as given out for ``of``.
+    /// The program of a step (from 1), as rows of six numbers, recorded as issued for ``of``.
     fn program(&self, py: Python<'_>, step: Whole, of: &Bound<'_, PyAny>) -> PyResult<Vec<Numbers>> {
         let mut programs = self.programs.go_on(py, "VectorNoise", &self.name)?;
         let program = programs.program(step.0).or_raise()?;
@@ -94,14 +95,14 @@ impl _Programs {
         self.programs.lock(py).longest()
     }
 
-    /// The codes of all programs, if they are alike but for additions that some lack.
+    /// The codes of all programs, if the programs are equal except for additions that some lack.
     #[getter]
     fn template(&self, py: Python<'_>) -> Option<Vec<u32>> {
         let programs = self.programs.lock(py);
         programs.template().map(|codes| codes.iter().map(|code| *code as u32).collect())
     }
 
-    /// The codes that occur.
+    /// The codes in use.
     #[getter]
     fn codes(&self, py: Python<'_>) -> Vec<u32> {
         self.programs.lock(py).codes().map(|code| code as u32).collect()
@@ -116,11 +117,11 @@ impl _Programs {
     }
 
     fn __reduce__(&self) -> PyResult<()> {
-        Err(PyTypeError::new_err("programs of noise are as secret as the key, and not pickled"))
+        Err(PyTypeError::new_err("noise programs are as secret as the key and cannot be pickled"))
     }
 }
 
-/// The rows of the polynomials in single precision, and the rational functions of the tail, near and far.
+/// The rows of the polynomials in single precision, and the rational functions of the near and far tail.
 #[pyfunction]
 #[pyo3(name = "_normal_tables")]
 pub(crate) fn normal_tables() -> (Vec<[f32; 8]>, Vec<[[f64; 8]; 2]>) {

@@ -1,10 +1,10 @@
-//! What a plan of vectors promises.
+//! The guarantee of a vector plan.
 
 use crate::budget::delta as delta_of;
 use evertally_training::VectorGuarantee as Inner;
 use pyo3::prelude::*;
 
-/// What a plan of vectors promises about the whole history of releases together.
+/// The privacy guarantee of a vector plan, for the whole history of releases together.
 ///
 /// >>> import evertally as et
 /// >>> guarantee = et.plan_vector(1000, rho=0.5, mechanism="smooth").guarantee
@@ -15,9 +15,10 @@ pub(crate) struct VectorGuarantee(pub(crate) Inner);
 
 #[pymethods]
 impl VectorGuarantee {
-    /// μ of Gaussian differential privacy: neighbouring data sets are no easier to tell apart than a normal variable of
-    /// variance 1 with mean 0 from one with mean μ. The strongest statement where nothing is drawn by lot; with ``sampled``,
-    /// ``bins`` or ``fresh_bins`` it holds for whoever knows the batches, and :meth:`epsilon_at` says more.
+    /// μ of Gaussian differential privacy: neighbouring data sets are at most as distinguishable as a normal variable
+    /// of variance 1 with mean 0 from one with mean μ. This is the strongest statement if the plan does no random
+    /// sampling. With ``sampled``, ``bins`` or ``fresh_bins`` it is the guarantee against anyone who knows the batches,
+    /// and :meth:`epsilon_at` gives a stronger one.
     #[getter]
     fn mu(&self) -> f64 {
         self.0.mu()
@@ -29,8 +30,8 @@ impl VectorGuarantee {
         self.0.rho().get()
     }
 
-    /// The least ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1), rounded up: by the exact curve of
-    /// Gaussian noise, or with lots by a bound of theirs.
+    /// The smallest ε of (ε, δ)-differential privacy at this δ (strictly between 0 and 1), rounded up: by the exact
+    /// curve of Gaussian noise, or with sampling by an upper bound.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
@@ -51,7 +52,7 @@ impl VectorGuarantee {
 }
 
 impl VectorGuarantee {
-    /// The promise in a few words.
+    /// The guarantee in a few words.
     pub(crate) fn words(&self) -> String {
         match self.0.epsilon_delta() {
             Some((epsilon, delta)) => format!("ε = {}, δ = {:e}", epsilon.get(), delta.get()),

@@ -20,26 +20,27 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-/// The noise of a vector's coordinates, one step after the other, to be added to NumPy arrays in place.
+/// The noise of a vector's coordinates, step by step, to be added to NumPy arrays in place.
 ///
-/// ``coordinates`` are as many as the vector has, or ``(first, end)`` for a worker that owns this part of them: it gets
-/// exactly what is at ``first:end`` of the whole. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw different
-/// noise. Noise is a function of key, name, plan, step and coordinate, so **one name is for one run**: a run on other
-/// data needs another name. A step is given out again (from an older state, by another object, in another process that has
-/// loaded the key) only for the same data, and otherwise refused with a :class:`StateError`; a difference of two such sums
-/// would be exact.
+/// ``coordinates`` is the number of coordinates of the vector, or ``(first, end)`` for a worker that owns this part of
+/// them: its noise equals ``first:end`` of the whole noise. ``dtype`` is ``"float32"`` or ``"float64"``: the two draw
+/// different noise. Noise is a function of key, name, plan, step and coordinate, so **one name is for one run**: a run
+/// on other data needs another name. A step is issued again (from an older state, by another object, in another process
+/// that has loaded the key) only for the same data, and otherwise refused with a :class:`StateError`; a difference of
+/// two such sums would be exact.
 ///
-/// ``batches`` are those that the run takes: :class:`Batches`, or :class:`FixedBatches` for a plan without sampling. Batches of
-/// another plan, key or name are refused, and so are sums that are longer than the examples of their step can make them.
+/// ``batches`` are the batches of the run: :class:`Batches`, or :class:`FixedBatches` for a plan without sampling.
+/// Batches of another plan, key or name are refused, and so are sums that are longer than the examples of their step
+/// can make them.
 ///
-/// Two choices change no bit of the noise: ``threads`` draw at once (0: as many as there are processors), and
-/// ``memory`` is ``"keep"`` (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
+/// Two options change no bit of the noise: ``threads`` is the number of threads (0: one per processor), and ``memory``
+/// is ``"keep"`` (fastest) or ``"recompute"`` (trees then keep no vectors between steps).
 ///
-/// Arrays are of the noise's dtype, C-contiguous and writeable, with any shape of as many elements as there are
-/// coordinates; nothing is copied. Steps are drawn without the interpreter's lock. Several threads may call; they take
-/// turns.
+/// Arrays have the noise's dtype, are C-contiguous and writeable, and may have any shape with as many elements as there
+/// are coordinates; nothing is copied. Steps are drawn without the GIL. Methods may be called from several threads,
+/// which take turns.
 ///
-/// **As secret as the key**: the noise, this object and its checkpoints. It is not pickled; see :meth:`save`.
+/// **As secret as the key**: the noise, this object and its checkpoints. It cannot be pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et, numpy as np
 /// >>> plan = et.plan_vector(1000, norm=1.0, rho=0.5, mechanism="smooth")
@@ -59,17 +60,17 @@ pub(crate) struct VectorNoise {
     coordinates: Range<u64>,
     double: bool,
     batches: Option<Py<PyAny>>,
-    /// That of the stream, which may be locked while the next one is drawn.
+    /// The step of the stream, which may be locked while the next step is drawn.
     step: AtomicU64,
 }
 
-/// The stream of one element type.
+/// A stream of one element type.
 pub(super) enum Stream {
     Single(Inner<f32>),
     Double(Inner<f64>),
 }
 
-/// Does the same with either type of stream.
+/// Runs the same code with either type of stream.
 macro_rules! either {
     ($stream:expr, $noise:ident => $result:expr) => {
         match $stream {
@@ -85,7 +86,7 @@ impl Stream {
     }
 }
 
-/// What the constructors take besides plan and key, read.
+/// The parsed arguments of the constructors, except plan and key.
 struct Arguments {
     name: StreamName,
     coordinates: Range<u64>,
@@ -113,7 +114,7 @@ impl Arguments {
         })
     }
 
-    /// The stream, before its first step or as it was saved.
+    /// Opens the stream, before its first step or from a saved state.
     fn open(
         &self,
         plan: &Bound<'_, VectorPlan>,
@@ -124,7 +125,7 @@ impl Arguments {
         if let Some(batches) = batches
             && !batches.call_method1("is_of", (plan, key, self.name.to_string()))?.is_truthy()?
         {
-            return Err(invalid("these batches are those of another plan, key or name"));
+            return Err(invalid("these batches belong to another plan, key or name"));
         }
         let key = key.get();
         let purpose: &[u8] = if self.double { b"vector 64" } else { b"vector 32" };
@@ -171,9 +172,9 @@ impl VectorNoise {
         self.stream.go_on(py, "VectorNoise", &self.name)
     }
 
-    /// Gives the next step to an array of the stream's type.
+    /// Writes the next step to an array of the stream's type.
     fn give(&self, array: &Bound<'_, PyAny>, to: To) -> PyResult<()> {
-        // Nobody waits for a stream while holding another, so that arrays may be borrowed under its lock.
+        // No thread waits for a stream while holding another, so arrays may be borrowed under its lock.
         either!(&mut *self.go_on(array.py())?, noise => self.give_of(noise, array, to))
     }
 
@@ -186,7 +187,7 @@ impl VectorNoise {
             let (norm, examples) = (self.plan.get().inner().request().norm(), self.examples(py, step, examples)?);
             py.detach(|| check_sum(slice, norm, examples, self.threads)).or_raise()?;
         }
-        // Beyond the last step nothing is given out, as the stream will say.
+        // After the last step nothing is issued; the stream reports the error.
         if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
             let mark = match &to {
                 To::This(_) => py.detach(|| marker.numbers(step, slice, self.threads)),
@@ -201,7 +202,7 @@ impl VectorNoise {
         Ok(())
     }
 
-    /// How many examples the sum of a step has, if that is known.
+    /// The number of examples in the sum of a step, if known.
     fn examples(&self, py: Python<'_>, step: u64, said: Option<u64>) -> PyResult<Option<u64>> {
         let plan = self.plan.get().inner();
         let Some(batches) = &self.batches else { return Ok(said) };
@@ -210,14 +211,14 @@ impl VectorNoise {
         }
         let own = batches.bind(py).call_method1("batch", (step,))?.len()? as u64;
         match said {
-            Some(said) if said != own => {
-                Err(invalid(format!("examples is {said}, and the batch of step {step} has another number of them")))
-            }
+            Some(said) if said != own => Err(invalid(format!(
+                "examples is {said}, but the batch of step {step} has a different number of examples"
+            ))),
             _ => Ok(Some(own)),
         }
     }
 
-    /// Moves to a step, which is one behind this one where a mechanism has to draw all steps.
+    /// Moves to a step. Later steps are drawn one by one if the mechanism cannot skip them.
     fn seek_of<F: Real>(&self, py: Python<'_>, noise: &mut Inner<F>, step: u64) -> PyResult<()> {
         let sought = self.sought(py, noise, step);
         self.step.store(noise.step(), Ordering::Relaxed);
@@ -238,11 +239,11 @@ impl VectorNoise {
     }
 }
 
-/// What noise is added to.
+/// The data that noise is added to.
 enum To {
-    /// The sum that it is given to, of so many examples where that is known.
+    /// The array itself: a sum of this number of examples, if known.
     This(Option<u64>),
-    /// What these bytes stand for.
+    /// Data identified by these bytes.
     These(Vec<u8>),
     Unknown,
 }
@@ -251,7 +252,7 @@ enum To {
 impl VectorNoise {
     #[new]
     #[pyo3(signature = (plan, key, name, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
-    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         plan: &Bound<'_, VectorPlan>,
         key: &Bound<'_, SecretKey>,
@@ -265,8 +266,8 @@ impl VectorNoise {
         Arguments::read(name, coordinates, dtype, threads, memory)?.open(plan, key, batches, None)
     }
 
-    /// The stream that was saved, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory``
-    /// may differ. It goes on as if it had never stopped.
+    /// The stream that was saved, with the same plan, key, name, coordinates and dtype; ``threads`` and ``memory`` may
+    /// differ. It continues as if it had never stopped.
     ///
     /// Raises :class:`StateError` if the bytes are damaged or belong to another stream.
     ///
@@ -282,10 +283,10 @@ impl VectorNoise {
     /// >>> again.add_next(2 * gradient)
     /// Traceback (most recent call last):
     /// ...
-    /// evertally.StateError: step 1 of the VectorNoise "run 1" was given out for other data, and ...
+    /// evertally.StateError: step 1 of the VectorNoise "run 1" was issued for other data; ...
     #[staticmethod]
     #[pyo3(signature = (plan, key, name, state, *, coordinates, dtype = None, threads = Whole(1), memory = "keep", batches = None), text_signature = "(plan, key, name, state, *, coordinates, dtype='float32', threads=1, memory='keep', batches=None)")]
-    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
         plan: &Bound<'_, VectorPlan>,
         key: &Bound<'_, SecretKey>,
@@ -302,13 +303,14 @@ impl VectorNoise {
 
     /// Moves to the next step, adds its noise to the array in place, and returns the array.
     ///
-    /// ``examples`` is the number of examples whose vectors were added up (of ``"running-sums"``, in all steps so far).
-    /// A sum that is longer than as many vectors of the plan's norm can make it is refused; with ``batches``, also without.
+    /// ``examples`` is the number of examples in the sum (for ``"running-sums"``, in all steps so far). A sum that is
+    /// longer than the sum of that many vectors of the plan's norm can be is refused; with ``batches``, this is checked
+    /// even without ``examples``.
     ///
-    /// Raises :class:`TypeError` for something else than an array of the noise's dtype, :class:`InvalidError` for an
-    /// array of another size, that is read-only or not contiguous, has a number that is NaN or infinite, or is too long,
-    /// :class:`HorizonExhausted` after the last step, and :class:`StateError` if the step was given out for an array of
-    /// other numbers. Nothing changes then.
+    /// Raises :class:`TypeError` for anything other than an array of the noise's dtype; :class:`InvalidError` for an
+    /// array that has another size, is read-only or not contiguous, has a number that is NaN or infinite, or is too
+    /// long; :class:`HorizonExhausted` after the last step; and :class:`StateError` if the step was issued for an array
+    /// of other numbers. Nothing changes then.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_vector(100, norm=1.0, rho=0.5)
@@ -326,8 +328,8 @@ impl VectorNoise {
     /// Moves to the next step, writes its noise over the array, and returns the array. Raises what :meth:`add_next`
     /// does.
     ///
-    /// ``of`` says what the noise will be added to: an array of numbers, or bytes or a whole number that stand for them
-    /// and for nothing else, as a hash of theirs. Without it the step is given out once and never again.
+    /// ``of`` identifies the data that the noise will be added to: an array of numbers, or bytes or a whole number that
+    /// stand for these data only, such as their hash. Without it the step is issued once and never again.
     #[pyo3(signature = (array, *, of = None))]
     fn next_into<'py>(&self, array: Bound<'py, PyAny>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         of.map_or(Ok(()), check_finite)?;
@@ -349,14 +351,14 @@ impl VectorNoise {
         self.next_into(array, of)
     }
 
-    /// Begins to draw the noise of the next step in the background, and returns at once: call it before the gradient of
-    /// the step is computed. The next :meth:`add_next` or :meth:`next_into` then has the noise ready, or waits for what
-    /// is left of it. Nothing else is different: neither the bytes, nor :attr:`step` and :meth:`save`, and what the noise
-    /// meets is noted, or refused, when it is given out.
+    /// Starts to draw the noise of the next step in the background, and returns at once: call it before the gradient of
+    /// the step is computed. The next :meth:`add_next` or :meth:`next_into` then finds the noise ready, or waits until
+    /// it is complete. Nothing else changes: neither the bytes of the noise, nor :attr:`step` and :meth:`save`. The
+    /// data for the noise are recorded, or refused, when it is issued.
     ///
-    /// It takes the memory of one vector more. Noise that waits is as secret as the key; it is overwritten by what follows
-    /// it, and when it is abandoned: by :meth:`seek`, or with this object. Does nothing if noise waits already, or after
-    /// the last step.
+    /// This needs memory for one more vector. Prepared noise is as secret as the key. It is overwritten by the next use
+    /// of its memory, and when it is discarded: by :meth:`seek`, or with this object. Does nothing if noise is prepared
+    /// already, or after the last step.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="blt")
@@ -371,11 +373,12 @@ impl VectorNoise {
         draw_ahead(vec![slf.clone().unbind()])
     }
 
-    /// Moves to any step (0 to the horizon), forwards or backwards: the next one given out is the one after it.
+    /// Moves to any step (0 to the horizon), forwards or backwards: the next step issued is the one after it.
     ///
-    /// Trees need about the time of a step, ``"input"`` that of all steps before, and mechanisms whose noise depends on all
-    /// steps before, as that of BLTs, that of the steps between. Raises :class:`InvalidError` beyond the horizon, and for
-    /// the last ones backwards: these go on from a :meth:`save`. The steps between are not given out.
+    /// Trees need about the time of a step; ``"input"`` needs that of all preceding steps; mechanisms whose noise
+    /// depends on all preceding steps, such as BLTs, need that of the steps between. Raises :class:`InvalidError`
+    /// beyond the horizon, and if such a mechanism has to move backwards: restore it from a :meth:`save`. The steps
+    /// between are not issued.
     ///
     /// >>> import evertally as et, numpy as np
     /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
@@ -390,21 +393,21 @@ impl VectorNoise {
         either!(&mut *stream, noise => self.seek_of(py, noise, step.0))
     }
 
-    /// The bytes from which :meth:`restore` goes on, **as secret as the key**: some hundred for trees; for other
-    /// mechanisms also the vectors of noise that they keep.
+    /// The bytes for :meth:`restore`, **as secret as the key**: some hundred bytes for trees; for other mechanisms also
+    /// the vectors of noise that they keep.
     fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let stream = self.lock(py);
         let bytes = either!(&*stream, noise => py.detach(|| noise.save()));
         PyBytes::new(py, &bytes)
     }
 
-    /// The step last given out; 0 before the first.
+    /// The last step issued; 0 before the first.
     #[getter]
     fn step(&self) -> u64 {
         self.step.load(Ordering::Relaxed)
     }
 
-    /// Number of steps there are.
+    /// Total number of steps.
     #[getter]
     fn horizon(&self) -> u64 {
         self.plan.get().inner().horizon()
@@ -434,14 +437,14 @@ impl VectorNoise {
         &self.name
     }
 
-    /// Bytes of the vectors that are kept between steps, by now, and of that for noise drawn ahead.
+    /// Bytes of the vectors kept between steps, so far, and of the vector for prepared noise.
     #[getter]
     fn memory_bytes(&self, py: Python<'_>) -> usize {
         either!(&*self.lock(py), noise => noise.memory_bytes())
     }
 
     fn __len__(&self) -> usize {
-        (self.coordinates.end - self.coordinates.start) as usize // fits: a stream was made of it
+        (self.coordinates.end - self.coordinates.start) as usize // fits: a stream has this length
     }
 
     fn __repr__(&self) -> String {
@@ -457,14 +460,14 @@ impl VectorNoise {
 
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(
-            "a VectorNoise is not pickled or copied: noise is as secret as the key, and two copies could give the same noise to \
-             different data. To move it, keep the checkpoint that save() gives as safe as the key, and VectorNoise.restore(...) it with \
-             the plan, key, name and coordinates",
+            "a VectorNoise cannot be pickled or copied: noise is as secret as the key, and two copies could give the \
+             same noise to different data. To move it, keep the checkpoint of save() as safe as the key, and pass it \
+             to VectorNoise.restore(...) with the plan, key, name and coordinates",
         ))
     }
 }
 
-/// Begins to draw the next step of each in the background, one after the other.
+/// Starts to draw the next step of each stream in the background, one after the other.
 #[pyfunction]
 #[pyo3(name = "_draw_ahead")]
 pub(crate) fn draw_ahead(noises: Vec<Py<VectorNoise>>) -> PyResult<()> {

@@ -1,4 +1,4 @@
-//! Plans of vectors.
+//! Plans for vectors.
 
 use super::candidate::{HEADS, VectorCandidate};
 use super::guarantee::VectorGuarantee;
@@ -21,12 +21,13 @@ use pyo3::types::PyDict;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Everything that is decided before a training run: steps, budget, clipping norm, mechanism and noise.
+/// The decisions made before a training run: steps, budget, clipping norm, mechanism and noise.
 ///
-/// Made by :func:`plan_vector`; holds no secret and may be published. Plans compare by content. In a notebook a plan
-/// shows the ranking of the mechanisms and its error over the steps. All errors are those of the *running sums* of the
-/// vectors, whatever the :attr:`series`, or where there is an :attr:`optimizer` those of the parameters that it makes of
-/// them: standard deviations of one coordinate, in units of the vectors, or those times the learning rate.
+/// Made by :func:`plan_vector`; contains no secret and may be published. Plans compare by content. In a notebook a plan
+/// shows the ranking of the mechanisms and its error over the steps. All errors are standard deviations of one
+/// coordinate of the *running sums* of the vectors, whatever the :attr:`series`, in units of the vectors. With an
+/// :attr:`optimizer` they are those of the parameters that it computes from the vectors, in units of the vectors times
+/// the learning rate.
 ///
 /// >>> import evertally as et
 /// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
@@ -40,7 +41,7 @@ pub(crate) struct VectorPlan {
     ranking: OnceLock<Vec<VectorCandidate>>,
 }
 
-/// The plan of a vector. Called by `evertally.plan_vector`, where its help is.
+/// The plan for a vector. Called by `evertally.plan_vector`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_vector")]
 pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
@@ -50,7 +51,7 @@ pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult
     abandonable(py, move || planned(request))?.or_raise()
 }
 
-/// The plan of a request. Where the mechanism is open, one search gives the plan and its ranking.
+/// The plan for a request. If the mechanism is open, one search gives the plan and its ranking.
 fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
     if request.mechanism().is_some() {
         return Ok(VectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
@@ -62,7 +63,7 @@ fn planned(request: VectorRequest) -> evertally::Result<VectorPlan> {
 }
 
 impl VectorPlan {
-    /// A plan that is made.
+    /// Wraps a plan of the library.
     pub(crate) fn of(inner: Inner) -> Self {
         Self { inner, ranking: OnceLock::new() }
     }
@@ -72,7 +73,7 @@ impl VectorPlan {
         &self.inner
     }
 
-    /// What the objective minimises.
+    /// The error that the objective minimises.
     fn error(&self, max: f64, mean: f64) -> f64 {
         if self.inner.request().objective() == Objective::Max { max } else { mean }
     }
@@ -87,7 +88,7 @@ impl VectorPlan {
     fn candidates(&self) -> &[VectorCandidate] {
         self.ranking.get_or_init(|| {
             let open = self.inner.request().clone().with_optional_mechanism(None);
-            // What fits one mechanism is a request that others can compete for.
+            // A request with one mechanism fixed is also a request that others can compete for.
             self.ranked(&open.candidates().unwrap_or_default())
         })
     }
@@ -115,16 +116,16 @@ impl VectorPlan {
 impl VectorPlan {
     /// The plan that :meth:`to_json` wrote.
     ///
-    /// Raises :class:`InvalidError` if the text is no plan of vectors, or its noise is not what its budget needs.
+    /// Raises :class:`InvalidError` if the text is not a plan for vectors, or its noise does not match its budget.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: String) -> PyResult<Self> {
         let read = move || serde_json::from_str::<Inner>(&text).map_err(|e| e.to_string());
         let read = abandonable(py, read)?;
-        let inner = read.map_err(|problem| invalid(format!("this is not a plan of vectors: {problem}")))?;
+        let inner = read.map_err(|problem| invalid(format!("this is not a plan for vectors: {problem}")))?;
         Ok(Self { inner, ranking: OnceLock::new() })
     }
 
-    /// The plan as JSON text: all of it, and nothing secret.
+    /// The complete plan as JSON text; it contains no secret.
     ///
     /// >>> import evertally as et, json
     /// >>> json.loads(et.plan_vector(1000, rho=0.5).to_json())["horizon"]
@@ -151,7 +152,7 @@ impl VectorPlan {
         self.inner.name().brief().to_string()
     }
 
-    /// Full name of the mechanism, as :func:`plan_vector` takes it.
+    /// Full name of the mechanism, as accepted by :func:`plan_vector`.
     #[getter]
     fn mechanism_name(&self) -> String {
         self.inner.name().to_string()
@@ -163,13 +164,13 @@ impl VectorPlan {
         objective_word(self.inner.request().objective())
     }
 
-    /// What the noise is added to: ``"increments"`` or ``"running-sums"``.
+    /// The series that the noise is added to: ``"increments"`` or ``"running-sums"``.
     #[getter]
     fn series(&self) -> &'static str {
         series_word(self.inner.series())
     }
 
-    /// What errors are of, in words: the running sums, or what an optimizer makes of the vectors.
+    /// What the errors refer to, in words, if an optimizer uses the vectors.
     ///
     /// >>> import evertally as et
     /// >>> et.plan_vector(100, rho=0.5, learning_rate=0.1, momentum=0.9).optimizer
@@ -179,19 +180,19 @@ impl VectorPlan {
         self.inner.request().optimizer().map(|optimizer| optimizer.in_words())
     }
 
-    /// In how many steps one example takes part at most.
+    /// The maximum number of steps in which one example takes part.
     #[getter]
     fn participations(&self) -> u64 {
         self.inner.request().participation().most()
     }
 
-    /// How many steps two of them are apart at least.
+    /// The minimum distance between two such steps.
     #[getter]
     fn separation(&self) -> u64 {
         self.inner.request().participation().separation()
     }
 
-    /// Where examples take part by lot: the share of all of them that is expected in a step.
+    /// With random sampling: the expected share of all examples in a step.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
@@ -202,8 +203,8 @@ impl VectorPlan {
         self.inner.request().sampling().map(|sampling| sampling.fraction())
     }
 
-    /// Where every example is put into a bin by lot, once: how many bins there are. In step t those of bin (t - 1) mod bins
-    /// take part.
+    /// If every example is assigned to a random bin once: the number of bins. The examples of bin (t - 1) mod bins take
+    /// part in step t.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(40, epsilon=8, delta=1e-5, bins=20, mechanism="blt(buffers=2)")
@@ -214,8 +215,8 @@ impl VectorPlan {
         self.inner.bins()
     }
 
-    /// Where every example is put into a new bin in every epoch: how many bins there are. Two steps of an example are
-    /// :attr:`separation` apart at least.
+    /// If every example is assigned to a new random bin in every epoch: the number of bins. Two steps of an example are
+    /// at least :attr:`separation` apart.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(40, epsilon=2, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
@@ -226,14 +227,14 @@ impl VectorPlan {
         self.inner.fresh_bins()
     }
 
-    /// In how many groups the examples are then: in step t those of group (t - 1) mod groups may take part. None with
-    /// :attr:`bins` and :attr:`fresh_bins`.
+    /// With random sampling: the number of groups of examples. Those of group (t - 1) mod groups may take part in step
+    /// t. None with :attr:`bins` and :attr:`fresh_bins`.
     #[getter]
     fn groups(&self) -> Option<u64> {
         self.inner.groups()
     }
 
-    /// What neighbouring data sets differ in: ``"add-remove"`` or ``"replace-one"``.
+    /// The neighbouring relation of data sets: ``"add-remove"`` or ``"replace-one"``.
     #[getter]
     fn neighbours(&self) -> &'static str {
         neighbours_word(self.inner.request().neighbours())
@@ -245,13 +246,13 @@ impl VectorPlan {
         cipher_word(self.inner.cipher())
     }
 
-    /// The budget that the plan was asked for.
+    /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
         Budget(self.inner.request().budget())
     }
 
-    /// What is promised about the whole history of releases.
+    /// The privacy guarantee for the whole history of releases.
     #[getter]
     fn guarantee(&self) -> VectorGuarantee {
         VectorGuarantee(self.inner.guarantee())
@@ -270,14 +271,14 @@ impl VectorPlan {
     }
 
     /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of
-    /// every step; other mechanisms combine several.
+    /// every step; other mechanisms combine several variables.
     #[getter]
     fn sigma(&self) -> f64 {
         self.inner.sigma()
     }
 
-    /// By how many standard deviations per ``norm`` one added or removed example moves the releases at most, for
-    /// ``sigma=1``; never too small.
+    /// The maximum distance by which adding or removing one example moves the releases, in standard deviations per
+    /// ``norm``, for ``sigma=1``; rounded up.
     #[getter]
     fn sensitivity(&self) -> f64 {
         self.inner.sensitivity()
@@ -289,13 +290,13 @@ impl VectorPlan {
         self.inner.max_std_error()
     }
 
-    /// The root of the mean variance of the same over the steps.
+    /// The root of the mean variance over the steps.
     #[getter]
     fn mean_std_error(&self) -> f64 {
         self.inner.mean_std_error()
     }
 
-    /// What :attr:`max_std_error` of no mechanism can be below; 0 with sampling, where no bound is known.
+    /// A lower bound on :attr:`max_std_error` for every mechanism; 0 with sampling, where no bound is known.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, rho=0.5)
@@ -306,20 +307,21 @@ impl VectorPlan {
         py.detach(|| self.inner.lower_bound_max_std_error())
     }
 
-    /// The mechanisms under the same request, :class:`VectorCandidate` objects, least error first.
+    /// The mechanisms under the same request, :class:`VectorCandidate` objects, smallest error first.
     #[getter]
     fn ranking(&self, py: Python<'_>) -> Vec<VectorCandidate> {
         py.detach(|| self.candidates().to_vec())
     }
 
-    /// Standard error of the running sum, or the parameters, at a step (1 to the horizon).
+    /// Standard error of the running sum, or of the parameters, at a step (1 to the horizon).
     fn std_error(&self, step: Whole) -> PyResult<f64> {
         Ok(self.inner.std_error(check_step(self.inner.horizon(), step.0)?))
     }
 
-    /// Standard errors of the running sums, or the parameters, at many steps as float64: at all, or at those in the array ``steps``.
+    /// Standard errors of the running sums, or of the parameters, as float64: at all steps, or at those in the array
+    /// ``steps``.
     ///
-    /// Raises :class:`InvalidError` if all are asked for and there are more than 2^27.
+    /// Raises :class:`InvalidError` if all steps are requested and there are more than 2^27.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(1000, rho=0.5)
@@ -332,10 +334,10 @@ impl VectorPlan {
     }
 
     /// The standard deviation of the noise that is added in each step, for every coordinate: float64 of shape
-    /// (horizon,). For ``series="increments"`` it is that of the step's gradient, which correlated noise makes larger than
-    /// errors of sums are.
+    /// (horizon,). For ``series="increments"`` it is that of the step's gradient, which correlated noise makes larger
+    /// than the errors of sums.
     ///
-    /// Raises :class:`InvalidError` if there are too many steps to follow.
+    /// Raises :class:`InvalidError` if there are too many steps to compute.
     ///
     /// >>> import evertally as et
     /// >>> plan = et.plan_vector(50, rho=0.5, mechanism="input")
@@ -345,8 +347,8 @@ impl VectorPlan {
         Ok(column(py, py.detach(|| self.inner.noise_stds()).or_raise()?))
     }
 
-    /// The matrix B of the noise, float64 of shape (horizon, variables): that of a coordinate is B z, with independent
-    /// standard normal variables z, over all steps. For whoever checks a promise or a program.
+    /// The noise matrix B, float64 of shape (horizon, variables): the noise of a coordinate over all steps is B z, with
+    /// independent standard normal variables z. For those who verify a guarantee or an implementation.
     ///
     /// Raises :class:`InvalidError` if it has more than 2^26 numbers.
     ///

@@ -1,4 +1,4 @@
-//! Keyword arguments as the request for a plan of vectors.
+//! Keyword arguments as a request for a vector plan.
 
 use crate::error::{OrRaise, invalid};
 use crate::options::Options;
@@ -11,19 +11,20 @@ use evertally::privacy::Neighbours;
 use evertally_training::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
 use pyo3::prelude::*;
 
-/// The request that the keyword arguments make.
+/// The request from the keyword arguments.
 pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
     let Whole(horizon) = options.needed("horizon")?;
     request_over(options, horizon)
 }
 
-/// The same over so many steps.
+/// The same for this horizon.
 pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
     let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
     let (sampling, participation) = (sampling(options)?, participation(options, horizon)?);
     if sampling.is_some() && participation == Some(Participation::ONCE) {
         return Err(invalid(
-            "with sampling the lots say in which steps an example may take part: leave participations and separation away",
+            "with sampling, the random draws decide in which steps an example takes part: omit participations and \
+             separation",
         ));
     }
     Ok(VectorRequest::new(horizon, budget(options)?, options.take("norm")?.unwrap_or(1.0))
@@ -39,8 +40,8 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Vect
         .with_most_vectors(most_vectors))
 }
 
-/// In which steps one example takes part, if that is given. A separation alone limits nothing but the
-/// distance, so that an example may take part as often as the steps have room for it.
+/// In which steps one example takes part, if given. With a separation alone, an example may take part as often as the
+/// horizon allows at that distance.
 fn participation(options: &Options<'_>, horizon: u64) -> PyResult<Option<Participation>> {
     let (most, separation) = (options.take("participations")?, options.take("separation")?);
     let given = match (most, separation) {
@@ -51,7 +52,7 @@ fn participation(options: &Options<'_>, horizon: u64) -> PyResult<Option<Partici
     given.map(Some).or_raise()
 }
 
-/// How lots decide who takes part, if they do.
+/// How examples are sampled, if they are.
 fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
     match (options.take("sampled")?, options.take("bins")?, options.take("fresh_bins")?) {
         (None, None, None) => Ok(None),
@@ -59,8 +60,8 @@ fn sampling(options: &Options<'_>) -> PyResult<Option<Sampling>> {
         (None, Some(Whole(bins)), None) => Sampling::in_bins(bins).map(Some).or_raise(),
         (None, None, Some(Whole(bins))) => Sampling::in_fresh_bins(bins).map(Some).or_raise(),
         _ => Err(invalid(
-            "examples are sampled anew for every step, put into bins once, or in every epoch anew: give one of sampled, \
-             bins and fresh_bins",
+            "examples are sampled for every step, assigned to bins once, or assigned again in every epoch: pass only \
+             one of sampled, bins and fresh_bins",
         )),
     }
 }
@@ -72,7 +73,7 @@ enum Rate {
     Each(Vec<f64>),
 }
 
-/// What the steps do with the vectors, if anything is said of it.
+/// What an optimizer does with the vectors, if one is described.
 fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
     let rate = options.take::<Rate>("learning_rate")?;
     let Whole(warmup) = options.take("warmup")?.unwrap_or(Whole(0));
@@ -81,16 +82,17 @@ fn optimizer(options: &Options<'_>) -> PyResult<Option<Optimizer>> {
     let weight_decay = options.take("weight_decay")?.unwrap_or(0.0);
     let rates = match (&rate, schedule.as_str(), warmup) {
         (None, "constant", 0) if momentum == 0.0 && weight_decay == 0.0 => return Ok(None),
-        (None, ..) => return Err(invalid("an optimizer needs its learning_rate: one number, or one for each step")),
+        (None, ..) => return Err(invalid("an optimizer needs a learning_rate: one number, or one for each step")),
         (Some(Rate::One(rate)), "constant", 0) => Rates::Constant(*rate),
         (Some(Rate::One(rate)), "cosine", warmup) => Rates::WarmupCosine { peak: *rate, warmup, last: 0.0 },
         (Some(Rate::Each(rates)), "constant", 0) => Rates::List(rates.clone()),
         (Some(_), "constant" | "cosine", _) => {
             return Err(invalid(
-                "schedule=\"cosine\" goes with one learning_rate, and warmup with it; for other schedules list one for each step",
+                "schedule=\"cosine\" needs a single learning_rate, and warmup needs that schedule; otherwise list one \
+                 rate for each step",
             ));
         }
-        _ => return Err(invalid(format!("schedule is one of \"constant\", \"cosine\", got {schedule:?}"))),
+        _ => return Err(invalid(format!("schedule must be one of \"constant\", \"cosine\", got {schedule:?}"))),
     };
     let optimizer = Optimizer::new(rates).and_then(|made| made.with_momentum(momentum));
     optimizer.and_then(|made| made.with_weight_decay(weight_decay)).or_raise().map(Some)

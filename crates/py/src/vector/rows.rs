@@ -1,4 +1,4 @@
-//! The noise of a large table's rows, drawn when they are used.
+//! Noise for the rows of a large table, drawn when rows are used.
 
 use super::array::writable;
 use super::plan::VectorPlan;
@@ -16,27 +16,28 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::sync::MutexGuard;
 
-/// The noise of a large table of parameters, such as an embedding, drawn for a row when the row is used.
+/// The noise of a large parameter table, such as an embedding. The noise of a row is drawn when the row is used.
 ///
-/// The table is yours: a float32 array of ``rows`` times ``width``, C-contiguous and writeable; of a PyTorch embedding
-/// ``embedding.weight.data.numpy()``. A step is ``table -= rate * (gradient + noise)``, where the gradient is 0 but in
-/// the few rows that a batch uses, and the noise is not: it waits until a row is used, or seen. What is seen in the end
-/// has the joint law that it has when every step adds a :class:`VectorNoise` to all rows.
+/// The caller owns the table: a float32 array of ``rows`` times ``width``, C-contiguous and writeable; for a PyTorch
+/// embedding, ``embedding.weight.data.numpy()``. A step is ``table -= rate * (gradient + noise)``. The gradient is 0
+/// except in the few rows that a batch uses, but the noise is not: it is deferred until a row is used, or seen. The
+/// table that is seen in the end has the same joint law as if every step added a :class:`VectorNoise` to all rows.
 ///
 /// 1. ``catch_up(table, rows)`` with the rows that a batch uses, **before** they are read.
-/// 2. ``descend(table, rows, gradient)`` with the sum of clipped gradients, a row for each of these rows: one step. They
-///    get its noise with it; in all other rows it is due.
-/// 3. ``catch_up(table)`` for all rows, **before anybody sees the table**.
+/// 2. ``descend(table, rows, gradient)`` with the sum of clipped gradients, one gradient row for each of these rows:
+/// one step. These rows get the step's noise at once; for all other rows it is deferred.
+/// 3. ``catch_up(table)`` for all rows, **before anyone sees the table**.
 ///
-/// ``rates`` are learning rates, divided by the expected batch size, one for all steps or one for each: what a step
-/// multiplies gradient and noise by. An example's gradient is clipped over all parameters together; those outside the
-/// table get the noise of a :class:`VectorNoise` of the same plan. Momentum does not go with rows that wait.
+/// ``rates`` are learning rates divided by the expected batch size, one for all steps or one for each: the factor of
+/// gradient and noise in a step. An example's gradient is clipped over all parameters together; parameters outside the
+/// table get the noise of a :class:`VectorNoise` of the same plan. Momentum cannot be combined with deferred rows.
 ///
-/// A row that is used takes as many normal variables as the mechanism keeps vectors, and one more, however many steps
-/// it has missed (a BLT with 3 buffers: at most 4). Memory is that of the rows that were used. Plans are those of increments, with
-/// any mechanism but square roots without bands. Threads take turns.
+/// Using a row takes one normal variable more than the mechanism's memory in copies of the gradient, for any number of
+/// missed steps (a BLT with 3 buffers: at most 4). Memory grows with the rows that were used. Plans must release
+/// increments, with any mechanism except square roots without bands. Threads take turns.
 ///
-/// **Secret**: the table until it has caught up, this object and its states, which tell the rows that were used.
+/// **Secret**: the table until it has caught up, and this object and its saved states, which reveal the rows that were
+/// used.
 ///
 /// >>> import evertally as et, numpy as np
 /// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=4.0, delta=1e-6, participations=4, separation=250)
@@ -71,7 +72,7 @@ impl RowNoise {
         let (stream, rates) = (name.parse::<StreamName>().or_raise()?, rates_of(rates)?);
         let (shape, stream_name) = ((rows.0, width.0), stream.clone());
         let tuning = Tuning { threads: usize::try_from(threads.0).unwrap_or(usize::MAX), ..Tuning::default() };
-        // One run under a name: other rates or another shape are other data.
+        // A name is for one run: other rates or another shape count as other data.
         let watch = Watch::new(Class::RowNoise, key, &stream, &inner.digest(), b"rows 32");
         let key_inner = watch.key();
         let made = py.detach(|| match state {
@@ -87,19 +88,19 @@ impl RowNoise {
         self.noise.lock(py)
     }
 
-    /// Notes that the next call is for these bytes, or refuses that.
+    /// Records that the next call is for these bytes, or refuses it.
     fn give(&self, py: Python<'_>, noise: &Inner<f32>, bytes: &[u8]) -> PyResult<()> {
         self.watch.give(py, &self.span(noise, bytes))
     }
 
-    /// The next call, for these bytes.
+    /// The span of the next call, for these bytes.
     fn span(&self, noise: &Inner<f32>, bytes: &[u8]) -> Vec<Span> {
         let call = noise.calls() + 1;
         let marked = self.watch.marker().map(|marker| marker.bytes(call, &[&noise.digest(), bytes].concat()));
         marked.map(|mark| Span::of(call, mark)).into_iter().collect()
     }
 
-    /// Does something with the table.
+    /// Works on the table.
     fn with_table(
         &self,
         table: &Bound<'_, PyAny>,
@@ -113,7 +114,7 @@ impl RowNoise {
         work(py, &mut noise, slice)
     }
 
-    /// Does something with the table and a gradient for some of its rows, which is that of so many examples.
+    /// Works on the table and a gradient for some of its rows, the sum of `examples` examples if that is known.
     fn with_gradient(
         &self,
         table: &Bound<'_, PyAny>,
@@ -131,17 +132,17 @@ impl RowNoise {
     }
 }
 
-/// One rate or a list of them.
+/// One rate, or a list of them.
 fn rates_of(rates: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let several = || -> PyResult<Vec<f64>> { rates.try_iter()?.map(|rate| rate?.extract()).collect() };
     rates
         .extract::<f64>()
         .map(|rate| vec![rate])
         .or_else(|_| several())
-        .map_err(|_| invalid(format!("rates are a number, or one for each step, got {rates}")))
+        .map_err(|_| invalid(format!("rates must be a number, or one for each step, got {rates}")))
 }
 
-/// What a call is for: its kind, the rows, and the numbers of a gradient.
+/// The bytes that identify a call: its kind, the rows, and the numbers of a gradient.
 fn described(kind: u8, rows: &[u64], numbers: &[f32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(9 + 8 * rows.len() + 4 * numbers.len());
     bytes.push(kind);
@@ -151,14 +152,14 @@ fn described(kind: u8, rows: &[u64], numbers: &[f32]) -> Vec<u8> {
     bytes
 }
 
-/// A copy of the numbers of a gradient.
+/// Copies the numbers of a gradient.
 fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
     let numpy = gradient.py().import("numpy")?;
     let array = numpy.call_method1("ascontiguousarray", (gradient,))?;
     let Ok(array) = array.cast::<PyArrayDyn<f32>>() else {
         let found = array.getattr("dtype")?;
         return Err(PyTypeError::new_err(format!(
-            "the gradient must have dtype float32, as the table has, got {found}"
+            "the gradient must have the dtype of the table, float32, got {found}"
         )));
     };
     let numbers = array.try_readonly().map_err(|problem| invalid(problem.to_string()))?;
@@ -169,7 +170,7 @@ fn numbers(gradient: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
 impl RowNoise {
     #[new]
     #[pyo3(signature = (plan, key, name, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, *, rows, width, rates, threads=1)")]
-    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn new(
         plan: &Bound<'_, VectorPlan>,
         key: &SecretKey,
@@ -182,13 +183,13 @@ impl RowNoise {
         Self::open(plan, key, name, (rows, width, rates, threads), None)
     }
 
-    /// The noise that was saved, with the same plan, key, name, shape and rates, beside the table as it was then. It goes
-    /// on as if it had never stopped.
+    /// The noise that was saved, with the same plan, key, name, shape and rates, together with the table as it was
+    /// then. It continues as if it had never stopped.
     ///
-    /// Raises :class:`StateError` if the bytes are damaged or belong to something else.
+    /// Raises :class:`StateError` if the bytes are damaged or belong to another object.
     #[staticmethod]
     #[pyo3(signature = (plan, key, name, state, *, rows, width, rates, threads = Whole(1)), text_signature = "(plan, key, name, state, *, rows, width, rates, threads=1)")]
-    #[allow(clippy::too_many_arguments)] // keywords, to the caller
+    #[allow(clippy::too_many_arguments)] // keywords in Python
     fn restore(
         plan: &Bound<'_, VectorPlan>,
         key: &SecretKey,
@@ -202,11 +203,11 @@ impl RowNoise {
         Self::open(plan, key, name, (rows, width, rates, threads), Some(state))
     }
 
-    /// Gives rows of the table the noise of the steps that they have missed, in place, and returns the table. ``rows`` are
-    /// whole numbers in any order, also more than once; None stands for all rows.
+    /// Adds the noise of missed steps to rows of the table, in place, and returns the table. ``rows`` are whole numbers
+    /// in any order, and may repeat; None means all rows.
     ///
-    /// Raises :class:`InvalidError` for a table of another size or a row that is not there, :class:`TypeError` for an
-    /// array of another type, and :class:`StateError` if this call was made for other rows. Nothing changes then.
+    /// Raises :class:`InvalidError` for a table of another size or a missing row, :class:`TypeError` for an array of
+    /// another type, and :class:`StateError` if this call was made for other rows. Nothing changes then.
     #[pyo3(signature = (table, rows = None))]
     fn catch_up<'py>(&self, table: Bound<'py, PyAny>, rows: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let rows = rows.map(naturals).transpose()?;
@@ -224,12 +225,13 @@ impl RowNoise {
         Ok(table)
     }
 
-    /// Takes a step: subtracts the step's rate times ``gradient`` and its noise from these rows of the table, in place, and
-    /// returns the table; in all other rows the noise of the step is due. ``gradient`` is a float32 array with a row for each of ``rows``,
-    /// the sum of clipped gradients; of an empty batch there are no rows, and the step is taken all the same.
+    /// Takes a step: subtracts the step's rate times the sum of ``gradient`` and noise from these rows of the table, in
+    /// place, and returns the table. In all other rows the noise of the step is deferred. ``gradient`` is a float32
+    /// array with a row for each of ``rows``, the sum of clipped gradients. An empty batch has no rows, and the step is
+    /// taken all the same.
     ///
-    /// With ``examples``, the number of examples in the sum, a gradient that is longer than as many clipped ones can make it
-    /// is refused.
+    /// With ``examples``, the number of examples in the sum, a gradient that is longer than the sum of that many
+    /// clipped gradients can be is refused.
     ///
     /// Raises :class:`InvalidError` if sizes do not fit, a number of the gradient is NaN or infinite, a row is named twice, or
     /// a row has not caught up; :class:`HorizonExhausted` after the last step, and :class:`StateError` if this call was made
@@ -250,7 +252,7 @@ impl RowNoise {
         Ok(table)
     }
 
-    /// Raises what :meth:`descend` with the same would raise, and does nothing else.
+    /// Raises what :meth:`descend` with the same arguments would raise, and does nothing else.
     #[pyo3(signature = (table, rows, gradient, *, examples = None))]
     fn check<'py>(
         &self,
@@ -264,8 +266,8 @@ impl RowNoise {
         })
     }
 
-    /// The bytes from which :meth:`restore` goes on, **as secret as key and data**. The table is not among them: keep it
-    /// as it is now.
+    /// The bytes for :meth:`restore`, **as secret as key and data**. They do not include the table: keep it as it is
+    /// now.
     fn save<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let noise = self.lock(py);
         PyBytes::new(py, &py.detach(|| noise.save()))
@@ -277,7 +279,7 @@ impl RowNoise {
         self.lock(py).step()
     }
 
-    /// Number of steps there are.
+    /// Total number of steps.
     #[getter]
     fn horizon(&self, py: Python<'_>) -> u64 {
         self.lock(py).horizon()
@@ -295,13 +297,13 @@ impl RowNoise {
         self.lock(py).shape().1
     }
 
-    /// Rows of which something is kept.
+    /// Number of rows with stored noise.
     #[getter]
     fn touched(&self, py: Python<'_>) -> usize {
         self.lock(py).touched()
     }
 
-    /// Bytes that are kept of them.
+    /// Bytes of that stored noise.
     #[getter]
     fn memory_bytes(&self, py: Python<'_>) -> usize {
         self.lock(py).memory_bytes()
@@ -327,8 +329,8 @@ impl RowNoise {
 
     fn __reduce__(&self) -> PyResult<()> {
         Err(PyTypeError::new_err(
-            "a RowNoise is not pickled or copied: two copies could give the same noise to different data. To move it, keep what \
-             save() gives as safe as the key, and RowNoise.restore(...) it",
+            "a RowNoise cannot be pickled or copied: two copies could give the same noise to different data. To move \
+             it, keep the bytes of save() as safe as the key, and pass them to RowNoise.restore(...)",
         ))
     }
 }

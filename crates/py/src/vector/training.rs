@@ -1,4 +1,4 @@
-//! The ways to train, compared.
+//! Comparison of training options.
 
 use super::plan::VectorPlan;
 use super::request::request_over;
@@ -18,14 +18,14 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
 
-/// Lines of the picture.
+/// The maximum number of lines in the picture.
 const MOST_LINES: usize = 7;
-/// No line of so many times the best error: it would press the others flat.
+/// Lines above this multiple of the best error are not shown: they would flatten the others.
 const WORST_SHOWN: f64 = 3.0;
-/// Points of a line.
+/// Points per line.
 const POINTS: u64 = 160;
 
-/// A way to train: an order of the examples, a kind of noise, and what they give.
+/// A training option: an order of the examples, a mechanism, and the resulting plan and error.
 ///
 /// >>> import evertally as et
 /// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
@@ -43,14 +43,14 @@ pub(crate) struct Way {
 
 #[pymethods]
 impl Way {
-    /// What it is, in words.
+    /// A description in words.
     #[getter]
     fn words(&self) -> &str {
         &self.words
     }
 
-    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: by the lots of :class:`Batches`, anew for
-    /// every step; ``"bins"``: by lots that are drawn once; ``"fresh_bins"``: by lots that are drawn for every epoch.
+    /// ``"fixed"``: batches of one size, the same in every epoch; ``"sampled"``: drawn for every step by
+    /// :class:`Batches`; ``"bins"``: random bins, drawn once; ``"fresh_bins"``: random bins, drawn for every epoch.
     #[getter]
     fn order(&self) -> &'static str {
         self.order
@@ -62,19 +62,19 @@ impl Way {
         self.plan.clone_ref(py)
     }
 
-    /// How many vectors of memory or fresh noise a step needs; 0 where that grows with the logarithm of the horizon.
+    /// Memory or fresh noise of a step, in copies of the gradient; 0 if it grows with the logarithm of the horizon.
     #[getter]
     fn vectors(&self) -> u64 {
         self.vectors
     }
 
-    /// Whether these are no more than ``most_vectors``.
+    /// Whether it is at most ``most_vectors``.
     #[getter]
     fn fits(&self) -> bool {
         self.fits
     }
 
-    /// The error that is minimised, over that of the best way.
+    /// The error that is minimised, divided by that of the best option.
     #[getter]
     fn relative_error(&self) -> f64 {
         self.relative_error
@@ -85,8 +85,8 @@ impl Way {
     }
 }
 
-/// The ways to train on a data set, least error first. Made by :func:`plan_training`; prints as a table, and shows a
-/// picture in a notebook (:meth:`svg`).
+/// The training options for a data set, smallest error first. Made by :func:`plan_training`; prints as a table, and
+/// shows a picture in a notebook (:meth:`svg`).
 ///
 /// >>> import evertally as et
 /// >>> ways = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
@@ -100,7 +100,7 @@ pub(crate) struct Training {
     promise: String,
 }
 
-/// Compares the ways. Called by `evertally.plan_training`, where its help is.
+/// Compares the options. Called by `evertally.plan_training`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_training")]
 pub(crate) fn plan_training(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Training> {
@@ -160,7 +160,7 @@ impl Training {
         self.ways.iter().enumerate().map(row).collect()
     }
 
-    /// Which ways have a line: the best of every order, DP-SGD, which everybody knows, and the best of the others.
+    /// Which options have a line: the best of every order, DP-SGD as the common reference, and the best of the others.
     fn shown(&self) -> Vec<usize> {
         let way = |place: usize| self.ways[place].get();
         let near = || (0..self.ways.len()).filter(|place| way(*place).relative_error < WORST_SHOWN);
@@ -178,7 +178,8 @@ impl Training {
 
     fn headline(&self) -> String {
         let count = self.ways.len();
-        format!("{count} ways to train for {} steps, with {}; best: {}", self.steps, self.promise, self.best_in_words())
+        let (steps, promise, best) = (self.steps, &self.promise, self.best_in_words());
+        format!("{count} training options for {steps} steps, with {promise}; best: {best}")
     }
 
     fn best_in_words(&self) -> &str {
@@ -186,25 +187,25 @@ impl Training {
     }
 }
 
-/// What the cells of a row are.
-const HEADS: [&str; 6] = ["way", "vectors", "σ", "max error", "mean error", "× best"];
+/// The column headings.
+const HEADS: [&str; 6] = ["option", "vectors", "σ", "max error", "mean error", "× best"];
 
 #[pymethods]
 impl Training {
-    /// Number of steps: epochs times examples over the batch.
+    /// Number of steps: epochs times examples, divided by the batch size.
     #[getter]
     fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The best way that fits ``most_vectors``.
+    /// The best option that fits ``most_vectors``.
     #[getter]
     fn best(&self, py: Python<'_>) -> Py<Way> {
         let fits = self.ways.iter().find(|way| way.get().fits);
         fits.unwrap_or(&self.ways[0]).clone_ref(py)
     }
 
-    /// The plan of the best way that fits.
+    /// The plan of the best option that fits.
     #[getter]
     fn plan(&self, py: Python<'_>) -> Py<VectorPlan> {
         self.best(py).get().plan.clone_ref(py)
@@ -216,10 +217,10 @@ impl Training {
 
     fn __getitem__(&self, py: Python<'_>, place: Place) -> PyResult<Py<Way>> {
         let Place(place) = place;
-        // fits: far fewer ways than that
+        // fits: there are far fewer options
         let place = if place < 0 { place + self.ways.len() as i64 } else { place };
         let way = usize::try_from(place).ok().and_then(|place| self.ways.get(place));
-        way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such way"))
+        way.map(|way| way.clone_ref(py)).ok_or_else(|| PyIndexError::new_err("there is no such training option"))
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
@@ -247,8 +248,8 @@ impl Training {
         out
     }
 
-    /// The standard error of every step under the best ways, as a picture: the best of every order and DP-SGD are among
-    /// them, unless they have three times the error of the best.
+    /// The standard error of every step under the best options, as a picture. It includes the best of every order and
+    /// DP-SGD, unless they have more than three times the error of the best.
     fn svg(&self) -> String {
         let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE, ink::BLACK];
         let step = |i: u64| 1 + (self.steps - 1) * i / POINTS.min(self.steps).max(1);
@@ -265,9 +266,9 @@ impl Training {
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
         let y = Axis::over(Spacing::Linear, errors.chain([0.0]), "standard error").padded();
         let words = Words {
-            title: format!("Ways to train for {} steps", self.steps),
+            title: format!("Training options for {} steps", self.steps),
             subtitle: format!("Standard error of one coordinate of the {of}, in units of the clipped gradients' sums."),
-            footer: format!("Every way is private with {}, for the whole run.", self.promise),
+            footer: format!("Every option guarantees {} for the whole run.", self.promise),
         };
         panels(&words, &[Panel { x, y, lines, height: 280.0 }])
     }

@@ -1,4 +1,4 @@
-//! Names of the choices that plans and streams of vectors have.
+//! Names of the options of plans and streams of vectors.
 
 use crate::error::invalid;
 use evertally::plan::Objective;
@@ -6,12 +6,12 @@ use evertally::privacy::Neighbours;
 use evertally_training::{Cipher, Memory, Series};
 use pyo3::prelude::*;
 
-/// The ciphers, by the names that the literature has for them.
+/// The ciphers, by their names in the literature.
 const CIPHERS: [(&str, Cipher); 3] =
     [("aes-128-ctr", Cipher::Aes128Ctr), ("chacha8", Cipher::ChaCha8), ("chacha20", Cipher::ChaCha20)];
 const MEMORIES: [(&str, Memory); 2] = [("keep", Memory::Keep), ("recompute", Memory::Recompute)];
 
-/// The cipher of a name.
+/// Parses the name of a cipher.
 pub(crate) fn cipher(word: &str) -> PyResult<Cipher> {
     choice("cipher", word, &CIPHERS)
 }
@@ -21,7 +21,7 @@ pub(crate) fn cipher_word(cipher: Cipher) -> &'static str {
     CIPHERS.iter().find(|(_, other)| *other == cipher).expect("every cipher has a name").0
 }
 
-/// What is kept between steps, by its name.
+/// Parses the name of a memory mode.
 pub(crate) fn memory(word: &str) -> PyResult<Memory> {
     choice("memory", word, &MEMORIES)
 }
@@ -42,7 +42,7 @@ pub(crate) fn objective_word(objective: Objective) -> &'static str {
     }
 }
 
-/// The name of what neighbouring data sets differ in.
+/// The name of a neighbouring relation.
 pub(crate) fn neighbours_word(neighbours: Neighbours) -> &'static str {
     match neighbours {
         Neighbours::AddRemove => "add-remove",
@@ -54,6 +54,6 @@ fn choice<T: Copy>(argument: &str, word: &str, known: &[(&str, T)]) -> PyResult<
     let found = known.iter().find(|(name, _)| *name == word).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let names: Vec<String> = known.iter().map(|(name, _)| format!("{name:?}")).collect();
-        invalid(format!("{argument} is one of {}, got {word:?}", names.join(", ")))
+        invalid(format!("{argument} must be one of {}, got {word:?}", names.join(", ")))
     })
 }

@@ -1,5 +1,4 @@
-"""A stand-in for `VectorNoise` whose noise is easy to predict, so that the hooks are tested for what they do with
-it."""
+"""A stand-in for `VectorNoise` with predictable noise, to test how the hooks use it."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ class PredictablePlan:
 
 
 class PredictableNoise:
-    """Noise of step t = normals of a generator seeded by (key, t). Counts how many steps were ever computed."""
+    """Noise of step t = normals of a generator seeded with (key, t). Counts the computed steps."""
 
     computed = 0
     seekable = False
@@ -73,7 +72,7 @@ class PredictableNoise:
 
 @pytest.fixture
 def noise_type(monkeypatch):
-    """The stand-in, in the place of the real class."""
+    """Replaces the real class by the stand-in."""
     monkeypatch.setattr(evertally, "VectorNoise", PredictableNoise, raising=False)
     monkeypatch.setattr(PredictableNoise, "computed", 0)
     monkeypatch.setattr(PredictableNoise, "seekable", False)

@@ -1,4 +1,4 @@
-"""Two processes that do the same, for tests. Needs PyTorch."""
+"""Two processes that run the same function, for tests. Needs PyTorch."""
 
 import traceback
 from collections.abc import Callable
@@ -24,9 +24,9 @@ def start(rank: int, work: Callable[..., None], folder: Path, *arguments: Any) -
 
 
 def together(work: Callable[..., None], folder: Path, *arguments: Any) -> None:
-    """Does the same on all ranks."""
+    """Runs the function on all ranks."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # here and there
+    torch.set_num_threads(1)  # as in the other processes
     try:
         torch.multiprocessing.spawn(start, args=(work, folder, *arguments), nprocs=RANKS)
     except Exception:

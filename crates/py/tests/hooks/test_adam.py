@@ -1,4 +1,4 @@
-"""Adam without the noise, thresholds that adapt, and second moments, in PyTorch and with the noise itself."""
+"""DPAdam, adaptive thresholds and second moments, in PyTorch and with the real noise."""
 
 import io
 import math
@@ -68,8 +68,8 @@ class TestDPAdam:
 
     @pytest.mark.parametrize("second", [0.9, 0.999])
     def test_squares_are_those_without_the_noise(self, second: float) -> None:
-        """Of 200,000 coordinates the mean of `v - u` is g² within five standard errors, with noise that changes from
-        step to step; and its spread over the coordinates is no more than the floor says."""
+        """Over 200,000 coordinates the mean of `v - u` is g² within five standard errors, with noise that changes from
+        step to step; and its spread over the coordinates is at most what the floor implies."""
         parameter, steps, size = torch.nn.Parameter(torch.zeros(200_000)), 30, 0.3
         optimizer = DPAdam([parameter], betas=(0.9, second))
         generator = torch.Generator().manual_seed(1)
@@ -81,10 +81,10 @@ class TestDPAdam:
         whole = 1 - second**steps
         found = ((state["square"].double() - state["noise"]) / whole).numpy()
         assert abs(found.mean() - size**2) < 5 * found.std() / math.sqrt(len(found))
-        # Of the variance of a square, 2σ⁴ + 4σ²g², the floor has the part of the noise alone.
+        # The floor includes only the noise's part of the variance of a square, 2σ⁴ + 4σ²g².
         floor = math.sqrt(state["error"]) / whole
         assert floor < found.std() < 1.1 * floor
-        assert found.mean() + state["noise"] / whole > 30 * size**2  # what plain Adam would divide by the root of
+        assert found.mean() + state["noise"] / whole > 30 * size**2  # plain Adam would divide by its root
 
     def test_no_square_is_below_the_floor(self) -> None:
         parameter = torch.nn.Parameter(torch.zeros(3))

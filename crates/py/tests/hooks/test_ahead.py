@@ -1,4 +1,4 @@
-"""Runs whose noise is drawn ahead: what they are without, at every place where they can be taken up or broken off."""
+"""Runs whose noise is drawn ahead are the same as without, at every point where they can be resumed or interrupted."""
 
 import copy
 import time
@@ -87,7 +87,7 @@ def test_other_gradients_are_refused_with_the_noise_that_waits(tmp_path: Path) -
         second.module[0].weight += 1
     first.step(*next(iter(first.loader)))
     before, state = weights(second), copy.deepcopy(second.state_dict())
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         second.step(*next(iter(second.loader)))
     assert torch.equal(before, weights(second)) and same(state, second.state_dict())
 

@@ -48,7 +48,7 @@ def weights(module: Any) -> Any:
 
 
 def leave_samples(module: Any, scale: float, dtype: Any, seed: int = 1) -> None:
-    """Gradients that float16 has, and as much larger as the loss was."""
+    """Sets gradients that float16 can represent, multiplied by the scale of the loss."""
     generator = torch.Generator().manual_seed(seed)
     for p in module.parameters():
         own = torch.randn(4, *p.shape, generator=generator).to(torch.float16).float() * 2.0**-6
@@ -72,7 +72,7 @@ class TestScale:
         noise = et.VectorNoise(private.plan, KEY, "run", coordinates=weights(module).numel()).next()
         private.step(scale=65536.0)
         total = 4 * torch.cat([p.grad.reshape(-1) for p in module.parameters()]).double().numpy() - noise
-        assert total == pytest.approx(4e-9, rel=1e-2), "far below what float16 has"
+        assert total == pytest.approx(4e-9, rel=1e-2), "far below the range of float16"
 
     def test_examples_that_overflow_count_as_zero_and_the_step_is_taken(self) -> None:
         found = []
@@ -101,7 +101,7 @@ class TestScale:
             private.step(scale=scale)
         with pytest.raises(ValueError, match="power of two"):
             private_run(scale=scale)
-        with pytest.raises(ValueError, match="leave scale away"):
+        with pytest.raises(ValueError, match="omit scale"):
             private.step([torch.zeros_like(p) for p in module.parameters()], scale=2.0)
         assert private.noise.step == 0 and torch.equal(before, weights(module))
 
@@ -136,7 +136,7 @@ class TestGradScaler:
         assert all(torch.equal(a, b) for a, b in zip(state["noise"]["states"], after["noise"]["states"]))
         for place, kept in state["optimizer"]["state"].items():
             assert torch.equal(kept["momentum_buffer"], after["optimizer"]["state"][place]["momentum_buffer"])
-        private.step(scale=1024.0)  # what it says
+        private.step(scale=1024.0)  # as the error suggests
         assert private.noise.step == 2
 
     def test_one_that_is_switched_off_does_nothing(self) -> None:
@@ -168,7 +168,7 @@ class TestAutocast:
 
     @pytest.mark.parametrize("clipping", ["samples", "ghost"])
     def test_examples_that_overflow_in_float16_take_nothing_with_them(self, clipping: str) -> None:
-        """Every seventh example is beyond float16."""
+        """Every seventh example overflows float16."""
         run = private_run(worst=1e6, clipping=clipping)
         inputs, targets, examples = next(iter(run.loader))
         assert (inputs.abs().amax(dim=1) > 65504).any()

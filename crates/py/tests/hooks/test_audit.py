@@ -17,7 +17,7 @@ LOSS = torch.nn.functional.cross_entropy
 
 
 def fixed_plan(**more: Any) -> et.VectorPlan:
-    # 600 examples with canaries, batches of 50: an epoch has 12 steps.
+    # 600 examples including canaries, in batches of 50: an epoch has 12 steps.
     given: dict[str, Any] = {"rho": 8.0, "participations": 2, "separation": 12, "mechanism": "banded-sqrt(bands=4)"}
     return et.plan_vector(STEPS, **(given | more))
 
@@ -60,7 +60,7 @@ class TestAuditRun:
         assert run.report().steps == 3 and run.report().bounds is not None
 
     def test_a_fault_in_the_library_would_show(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Noise that is left out between the sum and the optimizer."""
+        """Noise that is missing between the sum and the optimizer."""
         run = self.audited(fixed_plan(), batch_size=BATCH)
 
         class Silent:
@@ -109,7 +109,7 @@ class InOrder:
 
 
 def per_example(module: Any, inputs: Any, targets: Any) -> Any:
-    """Gradients of all parameters together: examples, coordinates."""
+    """The gradients over all parameters together: examples, coordinates."""
     evertally.torch.grad_samples(module, LOSS, inputs, targets)
     return torch.cat([p.grad_sample.reshape(len(inputs), -1) for p in module.parameters()], dim=1)
 
@@ -119,7 +119,7 @@ def clipped(gradients: Any, norm: float) -> Any:
 
 
 class Loop:
-    """A loop as somebody would write it by hand, with the noise of the plan."""
+    """A hand-written loop, with the noise of the plan."""
 
     order: Any = InOrder()
 
@@ -187,7 +187,7 @@ class HalfTheNoise(Loop):
 
 
 class NoiseAgain(Loop):
-    """The generator is seeded anew in every epoch."""
+    """The generator is seeded again in every epoch."""
 
     def noisy(self, total: Any) -> Any:
         if self.noise.step == 12:
@@ -206,7 +206,7 @@ class MeanNotSum(Loop):
 
 
 class OtherOrder(Loop):
-    """Two batches in each step: everybody takes part twice in an epoch."""
+    """Two batches in each step: every example takes part twice in an epoch."""
 
     class Double:
         def batch(self, step: int) -> Any:
@@ -259,7 +259,7 @@ class TestOwnLoop:
 
     def test_inputs_that_cannot_be_told_apart_are_refused(self) -> None:
         short = torch.utils.data.TensorDataset(torch.zeros(9, 1, dtype=torch.long), torch.zeros(9, dtype=torch.long))
-        with pytest.raises(ValueError, match="told from each other"):
+        with pytest.raises(ValueError, match="distinguished from each other"):
             evertally.torch.RunAudit(network(), LOSS, short, fixed_plan())
 
     def test_whole_numbers_are_inputs_too(self) -> None:
@@ -279,7 +279,7 @@ class TestOpacus:
         pytest.importorskip("opacus")
 
     def report(self, multiplier: float) -> Any:
-        """DP-SGD of Opacus, with a noise multiplier beside the one that the plan asks for."""
+        """DP-SGD with Opacus, with a noise multiplier relative to the one that the plan requires."""
         from opacus import GradSampleModule
         from opacus.optimizers import DPOptimizer
 

@@ -1,4 +1,4 @@
-"""Runs that go on from a `torch.distributed.checkpoint`, on as many ranks as there were and on others."""
+"""Runs that resume from a `torch.distributed.checkpoint`, on the same number of ranks and on others."""
 
 import os
 import warnings
@@ -18,7 +18,7 @@ from .processes import RANKS, together  # noqa: E402
 
 BREAK = 9
 LOSS = torch.nn.functional.cross_entropy
-#: What a run is made with: an optimizer whose state is tensors, and one whose state is numbers, too.
+#: Kinds of runs: an optimizer whose state is tensors, and one whose state also has numbers.
 RUNS: dict[str, Any] = {
     "adam": (lambda p: torch.optim.Adam(p, lr=0.05), {}),
     "adaptive": (lambda p: DPAdam(p, lr=0.05), {"adaptive_clipping": AdaptiveClipping(initial=0.3), "ahead": True}),
@@ -117,7 +117,7 @@ def test_checkpoints_of_other_runs_change_nothing(tmp_path: Path) -> None:
     before = torch.nn.utils.parameters_to_vector(module.parameters()).detach().clone()
     for folder, kind, said in (
         ("one", et.StateError, "belong"),
-        ("two", ValueError, "no checkpoint of save_checkpoint"),
+        ("two", ValueError, "is not a checkpoint of save_checkpoint"),
     ):
         with pytest.raises(kind, match=said):
             load_checkpoint(tmp_path / folder, mine)
@@ -168,7 +168,7 @@ def test_shards_go_on_as_shards_and_as_whole_parameters(tmp_path: Path) -> None:
 
     def steps(module: Any, private: Any, through: int) -> Any:
         for step in range(private.noise.step + 1, through + 1):
-            # What two ranks give, added up.
+            # The sums of two ranks, added up.
             sums = [
                 RANKS * et.torch._gradients.on_grid(torch.full(p.shape, 0.1 * step), 1.0) for p in module.parameters()
             ]
@@ -188,7 +188,7 @@ def test_shards_go_on_as_shards_and_as_whole_parameters(tmp_path: Path) -> None:
     assert torch.equal(steps(*again, small.STEPS), whole)
 
 
-# ---- What was not restored
+# ---- Parts that were not restored
 
 
 def test_a_refusal_says_what_was_not_restored(tmp_path: Path) -> None:
@@ -214,8 +214,8 @@ def test_a_refusal_says_what_was_not_restored(tmp_path: Path) -> None:
     other.loss = lambda *given: 2 * LOSS(*given)
     for again, said in (
         (fresh, "Nothing was restored here"),
-        (half, "restored as after step 3, and the module's parameters are others"),
-        (other, "the parameters are those of then. What else"),
+        (half, "restored as after step 3, but the module's parameters differ"),
+        (other, "the parameters are those of that step. Something else"),
     ):
         with pytest.raises(et.StateError, match=said):
             train(again)
@@ -223,5 +223,5 @@ def test_a_refusal_says_what_was_not_restored(tmp_path: Path) -> None:
     later.load_state_dict(state)
     train(later, 4)
     later.loss = other.loss
-    with pytest.raises(et.StateError, match="Steps 4 to 4 were what they had been"):
+    with pytest.raises(et.StateError, match="Steps 4 to 4 were the same as before"):
         train(later)

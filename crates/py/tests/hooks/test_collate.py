@@ -1,4 +1,5 @@
-"""A `collate_fn` that lets one example change others is refused: their gradients would have no bound of their own."""
+"""A `collate_fn` that lets one example change others is refused: the gradient of a single example would have no
+bound."""
 
 import random
 from collections import namedtuple
@@ -84,7 +85,7 @@ def test_padding_to_one_length_trains() -> None:
 
 
 def test_one_example_moves_a_padded_sum_by_more_than_a_norm() -> None:
-    """Why it is refused: whoever has the longest sentence changes the padding of all others."""
+    """Why it is refused: the longest sentence changes the padding of all others."""
     network = torch.nn.Sequential(torch.nn.Embedding(11, 4), Mean(), torch.nn.Linear(4, 2))
     loss, norm = torch.nn.functional.cross_entropy, 0.1
     data = [Words()[number] for number in (0, 0, 0, 0, 3)]
@@ -197,7 +198,7 @@ def test_what_mixes_only_some_batches_is_found_in_them() -> None:
     for _ in range(WHOLE + 2):
         apart(pairs(0, 1, 2, 3))
     with pytest.raises(et.InvalidError, match="than alone"):
-        for _ in range(3):  # of later batches one example is looked at
+        for _ in range(3):  # one example of each later batch is checked
             apart(pairs(0, 3, 0))
 
 

@@ -1,5 +1,4 @@
-"""Noise that XLA computes: the bytes of the host, whatever the mechanism, the range, the step and the number of
-devices."""
+"""Noise that XLA computes has the bytes of the host, for every mechanism, range, step and number of devices."""
 
 import os
 import subprocess
@@ -37,7 +36,7 @@ MECHANISMS = [
     "banded-inverse-sqrt(bands=4)",
     "epoch-bands(bands=3)",
 ]
-# Each is compiled anew, which is what takes the time.
+# Each is compiled again, which takes most of the time.
 SERIES = [(mechanism, "increments", "keep") for mechanism in MECHANISMS]
 SERIES += [(mechanism, "running-sums", "recompute") for mechanism in MECHANISMS[::4]]
 RANGES = [(0, 1), (255, 2), (777, 5000), (1 << 31, 600), ((1 << 32) - 300, 300)]
@@ -45,7 +44,7 @@ ZERO = jnp.uint32(0)
 
 
 def test_key(seed: int = 3) -> et.SecretKey:
-    """Not watched: its noise may be made twice."""
+    """A test key, whose noise is not logged: it may be made twice."""
     return et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
 
 
@@ -61,7 +60,7 @@ def same(found: Any, expected: Any) -> bool:
 
 
 class Steps:
-    """A stream's steps on the device, without a transformation around them."""
+    """The steps of a stream on the device, without a transformation."""
 
     def __init__(self, plan: et.VectorPlan, first: int, count: int, memory: str = "keep", traced: bool = False) -> None:
         self.device = _device.Device(plan, test_key(), "run", memory)
@@ -128,7 +127,7 @@ class TestBytes:
 
 class TestNormals:
     def words(self) -> np.ndarray:
-        """About every border of octaves, halves and rarity, of both signs; and random ones."""
+        """Words around every boundary of octaves, halves and the tail, with both signs; and random ones."""
         edges = [
             m + step
             for shift in range(32)
@@ -139,7 +138,7 @@ class TestNormals:
         return np.concatenate([both, np.random.default_rng(1).integers(0, 2**32, 1 << 22, dtype=np.uint32)])
 
     def polynomials(self, words: np.ndarray) -> np.ndarray:
-        """As the host: one operation of NumPy after the other."""
+        """As on the host: one NumPy operation after the other."""
         magnitude = (words << np.uint32(1)).astype(np.float64)
         octave = (31 - np.floor(np.log2(magnitude))).astype(np.uint32)
         offset = words << np.uint32(2) << octave
@@ -158,7 +157,7 @@ class TestNormals:
         assert same(jax.jit(_normals.of_words)(words, ZERO), self.polynomials(words))
 
     def test_without_the_word_that_is_zero_products_would_be_fused(self) -> None:
-        """Why it is there. Where this fails, the compiler has become better."""
+        """Why the word is needed. If this fails, compilers no longer fuse these operations."""
         words = self.words()
         words = words[(words << np.uint32(1)) >= 1 << 17]
         constant = jax.jit(lambda words: _normals.of_words(words, np.uint32(0)))(words)
@@ -188,7 +187,7 @@ class TestNormals:
         found = np.asarray(jax.jit(_tails.of_rare_words)(words, parts, ZERO))
         tails = [(float(word) + (float(number) + 0.5) * 2.0**-128) * 2.0**-32 for word, number in zip(words, more)]
         expected = np.array([quantile(tail) for tail in tails])
-        # The logarithm of Python's library may differ in its last bit.
+        # The logarithm of Python's standard library may differ in its last bit.
         np.testing.assert_allclose(found, expected, rtol=6e-8)
         assert found.max() > 14.6
 
@@ -245,7 +244,7 @@ class TestTransformation:
             assert same(flat(found), expected[-1]), step
             states.append(state)
         for step in (11, 4, 20, 0):
-            kept = jax.tree.map(np.asarray, states[step])  # as a checkpoint has it
+            kept = jax.tree.map(np.asarray, states[step])  # as in a checkpoint
             other = correlated_noise(plan, test_key(), "run", on="device")
             found, _ = other.update(gradients(step), jax.tree.map(jnp.asarray, kept))
             assert same(flat(found), expected[step])
@@ -274,9 +273,9 @@ class TestTransformation:
         again, _ = correlated_noise(plan, key, "run", on="device").update(gradients(1), first)
         assert same(flat(updates), flat(again))
         for state in (first, jax.tree.map(jnp.array, first)):
-            with pytest.raises(Exception, match="given out for other data"):
+            with pytest.raises(Exception, match="issued for other data"):
                 jax.block_until_ready(jax.jit(noise.update)(gradients(2), state))
-        with pytest.raises(et.StateError, match="given out"):
+        with pytest.raises(et.StateError, match="was issued"):
             et.VectorNoise(plan, key, "run", coordinates=SIZE).next()
         updates, _ = noise.update(gradients(2), second)
         assert np.isfinite(flat(updates)).all()
@@ -311,7 +310,7 @@ class TestTransformation:
 
     def test_a_device_that_computes_other_bytes_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(_normals, "product", lambda x, y, zero: x * y)
-        with pytest.raises(RuntimeError, match='take on="host"'):
+        with pytest.raises(RuntimeError, match='use on="host"'):
             _device.tried("chacha8", "cpu, fused")
 
     def test_the_key_is_in_no_program_and_no_cache(self, tmp_path: Path) -> None:
@@ -331,10 +330,10 @@ class TestTransformation:
             state = noise.init(PARAMS)
             lowered = jax.jit(lambda gradient: noise.update(gradient, state)).lower(PARAMS)
             text = lowered.as_text() + lowered.compile().as_text()
-            # What has callbacks is not kept. The noise by itself is.
+            # Programs with callbacks are not cached. The noise by itself is.
             jax.block_until_ready(noise.update(PARAMS, state))
             kept = self.contents(tmp_path)
-            # A program that has the key as a constant would be found.
+            # This would find a program that has the key as a constant.
             jax.block_until_ready(
                 jax.jit(lambda words: words ^ np.frombuffer(subkey, np.uint32))(jnp.zeros(8, jnp.uint32))
             )
@@ -352,7 +351,7 @@ class TestTransformation:
 
     @staticmethod
     def has(content: bytes, word: int) -> bool:
-        """As four bytes, or as protocol buffers write numbers: seven bits a byte."""
+        """Whether the word occurs, as four bytes or as in protocol buffers, with seven bits per byte."""
         sevens = bytes((word >> 7 * place & 0x7F) | (0x80 if word >> 7 * place + 7 else 0) for place in range(5))
         return word.to_bytes(4, "little") in content or sevens.rstrip(b"\0") in content
 

@@ -17,7 +17,7 @@ LOSS = nn.functional.cross_entropy
 
 
 class Language(nn.Module):
-    """A table that is looked up twice, and is the last layer too where it is tied; a layer used twice."""
+    """A table that is looked up twice, and is also the last layer if it is tied; a layer used twice."""
 
     def __init__(self, tied: bool = False) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Attention(nn.Module):
 
 
 class Otherwise(nn.Module):
-    """Layers that are called by keyword, have their weight read elsewhere, or see time first."""
+    """Layers that are called with keywords, whose weight is used elsewhere, or that get time as the first dimension."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ def network(name: str) -> tuple[nn.Module, Any, Any]:
 
 
 def by_hand(module: nn.Module, inputs: Any, targets: Any, norm: float) -> Any:
-    """One example after the other, in double precision; and their lengths."""
+    """The sum, computed one example after the other in double precision; and the examples' lengths."""
     module, rows = copy.deepcopy(module).double(), []
     inputs = inputs.double() if inputs.is_floating_point() else inputs
     for place in range(len(inputs)):
@@ -157,7 +157,7 @@ class TestSums:
         assert float((flat(found) - flat(sums)).norm() / expected.norm()) < 3e-4
 
     def test_every_form_is_met(self) -> None:
-        """Otherwise the test above would hold some of them to nothing."""
+        """Otherwise the test above would not check some of them."""
         from evertally.torch._ghost import _Path
 
         met = set()
@@ -224,7 +224,7 @@ class TestSums:
             torch.set_float32_matmul_precision(before)
         if hasattr(torch.backends.mkldnn.matmul, "fp32_precision"):
             torch.backends.mkldnn.matmul.fp32_precision = "bf16"
-            try:  # asking for the older setting is an error now
+            try:  # reading the older setting is an error now
                 again = flat(clipped_gradients(module, LOSS, inputs, targets, 0.5))
                 assert torch.backends.mkldnn.matmul.fp32_precision == "bf16"
             finally:
@@ -261,7 +261,7 @@ class TestRefusals:
                 self.often += 1
                 return self.layer(self.layer(inputs)) if self.often % 2 else self.layer(inputs)
 
-        self.refused(Once(), torch.randn(3, 6), "another way")
+        self.refused(Once(), torch.randn(3, 6), "another path")
 
     def test_modules_that_keep_what_they_see(self) -> None:
         class Keeps(nn.Module):
@@ -295,7 +295,7 @@ class TestRefusals:
 
 
 def hostile(seed: int) -> tuple[Any, Any]:
-    """Of one example: products that cancel, more or less, of any size."""
+    """The inputs and outputs of one example: products that cancel, more or less, of any size."""
     rng = np.random.default_rng(seed)
     terms, wide, high = [(1, 5, 4), (2, 3, 3), (7, 8, 9), (40, 64, 50), (1500, 3, 2)][seed % 5]
     scale = 10.0 ** rng.uniform(-8, 8)
@@ -314,7 +314,7 @@ def exact(inputs: Any, outputs: Any) -> Any:
 
 
 class TestBounds:
-    """What one example adds, after rounding, is never longer than the norm."""
+    """The contribution of one example, after rounding, is never longer than the norm."""
 
     @pytest.mark.parametrize("seed", range(60))
     def test_alone(self, seed: int) -> None:
@@ -328,7 +328,7 @@ class TestBounds:
 
     @pytest.mark.parametrize("seed", range(1, 20, 2))
     def test_beside_others(self, seed: int) -> None:
-        """Large products that cancel must not take the last bits of what others add."""
+        """Large products that cancel must not destroy the last bits of other examples' contributions."""
         inputs, outputs = hostile(seed)
         terms, wide, high = inputs.shape[2], inputs.shape[3], outputs.shape[3]
         generator = torch.Generator().manual_seed(seed)
@@ -343,7 +343,7 @@ class TestBounds:
         assert float((total.double() - without.double()).norm()) <= 1 + 1e-5
 
     def test_what_cancels_altogether_takes_nothing_with_it(self) -> None:
-        """Its gradient is zero, and between its terms the sums of others are rounded to its size."""
+        """The gradient is zero, but while its terms are added, the sums of others are rounded to their size."""
         generator = torch.Generator().manual_seed(5)
         others = torch.randn(20, 1, 2, 30, generator=generator), torch.randn(20, 1, 2, 30, generator=generator)
         large = 1e4 * torch.randn(1, 1, 1, 30, generator=generator), 1e4 * torch.randn(1, 1, 1, 30, generator=generator)

@@ -1,4 +1,4 @@
-"""Thresholds that adapt, and tables whose rows wait, on two ranks: what one process does, bit for bit."""
+"""Adaptive thresholds, and tables with deferred noise, on two ranks: the results of one process, bit for bit."""
 
 import copy
 import math
@@ -19,7 +19,7 @@ from .processes import RANKS, together  # noqa: E402
 
 LOSS = torch.nn.functional.cross_entropy
 BREAK = 5
-#: What is released besides, and how gradients are clipped.
+#: Additional releases, and how gradients are clipped.
 EXTRAS: dict[str, Any] = {
     "ghost": {"clipping": "ghost", "adaptive_clipping": AdaptiveClipping(initial=0.01)},
     "samples": {"adaptive_clipping": AdaptiveClipping(initial=3.0)},
@@ -107,7 +107,7 @@ def test_ghost_clipping_adapts_as_samples_do(initial: float, microbatch: int | N
 
 
 def test_an_example_adds_no_more_than_the_norm() -> None:
-    """Gradients far shorter and far longer than the threshold, and none that is not finite."""
+    """Gradients far shorter and far longer than the threshold; examples that are not finite have the vector zero."""
     for initial in (1e-6, 1.0, 1e6):
         run = adapting("ghost", adaptive_clipping=AdaptiveClipping(initial=initial))
         inputs, targets = (tensor[:1] for tensor in small.data().tensors)
@@ -115,14 +115,14 @@ def test_an_example_adds_no_more_than_the_norm() -> None:
             *sums, further = run._encoded(inputs * size, targets)
             vector = torch.cat([total.reshape(-1).double() for total in [*sums, further]])
             assert vector.isfinite().all() and float(vector.norm()) <= run.optimizer.plan.norm
-            assert float(vector.norm()) > 0.2 or size > 1e12, "where tiny numbers are exact enough it counts"
+            assert float(vector.norm()) > 0.2 or size > 1e12, "an example counts if tiny numbers are exact enough"
         assert not vector.any(), "an example that is not finite has the vector zero"
 
 
 def test_what_does_not_go_together_is_refused() -> None:
     for more, said in (
         ({"clipping": "ghost", "second_moments": SecondMoments()}, "second moments need the gradients of single"),
-        ({"scale": 1024.0}, "leave scale away"),
+        ({"scale": 1024.0}, "omit scale"),
     ):
         with pytest.raises(ValueError, match=said):
             adapting("samples", **more)
@@ -165,7 +165,7 @@ def tabled(rank: int, folder: Path) -> None:
     torch.save(run.state_dict(), folder / f"state {rank}")
     again = with_tables(key, world)
     again.load_state_dict(torch.load(folder / f"state {1 - rank}"))
-    for of in (run, again):  # the same once more: of watched noise
+    for of in (run, again):  # twice the same, with logged noise
         train(of)
         with pytest.raises(RuntimeError, match="run.catch_up\\(\\) on all ranks"):
             of.module(torch.arange(3)[None])
@@ -173,7 +173,7 @@ def tabled(rank: int, folder: Path) -> None:
             of.module.state_dict()
         of.catch_up()
         of.module(torch.arange(3)[None])
-        if rank:  # by itself
+        if rank:  # on one rank alone
             copy.deepcopy(of.module)
         torch.save(of.module.state_dict(), folder / f"module {rank} {of is run}")
     with pytest.raises(ValueError, match="tables, or their rates, of rank 1"):
@@ -194,7 +194,7 @@ def test_tables_on_two_ranks_are_those_of_one(tmp_path: Path) -> None:
     et.SecretKey.generate().save(tmp_path / "key")
     together(tabled, tmp_path)
     key = et.SecretKey.load(tmp_path / "key")
-    with et.allow_noise_reuse("the shares of two ranks once more, in one process"):
+    with et.allow_noise_reuse("repeats the shares of two ranks in one process"):
         straight = with_tables(key)
         train(straight)
         straight.catch_up()

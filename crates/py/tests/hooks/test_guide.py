@@ -1,4 +1,4 @@
-"""The code of the guide's page on frameworks runs as it stands."""
+"""The code of the guide's page on frameworks runs unchanged."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ EXAMPLES = 240
 
 
 def names() -> dict[str, Any]:
-    """What the blocks take for granted."""
+    """The names that the blocks assume."""
     torch.manual_seed(1)
     rng = np.random.default_rng(5)
     inputs, targets = rng.standard_normal((EXAMPLES, 6), dtype=np.float32), rng.integers(0, 3, EXAMPLES)

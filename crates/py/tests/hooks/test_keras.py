@@ -23,7 +23,7 @@ RNG = np.random.default_rng(5)
 INPUTS = RNG.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
 TARGETS = (INPUTS @ RNG.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-#: Some of its batches are empty, and some larger than their expected size.
+#: Some of its batches are empty, and some are larger than their expected size.
 PLAN = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
 
 
@@ -47,7 +47,7 @@ def sums(run: Any, batch: Any, step: int = 1) -> np.ndarray:
 
 
 def gradient(weights: np.ndarray, bias: np.ndarray, number: int) -> np.ndarray:
-    """Of one example, in float64, for a single layer."""
+    """The gradient of one example, in float64, for a single layer."""
     scores = INPUTS[number].astype(float) @ weights + bias
     wrong = np.exp(scores - scores.max())
     wrong /= wrong.sum()
@@ -117,7 +117,7 @@ def test_models_of_several_inputs_and_layers_that_add_losses() -> None:
 
 
 def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -> None:
-    # Other data is seen at the first step only where that step's batch is not empty.
+    # Other data is detected at the first step only if that step's batch is not empty.
     assert len(next(iter(et.Batches(PLAN, key, "run", examples=EXAMPLES)))) > 0
     key.save(tmp_path / "a.key")
 
@@ -146,7 +146,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -
 
 
 def test_noise_of_the_device_goes_on_from_what_it_keeps() -> None:
-    # A device takes long to compile AES.
+    # Compiling AES for a device takes long.
     mechanism = {"mechanism": "epoch-bands(bands=3)", "cipher": "chacha8"}
     plan = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
     options = {"key": et.SecretKey.generate(), "on": "device"}
@@ -172,7 +172,7 @@ def test_steps_of_another_run_are_refused(tmp_path: Path) -> None:
             private(model, optimizer=model.optimizer, **given)
     later = private(model, optimizer=model.optimizer, key=key)
     assert later.step_number == 2 and later.optimizer.name == run.optimizer.name
-    # One that has taken no steps is free for another run.
+    # An optimizer that has taken no steps may be used for another run.
     unused = keras.optimizers.SGD(1.0)
     for name in ("first", "second"):
         private(network(), optimizer=unused, name=name)
@@ -204,29 +204,29 @@ def test_what_cannot_be_private_is_refused() -> None:
         private(network(), optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1.0)))
     with pytest.raises(ValueError, match="an optimizer that scales the loss"):
         private(network(), optimizer=keras.optimizers.SGD(1.0, loss_scale_factor=2.0))
-    with pytest.raises(TypeError, match="optimizer is one of keras.optimizers"):
+    with pytest.raises(TypeError, match="optimizer must be one of keras.optimizers"):
         private(network(), optimizer="sgd")
-    with pytest.raises(TypeError, match="data are a pair of arrays"):
+    with pytest.raises(TypeError, match="data must be a pair of arrays"):
         data: Any = [(INPUTS, TARGETS)]
         evertally.keras.make_private(
             network(), LOSS, keras.optimizers.SGD(1.0), data, PLAN, et.SecretKey.generate(), "run"
         )
     with pytest.raises(ValueError, match="steps is -1"):
         private(network()).fit(-1)
-    with pytest.raises(ValueError, match="leave batch_size away"):
+    with pytest.raises(ValueError, match="omit batch_size"):
         private(network(), batch_size=7)
     fixed = et.plan_vector(12, rho=1.0, participations=1, separation=12)
     with pytest.raises(ValueError, match="batch_size is missing"):
         private(network(), fixed)
-    with pytest.raises(ValueError, match="the plan is for at most 1 steps of an example, 12 apart"):
+    with pytest.raises(ValueError, match="the plan allows an example at most 1 steps, at least 12 apart"):
         private(network(), fixed, batch_size=12)
     with pytest.raises(ValueError, match="the plan's series"):
         private(network(), et.plan_vector(12, rho=1.0, series="running-sums"), batch_size=10)
-    with pytest.raises(TypeError, match="plan is a VectorPlan"):
+    with pytest.raises(TypeError, match="plan must be a VectorPlan"):
         private(network(), et.plan_training(EXAMPLES, 10, 1, rho=1.0))
     run = private(network())
     run.optimizer.iterations.assign(1)
-    with pytest.raises(ValueError, match="the optimizer has taken 1 steps, and this run 0"):
+    with pytest.raises(ValueError, match="the optimizer has taken 1 steps, but this run 0"):
         run.step()
 
 
@@ -244,7 +244,7 @@ def test_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_updates_outside_of_the_run_are_refused(tmp_path: Path) -> None:
-    """After compiling, model.fit has the private optimizer, and exact gradients."""
+    """After compiling, model.fit would use the private optimizer with exact gradients."""
     run = private(network())
     run.fit(2)
     optimizer, before = run.optimizer, run.model.get_weights()
@@ -269,7 +269,7 @@ def test_updates_outside_of_the_run_are_refused(tmp_path: Path) -> None:
     assert all((new == old).all() for new, old in zip(run.model.get_weights(), before))
     run.fit(1)
     assert run.step_number == 3
-    # Another optimizer is nobody's.
+    # Another optimizer belongs to no run.
     loaded.compile("sgd", LOSS)
     loaded.fit(INPUTS, TARGETS, epochs=1, verbose=0)
 

@@ -1,4 +1,4 @@
-"""Runs of two processes: they are what one process does, bit for bit, and refuse together."""
+"""Runs of two processes: they equal the run of one process, bit for bit, and refuse together."""
 
 import copy
 from pathlib import Path
@@ -17,7 +17,7 @@ from .processes import RANKS, together  # noqa: E402
 
 EXAMPLES, FEATURES, CLASSES, STEPS, BREAK = 90, 6, 3, 10, 4
 LOSS = torch.nn.functional.cross_entropy
-#: Fixed and drawn batches, noise without and with a memory.
+#: Fixed and sampled batches, noise without and with a memory.
 PLANS: dict[str, Any] = {
     "lots": lambda: et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2, mechanism="epoch-bands(bands=3)"),
     "order": lambda: et.plan_vector(STEPS, rho=0.5, participations=2, separation=5, mechanism="blt"),
@@ -25,7 +25,7 @@ PLANS: dict[str, Any] = {
 
 
 def key() -> et.SecretKey:
-    """One that everybody knows, and that is not watched: these runs are repeated."""
+    """A public test key, whose noise is not logged: these runs are repeated."""
     return et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
 
 
@@ -78,7 +78,7 @@ def weights(module: Any) -> Any:
 def trained(rank: int, folder: Path) -> None:
     for plan in PLANS:
         for clipping in ("samples", "ghost"):
-            # The noise of one of them is drawn ahead, on one rank alone.
+            # The noise of one of them is drawn ahead, on only one rank.
             run = private_run(plan, clipping, distributed.group.WORLD, ahead=clipping == "ghost" and rank == 1)
             size = sum(p.numel() for p in run.module.parameters())
             assert run.optimizer.noise.coordinates < size, "each rank draws a part"
@@ -89,7 +89,7 @@ def trained(rank: int, folder: Path) -> None:
 
 
 def resumed(rank: int, folder: Path) -> None:
-    """From a state of one process."""
+    """Resumes from a state of one process."""
     for plan in PLANS:
         run = private_run(plan, group=distributed.group.WORLD, seed=99)
         for part, state in zip((run.module, run.optimizer), torch.load(folder / f"{plan} alone")):
@@ -198,10 +198,10 @@ def refused(rank: int, folder: Path) -> None:
                 private()
         unchanged("give examples=", ValueError, sums(rank))
         unchanged("not the examples of step", ValueError, sums(rank), examples=part(step, of=0) if rank else [])
-        unchanged("is there twice", ValueError, sums(rank), examples=part(step, of=0))
+        unchanged("occurs twice", ValueError, sums(rank), examples=part(step, of=0))
         wrong = sums(rank)[: 4 - rank]
         unchanged(
-            *(("3 tensors for 4", ValueError) if rank else ("rank 1 refuses", RuntimeError)), wrong, examples=part(step)
+            *(("3 tensors for 4", ValueError) if rank else ("rank 1 refused", RuntimeError)), wrong, examples=part(step)
         )
 
         def fails() -> None:
@@ -210,35 +210,35 @@ def refused(rank: int, folder: Path) -> None:
             for p in module.parameters():
                 p.grad_sample = torch.zeros(len(part(step)), *p.shape)
 
-        unchanged(*(("rank 0 refuses", RuntimeError) if rank else ("no data", KeyError)), fails, examples=part(step))
+        unchanged(*(("rank 0 refused", RuntimeError) if rank else ("no data", KeyError)), fails, examples=part(step))
         own.zero_grad()
         own.step(sums(10 * step + rank), examples=part(step))
         said: list[Any] = [None] * RANKS
         distributed.all_gather_object(said, weights(module))
         assert torch.equal(said[0], said[1]) and own.noise.step == step
 
-    # Another run meets other data in the second half of the coordinates alone: rank 0 would not have refused it.
+    # Another run has other data only in the second half of the coordinates: rank 0 alone would not have refused it.
     again, other = private()
     other.step(sums(10 + rank, again), examples=part(1))
     changed = sums(20 + rank, again)
     changed[-1][-1] += 1
     before, state = weights(again), copy.deepcopy(other.state_dict())
     kind = et.StateError if rank else RuntimeError
-    with pytest.raises(kind, match="given out for other data"):
+    with pytest.raises(kind, match="issued for other data"):
         other.step(changed, examples=part(2))
     after = other.state_dict()
     assert torch.equal(before, weights(again)) and other.noise.step == 1
     assert all(torch.equal(a, b) for a, b in zip(state["noise"]["states"], after["noise"]["states"]))
     other.step(sums(20 + rank, again), examples=part(2))
-    assert torch.equal(weights(again), weights(module)), "the same sums again are given out again"
+    assert torch.equal(weights(again), weights(module)), "the same sums get the same noise again"
 
-    # One gives sums, the other samples.
+    # One rank gives sums, the other samples.
     for p in again.parameters():
         p.grad_sample = torch.zeros(len(part(3)), *p.shape)
     other.step(*([sums(3)] if rank else []), examples=part(3))
     assert other.noise.step == 3
 
-    # Ranks that stand at different steps.
+    # Ranks that are at different steps.
     _, behind = private()
     if rank:
         behind.noise = other.noise
@@ -247,7 +247,7 @@ def refused(rank: int, folder: Path) -> None:
 
 
 def given_the_same_total(rank: int, folder: Path) -> None:
-    """Without a group: each rank adds the whole noise."""
+    """Without a group, each rank adds the whole noise."""
     watched = et.SecretKey.load(folder / "own.key")
     module = network()
     plan = PLANS["order"]()
@@ -264,7 +264,7 @@ def given_the_same_total(rank: int, folder: Path) -> None:
         if turn == rank == 0:
             private.step(same)
         elif turn == rank:
-            with pytest.raises(et.StateError, match="given out for other data"):
+            with pytest.raises(et.StateError, match="issued for other data"):
                 private.step([2 * tensor for tensor in same])
             assert torch.equal(before, weights(module)) and private.noise.step == 1
         distributed.barrier()
@@ -312,11 +312,11 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
         with torch.no_grad():
             for own, shard in zip(plain.parameters(), module.parameters(), strict=True):
                 own.copy_(shard.full_tensor())
-        if gives == "sums":  # each rank those of its own examples, of all parameters
+        if gives == "sums":  # each rank gives the sums of its part of the examples, over all parameters
             mine = batch[rank::RANKS]
             sums = evertally.torch.clipped_gradients(plain, LOSS, inputs[mine], targets[mine], plan.norm)
             private.step(sums, examples=mine)
-        else:  # each rank those of all examples, of its own shards
+        else:  # each rank gives the samples of all examples, for its own shards
             evertally.torch.grad_samples(plain, LOSS, inputs[batch], targets[batch])
             for own, shard in zip(plain.parameters(), module.parameters()):
                 shard.grad_sample = own.grad_sample.chunk(RANKS, dim=1)[rank]
@@ -345,7 +345,7 @@ def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
         if step == BREAK:
             kept = copy.deepcopy(private.state_dict())
     straight = weights(module)
-    for rank in range(RANKS):  # the noise goes on in one process, bit for bit
+    for rank in range(RANKS):  # the noise continues in one process, bit for bit
         private.load_state_dict(kept | {"noise": torch.load(tmp_path / f"noise {rank}")})
         for step in range(BREAK + 1, STEPS + 1):
             private.step([torch.zeros_like(p) for p in module.parameters()], examples=batches.batch(step))

@@ -1,4 +1,4 @@
-"""Sums that cannot be, and orders that contradict the plan: refused before the weights move."""
+"""Impossible sums, and orders that contradict the plan, are refused before the weights move."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ class TestTorch:
         _, private = self.private(key)
         zeros = [torch.zeros(100)]
         private.step(zeros, examples=[1, 2])
-        with pytest.raises(et.InvalidError, match="at most 3 steps of an example, at least 2 apart"):
+        with pytest.raises(et.InvalidError, match="the plan allows an example at most 3 steps, at least 2 apart"):
             private.step(zeros, examples=[2, 3])
         assert private.noise.step == 1
         private.step(zeros, examples=[3])

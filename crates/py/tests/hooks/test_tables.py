@@ -1,4 +1,4 @@
-"""Embeddings whose rows get their noise when they are used, in PyTorch."""
+"""Embeddings with deferred noise in PyTorch: rows get it when they are used."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def train(private: Any, steps: int = 12) -> None:
 
 
 def test_steps_are_those_of_a_dense_table_without_noise(key: et.SecretKey) -> None:
-    """With noise that is next to nothing, a run with a table is one in which the optimizer has all parameters."""
+    """With almost no noise, a run with a table equals one in which the optimizer has all parameters."""
     weak = et.plan_vector(12, rho=1e6, participations=12, separation=1, allow_weak_budget=True, mechanism="input")
     modules = [model(), model()]
     late = run(modules[0], key, "late", plan=weak, batch_size=10)
@@ -89,7 +89,7 @@ def test_noise_waits_until_rows_are_read(key: et.SecretKey) -> None:
     assert torch.equal(module.words.weight[200:], before[200:]), "no batch has used these"
     some = torch.arange(250, 255)[None]
     module(some)
-    assert (module.words.weight[250:255] != before[250:255]).all(), "whoever reads rows reads their noise"
+    assert (module.words.weight[250:255] != before[250:255]).all(), "rows that are read have their noise"
     assert torch.equal(module.words.weight[260:], before[260:])
     seen = module.state_dict()["words.weight"]
     assert (seen != before).all() and torch.equal(seen, module.words.weight)
@@ -108,8 +108,8 @@ def test_copies_have_all_noise(key: et.SecretKey) -> None:
     train(private, 2)
     kept = other.words.weight.detach().clone()
     other(torch.arange(5)[None])
-    assert torch.equal(other.state_dict()["words.weight"], kept), "a copy stays as it is"
-    again = copy.deepcopy(module)  # the guard is there a second time
+    assert torch.equal(other.state_dict()["words.weight"], kept), "a copy does not change"
+    again = copy.deepcopy(module)  # the guard works a second time
     assert (again.words.weight != kept).all() and copy.deepcopy(other) is not other
     with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
         pickle.dumps(module)
@@ -137,7 +137,7 @@ def test_what_was_saved_stays_as_it_was(key: et.SecretKey) -> None:
 
 
 def test_reading_ahead_changes_nothing_else(key: et.SecretKey) -> None:
-    """Buffers and random numbers are as if the batch had not been read before its gradients."""
+    """Buffers and random numbers are the same as if the batch had not been read before its gradients."""
 
     class Noting(Words):
         def __init__(self) -> None:
@@ -193,7 +193,7 @@ def test_wrong_examples_change_nothing(key: et.SecretKey) -> None:
 def test_a_second_table_rate_under_one_name_is_refused(key: et.SecretKey) -> None:
     train(run(model(), key))
     module = model()
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         train(run(module, key, tables={module.words: 0.25}))
 
 
@@ -214,7 +214,7 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
         private.catch_up()
     for one, other in zip(whole.parameters(), again.parameters()):
         assert torch.equal(one, other)
-    with pytest.raises(et.StateError, match="given out for other data"):
+    with pytest.raises(et.StateError, match="issued for other data"):
         other = run(model(), key)
         torch.nn.init.zeros_(other.module.out.weight)
         train(other)
@@ -224,7 +224,7 @@ def test_what_cannot_wait_is_refused(key: et.SecretKey) -> None:
     module = model()
     for more, said in [
         ({"clipping": "samples"}, 'clipping="ghost"'),
-        ({"adaptive_clipping": et.torch.AdaptiveClipping()}, "a threshold that is fixed"),
+        ({"adaptive_clipping": et.torch.AdaptiveClipping()}, "a fixed threshold"),
         ({"tables": {module.out: 0.5}}, "neither in the optimizer nor in tables"),
         ({"tables": {module.words: 0.5, torch.nn.Embedding(3, 2): 0.5}}, "Embedding layers of the module"),
         ({"tables": {module.words: float("nan")}}, "finite"),
@@ -245,7 +245,7 @@ def test_what_cannot_wait_is_refused(key: et.SecretKey) -> None:
 def test_a_module_that_reads_other_rows_is_refused_before_anything_changes(key: et.SecretKey) -> None:
     class Odd(Words):
         def forward(self, texts: Any) -> Any:
-            return super().forward(texts + (len(texts) == 1) * 50)  # one example alone reads other rows
+            return super().forward(texts + (len(texts) == 1) * 50)  # a single example reads other rows
 
     torch.manual_seed(4)
     module = Odd()

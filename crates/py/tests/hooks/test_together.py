@@ -1,4 +1,4 @@
-"""Beside what else trains with PyTorch: Opacus, functorch, groups of parameters, schedulers, copies."""
+"""Together with other tools for PyTorch: Opacus, functorch, groups of parameters, schedulers, copies."""
 
 import copy
 import io
@@ -168,7 +168,7 @@ class TestMicrobatches:
 
     @pytest.mark.parametrize("options", [{"microbatch": 0}, {"clipping": "none"}])
     def test_senseless_options_are_refused(self, options: dict[str, Any]) -> None:
-        with pytest.raises(ValueError, match="microbatch is 0|clipping is"):
+        with pytest.raises(ValueError, match="microbatch is 0|clipping must be"):
             private_run(**options)
 
     @pytest.mark.parametrize("clipping", ["samples", "ghost"])
@@ -220,7 +220,7 @@ class TestCopies:
         run.step(*next(iter(run.loader)))  # they are not in the way
 
     def test_optimizers_that_look_at_the_loss_are_refused(self) -> None:
-        with pytest.raises(ValueError, match="LBFGS looks at the exact loss"):
+        with pytest.raises(ValueError, match="LBFGS evaluates the exact loss"):
             private_run(lambda module: torch.optim.LBFGS(module.parameters()))
 
     def test_distributed_modules_are_refused(self) -> None:

@@ -19,7 +19,7 @@ def model(seed: int = 0) -> torch.nn.Module:
 
 
 def set_samples(network: torch.nn.Module, step: int) -> list[torch.Tensor]:
-    """Made-up per-example gradients, some longer than the norm and some shorter."""
+    """Artificial per-example gradients, some longer than the norm and some shorter."""
     generator = torch.Generator().manual_seed(step)
     for parameter in network.parameters():
         parameter.grad_sample = 0.2 * torch.randn(BATCH, *parameter.shape, generator=generator)

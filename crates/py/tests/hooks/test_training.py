@@ -1,4 +1,4 @@
-"""Training with the noise itself: a run that is broken off and resumed gives the same weights, bit for bit."""
+"""Training with the real noise: a run that is interrupted and resumed ends with the same weights, bit for bit."""
 
 import io
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(7))
 STEPS, BREAK, BATCH, FEATURES, CLASSES = 12, 5, 8, 6, 3
-# A tree, noise that depends on all steps before, and convolutions.
+# A tree, noise that depends on all earlier steps, and convolutions.
 MECHANISMS = ["smooth", "input", "blt", "banded-inverse-sqrt(bands=4)"]
 
 
@@ -85,7 +85,7 @@ class TestTorch:
         assert self.weights(resumed).tobytes() == self.weights(straight).tobytes()
 
     def test_the_noise_is_that_of_the_plan(self, plan: et.VectorPlan) -> None:
-        """The gradients of a step are what add_next makes of the clipped sum."""
+        """The gradients of a step are the result of add_next on the clipped sum."""
         network = self.model(0)
         private = self.private(network, plan)
         size = len(self.weights(network))
@@ -125,7 +125,7 @@ class TestJax:
     def training(
         self, plan: et.VectorPlan, checkpoint: bytes | None = None, **options: Any
     ) -> tuple[Any, Callable[..., Any], Callable[[Any, int, int], Any]]:
-        """The transformation, a function that makes the first state of a run, and one that takes steps."""
+        """The transformation, a function that creates the first state of a run, and one that takes steps."""
         import jax
         import jax.numpy as jnp
         import optax

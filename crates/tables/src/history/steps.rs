@@ -1,4 +1,4 @@
-//! The steps of a released table, and the stretches between them.
+//! The steps of a released table, and intervals between them.
 
 use super::Rows;
 use evertally::plan::Plan;
@@ -9,17 +9,17 @@ use evertally_declare::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeF
 use evertally_declare::words::quoted;
 use std::collections::BTreeMap;
 
-/// The steps that a table has rows of.
+/// The steps that occur in a table.
 pub(super) struct Steps {
-    /// When each begins, and as the table writes it.
+    /// The start of each step, as a time and as written in the table.
     starts: BTreeMap<u64, (Instant, String)>,
-    /// When the last one ends, where the plan says it.
+    /// The end of the last step, if the plan defines it.
     end: Option<(Instant, String)>,
     zone: Zone,
 }
 
 impl Steps {
-    /// From a pass over all rows.
+    /// Collected in one pass over all rows.
     pub(super) fn read(rows: &Rows<'_>, plan: &Plan) -> Result<Self> {
         let meaning = plan.request().meaning();
         let zone = meaning.get("time-zone").and_then(|name| name.parse().ok()).unwrap_or_else(Zone::utc);
@@ -37,7 +37,7 @@ impl Steps {
             return Err(usage("the table has no rows"));
         };
         let end = calendar(plan, &zone).and_then(|calendar| {
-            // Of streams behind each other the plan is that of the last.
+            // For streams that follow each other, the plan is that of the last stream.
             let step = (last - 1) % plan.horizon() + 1;
             let end = calendar.end_of(step);
             (calendar.start_of(step) == *start).then(|| (end, calendar.format(end)))
@@ -49,7 +49,7 @@ impl Steps {
         self.starts.last_key_value().map_or(0, |(last, _)| *last)
     }
 
-    /// After which step a stretch begins, and through which one it goes.
+    /// The step before a stretch, and its last step.
     pub(super) fn stretch(&self, from: Option<&str>, to: Option<&str>) -> Result<[u64; 2]> {
         let after = match from {
             None => 0,
@@ -64,15 +64,15 @@ impl Steps {
         };
         if after >= through {
             let [first, last] = [after + 1, through];
-            return Err(usage(format!("the stretch from step {first} to step {last} is empty; turn it around")));
+            return Err(usage(format!("the stretch from step {first} to step {last} is empty; swap its ends")));
         }
         if through > self.last() {
-            return Err(usage(format!("the table ends with step {}, and step {through} is asked for", self.last())));
+            return Err(usage(format!("the table ends with step {}, but step {through} was requested", self.last())));
         }
         Ok([after, through])
     }
 
-    /// The last step that is over at a time at which one begins or ends.
+    /// The last step that has ended by a time at which a step begins or ends.
     fn before(&self, text: &str) -> Result<u64> {
         let mut parser = TimeParser::new(TimeFormat::Auto, self.zone.clone());
         let time = parser.parse_text(text).map_err(|error| usage(format!("{}: {error}", quoted(text))))?;
@@ -85,11 +85,11 @@ impl Steps {
         let near = self.starts.values().rev().find(|(start, _)| *start < time);
         let near = near.or_else(|| self.starts.values().next()).map_or("", |(_, text)| text);
         let end = self.end.as_ref().map_or(String::new(), |(_, end)| format!(", and the table ends at {end}"));
-        let problem = format!("no step begins or ends at {}; one begins at {near}{end}", quoted(text));
-        Err(usage(format!("{problem}. Numbers of steps can be named, too")))
+        let problem = format!("no step begins or ends at {}; the nearest one begins at {near}{end}", quoted(text));
+        Err(usage(format!("{problem}. Step numbers are accepted, too")))
     }
 
-    /// When a stretch begins and ends.
+    /// The start and end of a stretch.
     pub(super) fn times(&self, [after, through]: [u64; 2]) -> [String; 2] {
         let start = |step: u64| self.starts.get(&step).map(|(_, text)| text.clone());
         let number = |step: u64| format!("step {step}");
@@ -98,11 +98,11 @@ impl Steps {
     }
 }
 
-/// The number of a row's step, the first of its labels.
+/// The step number of a row, which is its first label.
 pub(super) fn step_of(event: &Event<'_>) -> Result<u64> {
     let text = event.labels().next().map(|label| label.to_string()).unwrap_or_default();
     let step = text.parse().ok().filter(|step| *step > 0);
-    step.ok_or_else(|| usage(format!("a row of the table has the step {}, which is none", quoted(&text))))
+    step.ok_or_else(|| usage(format!("invalid step {} in the table", quoted(&text))))
 }
 
 fn whole(text: &str) -> Option<u64> {

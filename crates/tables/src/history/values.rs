@@ -1,4 +1,4 @@
-//! The released values of a few steps, by group, and what their noise is.
+//! The released values of some steps, by group, and their noise.
 
 use super::Rows;
 use super::steps::step_of;
@@ -8,22 +8,22 @@ use evertally_declare::event::{Columns, Event};
 use evertally_declare::words::quoted;
 use std::collections::{BTreeSet, HashMap};
 
-/// How much a standard error of the table may differ from the plan's: it is written with seven digits.
+/// Tolerance between the standard errors of the table and the plan: the table has seven digits.
 const TOLERANCE: f64 = 1e-5;
 
-/// Released values at the steps that are asked for.
+/// Released values at the requested steps.
 pub(super) struct Values {
     groups: Vec<Vec<String>>,
-    /// By how much the errors of each group are multiplied.
+    /// The factor of the errors of each group.
     scales: Vec<f64>,
-    /// By place of the group and step.
+    /// Keyed by the index of the group, and the step.
     values: HashMap<(usize, u64), f64>,
-    /// Steps of one stream.
+    /// The number of steps of one stream.
     horizon: u64,
 }
 
 impl Values {
-    /// From a pass over all rows.
+    /// Collected in one pass over all rows.
     pub(super) fn read(rows: &Rows<'_>, plan: &Plan, columns: &[String], steps: BTreeSet<u64>) -> Result<Self> {
         let names = ["step", "value", "std_error"].into_iter().map(str::to_owned).chain(columns.iter().cloned());
         let all = Columns { time: "time".into(), labels: names.collect(), ..Columns::default() };
@@ -49,20 +49,20 @@ impl Values {
             if (scale / found.scales[place] - 1.0).abs() > TOLERANCE || !scale.is_finite() {
                 let (told, known) = (error, found.scales[place] * found.std_error(plan, step));
                 return Err(usage(format!(
-                    "step {step} has a standard error of {told} in the table and of {known} by the plan: the table is not of \
-                     this plan"
+                    "step {step} has a standard error of {told} in the table, but {known} in the plan: the table does \
+                     not belong to this plan"
                 )));
             }
             found.values.insert((place, step), value);
             Ok(())
         })?;
         if columns.is_empty() && found.scales.first().is_some_and(|scale| *scale != 1.0) {
-            return Err(usage("the standard errors of the table are not those of the plan; name the table's own plan"));
+            return Err(usage("the table's standard errors differ from those of the plan; pass its own plan"));
         }
         Ok(found)
     }
 
-    /// Of a group of scale 1: streams behind each other have independent noise.
+    /// The standard error for a group of scale 1: streams that follow each other have independent noise.
     fn std_error(&self, plan: &Plan, step: u64) -> f64 {
         let (before, own) = ((step - 1) / self.horizon, (step - 1) % self.horizon + 1);
         (plan.variance(own) + before as f64 * if before > 0 { plan.variance(self.horizon) } else { 0.0 }).sqrt()
@@ -72,7 +72,7 @@ impl Values {
         &self.groups[place]
     }
 
-    /// The places of groups by name, of all where none are named.
+    /// The indices of groups by name; all groups if none are named.
     pub(super) fn chosen(&self, names: &[String]) -> Result<Vec<usize>> {
         if names.is_empty() {
             return Ok((0..self.groups.len()).collect());
@@ -92,7 +92,7 @@ impl Values {
         Ok(places)
     }
 
-    /// What happened in a stretch of some groups together, and its noise.
+    /// The total of some groups in a stretch, and its noise.
     pub(super) fn total(&self, places: &[usize], [after, through]: [u64; 2]) -> Result<(f64, Combination)> {
         let (mut value, mut combination) = (0.0, Combination::default());
         for &place in places {
@@ -111,11 +111,11 @@ impl Values {
         self.values.get(&(place, step)).copied().ok_or_else(|| {
             let group = self.groups[place].join("/");
             let of = if group.is_empty() { String::new() } else { format!(" of the group {}", quoted(&group)) };
-            usage(format!("the table has no row{of} at step {step}; ask for a stretch that begins later"))
+            usage(format!("the table has no row{of} at step {step}; query a stretch that begins later"))
         })
     }
 
-    /// With the noise of a value: all of the streams before, and that of a step in its own.
+    /// Adds the noise of a value: that of all preceding streams, and that of a step in its stream.
     fn with(&self, combination: Combination, place: usize, step: u64, weight: f64) -> Combination {
         if step == 0 {
             return combination;

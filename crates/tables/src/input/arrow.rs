@@ -1,4 +1,4 @@
-//! Record batches of an Arrow stream that anyone may have written.
+//! Record batches of an Arrow stream from an untrusted writer.
 
 use super::frames::Frames;
 use arrow_array::{RecordBatch, RecordBatchReader};
@@ -9,18 +9,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Reads an Arrow IPC stream batch by batch, in bounded memory.
 ///
-/// The Arrow library panics over some damaged descriptions of columns; here each is an error, after which nothing more is
-/// read.
+/// The Arrow library panics on some damaged schemas; here each is an error, after which reading ends.
 pub struct ArrowStream<R> {
     reader: StreamReader<Frames<R>>,
     has_ended: bool,
 }
 
 impl<R: Read> ArrowStream<R> {
-    /// Reads the schema. Messages may have half of `memory` bytes each, which are looked at before room is made for them.
+    /// Reads the schema. Each message may have at most half of `memory` bytes, which is checked before memory is
+    /// allocated for it.
     ///
     /// # Errors
-    /// If these are not the bytes of such a stream.
+    /// If the bytes are not such a stream.
     pub fn new(bytes: R, memory: u64) -> Result<Self, ArrowError> {
         let reader = guarded(|| StreamReader::try_new(Frames::new(bytes, memory), None))?;
         Ok(Self { reader, has_ended: false })
@@ -47,7 +47,6 @@ impl<R: Read> RecordBatchReader for ArrowStream<R> {
 }
 
 fn guarded<T>(read: impl FnOnce() -> Result<T, ArrowError>) -> Result<T, ArrowError> {
-    // Nothing that a panic interrupts is used again: the error ends the stream.
-    catch_unwind(AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(ArrowError::IpcError("its description of columns is damaged".into())))
+    // Values interrupted by a panic are not used again: the error ends the stream.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(ArrowError::IpcError("its schema is damaged".into())))
 }

@@ -1,4 +1,4 @@
-//! Rows of Arrow record batches, whether they come from a file or are in memory.
+//! Rows of Arrow record batches, from a file or in memory.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;
 
-/// How messages name a table in memory.
+/// The name of a table in memory, in messages.
 pub(super) const TABLE_NAME: &str = "the table";
 
-/// Where a schema names the extension type of a column.
+/// The metadata key of a column's extension type.
 const EXTENSION: &str = "ARROW:extension:name";
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -28,19 +28,19 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Significant bits of a half.
 const HALF_BITS: u32 = 11;
 
-/// The rows of a table in memory. Its columns are used where they are; those of other types than cells have are
-/// converted some thousand rows at a time.
+/// The rows of a table in memory. Its columns are used in place; those of types without a cell type are converted a few
+/// thousand rows at a time.
 pub(super) struct TableRows<'t> {
     batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 't>,
-    /// Where the wanted columns are.
+    /// The positions of the wanted columns.
     places: Vec<usize>,
-    /// Rows that were taken off the table and not handed on.
+    /// Rows that were taken from the table but not passed on yet.
     left: Option<RecordBatch>,
     row: u64,
 }
 
 impl<'t> TableRows<'t> {
-    /// Looks at the schema.
+    /// Checks the schema.
     pub(super) fn open(table: &'t mut (dyn RecordBatchReader + Send), wanted: &[String]) -> Result<Self> {
         let schema = table.schema();
         let present: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
@@ -72,14 +72,14 @@ impl<'t> TableRows<'t> {
     }
 }
 
-/// Some rows of a file or table, and how many there are before them.
+/// Some rows of a file or table, and the number of rows before them.
 pub(super) struct RowBatch {
     pub(super) batch: RecordBatch,
     pub(super) before: u64,
 }
 
 impl RowBatch {
-    /// Hands on the rows.
+    /// Passes on the rows.
     pub(super) fn visit<E: From<Error>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
         let columns = Columns::of(&self.batch, pass.layout.names(), file).map_err(Error::from)?;
         let has_long_cells = columns.0.iter().any(Column::has_long_cells);
@@ -104,9 +104,9 @@ impl Columns {
         let column = |name: &String| {
             let (place, field) = schema.column_with_name(name).expect("located in the same schema");
             let read = match field.metadata().get(EXTENSION) {
-                // What is stored says something else than the column: a day's number, or -1 for true.
+                // The stored value differs from the logical one: a day's number, or -1 for true.
                 Some(extension) => Err(format!(
-                    "it has the extension type {}, which is not read; convert it to text, numbers, booleans or times",
+                    "it has the unsupported extension type {}; convert it to text, numbers, booleans or times",
                     quoted(extension)
                 )),
                 None => Column::of(batch.column(place)),
@@ -117,18 +117,18 @@ impl Columns {
     }
 }
 
-/// A column in one of the few types that cells have. Texts stay where they are, and dictionaries are not expanded: a few
-/// bytes could stand for any number of copies of a long text.
+/// A column in one of the few cell types. Texts are not copied, and dictionaries are not expanded: a few bytes could
+/// stand for any number of copies of a long text.
 enum Column {
     Text(StringArray),
     LargeText(LargeStringArray),
     TextView(StringViewArray),
-    /// For each row the place of its text.
+    /// The index of each row's text.
     Dictionary(Int64Array, Box<Column>),
     Integer(Int64Array),
     Float(Float64Array),
-    /// Kept apart: the decimal text of a single is not that of the double nearest to it. With the significant bits of the
-    /// column's type, which may be a half.
+    /// A separate variant: the decimal text of a single differs from that of the nearest double. Contains the
+    /// significant bits of the column's type, which may be a half.
     Single(Float32Array, u32),
     /// As text, to stay exact.
     Decimal(StringArray),
@@ -151,7 +151,7 @@ impl Column {
             Utf8 => Column::Text(array.as_string::<i32>().clone()),
             LargeUtf8 => Column::LargeText(array.as_string::<i64>().clone()),
             Utf8View => Column::TextView(array.as_string_view().clone()),
-            // Bytes are checked to be text, and not copied.
+            // Bytes are validated as text, and not copied.
             Binary => return Column::of(&cast(array, &Utf8)?),
             LargeBinary => return Column::of(&cast(array, &LargeUtf8)?),
             BinaryView => return Column::of(&cast(array, &Utf8View)?),
@@ -163,9 +163,9 @@ impl Column {
                 let texts = Column::of(dictionary.values())?;
                 Column::Dictionary(keys.as_primitive::<Int64Type>().clone(), Box::new(texts))
             }
-            // What is not text has a few bytes a row at most.
+            // Values that are not text have at most a few bytes per row.
             Dictionary(_, values) => return Column::of(&cast(array, values)?),
-            // What does not fit 64 bits with a sign is read from its digits.
+            // Values that do not fit signed 64 bits are read from their digits.
             UInt64 if cast(array, &Int64).is_err() => Column::text(array)?,
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
                 Column::Integer(cast(array, &Int64)?.as_primitive::<Int64Type>().clone())
@@ -194,12 +194,12 @@ impl Column {
         Ok(Column::Ticks(Ticks { counts, unit, is_instant }))
     }
 
-    /// Whether some row has a text that is longer than a cell may be.
+    /// Whether a row has a text that is longer than the limit of a cell.
     fn has_long_cells(&self) -> bool {
         match self {
             Column::Text(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
             Column::LargeText(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
-            // The length of a text is the lower half of its view.
+            // The lower half of a view is the length of the text.
             Column::TextView(a) => a.views().iter().any(|view| *view as u32 as usize > LONGEST_CELL),
             Column::Dictionary(keys, texts) => keys.iter().flatten().any(|key| texts.text_len(key) > LONGEST_CELL),
             _ => false,
@@ -232,7 +232,7 @@ impl Column {
     }
 }
 
-/// Whether values of a type are texts, or bytes that may be.
+/// Whether values of a type are texts, or bytes that may be texts.
 pub(super) fn is_text(kind: &DataType) -> bool {
     use DataType::*;
     matches!(kind, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
@@ -244,7 +244,7 @@ pub(super) fn unreadable_type(kind: &DataType) -> String {
 }
 
 impl Ticks {
-    /// Microseconds, rounded down; beyond 64 bits the ends, which no calendar reaches.
+    /// Microseconds, rounded down; clamped to 64 bits, whose ends no calendar reaches.
     fn micros(&self, index: usize) -> i64 {
         let count = self.counts.value(index);
         match self.unit {
@@ -287,7 +287,7 @@ fn widened(value: f32) -> f64 {
     value.to_string().parse().unwrap_or(f64::from(value))
 }
 
-/// The cells of a batch as texts, a row each.
+/// The cells of a batch as texts, one list per row.
 #[cfg(test)]
 pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
     let columns = Columns::of(batch, names, "f").unwrap();

@@ -1,10 +1,10 @@
-//! Cutting a stream into blocks of whole records, which any thread can then read without its neighbours.
+//! Cuts a stream into blocks of whole records, which any thread can then read on its own.
 
 use super::ReadOptions;
 use super::limits::longest_record;
 use std::io::{self, Read};
 
-/// Bytes asked for at once, and so the usual size of a block.
+/// Bytes requested at once, and so the usual size of a block.
 pub(super) const BLOCK_BYTES: usize = 128 * 1024;
 
 /// Some whole records of a stream.
@@ -13,12 +13,12 @@ pub(super) struct Block {
     data: Vec<u8>,
     start: usize,
     end: usize,
-    /// The number of its first line in the stream.
+    /// The line number of its first line in the stream.
     pub(super) first_line: u64,
-    /// Whether the stream ends behind it. Only then may the last record lack its line end, unless it is broken or
-    /// longer than a record may be.
+    /// Whether the stream ends after it. Only then may the last record lack its line end, unless it is broken or longer
+    /// than a record may be.
     pub(super) is_last: bool,
-    /// How long a record may be.
+    /// The maximum length of a record.
     pub(super) longest: usize,
 }
 
@@ -28,12 +28,12 @@ impl Block {
         &self.data[self.start..self.end]
     }
 
-    /// How much memory it takes.
+    /// The size of its buffer.
     pub(super) fn buffer_bytes(&self) -> usize {
         self.data.len()
     }
 
-    /// Takes records off the front, which have so many bytes.
+    /// Removes `bytes` bytes of whole records from the front.
     pub(super) fn skip(&mut self, bytes: usize) {
         self.first_line += count_lines(&self.bytes()[..bytes]);
         self.start += bytes;
@@ -51,17 +51,17 @@ pub(super) struct Blocks<R> {
 }
 
 impl<R: Read> Blocks<R> {
-    /// A stream that is read with these options.
+    /// A stream with these options.
     pub(super) fn new(inner: R, options: &ReadOptions) -> Self {
         let (block_bytes, longest) = (options.block_bytes.max(1), longest_record(options.memory));
         Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
     }
 
-    /// Fills a block with what one call of the stream gives, or more if that ends no record; false at the end of the
+    /// Fills a block with the result of one read call, or of more if that ends no record; false at the end of the
     /// stream.
     ///
-    /// `whole` says how many bytes at the front of some are whole records. All of them are if one is broken: whoever
-    /// reads it will say so, and what follows does not matter.
+    /// `whole` returns the number of bytes at the front that are whole records. It returns all bytes if a record is
+    /// broken: the reader of that record reports the error, and the rest does not matter.
     pub(super) fn next(&mut self, block: &mut Block, whole: impl Fn(&[u8]) -> usize) -> io::Result<bool> {
         let mut filled = self.begun.len();
         let Block { data, start, .. } = block;
@@ -110,12 +110,12 @@ impl<R: Read> Blocks<R> {
     }
 }
 
-/// How many bytes at the front are whole lines.
+/// The number of bytes at the front that are whole lines.
 pub(super) fn whole_lines(data: &[u8]) -> usize {
     memchr::memrchr(b'\n', data).map_or(0, |last| last + 1)
 }
 
-/// How many lines end in some bytes.
+/// The number of line ends in some bytes.
 pub(super) fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }

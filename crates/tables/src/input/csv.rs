@@ -1,7 +1,7 @@
 //! CSV with a header line (RFC 4180, `\n` or `\r\n`), without an allocation per row.
 //!
-//! Unlike a lenient reader, this one refuses what would silently swallow or shift data: a quote that is never closed,
-//! text behind a closing quote, a row that is longer or shorter than the header.
+//! Unlike a lenient reader, this one refuses input that would silently swallow or shift data: a quote that is never
+//! closed, text after a closing quote, a row that is longer or shorter than the header.
 
 use std::ops::Range;
 
@@ -13,24 +13,24 @@ use evertally_declare::error::{Error, InputError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::problem::Sentence;
 
-/// What is known of a file from its header.
+/// The header of a file.
 pub(super) struct CsvFile {
     name: String,
     delimiter: u8,
-    /// Where the wanted columns are.
+    /// The positions of the wanted columns.
     slots: Vec<usize>,
-    /// How many columns the header has.
+    /// The number of columns in the header.
     width: usize,
 }
 
-/// Room for one record.
+/// Buffers for one record.
 #[derive(Default)]
 pub(super) struct Cut {
-    /// Where the cells of the record are in its text.
+    /// The ranges of the record's cells in its text.
     fields: Vec<(u32, u32)>,
-    /// How many cells the record has that are not kept: more than any row has.
+    /// The number of further cells that are not kept: more than any valid row has.
     beyond: usize,
-    /// The text of a record with quotes, without them.
+    /// The unquoted text of a record with quotes.
     unquoted: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Cut {
         self.beyond = 0;
     }
 
-    /// Keeps where a cell is, as far as there is room: a line can hold millions.
+    /// Records the range of a cell if there is room: a line can hold millions.
     #[inline]
     fn push(&mut self, start: usize, end: usize) {
         if self.fields.len() <= MOST_COLUMNS {
@@ -57,7 +57,7 @@ impl Cut {
 }
 
 impl CsvFile {
-    /// Takes the header off the first block that has a record; `None` if this one holds only blank lines.
+    /// Takes the header from the first block that has a record; `None` if this one holds only blank lines.
     pub(super) fn open(name: &str, block: &mut Block, delimiter: u8, wanted: &[String]) -> Result<Option<Self>> {
         let mut cut = Cut::default();
         let mut records = Records::new(name, block, delimiter, &mut cut);
@@ -67,7 +67,7 @@ impl CsvFile {
         let (text, len) = (records.text()?.to_owned(), records.at);
         block.skip(len);
         if cut.count() > MOST_COLUMNS {
-            let problem = format!("its header has {} columns, and {MOST_COLUMNS} are allowed", cut.count());
+            let problem = format!("its header has {} columns, but at most {MOST_COLUMNS} are allowed", cut.count());
             return Err(InputError::of_file(name, problem).into());
         }
         let names: Vec<&str> = cut.fields.iter().map(|f| &text[range(f)]).collect();
@@ -81,15 +81,15 @@ impl CsvFile {
 
     /// The error for a file without a header.
     pub(super) fn empty(name: &str) -> InputError {
-        InputError::of_file(name, "the file is empty: it holds nothing but blank lines")
+        InputError::of_file(name, "the file is empty: it contains only blank lines")
     }
 
-    /// How many bytes at the front of some are whole records, as [`Blocks::next`](super::blocks::Blocks::next) wants
-    /// it.
+    /// The number of bytes at the front that are whole records, as [`Blocks::next`](super::blocks::Blocks::next)
+    /// expects it.
     pub(super) fn whole_records(data: &[u8], delimiter: u8) -> usize {
         let mut at = 0;
         loop {
-            // A line without a quote, where a record begins, is a record.
+            // A line without a quote, at the start of a record, is a record.
             let rest = &data[at..];
             let Some(quote) = memchr::memchr(b'"', rest) else { return at + whole_lines(rest) };
             at += whole_lines(&rest[..quote]);
@@ -101,12 +101,12 @@ impl CsvFile {
         }
     }
 
-    /// The file, as messages name it.
+    /// The name of the file in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Hands on the rows of a block.
+    /// Passes on the rows of a block.
     pub(super) fn visit<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
         match std::str::from_utf8(block.bytes()) {
             Ok(text) if memchr::memchr(b'"', block.bytes()).is_none() => {
@@ -116,7 +116,7 @@ impl CsvFile {
         }
     }
 
-    /// Hands on the rows of a text without quotes.
+    /// Passes on the rows of a text without quotes.
     fn visit_plain<E: From<Error>>(
         &self,
         text: &str,
@@ -146,7 +146,7 @@ impl CsvFile {
         Ok(())
     }
 
-    /// Hands on the rows of a block one after the other, and finds out which of them is broken.
+    /// Passes on the rows of a block one by one, and reports the first broken one.
     fn visit_each<E: From<Error>>(&self, block: &Block, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<(), E> {
         let mut records = Records::new(&self.name, block, self.delimiter, cut);
         while records.advance().map_err(Error::from)? {
@@ -207,11 +207,11 @@ struct Records<'b> {
     is_last: bool,
     delimiter: u8,
     cut: &'b mut Cut,
-    /// Where the next record begins.
+    /// Start of the next record.
     at: usize,
-    /// Where the text of the current one is, unless it has quotes.
+    /// The range of the current record's text, unless it has quotes.
     plain: Option<Range<usize>>,
-    /// How long a record may be, as messages have it.
+    /// The maximum length of a record, for messages.
     longest: String,
     /// First line of the current record, and of the next one.
     line: u64,
@@ -225,7 +225,7 @@ impl<'b> Records<'b> {
         Records { file, bytes, is_last, delimiter, cut, longest, at: 0, plain: None, line, next_line: line }
     }
 
-    /// Goes to the next record that is not blank; false at the end.
+    /// Moves to the next record that is not blank; false at the end.
     fn advance(&mut self) -> Result<bool, InputError> {
         loop {
             self.line = self.next_line;
@@ -267,7 +267,7 @@ impl<'b> Records<'b> {
             }
             Unquoted::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
             Unquoted::Behind => "text follows a closing quote; write a quote inside a quoted cell twice".to_owned(),
-            // The block would end with a whole record, were this one not too long.
+            // The block would end with a whole record if this one were not too long.
             Unquoted::More => {
                 format!("a quote that opens in this row is not closed within {}; close or remove it", self.longest)
             }
@@ -278,7 +278,7 @@ impl<'b> Records<'b> {
     /// The current record's text, in which the fields are ranges.
     fn text(&self) -> Result<&str, InputError> {
         let bytes = self.plain.clone().map_or(&self.cut.unquoted[..], |plain| &self.bytes[plain]);
-        // Without the delimiters between them, halves of a letter in two cells can make one.
+        // Without the delimiters between them, halves of a character in two cells can form one.
         let is_whole = |text: &&str| self.cut.fields.iter().all(|field| text.is_char_boundary(field.1 as usize));
         let text = std::str::from_utf8(bytes).ok().filter(|text| self.plain.is_some() || is_whole(text));
         text.ok_or_else(|| self.fault("this row is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))
@@ -289,7 +289,7 @@ impl<'b> Records<'b> {
     }
 }
 
-/// Cuts a line without quotes at its delimiters.
+/// Splits a line without quotes at its delimiters.
 #[inline]
 fn split(line: &[u8], delimiter: u8, cut: &mut Cut) {
     cut.clear();
@@ -301,15 +301,15 @@ fn split(line: &[u8], delimiter: u8, cut: &mut Cut) {
     cut.push(start, line.len());
 }
 
-/// What a record with quotes is written into.
+/// Receives the parts of a record with quotes.
 trait Unquote {
-    /// A piece of the cell's text.
+    /// A part of the cell's text.
     fn text(&mut self, piece: &[u8]);
     /// The cell ends.
     fn end_cell(&mut self);
 }
 
-/// Who only wants to know where the record ends.
+/// For callers that only need the end of the record.
 impl Unquote for () {
     fn text(&mut self, _: &[u8]) {}
     fn end_cell(&mut self) {}
@@ -326,12 +326,12 @@ impl Unquote for Cut {
     }
 }
 
-/// What [`unquote`] made of the bytes it has.
+/// The result of [`unquote`].
 #[derive(Debug, PartialEq, Eq)]
 enum Unquoted {
-    /// A whole record of so many bytes.
+    /// A whole record of this number of bytes.
     Record(usize),
-    /// The record goes on behind the bytes.
+    /// The record continues after the bytes.
     More,
     /// The stream ends inside quotes.
     Unclosed,
@@ -364,7 +364,7 @@ fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> 
     }
 }
 
-/// The cell behind an opening quote; the place behind its closing one.
+/// Reads the cell after an opening quote; returns the position after its closing quote.
 fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote) -> Result<usize, Unquoted> {
     loop {
         let Some(i) = memchr::memchr(b'"', &data[at..]) else {
@@ -383,7 +383,7 @@ fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote)
     }
 }
 
-/// A cell that does not begin with a quote; the place of the delimiter or line end behind it.
+/// Reads a cell that does not begin with a quote; returns the position of the delimiter or line end after it.
 fn plain_cell(data: &[u8], at: usize, at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> Result<usize, Unquoted> {
     let rest = &data[at..];
     let len = match memchr::memchr2(delimiter, b'\n', rest) {

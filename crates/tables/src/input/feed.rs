@@ -1,4 +1,5 @@
-//! From pieces to a session: one thread reads, some place, and the caller's takes in, in the order of the input.
+//! From pieces to a session: one thread reads, workers parse and place events, and the caller's thread consumes them in
+//! the order of the input.
 //!
 //! ```text
 //!            ┌─▶ worker 1: cells ─▶ placed ─┐
@@ -6,10 +7,10 @@
 //!  (pieces)  └─▶ worker 3                   ┘    (order, bounds of persons, sums)
 //! ```
 //!
-//! Pieces are dealt to the workers in turn and collected in turn, so that their order is that of the input however fast
-//! each worker is. All channels are bounded: a few pieces are in memory for each worker. What ends the run first in the
-//! order of the input ends it, as with one thread: a worker that finds an error hands on the rows before it, and the
-//! error behind them.
+//! Pieces are distributed to the workers in turn and collected in turn, so that their order is that of the input,
+//! whatever the speed of each worker. All channels are bounded: each worker has a few pieces in memory. The first end
+//! or error in the order of the input ends the run, as with one thread: a worker that finds an error passes on the rows
+//! before it, and then the error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -25,18 +26,18 @@ use super::json::Findings;
 use super::pieces::{Piece, Pieces};
 use super::{Events, Pass, Summary};
 
-/// How long the caller's thread waits before it looks at the cancellation flag again.
+/// The interval at which the caller's thread checks the cancellation flag.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A piece on its way, and what was made of it.
+/// A piece in transit, and the events parsed from it.
 struct Parcel<L> {
     piece: Piece,
     batch: Batch<L>,
     findings: Findings,
     rows: u64,
-    /// What is wrong behind the rows of the batch.
+    /// An error after the rows of the batch.
     error: Option<Error>,
-    /// Nothing follows.
+    /// No parcels follow.
     is_last: bool,
 }
 
@@ -57,11 +58,11 @@ impl<L> Parcel<L> {
 }
 
 impl Events<'_> {
-    /// Pushes all events into a session, and calls `due` whenever steps are due, which is to take them. Cells are read
-    /// by [`ReadOptions::threads`](super::ReadOptions::threads) threads, whose number changes nothing but the time.
+    /// Pushes all events into a session, and calls `due` whenever steps are due; `due` has to take them. Cells are read
+    /// by [`ReadOptions::threads`](super::ReadOptions::threads) threads, whose number affects only the time.
     ///
     /// # Errors
-    /// What reading, [`Session::push`] or `due` first refuses in the order of the events; or the cancellation.
+    /// The first error of reading, [`Session::push`] or `due` in the order of the events; or the cancellation.
     pub fn feed<T: Tally, E: From<Error>>(
         self,
         session: &mut Session<T>,
@@ -94,7 +95,7 @@ impl Events<'_> {
     }
 }
 
-/// Deals the pieces to the workers, each in a thread of its own, and takes what they made of them in order.
+/// Distributes the pieces to worker threads, and collects the results in order.
 fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
     pieces: Pieces<'_>,
     workers: impl Iterator<Item = Worker<'w, S>>,
@@ -115,13 +116,13 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
                 for mut parcel in parcels {
                     worker.place(&mut parcel);
                     if hand_on.send(parcel).is_err() {
-                        return; // nobody wants more
+                        return; // the receiver is gone
                     }
                 }
             });
         }
         scope.spawn(move || deal(pieces, &to_workers, &used, (room, stopped)));
-        // Dropped before the scope waits for its threads, also after a panic: those that wait then end.
+        // Dropped before the scope joins its threads, also after a panic: waiting threads then end.
         let _stop = StopOnDrop(stopped);
         let from_workers = from_workers;
         for worker in from_workers.iter().cycle() {
@@ -137,7 +138,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
     })
 }
 
-/// Reads the pieces, and deals them out in turn.
+/// Reads the pieces, and distributes them in turn.
 fn deal<L>(
     mut pieces: Pieces<'_>,
     to_workers: &[SyncSender<Parcel<L>>],
@@ -155,10 +156,10 @@ fn deal<L>(
     }
 }
 
-/// Pieces of fewer bytes are not counted: there are few, and waiting for each would take longer than reading it.
+/// Smaller pieces are not counted: there are few, and waiting for each would take longer than reading it.
 const LARGE: usize = 1 << 20;
 
-/// Room for large pieces, which only files with very long records have.
+/// A limit on the memory of large pieces, which only files with very long records have.
 struct Room {
     most: u64,
     used: Mutex<u64>,
@@ -174,7 +175,7 @@ impl Room {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room for a piece, or no other one is there.
+    /// Waits until there is room for a piece, or no other piece is in memory.
     fn enter(&self, piece: &Piece, stopped: &AtomicBool) {
         let bytes = piece.buffer_bytes();
         if bytes < LARGE {
@@ -187,7 +188,7 @@ impl Room {
         *used += bytes as u64;
     }
 
-    /// Gives the room of a piece back.
+    /// Frees the room of a piece.
     fn leave(&self, piece: &mut Piece) {
         let bytes = piece.buffer_bytes();
         if bytes < LARGE {
@@ -206,7 +207,7 @@ fn wait<L>(worker: &Receiver<Parcel<L>>, cancelled: &AtomicBool) -> Result<Parce
         match worker.recv_timeout(PATIENCE) {
             Ok(parcel) => return Ok(parcel),
             Err(RecvTimeoutError::Timeout) => {}
-            // It ends early only where it panics, which the scope hands on.
+            // A worker ends early only if it panics; the scope then propagates the panic.
             Err(RecvTimeoutError::Disconnected) => return Err(failure("a thread that reads the events has ended")),
         }
     }
@@ -220,7 +221,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// How a thread looks at the rows of pieces.
+/// How a thread reads the rows of pieces.
 struct RowsOf<'r> {
     layout: &'r Layout,
     missing: &'r [String],
@@ -241,7 +242,7 @@ impl RowsOf<'_> {
     }
 }
 
-/// What a thread needs to place events.
+/// The state of a thread that places events.
 struct Worker<'w, S> {
     placer: Placer<S>,
     rows: RowsOf<'w>,
@@ -272,7 +273,7 @@ impl<S: Labels> Worker<'_, S> {
     }
 }
 
-/// Takes parcels into a session, in order.
+/// Feeds parcels into a session, in order.
 struct Taker<'t, T: Tally, E> {
     session: &'t mut Session<T>,
     due: &'t mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
@@ -304,7 +305,8 @@ impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
         Ok(())
     }
 
-    /// Pushes the events of a parcel from this mark on one at a time: the session decides of each by its cells.
+    /// Pushes the events of a parcel one at a time, starting from this mark: the session decides about each by its
+    /// cells.
     fn push_rest(&mut self, parcel: &mut Parcel<T::Label>, mark: u32) -> Result<(), E> {
         parcel.batch.clear();
         let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);

@@ -1,8 +1,9 @@
-//! A stream of Arrow record batches, whose frames are looked at before anything is made of them.
+//! A stream of Arrow record batches whose frames are checked before they are used.
 //!
-//! Each message says how long it is, and readers make room for that before the bytes have come: eight bytes from a stranger
-//! could ask for all memory there is. Here a message is taken in as it comes, and handed on once it is whole; what it says of
-//! itself must be possible. [Format](https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format).
+//! Each message declares its length, and readers allocate that before the bytes have arrived: eight bytes from an
+//! untrusted sender could request all memory. Here a message is read as it arrives, and passed on once it is complete;
+//! its declared sizes must be possible.
+//! [Format](https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format).
 
 use super::limits::mebibytes;
 use arrow_ipc::{Message, MessageHeader, root_as_message_with_opts};
@@ -10,9 +11,9 @@ use flatbuffers::VerifierOptions;
 use std::collections::HashMap;
 use std::io::{self, Cursor, ErrorKind, Read};
 
-/// What stands before a message since version 0.15 of the format.
+/// The marker before a message, since version 0.15 of the format.
 const CONTINUES: [u8; 4] = [0xff; 4];
-/// Bytes of the description of a message at most, and of what it becomes when it is read: parts of it can be used often.
+/// The maximum size of a message's metadata, and of its parsed form: parts of it can be referenced many times.
 const MOST_DESCRIBED: u32 = 4 << 20;
 const MOST_APPARENT: usize = 16 << 20;
 
@@ -21,14 +22,14 @@ pub(super) struct Frames<R> {
     inner: R,
     message: Cursor<Vec<u8>>,
     has_ended: bool,
-    /// Bytes of a message at most.
+    /// The maximum size of a message.
     most: u64,
-    /// Bytes of each dictionary, which a reader keeps.
+    /// The size of each dictionary, which a reader keeps.
     dictionaries: HashMap<i64, u64>,
 }
 
 impl<R: Read> Frames<R> {
-    /// Of a stream that is read with so much memory: a message is in memory a few times.
+    /// For a stream that is read with this much memory: a message is in memory a few times.
     pub(super) fn new(inner: R, memory: u64) -> Self {
         Self {
             inner,
@@ -39,7 +40,7 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Takes the next message in; nothing behind the last one.
+    /// Reads the next message; reads nothing after the last one.
     fn take_message(&mut self) -> io::Result<()> {
         let mut message = self.up_to(4)?;
         if message.is_empty() {
@@ -51,7 +52,7 @@ impl<R: Read> Frames<R> {
         }
         let length = message.last_chunk().map(|last| u32::from_le_bytes(*last)).ok_or_else(cut)?;
         if length == 0 {
-            self.has_ended = true; // the end of the stream; what is behind it is nobody's
+            self.has_ended = true; // the end of the stream; later bytes are ignored
         } else if length > MOST_DESCRIBED {
             return Err(impossible());
         } else {
@@ -72,7 +73,7 @@ impl<R: Read> Frames<R> {
         Ok(())
     }
 
-    /// So many bytes, or those that there are: room is made as they come.
+    /// Up to `count` bytes; memory is allocated as they arrive.
     fn up_to(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&mut self.inner).take(count).read_to_end(&mut bytes)?;
@@ -94,14 +95,14 @@ impl<R: Read> Read for Frames<R> {
     }
 }
 
-/// What stands behind the description of a message.
+/// The part of a message after its metadata.
 struct Body {
     bytes: u64,
-    /// Of which dictionary it is, and whether it is added to what that has.
+    /// The id of the dictionary, and whether the batch adds to it.
     dictionary: Option<(i64, bool)>,
 }
 
-/// A message whose description is sound, and no larger than it looks.
+/// A message whose metadata are valid, and no larger than they appear.
 pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
     if described.len() > MOST_DESCRIBED as usize {
         return None;
@@ -111,7 +112,7 @@ pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
     root_as_message_with_opts(&options, described).ok()
 }
 
-/// The body of a message; `None` where what it says cannot be.
+/// The body of a message; `None` if its metadata are impossible.
 fn body_of(described: &[u8]) -> Option<Body> {
     let message = message_of(described)?;
     let bytes = u64::try_from(message.bodyLength()).ok()?;
@@ -126,23 +127,23 @@ fn body_of(described: &[u8]) -> Option<Body> {
         _ => None,
     };
     let rows = match batch {
-        // What is compressed inside says its own lengths; a body is compressed as a whole.
+        // A buffer compressed on its own declares its own length; a body must be compressed as a whole.
         Some(batch) => batch.compression().is_none().then(|| batch.length())?,
         None => 0,
     };
-    // Every row has a time, of a bit at least.
+    // Every row has a time, of at least one bit.
     (u64::try_from(rows).ok()? <= 8 * bytes.max(1)).then_some(Body { bytes, dictionary })
 }
 
-/// A reader takes an end in the middle for the end; it is none.
+/// A reader would take an end inside a message for the end of the stream.
 fn cut() -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, "it ends in the middle of a message; send it whole")
+    io::Error::new(ErrorKind::InvalidData, "it ends in the middle of a message; send the complete stream")
 }
 
 fn impossible() -> io::Error {
     io::Error::new(
         ErrorKind::InvalidData,
-        "a message of it is damaged, or compressed by itself; send record batches that are not compressed, and compress the \
+        "a message in it is damaged, or has compressed buffers; send uncompressed record batches, and compress the \
          whole body with Content-Encoding",
     )
 }
@@ -150,7 +151,8 @@ fn impossible() -> io::Error {
 fn too_large(bytes: u64, most: u64) -> io::Error {
     let (bytes, most) = (mebibytes(bytes), mebibytes(most));
     let problem = format!(
-        "a record batch or its dictionaries have {bytes}, and {most} are allowed; write record batches of fewer rows"
+        "a record batch or its dictionaries have {bytes}, but at most {most} are allowed; write record batches of \
+         fewer rows"
     );
     io::Error::new(ErrorKind::InvalidData, problem)
 }
@@ -203,14 +205,14 @@ mod tests {
                 changed[place] ^= change;
                 let mut read = Vec::new();
                 let whole = Frames::new(&changed[..], MEMORY).read_to_end(&mut read);
-                // As it is up to some message, and then no more.
+                // The beginning is unchanged up to some message, and then ends.
                 assert!(read.len() <= bytes.len() && changed.starts_with(&read), "{place}");
                 assert!(whole.is_ok() || read.len() < bytes.len());
             }
         }
     }
 
-    /// A schema whose fields are one and the same, used often: a few bytes that would become millions of fields.
+    /// A schema with one field that is referenced many times: a few bytes that would become millions of fields.
     #[test]
     fn a_description_is_no_larger_than_it_looks() {
         use arrow_ipc::{FieldArgs, MessageArgs, MetadataVersion, NullArgs, SchemaArgs, Type};

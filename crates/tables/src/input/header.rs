@@ -1,14 +1,14 @@
-//! Finding the wanted columns among those that a file has.
+//! Finds the wanted columns among those of a file.
 
 use evertally_declare::declaration::Parameter;
 use evertally_declare::error::InputError;
 use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 
-/// Most columns that a message lists.
+/// The maximum number of columns that a message lists.
 const LISTED: usize = 30;
 
-/// The place of every wanted name among the columns there are; each must be there exactly once.
+/// The position of every wanted name among the columns; each must occur exactly once.
 pub(super) fn locate(file: &str, wanted: &[String], present: &[&str]) -> Result<Vec<usize>, InputError> {
     wanted.iter().map(|name| locate_one(file, name, present)).collect()
 }
@@ -30,7 +30,7 @@ fn locate_one(file: &str, wanted: &str, present: &[&str]) -> Result<usize, Input
     }
 }
 
-/// The error for a column that is not there: lists what is, and suggests the nearest.
+/// The error for a missing column: lists the existing ones, and suggests the nearest.
 pub(super) fn missing_column(file: &str, wanted: &str, present: &[&str]) -> InputError {
     let suggestion = match nearest(wanted, present) {
         Some(name) => format!(" (did you mean {}?)", quoted(name)),
@@ -61,7 +61,7 @@ fn list(present: &[&str]) -> String {
     format!("{}{rest}", names.join(", "))
 }
 
-/// The name most like `wanted`, if any is like it at all; case and surrounding space count little.
+/// The name most similar to `wanted`, if any is similar; case and surrounding space count little.
 fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
     let plain = |s: &str| s.trim().to_lowercase();
     let target = plain(wanted);
@@ -70,7 +70,8 @@ fn nearest<'n>(wanted: &str, present: &[&'n str]) -> Option<&'n str> {
     (score(&best) > 0.75).then_some(*best)
 }
 
-/// A single "column" that holds another separator suggests that the delimiter is wrong: its name, and as a flag has it.
+/// A single "column" that contains another separator suggests that the delimiter is wrong: its name, and its flag
+/// value.
 fn other_delimiter(present: &[&str]) -> Option<(&'static str, &'static str)> {
     let [only] = present else { return None };
     [("semicolon", ";", "';'"), ("tab", "\t", "tab"), ("bar", "|", "'|'"), ("comma", ",", "','")]

@@ -1,4 +1,4 @@
-//! JSON lines: one object a line, of which only the wanted keys are looked at.
+//! JSON lines: one object per line. Only the wanted keys are parsed.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,28 +13,28 @@ use evertally_declare::error::{Error, InputError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;
 
-/// What is known of a file before it is read.
+/// The properties of a file before it is read.
 pub(super) struct JsonFile {
     name: String,
     wanted: Vec<String>,
-    /// What a file of no event is, is said only where its format is declared: it may be anything.
+    /// A file without objects is accepted only if its format is declared: otherwise it could be anything.
     may_be_empty: bool,
 }
 
-/// Keys of the first object that are kept at most, for a message.
+/// The maximum number of keys of the first object that are kept, for a message.
 const KEYS_KEPT: usize = 1000;
 
-/// What the objects of a file have in common.
+/// Properties shared by the objects of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Findings {
-    /// Which of the wanted names some object had: one that none has is a misspelt column, not a missing value.
+    /// Which wanted names occurred in some object: one that never occurs is a misspelt column, not a missing value.
     seen: Vec<bool>,
     /// The first keys of the first object, for that error; `None` before there is one.
     first_keys: Option<Vec<String>>,
 }
 
 impl Findings {
-    /// Adds what was found in the next objects of the file.
+    /// Adds the findings of the next objects of the file.
     pub(super) fn add(&mut self, next: Self) {
         self.seen.resize(self.seen.len().max(next.seen.len()), false);
         self.seen.iter_mut().zip(next.seen).for_each(|(seen, next)| *seen |= next);
@@ -48,12 +48,12 @@ impl JsonFile {
         JsonFile { name: name.to_owned(), wanted: wanted.to_vec(), may_be_empty }
     }
 
-    /// The file, as messages name it.
+    /// The name of the file in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Hands on the objects of a block, and returns what they have in common.
+    /// Passes on the objects of a block, and returns their findings.
     pub(super) fn visit<E: From<Error>>(&self, block: &Block, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
         let mut object = Object::new(&self.wanted);
         let mut rest = block.bytes();
@@ -67,7 +67,7 @@ impl JsonFile {
             };
             if !rest[..len].ends_with(b"\n") && !block.is_last {
                 let longest = mebibytes(block.longest as u64);
-                return Err(error(&format!("this line is longer than {longest}; give one object a line")).into());
+                return Err(error(&format!("this line is longer than {longest}; write one object per line")).into());
             }
             if !line.trim_ascii().is_empty() {
                 let line = std::str::from_utf8(line)
@@ -85,13 +85,13 @@ impl JsonFile {
         Ok(object.findings)
     }
 
-    /// What all blocks together found wrong with the file.
+    /// The errors found in the file as a whole.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
         let Some(keys) = &findings.first_keys else {
             if self.may_be_empty {
                 return Ok(());
             }
-            return Err(InputError::of_file(&*self.name, "the file is empty: it holds no object").into());
+            return Err(InputError::of_file(&*self.name, "the file is empty: it contains no object").into());
         };
         match findings.seen.iter().position(|seen| !seen) {
             None => Ok(()),
@@ -120,12 +120,12 @@ impl Cells for Row<'_> {
     }
 }
 
-/// Where the value of a wanted key is.
+/// The location of a wanted key's value.
 #[derive(Clone, PartialEq)]
 enum Slot {
     Absent,
     Null,
-    /// A range of the line: the text of a string without escapes, or a number, true or false as written.
+    /// A range of the line: a string without escapes, or a number, true or false as written.
     Text(Range<usize>),
     /// In [`Object::unescaped`].
     Unescaped,
@@ -140,7 +140,7 @@ struct Object<'n> {
     fault: Option<Fault>,
 }
 
-/// What is wrong with a line.
+/// An error in a line.
 struct Fault {
     column: Option<String>,
     problem: String,
@@ -188,17 +188,17 @@ impl<'n> Object<'n> {
         }
         self.findings.seen[slot] = true;
         let text = raw.get();
-        // The raw value is a piece of the line, so that the distance of their beginnings is its place.
+        // The raw value is a slice of the line, so the difference of their start addresses is its offset.
         let start = text.as_ptr() as usize - line.as_ptr() as usize;
         self.slots[slot] = match text.as_bytes()[0] {
             b'n' => Slot::Null,
             b'{' | b'[' => {
-                let problem = format!("{} is a nested value; give a text, a number or null", quoted(text));
+                let problem = format!("{} is a nested value; write a text, a number or null", quoted(text));
                 return Err(fault(problem));
             }
             b'"' if text.contains('\\') => {
                 self.unescaped[slot] =
-                    serde_json::from_str(text).map_err(|_| fault(format!("{} has a broken escape", quoted(text))))?;
+                    serde_json::from_str(text).map_err(|_| fault(format!("{} has an invalid escape", quoted(text))))?;
                 Slot::Unescaped
             }
             b'"' => Slot::Text(start + 1..start + text.len() - 1),
@@ -212,9 +212,9 @@ fn syntax_fault(line: &str, error: &serde_json::Error) -> Fault {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or(&text);
     let problem = if line.trim_start().starts_with('{') {
-        format!("this is not a JSON object ({what}, at character {}); give one whole object a line", error.column())
+        format!("this is not a JSON object ({what}, at character {}); write one object per line", error.column())
     } else {
-        format!("{} is not a JSON object; give one whole object a line", quoted(line.trim()))
+        format!("{} is not a JSON object; write one object per line", quoted(line.trim()))
     };
     Fault { column: None, problem }
 }
@@ -256,7 +256,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_, '_, '_> {
     }
 }
 
-/// A key: its slot if it is wanted.
+/// A key, mapped to its slot if it is wanted.
 struct KeySeed<'s> {
     names: &'s [String],
     keys: &'s mut Option<Vec<String>>,

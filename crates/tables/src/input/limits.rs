@@ -1,28 +1,28 @@
-//! How much of an input may be in memory at once. Every reader checks what it is about to expand against these limits
-//! before it makes room for it.
+//! Limits on the memory used by an input. Every reader checks the size of data against these limits before it expands
+//! them.
 
 use evertally_declare::error::{InputError, Place};
 use evertally_declare::event::{Cells, Field, Layout};
 
-/// Bytes of one cell at most: of a name, a time or a number.
+/// The maximum size of one cell in bytes: of a name, a time or a number.
 pub const LONGEST_CELL: usize = 64 << 10;
 
-/// Columns of an input at most.
+/// The maximum number of columns of an input.
 pub(super) const MOST_COLUMNS: usize = 100_000;
 
-/// Bytes that a reader may use where nothing else is declared: 256 MiB.
+/// Bytes that a reader may use by default: 256 MiB.
 pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
-/// Longest record of a text. A stray quote makes the rest of a file one field: better an early error than all of it in
-/// memory.
+/// The maximum length of a text record. A stray quote turns the rest of a file into one field: an early error is better
+/// than reading all of it into memory.
 const LONGEST_RECORD: usize = 16 << 20;
 
-/// The longest record of a text that is read with some memory: a record is in memory a few times.
+/// The maximum length of a text record within this much memory: a record is in memory a few times.
 pub(super) fn longest_record(memory: u64) -> usize {
     LONGEST_RECORD.min(usize::try_from(memory / 16).unwrap_or(LONGEST_RECORD))
 }
 
-/// Refuses a row with a text that is longer than a cell may be.
+/// Refuses a row with a text that is longer than the limit of a cell.
 pub(super) fn refuse_long_cells(
     file: &str,
     place: Place,
@@ -34,7 +34,8 @@ pub(super) fn refuse_long_cells(
             && text.len() > LONGEST_CELL
         {
             let problem = format!(
-                "this cell has {} bytes, and a cell has at most {LONGEST_CELL}; shorten it, for example to a hash of it",
+                "this cell has {} bytes, but at most {LONGEST_CELL} are allowed; shorten it, for example to a hash of \
+                 it",
                 text.len()
             );
             return Err(InputError::of_file(file, problem).at(place).in_column(name.clone()));
@@ -43,7 +44,7 @@ pub(super) fn refuse_long_cells(
     Ok(())
 }
 
-/// A number of bytes, as messages have it.
+/// A number of bytes, for messages.
 pub(super) fn mebibytes(bytes: u64) -> String {
     format!("{} MiB", bytes.div_ceil(1 << 20))
 }

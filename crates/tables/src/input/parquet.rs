@@ -1,8 +1,8 @@
 //! Parquet: only the wanted columns, a batch of rows at a time.
 //!
-//! A file of a few bytes can claim, or stand for, any amount of memory. So the footer is measured before it is read; the
-//! pages of the wanted columns are measured by their headers before they are decompressed, and batches have as many rows as
-//! there is memory for; texts are views of their pages, and never copied out of dictionaries.
+//! A file of a few bytes can claim, or expand to, any amount of memory. So the footer is measured before it is read;
+//! the pages of the wanted columns are measured by their headers before they are decompressed; batches have only as
+//! many rows as fit into memory; and texts are views of their pages, never copied out of dictionaries.
 
 mod delta;
 mod inflate;
@@ -37,27 +37,27 @@ use evertally_declare::error::{InputError, Place, Result, Unreadable};
 use evertally_declare::problem::sentence;
 use pages::{ColumnPages, Pages, Source};
 
-/// Row groups are read together until they have so many rows, so that those of a few rows make no small batches.
+/// Row groups are read together until they have this many rows, so that small row groups do not produce small batches.
 const STRIPE_ROWS: u64 = 4 * BATCH_ROWS as u64;
 
 /// The rows of one file.
 pub(super) struct ParquetRows {
     file: String,
     source: Arc<Source>,
-    /// The wanted columns, and where they are among all.
+    /// The wanted columns, and their positions among all.
     columns: BTreeSet<usize>,
     levels: FieldLevels,
-    /// Columns whose texts are yet to be checked.
+    /// Columns whose texts have not been validated yet.
     unchecked: Vec<usize>,
     /// Batches that are in memory at once.
     batches_at_once: u64,
     /// The next row group.
     group: usize,
     batches: Option<ParquetRecordBatchReader>,
-    /// Rows handed on, of how many.
+    /// Rows passed on so far, and in total.
     row: u64,
     total_rows: u64,
-    /// Bytes reported as read, of how many.
+    /// Bytes reported as read so far, and in total.
     reported: u64,
     bytes_to_report: u64,
 }
@@ -117,7 +117,7 @@ impl ParquetRows {
         Ok(Some(rows))
     }
 
-    /// A reader of the next row groups; `None` where there are no more.
+    /// A reader of the next row groups; `None` if there are none left.
     fn next_stripe(&mut self) -> ParquetResult<Option<ParquetRecordBatchReader>> {
         let (metadata, first) = (&self.source.metadata, self.group);
         let mut rows = 0;
@@ -133,7 +133,7 @@ impl ParquetRows {
         ParquetRecordBatchReader::try_new_with_row_groups(&self.levels, &stripe, batch_rows, None).map(Some)
     }
 
-    /// A batch whose texts are text: the library does not check those of every annotation.
+    /// Validates the texts of a batch: the library does not check those of every annotation.
     fn checked(&self, batch: RecordBatch) -> ParquetResult<RecordBatch> {
         if self.unchecked.is_empty() {
             return Ok(batch);
@@ -156,7 +156,7 @@ struct Stripe {
 }
 
 impl Stripe {
-    /// How many rows a batch may have, so that the pages of as many batches as there are at once fit into memory.
+    /// The number of rows per batch, such that the pages of all concurrent batches fit into memory.
     fn batch_rows(&self, columns: &BTreeSet<usize>, batches_at_once: u64) -> ParquetResult<usize> {
         let sizes: Vec<Sizes> = columns.iter().map(|column| self.sizes(*column)).collect::<ParquetResult<_>>()?;
         let mut rows = BATCH_ROWS as u64;
@@ -174,7 +174,7 @@ impl Stripe {
         }
     }
 
-    /// What the pages of a column take.
+    /// The sizes of a column's pages.
     fn sizes(&self, column: usize) -> ParquetResult<Sizes> {
         let mut sizes = Sizes::default();
         for group in self.groups.clone() {
@@ -194,15 +194,15 @@ impl Stripe {
 #[derive(Default)]
 struct Sizes {
     dictionary: u64,
-    /// Small ones are joined, so that pages without rows or bytes are no list of their own.
+    /// Small pages are joined, so that pages without rows or bytes do not fill the list.
     pages: Vec<(u64, u64)>,
 }
 
-/// Pages with fewer rows and bytes are joined.
+/// Pages with fewer rows and bytes than these are joined.
 const SMALL_ROWS: u64 = 64;
 const SMALL_BYTES: u64 = 1 << 20;
 
-/// What a row takes in a column, besides its page.
+/// Bytes of a row in a column, in addition to its page.
 const ROW_BYTES: u64 = 40;
 
 impl Sizes {
@@ -215,11 +215,11 @@ impl Sizes {
         }
     }
 
-    /// How many bytes any so many consecutive rows take at most.
+    /// The maximum number of bytes in any `rows` consecutive rows.
     fn most(&self, rows: u64) -> u64 {
         let (mut end, mut inside, mut bytes, mut most) = (0, 0u64, 0u64, 0u64);
         for (start, (first_rows, first_bytes)) in self.pages.iter().enumerate() {
-            // Rows that begin with the last one of a page reach as far as those behind it do.
+            // A window that begins at the last row of a page reaches as far as windows that begin in the next pages.
             if end == start {
                 (end, bytes) = (start + 1, *first_bytes);
             } else {
@@ -259,7 +259,7 @@ impl RowGroups for Stripe {
     }
 }
 
-/// More than there is memory for.
+/// Exceeds the available memory.
 #[derive(Debug)]
 struct TooLarge {
     bytes: u64,
@@ -269,13 +269,13 @@ struct TooLarge {
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bytes, most) = (mebibytes(self.bytes), mebibytes(self.most));
-        write!(f, "parts of it that must be in memory together have {bytes}, and {most} are allowed")
+        write!(f, "parts of it that must be in memory together have {bytes}, but at most {most} are allowed")
     }
 }
 
 impl std::error::Error for TooLarge {}
 
-/// Reads the footer, once it is known how much memory that takes.
+/// Reads the footer, after its memory use has been estimated.
 fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Fields)> {
     let bytes = file.metadata()?.len();
     let end = bytes.checked_sub(8).ok_or_else(|| pages::damaged("it is too short"))?;
@@ -302,7 +302,7 @@ fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Field
     Ok((Source { file, bytes, metadata, memory: memory / 2 }, schema.fields().clone()))
 }
 
-/// Refuses an Arrow schema among the metadata that would take much more memory than it has bytes.
+/// Refuses an Arrow schema in the metadata that would take much more memory than it has bytes.
 fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
     use base64::Engine;
     let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
@@ -317,13 +317,13 @@ fn check_arrow_schema(metadata: &ParquetMetaData) -> ParquetResult<()> {
     Ok(())
 }
 
-/// How the wanted columns are read.
+/// How to read the wanted columns.
 struct Views {
-    /// All columns, those that are wanted with types that are not copied.
+    /// All columns; the wanted ones have types that avoid copies.
     fields: Fields,
-    /// The wanted ones among the leaves of the schema.
+    /// The wanted leaves of the schema.
     leaves: BTreeSet<usize>,
-    /// Places among the wanted columns whose texts the library does not check.
+    /// Indices of wanted columns whose texts the library does not validate.
     unchecked: Vec<usize>,
 }
 
@@ -344,7 +344,7 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
         }
         let kind = match is_text(kind) {
             true if info.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
-            // The library takes it for text, and does not check it.
+            // The library treats it as text, and does not validate it.
             true if info.converted_type() == ConvertedType::JSON => {
                 unchecked.push(index);
                 DataType::Utf8View
@@ -359,16 +359,16 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
     Ok(Views { fields: fields.into(), leaves, unchecked })
 }
 
-/// Whether cells can be of a type.
+/// Whether a type can be read as cells.
 fn is_readable(kind: &DataType) -> bool {
     use DataType::*;
     let is_number = kind.is_integer() || kind.is_floating() || kind.is_decimal();
     is_text(kind) || is_number || matches!(kind, Boolean | Null | Timestamp(..) | Date32 | Date64)
 }
 
-/// What a part of the Parquet library gives: it panics over some damaged files, where it should say that they are.
+/// Calls a part of the Parquet library, which panics on some damaged files instead of returning an error.
 fn guarded<T>(file: &str, read: impl FnOnce() -> T) -> Result<T, InputError> {
-    // Nothing that a panic interrupts is used again: the error ends the reading.
+    // Values interrupted by a panic are not used again: the error ends the reading.
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| damaged(file, &"its reader gave up"))
 }
 

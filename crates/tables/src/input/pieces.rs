@@ -1,4 +1,4 @@
-//! Files and tables as a row of pieces, each of some thousand rows that can be read without the others.
+//! Splits files and tables into pieces of a few thousand rows, each of which can be read without the others.
 
 use std::io::Read;
 use std::mem;
@@ -18,22 +18,22 @@ use super::source::{self, Opened};
 use super::{Pass, ReadOptions};
 use crate::progress::Progress;
 
-/// What is known of a file before its rows.
+/// The properties of a file before its rows.
 pub(super) enum File {
     Csv(CsvFile),
     JsonLines(JsonFile),
-    /// A Parquet file or a table in memory, of this name.
+    /// A Parquet file or a table in memory, with this name.
     Rows(String),
 }
 
 impl File {
-    /// What all pieces together found wrong.
+    /// The errors found by all pieces together.
     pub(super) fn finish(&self, findings: &Findings) -> Result<()> {
         if let File::JsonLines(file) = self { file.finish(findings) } else { Ok(()) }
     }
 }
 
-/// Some rows of a file, or its end. Its room is used again for the next.
+/// Some rows of a file, or its end. Its buffers are reused for the next piece.
 #[derive(Default)]
 pub(super) struct Piece {
     pub(super) file: Option<Arc<File>>,
@@ -56,17 +56,17 @@ impl Piece {
         matches!(self.content, Content::End)
     }
 
-    /// How much memory its text takes.
+    /// The size of its text buffer.
     pub(super) fn buffer_bytes(&self) -> usize {
         self.block.buffer_bytes()
     }
 
-    /// Gives the memory of its text back.
+    /// Frees the memory of its text.
     pub(super) fn drop_buffer(&mut self) {
         self.block = Block::default();
     }
 
-    /// Hands on its rows, and returns what they have in common.
+    /// Passes on its rows, and returns their findings.
     pub(super) fn visit<E: From<Error>>(&self, cut: &mut Cut, pass: &mut Pass<'_, E>) -> Result<Findings, E> {
         let nothing = |()| Findings::default();
         match (self.file.as_deref(), &self.content) {
@@ -78,14 +78,14 @@ impl Piece {
     }
 }
 
-/// What is left of some files, or of a table in memory.
+/// The remaining part of some files, or of a table in memory.
 pub(super) struct Pieces<'o> {
     pub(super) wanted: Vec<String>,
     pub(super) options: &'o ReadOptions,
     pub(super) progress: &'o dyn Progress,
-    /// Ends the waiting for a pipe that says nothing.
+    /// Ends the waiting for a silent pipe.
     pub(super) stopped: &'o AtomicBool,
-    /// Files that are not open yet, the next one last.
+    /// Files that are not open yet, in reverse order.
     pub(super) sources: Vec<PathBuf>,
     pub(super) open: Option<Open<'o>>,
 }
@@ -105,7 +105,7 @@ enum Rows<'o> {
 /// The blocks of a text.
 struct Text<'o> {
     blocks: Blocks<Box<dyn Read + Send + 'o>>,
-    /// What was taken off to find the header, without it.
+    /// The rest of the block in which the header was found.
     first: Option<Block>,
 }
 
@@ -116,7 +116,7 @@ impl<'o> Open<'o> {
         Ok(Open { file: Arc::new(File::Rows(TABLE_NAME.into())), rows })
     }
 
-    /// What was opened under a name.
+    /// Starts with an opened input and its name.
     pub(super) fn of(opened: Opened<'o>, name: &str, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
         Ok(match opened {
             Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
@@ -180,14 +180,14 @@ impl Text<'_> {
                 (file.name(), self.blocks.next(block, whole))
             }
             File::JsonLines(file) => (file.name(), self.blocks.next(block, whole_lines)),
-            File::Rows(_) => unreachable!("rows are no text"),
+            File::Rows(_) => unreachable!("rows are not text"),
         };
         next.map_err(|e| read_error(name, e))
     }
 }
 
 impl<'o> Pieces<'o> {
-    /// Takes the next piece; false once there are no more.
+    /// Reads the next piece; false if there are none left.
     pub(super) fn next(&mut self, piece: &mut Piece) -> Result<bool> {
         let Some(mut open) = mem::take(&mut self.open).map_or_else(|| self.open_next(), |open| Ok(Some(open)))? else {
             return Ok(false);

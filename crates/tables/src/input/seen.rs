@@ -1,8 +1,9 @@
-//! Files that are read once: known again by their content.
+//! Files that are read only once: recognised by their content.
 //!
-//! A run that goes on reads only files that no earlier run has read. One that is delivered again is the same content,
-//! under whatever name, and changes nothing. (So that two files are alike is taken for public.) One of the same name with other content is refused: nobody can tell which
-//! of its events were counted already, and one that is counted twice moves more than its noise covers.
+//! A run that continues a stream reads only files that no earlier run has read. A file that is delivered again has the
+//! same content, under any name, and changes nothing. (So it is treated as public whether two files are equal.) A file
+//! with the same name but other content is refused: nobody can tell which of its events were counted already, and an
+//! event that is counted twice changes the sums by more than its noise covers.
 
 use super::source;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
@@ -13,17 +14,17 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-/// Bytes that are hashed between two looks at the cancellation flag.
+/// Bytes that are hashed between two checks of the cancellation flag.
 const CHUNK: usize = 1 << 20;
 
-/// The files of a run, sorted out.
+/// The files of a run, classified.
 #[derive(Debug, Default)]
 pub struct Sorted {
-    /// Those that no run has read, in the order in which they were named.
+    /// Files that no run has read, in the order in which they were named.
     pub new: Vec<NewFile>,
-    /// Those whose content was read before, and what was recorded of it.
+    /// Files whose content was read before, and the record of it.
     pub seen: Vec<(PathBuf, SeenFile)>,
-    /// What is to be recorded of those that have another name than the content had then.
+    /// Records to be added, for files whose content was recorded under another name.
     pub again: Vec<SeenFile>,
 }
 
@@ -32,28 +33,28 @@ pub struct Sorted {
 pub struct NewFile {
     /// Its path as it was named.
     pub path: PathBuf,
-    /// What is recorded of it.
+    /// The record of the file.
     pub record: SeenFile,
     stamp: Stamp,
 }
 
-/// What changes when somebody writes to a file.
+/// Changes whenever somebody writes to a file.
 type Stamp = (u64, Option<std::time::SystemTime>, i64, i64);
 
-/// Tells files by their content, under a key.
+/// Identifies files by their content, under a key.
 pub struct Fingerprints {
     key: [u8; 32],
 }
 
 impl Fingerprints {
-    /// For the files of a stream, and of those that follow it.
+    /// For the files of a stream, and of the streams that follow it.
     pub fn new(key: &SecretKey, name: &StreamName) -> Self {
-        // Under the key: a digest that anybody could make would tell who guesses a file whether it was read.
-        let key = mac_key(key, name, &[1; 32], Purpose::Ledger); // a digest that no plan has
+        // Keyed: with a digest that anybody can compute, anyone who guesses a file could tell whether it was read.
+        let key = mac_key(key, name, &[1; 32], Purpose::Ledger); // not the digest of any plan
         Self { key: *blake3::keyed_hash(&key, b"evertally 1 file").as_bytes() }
     }
 
-    /// Sorts out which files are new, of which no content is `known`.
+    /// Selects the files that are new: those whose content is not `known`.
     ///
     /// # Errors
     /// If a file is not a regular one, cannot be read, or was read before under the same name with other content.
@@ -61,7 +62,7 @@ impl Fingerprints {
         let mut sorted = Sorted::default();
         for path in files {
             let file = NewFile { path: path.clone(), ..self.look(path, cancelled)? };
-            // Two days without events may have files alike: a content that came in this run is passed over as well.
+            // Files of two days without events may be equal: a content that occurred in this run is skipped, too.
             let now = sorted.new.iter().map(|other| &other.record);
             let same = |seen: &&SeenFile| seen.digest == file.record.digest;
             if let Some(seen) = known.iter().copied().find(same).or_else(|| now.clone().find(same)).cloned() {
@@ -80,18 +81,18 @@ impl Fingerprints {
         Ok(sorted)
     }
 
-    /// Why a file of a known name is not read.
+    /// Why a file with a known name is not read.
     fn changed(&self, path: &Path, before: &SeenFile, cancelled: &AtomicBool) -> Result<InputError> {
         let name = source::display_name(path);
         let mut head = open(path, &name)?.take(before.bytes);
         let (bytes, digest) = self.digest(&mut head, &name, cancelled)?;
         let problem = if bytes == before.bytes && digest == before.digest {
             format!(
-                "it was read before and has grown since: its first {bytes} bytes are counted already; give what is new as a \
-                 file of its own"
+                "it was read before and has grown since: its first {bytes} bytes are counted already; put the new rows \
+                 into a separate file"
             )
         } else {
-            "a file of this name was read before, with other content; events that are in both would count twice. Give it \
+            "a file of this name was read before, with other content; events that are in both would count twice. Use \
              another name if all its events are new"
                 .to_owned()
         };
@@ -101,8 +102,8 @@ impl Fingerprints {
     fn look(&self, path: &Path, cancelled: &AtomicBool) -> Result<NewFile> {
         let name = source::display_name(path);
         if source::is_stdin(path) || !std::fs::metadata(path).map_or(true, |meta| meta.is_file()) {
-            let problem = "a stream that goes on reads regular files, which are known again when they are delivered twice; \
-                           put what comes through the pipe into a file first";
+            let problem = "a continued stream reads only regular files, to recognise them if they are delivered twice; \
+                           write the data from the pipe to a file first";
             return Err(InputError::of_file(&name, problem).into());
         }
         let mut file = open(path, &name)?;
@@ -132,15 +133,15 @@ impl Fingerprints {
 }
 
 impl NewFile {
-    /// Refuses a file that was written to since it was looked at, which may be while it was read.
+    /// Refuses a file that was written to since it was checked, which may be while it was read.
     ///
     /// # Errors
-    /// If it was.
+    /// If the file has changed.
     pub fn check_unchanged(&self) -> Result<()> {
         match std::fs::metadata(&self.path) {
             Ok(meta) if stamp(&meta) == self.stamp => Ok(()),
             _ => {
-                let problem = "it was changed while it was read; run again when it is complete";
+                let problem = "it was changed while it was read; run again once it is complete";
                 Err(InputError::of_file(&source::display_name(&self.path), problem).into())
             }
         }
@@ -154,7 +155,7 @@ fn open(path: &Path, name: &str) -> Result<File> {
 fn stamp(meta: &Metadata) -> Stamp {
     #[cfg(unix)]
     let (seconds, nanos) = {
-        // Nobody can set this time back.
+        // This time cannot be set back.
         use std::os::unix::fs::MetadataExt;
         (meta.ctime(), meta.ctime_nsec())
     };

@@ -1,4 +1,5 @@
-//! Opening an input: what it is (by its first bytes), decompression, and a spool where Parquet needs to seek.
+//! Opens an input: detects its format from its first bytes, decompresses it, and spools it to disk if Parquet needs to
+//! seek.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,10 +15,10 @@ use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error};
 use evertally_declare::problem::{Sentence, sentence};
 
-/// How messages name standard input.
+/// The name of standard input in messages.
 pub(super) const STDIN_NAME: &str = "standard input";
 
-/// Bytes looked at to find out what a file is.
+/// The number of bytes used to detect the format.
 const HEAD: usize = 4096;
 
 /// Bytes per read from a pipe.
@@ -28,14 +29,14 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 const PARQUET: &[u8] = b"PAR1";
 const BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 
-/// An input ready to be read as what it is.
+/// An input that is ready to be read in its format.
 pub(super) enum Opened<'o> {
     Csv(Box<dyn Read + Send + 'o>),
     JsonLines(Box<dyn Read + Send + 'o>),
     Parquet(ParquetFile),
 }
 
-/// A seekable Parquet file, and whether its bytes still count towards the progress.
+/// A seekable Parquet file, and whether its bytes still count towards progress.
 pub(super) struct ParquetFile {
     pub(super) file: File,
     pub(super) bytes_to_report: u64,
@@ -49,13 +50,13 @@ pub(super) fn display_name(path: &Path) -> String {
     if is_stdin(path) { STDIN_NAME.into() } else { path.display().to_string() }
 }
 
-/// Refuses a file that is named twice, under whatever names: its events would count twice.
+/// Refuses a file that is named twice, even under different names: its events would count twice.
 pub(super) fn refuse_twice(sources: &[PathBuf]) -> Result<(), InputError> {
     let mut seen: HashMap<Identity, &Path> = HashMap::new();
     for path in sources {
         let Some(first) = seen.insert(Identity::of(path), path) else { continue };
         let problem = match (is_stdin(first), is_stdin(path)) {
-            (true, true) => "it is named twice, but can be read only once; give `-` once".to_owned(),
+            (true, true) => "it is named twice, but can be read only once; pass `-` once".to_owned(),
             _ if first == path => "it is named twice, and its events would count twice; name it once".to_owned(),
             _ => {
                 let first = display_name(first);
@@ -67,18 +68,19 @@ pub(super) fn refuse_twice(sources: &[PathBuf]) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Whether two names lead to one file or pipe, by way of whatever links. Copies with the same content are two files.
+/// Whether two names lead to the same file or pipe, through any links. Copies with the same content are different
+/// files.
 pub fn is_same_source(a: &Path, b: &Path) -> bool {
     Identity::of(a) == Identity::of(b)
 }
 
-/// What makes a file the same under several names.
+/// The identity of a file that has several names.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     /// Device and inode.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// The path without links, or as it was given where there is no file.
+    /// The path without links, or the given path if the file does not exist.
     Path(PathBuf),
 }
 
@@ -93,7 +95,7 @@ impl Identity {
     }
 }
 
-/// The size of all files together, when all are regular files.
+/// The total size of all files, if all are regular files.
 pub(super) fn total_bytes(sources: &[PathBuf]) -> Option<u64> {
     sources.iter().try_fold(0u64, |sum, path| {
         let meta = if is_stdin(path) { None } else { std::fs::metadata(path).ok() }?;
@@ -128,7 +130,7 @@ pub(super) fn open<'o>(
     open_text(name, &head, reader, options.format)
 }
 
-/// What comes from somewhere else than a file, in a format that is known, and compressed in no way.
+/// An input that is not a file, in a known format, and not compressed.
 pub(super) fn of_reader<'o>(
     name: &str,
     mut reader: Box<dyn Read + Send + 'o>,
@@ -156,7 +158,7 @@ fn open_text<'o>(
     }
     let bom = if head.starts_with(BOM) { BOM.len() } else { 0 };
     let text = &head[bom..];
-    // Where JSON lines are declared, nothing is as good as no event: the file of a quiet day.
+    // If JSON lines are declared, an empty file has no events: the file of a quiet day.
     if declared != Some(InputFormat::JsonLines) || !text.iter().all(u8::is_ascii_whitespace) {
         refuse_unreadable(name, text)?;
     }
@@ -170,19 +172,19 @@ fn open_text<'o>(
     }
 }
 
-/// Refuses what cannot be events in any of the formats, by its first bytes.
+/// Refuses data that cannot be events in any of the formats, judging by the first bytes.
 fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
     let first = head.iter().find(|b| !b.is_ascii_whitespace());
     let problem = match head {
-        [] => "the file is empty: there is not even a header line",
-        _ if first.is_none() && head.len() < HEAD - BOM.len() => "the file is empty: it holds nothing but blank lines",
+        [] => "the file is empty: it has no header line",
+        _ if first.is_none() && head.len() < HEAD - BOM.len() => "the file is empty: it contains only blank lines",
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this is UTF-16 text; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
         [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
         [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
             "this is compressed with xz; only gzip and zstd are read, so decompress it first"
         }
-        _ if first == Some(&b'[') => "this is a JSON array; give one object a line instead (jq -c '.[]')",
+        _ if first == Some(&b'[') => "this is a JSON array; write one object per line instead (jq -c '.[]')",
         _ => return Ok(()),
     };
     Err(InputError::of_file(name, problem))
@@ -199,7 +201,7 @@ fn expect_format(name: &str, declared: Option<InputFormat>, found: InputFormat) 
 }
 
 fn recognise() -> Sentence {
-    sentence!["leave ", Parameter::InputFormat, " out to have it recognised"]
+    sentence!["omit ", Parameter::InputFormat, " to have it detected"]
 }
 
 /// An input before its bytes are interpreted.
@@ -220,7 +222,7 @@ impl Raw {
         if kind.is_file() {
             return Ok(Raw::Regular(File::open(path)?));
         }
-        // Opening a named pipe waits until somebody writes to it: as reading it does, in a thread of its own.
+        // Opening a named pipe blocks until somebody writes to it, so this runs in a thread, like reading from it.
         let path = path.to_owned();
         Ok(Raw::Pipe(pump(move || File::open(path))))
     }
@@ -232,7 +234,7 @@ fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The first bytes and a reader from the beginning, both after decompression.
+/// The first bytes, and a reader from the start, both after decompression.
 fn decompressed<'o>(mut reader: Box<dyn Read + Send + 'o>) -> io::Result<(Vec<u8>, Box<dyn Read + Send + 'o>)> {
     let head = read_head(&mut reader)?;
     let whole = Cursor::new(head.clone()).chain(reader);
@@ -253,7 +255,7 @@ fn parquet_in_place(raw: Raw, name: &str) -> Result<ParquetFile> {
     Ok(ParquetFile { file, bytes_to_report })
 }
 
-/// A Parquet file that nobody waits for.
+/// A Parquet file that is a regular file.
 pub(super) fn of_parquet<'o>(name: &str, mut file: File) -> Result<Opened<'o>> {
     let head = read_head(&mut file).and_then(|head| file.rewind().map(|()| head)).map_err(|e| read_error(name, e))?;
     if head.starts_with(PARQUET) {
@@ -266,8 +268,8 @@ fn spooled(reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &AtomicBool
     Ok(ParquetFile { file: spool(reader, name, cancelled)?, bytes_to_report: 0 })
 }
 
-/// Copies what is read to an unnamed temporary file, for formats that have to be read from there: Parquet keeps its
-/// directory at the end.
+/// Copies an input to an unnamed temporary file, for formats that must be read from a file: Parquet has its directory
+/// at the end.
 ///
 /// # Errors
 /// If it cannot be read or written, and after cancellation.
@@ -275,8 +277,8 @@ pub fn spool(mut reader: Box<dyn Read + Send + '_>, name: &str, cancelled: &Atom
     let spool_error = |error: io::Error| {
         let directory = std::env::temp_dir();
         let problem = format!(
-            "it must be copied to a temporary file in {} to be read, and that failed ({error}); point TMPDIR to a \
-             directory with room, or give the uncompressed file itself",
+            "it must be copied to a temporary file in {} to be read, but that failed ({error}); point TMPDIR to a \
+             directory with enough space, or pass the uncompressed file itself",
             directory.display()
         );
         InputError::of_file(name, problem)
@@ -312,8 +314,8 @@ impl<R: Read> Read for Counted<'_, R> {
     }
 }
 
-/// Opens and reads a pipe in its own thread: a pipe that nobody writes to, or that says nothing, must not keep the
-/// program from being interrupted.
+/// Opens and reads a pipe in a separate thread: a pipe that nobody writes to, or that is silent, must not block an
+/// interrupt of the program.
 fn pump<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::sync_channel(4);
     std::thread::spawn(move || {
@@ -333,7 +335,7 @@ fn pump<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Recei
                 Err(e) => Err(e),
             };
             let failed = message.is_err();
-            // The receiver is gone once the reading has ended early.
+            // The receiver is gone if the reading ended early.
             if sender.send(message).is_err() || failed {
                 return;
             }

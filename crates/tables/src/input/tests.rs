@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-/// A folder with files, and the pass over them.
+/// A folder with files, and helpers to read them.
 pub(super) struct Fixture {
     folder: tempfile::TempDir,
     columns: Columns,
@@ -82,7 +82,7 @@ impl Fixture {
         self.read(&[self.file("events.csv", contents)])
     }
 
-    /// The message for one file of these bytes, without the folder.
+    /// The error message for one file of these bytes, without the folder.
     pub(super) fn error(&self, contents: &[u8]) -> String {
         self.error_of(&self.file("events.csv", contents))
     }
@@ -105,7 +105,7 @@ pub(super) fn zst(data: &[u8]) -> Vec<u8> {
     zstd::encode_all(data, 1).unwrap()
 }
 
-/// Whether an error means that the run was asked to stop.
+/// Whether an error means that the run was cancelled.
 pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Error>().is_some_and(Error::is_cancelled)
 }

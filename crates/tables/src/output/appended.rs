@@ -1,8 +1,8 @@
-//! Tables that grow run by run.
+//! Tables that grow with every run.
 //!
-//! The rows of a run are recorded with the ledger before they are written anywhere ([`Pending`]), so that a run that is
-//! cut off in between loses nothing: the next one [delivers](deliver) them first. A table in CSV or JSON lines is
-//! appended to; one in Parquet is a folder with a file for every run.
+//! The rows of a run are recorded with the ledger before they are written anywhere ([`Pending`]), so that an
+//! interrupted run loses nothing: the next one [delivers](deliver) them first. A table in CSV or JSON lines is appended
+//! to; one in Parquet is a folder with one file per run.
 
 use super::publication::check_stdout;
 use super::{OutputError, OutputFormat, is_stream};
@@ -13,15 +13,15 @@ use evertally_ledger::ledger::{Ledger, Pending, TableMark};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// How many of its last bytes tell a table.
+/// The number of last bytes that identify a table.
 const TAIL: u64 = 4096;
 
-/// Where the rows of a run go.
+/// The destination of the rows of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Standard output or a device.
     Stream(PathBuf),
-    /// Behind the rows that are in a table already.
+    /// Appended to an existing table.
     Behind {
         /// The table, without links.
         path: PathBuf,
@@ -30,19 +30,19 @@ pub enum Target {
         /// Its last bytes.
         tail: Vec<u8>,
     },
-    /// A table of their own.
+    /// A separate table.
     Alone(PathBuf),
-    /// A file of their own in the folder of a Parquet table.
+    /// A separate file in the folder of a Parquet table.
     Part(PathBuf),
 }
 
 impl Target {
-    /// Where the rows of a run go, of a stream whose rows were last appended to `mark`, and of which this run does not
-    /// know earlier rows, if it `is_whole`. The table has rows of so many `steps`. One that is written again behind others'
-    /// rows may have as many bytes as `rewritten`.
+    /// The destination of the rows of a run. The stream's rows were last appended to `mark`; with `is_whole`, this run
+    /// starts without earlier rows. The table has rows of `steps` steps. A table that is rewritten after other rows may
+    /// have `rewritten` bytes.
     ///
     /// # Errors
-    /// If `out` is not the table that it should be, or cannot be looked at.
+    /// If `out` is not the expected table, or cannot be read.
     pub fn find(
         disk: &dyn Disk,
         out: &Path,
@@ -61,7 +61,7 @@ impl Target {
         if format == OutputFormat::Parquet {
             if path.is_file() {
                 let problem =
-                    "a Parquet table that grows run by run is a folder; move the file away, or give another name";
+                    "a Parquet table that grows run by run is a folder; move the file away, or use another name";
                 return Err(OutputError::new(out, problem).into());
             }
             if let Some(mark) = mark.filter(|mark| !is_whole && Path::new(&mark.path) == path) {
@@ -71,9 +71,9 @@ impl Target {
         }
         let longer = |known: u64, bytes: u64| {
             let problem = format!(
-                "it holds more than the ledger knows ({known} bytes then, {bytes} now): the ledger may be an old copy, and \
-                 other data under the same noise would show themselves exactly. Look for the newer ledger; if this file is \
-                 of something else, move it away"
+                "it has more rows than the ledger knows ({known} bytes then, {bytes} now): the ledger may be an old \
+                 copy, and releasing other data with the same noise would reveal exact differences. Look for the newer \
+                 ledger; if this file belongs to something else, move it away"
             );
             Error::from(OutputError::new(out, problem))
         };
@@ -84,7 +84,7 @@ impl Target {
         }
         let Some(mark) = mark.filter(|_| !is_whole) else {
             if !is_whole && disk.len(&path)?.is_some() {
-                let problem = "this file is not of this stream; give another name for the rows of this run";
+                let problem = "this file does not belong to this stream; use another name for the rows of this run";
                 return Err(OutputError::new(out, problem).into());
             }
             return Ok(Self::Alone(path));
@@ -92,8 +92,8 @@ impl Target {
         let io_error = |e| OutputError::from_io(out, &e);
         let Some(bytes) = disk.len(&path).map_err(io_error)? else {
             if Path::new(&mark.path) == path {
-                let problem = "the table, to which rows are to be appended, is not there; put it back, give another name \
-                               for the rows of this run alone, or write the whole table again with --rebuild";
+                let problem = "the table to append to is missing; restore it, use another name for the rows of this \
+                               run alone, or write the whole table again with --rebuild";
                 return Err(OutputError::new(out, problem).into());
             }
             return Ok(Self::Alone(path));
@@ -107,8 +107,9 @@ impl Target {
         let tail = tail[..tail.len().min(mark.bytes.min(TAIL) as usize)].to_vec();
         if !is_expected || tail_digest(&tail) != mark.tail {
             let problem = format!(
-                "it is not the table that this stream has written so far ({} bytes then, {bytes} now); put that back, give \
-                 another name for the rows of this run alone, or write the whole table again with --rebuild",
+                "it differs from the table that this stream has written so far ({} bytes then, {bytes} now); restore \
+                 that table, use another name for the rows of this run alone, or write the whole table again with \
+                 --rebuild",
                 mark.bytes,
             );
             return Err(OutputError::new(out, problem).into());
@@ -116,12 +117,12 @@ impl Target {
         Ok(Self::Behind { path, bytes: mark.bytes, tail })
     }
 
-    /// Whether rows go behind others, without a line of column names.
+    /// Whether rows are appended to others, without a header line.
     pub fn is_behind(&self) -> bool {
         matches!(self, Self::Behind { .. })
     }
 
-    /// The path of an output for the rows of steps `first` to `last`, and behind how many bytes of it they go.
+    /// The path of an output for the rows of steps `first` to `last`, and the offset at which they are appended.
     ///
     /// # Errors
     /// If the path is not UTF-8 text, which a ledger cannot hold.
@@ -129,15 +130,15 @@ impl Target {
         let (path, behind) = match self {
             Self::Stream(path) | Self::Alone(path) => (path.clone(), None),
             Self::Behind { path, bytes, .. } => (path.clone(), Some(*bytes)),
-            // Padded, so that the order of names is that of steps: fits all 2^40 steps.
+            // Padded, so that names sort by steps: 13 digits cover all 2^40 steps.
             Self::Part(folder) => (folder.join(format!("part-{first:013}-{last:013}.parquet")), None),
         };
-        let text = path.to_str().ok_or_else(|| OutputError::new(&path, "its name is not UTF-8 text; give another"))?;
+        let text = path.to_str().ok_or_else(|| OutputError::new(&path, "its name is not UTF-8 text; use another"))?;
         Ok((text.to_owned(), behind))
     }
 
-    /// What tells the table once rows stand in it, of so many `bytes`, the last of which are `last`; `None` where no rows
-    /// will be appended to it.
+    /// The mark of the table after rows are written to it: it then has `bytes` bytes, and ends with `last`; `None` if
+    /// no rows will be appended to it.
     pub fn mark_after(&self, bytes: u64, last: &[u8]) -> Option<TableMark> {
         let (path, before, mut tail) = match self {
             Self::Behind { path, bytes, tail } => (path, *bytes, tail.clone()),
@@ -157,11 +158,11 @@ fn tail_digest(bytes: &[u8]) -> String {
     blake3::hash(&bytes[bytes.len().saturating_sub(TAIL as usize)..]).to_hex().to_string()
 }
 
-/// Writes what outputs of a stream lack: of this run, which has just recorded it, or of one that was cut off. Returns the
-/// outputs that were written.
+/// Writes the missing rows of a stream's outputs: those of this run, which has just recorded them, or of an interrupted
+/// one. Returns the outputs that were written.
 ///
 /// # Errors
-/// If an output cannot be written, or is not what it was; what it lacks stays recorded.
+/// If an output cannot be written, or has changed; its missing rows stay recorded.
 pub fn deliver(disk: &dyn Disk, ledger: &mut Ledger, name: &StreamName) -> Result<Vec<PathBuf>> {
     let mut written = Vec::new();
     for pending in ledger.pending(name).to_vec() {
@@ -175,7 +176,7 @@ pub fn deliver(disk: &dyn Disk, ledger: &mut Ledger, name: &StreamName) -> Resul
     Ok(written)
 }
 
-/// Writes one output; false if it had all already.
+/// Writes one output; false if it was complete already.
 fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
     let path = Path::new(&pending.target);
     let io_error = |e| Error::from(OutputError::from_io(path, &e));
@@ -194,7 +195,7 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
         };
         let is_part = is_part(path).is_some();
         if is_part {
-            // As public as the user's mask says, as every table.
+            // With the permissions of the user's mask, like every table.
             std::fs::create_dir_all(folder_of(path)).map_err(io_error)?;
         }
         replace(disk, path, &access, &mut &*contents).map_err(io_error)?;
@@ -204,8 +205,8 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
         return Ok(true);
     };
     let changed = || {
-        let problem = "it was changed before the rows of the last run, which are recorded, could be appended; put it back \
-                       as it was, or write the whole table again with --rebuild";
+        let problem = "it was changed before the recorded rows of the last run could be appended; restore it, or write \
+                       the whole table again with --rebuild";
         Error::from(OutputError::new(path, problem))
     };
     if disk.len(path).map_err(io_error)?.is_none_or(|bytes| bytes < behind) {
@@ -221,8 +222,8 @@ fn write(disk: &dyn Disk, pending: &Pending, contents: &[u8]) -> Result<bool> {
     }
 }
 
-/// Whether this is nothing, or what a run that was cut off had written: a part, perhaps with zeros where the disk had
-/// made room and nothing had arrived.
+/// Whether this is empty, or a partial write of an interrupted run: a prefix, perhaps followed by zeros where the disk
+/// had allocated space but no data had arrived.
 fn is_torn(more: &[u8], contents: &[u8]) -> bool {
     more.len() <= contents.len() && more.iter().zip(contents).all(|(is, was)| is == was || *is == 0)
 }
@@ -236,7 +237,7 @@ fn write_stream(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     std::fs::OpenOptions::new().write(true).open(path)?.write_all(contents)
 }
 
-/// Refuses the folder of a Parquet table that has not the files of all steps through the last that it had.
+/// Refuses the folder of a Parquet table that lacks files of steps through the last one written.
 fn check_parts(disk: &dyn Disk, out: &Path, folder: &Path, steps: u64) -> Result<()> {
     let mut parts: Vec<(u64, u64)> = disk.list(folder)?.iter().filter_map(|path| is_part(path)).collect();
     parts.sort_unstable();
@@ -245,8 +246,8 @@ fn check_parts(disk: &dyn Disk, out: &Path, folder: &Path, steps: u64) -> Result
         return Ok(());
     }
     let problem = format!(
-        "the folder has files of steps 1 to {covered} without a gap, and this stream has written steps 1 to {steps}; put \
-         back what is missing, or give another name for the rows of this run alone"
+        "the folder has files of steps 1 to {covered} without a gap, but this stream has written steps 1 to {steps}; \
+         restore the missing files, or use another name for the rows of this run alone"
     );
     Err(OutputError::new(out, problem).into())
 }
@@ -258,7 +259,7 @@ fn is_part(path: &Path) -> Option<(u64, u64)> {
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Removes files of a Parquet table whose steps another file has too: one that was written anew as a whole.
+/// Removes files of a Parquet table whose steps are all in another file, which was rewritten as a whole.
 fn remove_covered(disk: &dyn Disk, path: &Path) -> std::io::Result<()> {
     let Some((first, last)) = is_part(path) else { return Ok(()) };
     for other in disk.list(folder_of(path))? {
@@ -304,24 +305,24 @@ mod tests {
         assert!(!write(&RealDisk, &pending(&target), b"time\n1\n").unwrap(), "it is there already");
         let next = find(Some(&mark), false).unwrap();
         assert!(next.is_behind());
-        // Cut off at every byte, and done again.
+        // Truncated at every byte, and written again.
         for torn in 0..=4 {
             std::fs::write(&path, [&b"time\n1\n"[..], &b"2\n3\n"[..torn]].concat()).unwrap();
             assert_eq!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), torn < 4);
             assert_eq!(std::fs::read(&path).unwrap(), b"time\n1\n2\n3\n");
         }
         std::fs::write(&path, b"time\n1\n2\0\0").unwrap();
-        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), "room was made, and not all of it filled");
+        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").unwrap(), "space was allocated, but not all filled");
         let after = next.mark_after(4, b"2\n3\n").unwrap();
         assert!(find(Some(&after), false).unwrap().is_behind());
-        let longer = "more than the ledger knows";
+        let longer = "more rows than the ledger knows";
         assert!(find(Some(&mark), false).unwrap_err().to_string().contains(longer));
-        assert!(find(Some(&mark), true).unwrap_err().to_string().contains(longer), "nor is it written anew");
+        assert!(find(Some(&mark), true).unwrap_err().to_string().contains(longer), "it is not rewritten either");
         std::fs::write(&path, "time\n1\n2\n4\n").unwrap();
-        assert!(find(Some(&after), false).unwrap_err().to_string().contains("not the table"));
-        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err(), "somebody else has written there");
+        assert!(find(Some(&after), false).unwrap_err().to_string().contains("differs from the table"));
+        assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err(), "somebody else has written to it");
         std::fs::remove_file(&path).unwrap();
-        assert!(find(Some(&after), false).unwrap_err().to_string().contains("put it back"));
+        assert!(find(Some(&after), false).unwrap_err().to_string().contains("restore it"));
         assert!(write(&RealDisk, &pending(&next), b"2\n3\n").is_err());
     }
 

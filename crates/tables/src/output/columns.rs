@@ -30,7 +30,7 @@ fn schema(spec: &TableSpec) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Rows gathered column by column.
+/// Rows collected column by column.
 pub struct TableColumns {
     schema: SchemaRef,
     time: Times,
@@ -53,7 +53,7 @@ enum Values {
 }
 
 impl TableColumns {
-    /// No rows of a table yet.
+    /// A table without rows.
     pub fn new(spec: &TableSpec) -> Self {
         TableColumns {
             schema: schema(spec),
@@ -77,9 +77,9 @@ impl TableColumns {
     /// Adds a row.
     ///
     /// # Panics
-    /// When the row has not one text for each group column.
+    /// If the number of the row's texts differs from the number of group columns.
     pub fn push(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
-        assert_eq!(row.groups.len(), self.groups.len(), "one text for each group column");
+        assert_eq!(row.groups.len(), self.groups.len(), "one text per group column");
         self.value.push(row.value)?;
         match &mut self.time {
             Times::Text(column) => column.append_value(row.time),
@@ -147,7 +147,7 @@ impl Values {
                     ))
                 })?)
             }
-            // Missing, where the table has room for that; elsewhere every value is a number.
+            // Missing if the column allows that; in other columns every value is a number.
             Values::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),
         }
         Ok(())

@@ -13,10 +13,10 @@ use super::table::TableSpec;
 use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 
-/// Rows gathered into one batch.
+/// Rows collected into one batch.
 const BATCH_ROWS: usize = 8 * 1024;
 
-/// Rows of a row group, the most that is held in memory (compressed).
+/// Rows of a row group, which is the maximum held in memory (compressed).
 const GROUP_ROWS: usize = 256 * 1024;
 
 /// Parquet with instants, text groups, 64-bit values and zstd pages.
@@ -30,8 +30,8 @@ impl<W: Write + Send> ParquetTable<W> {
     pub(super) fn new(spec: &TableSpec, out: W) -> Result<Self> {
         if spec.zone().is_some() && spec.groups().iter().any(|name| name == END) {
             return Err(usage(format!(
-                "the column `{END}` has the name of a column of the release in Parquet; rename it in the input, or write \
-                 CSV or JSON lines"
+                "the column `{END}` has the name of a column of the release in Parquet; rename it in the input, or \
+                 write CSV or JSON lines"
             )));
         }
         let columns = TableColumns::new(spec);

@@ -1,8 +1,8 @@
-//! All outputs of a run appear together, whole, or not at all.
+//! All outputs of a run appear together and complete, or not at all.
 //!
-//! Until [`Publication::commit`] every output is an unnamed file, which nobody can open and which vanishes with the
-//! program, however that ends. The commit copies each beside its target, brings all of them safely to disk and only
-//! then gives them their names; a publication that is dropped instead leaves nothing.
+//! Until [`Publication::commit`], every output is an unnamed file, which nobody can open and which vanishes when the
+//! program ends, for any reason. The commit copies each file next to its target, syncs all of them to disk, and only
+//! then renames them; a publication that is dropped instead leaves nothing.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,12 +16,12 @@ use evertally_declare::error::Error;
 use evertally_ledger::protected::protection_of;
 use tempfile::NamedTempFile;
 
-/// Something wrong with an output: names its path and says what to do.
+/// An error of an output: names its path and a remedy.
 #[derive(Debug)]
 pub struct OutputError {
     path: PathBuf,
     problem: String,
-    /// What the system said, where it said something.
+    /// The kind of the system's error, if there was one.
     kind: Option<io::ErrorKind>,
 }
 
@@ -31,44 +31,42 @@ impl OutputError {
         OutputError { path: path.to_owned(), problem: problem.to_string(), kind: None }
     }
 
-    /// Whether the name itself is at fault, and not the system: the user gave a path that cannot be an output.
+    /// Whether the user gave a path that cannot be an output, as opposed to an error of the system.
     pub fn is_usage(&self) -> bool {
         use io::ErrorKind::{IsADirectory, NotADirectory, NotFound};
         matches!(self.kind, None | Some(IsADirectory | NotADirectory | NotFound))
     }
 
-    /// Whether the reader of a pipe went away.
+    /// Whether the reader of a pipe closed it.
     pub fn is_broken_pipe(&self) -> bool {
         self.kind == Some(io::ErrorKind::BrokenPipe)
     }
 
-    /// The output's path as it was given.
+    /// The output's path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     pub(super) fn from_io(path: &Path, error: &io::Error) -> Self {
         let problem = match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                "permission to write there is denied; choose a folder you may write to".into()
-            }
+            io::ErrorKind::PermissionDenied => "permission to write there is denied; choose a writable folder".into(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "the disk is full; make room or choose another folder".into()
+                "the disk is full; free some space or choose another folder".into()
             }
             io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another folder".into(),
             io::ErrorKind::NotFound => "its folder does not exist; create it first".into(),
             io::ErrorKind::NotADirectory => "part of its path is a file, not a folder; check the path".into(),
             io::ErrorKind::IsADirectory => IS_DIRECTORY.into(),
             io::ErrorKind::AlreadyExists => EXISTS.into(),
-            io::ErrorKind::BrokenPipe => "its reader went away before everything was written".into(),
+            io::ErrorKind::BrokenPipe => "its reader closed it before everything was written".into(),
             _ => format!("it cannot be written ({error})"),
         };
         OutputError { kind: Some(error.kind()), ..OutputError::new(path, problem) }
     }
 }
 
-const IS_DIRECTORY: &str = "this is a directory; give the name of a file in it";
-const EXISTS: &str = "the file exists already and is not replaced; move it away or give another name";
+const IS_DIRECTORY: &str = "this is a directory; name a file in it";
+const EXISTS: &str = "the file exists already and is not replaced; move it away or use another name";
 
 impl fmt::Display for OutputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,18 +91,18 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Whether a path leads to standard output or to a device, beside which no file belongs.
+/// Whether a path leads to standard output or to a device, next to which no file belongs.
 pub fn is_stream(path: &Path) -> bool {
-    // These lead to whatever the program was given, perhaps to a file of another name.
+    // These lead to inherited files of the program, which may have other names.
     let is_handed_over = || ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|own| path.starts_with(own));
     is_stdout(path) || is_handed_over() || fs::metadata(path).is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
 /// Whether standard output was closed when the program began.
 ///
-/// The runtime opens the null device in the place of a closed standard stream, for reading and writing; a shell's
-/// `>/dev/null` opens it for writing alone. So a null device that can be read from is one that nobody asked for, or
-/// that cannot be told from it.
+/// The runtime opens the null device instead of a closed standard stream, for reading and writing; a shell's
+/// `>/dev/null` opens it for writing only. So a null device that can be read from is one that nobody requested, or
+/// cannot be distinguished from it.
 #[cfg(unix)]
 fn is_stdout_lost() -> bool {
     use std::io::Read;
@@ -123,16 +121,16 @@ fn is_stdout_lost() -> bool {
     false
 }
 
-/// Refuses standard output where it was closed when the program began.
+/// Refuses standard output if it was closed when the program began.
 pub(super) fn check_stdout(path: &Path) -> Result<(), OutputError> {
     if is_stdout(path) && is_stdout_lost() {
-        let problem = "it is closed, and what goes there would be lost; give a file name (/dev/null to discard)";
+        let problem = "it is closed, and the output would be lost; pass a file name (/dev/null to discard)";
         return Err(OutputError::new(path, problem));
     }
     Ok(())
 }
 
-/// An error of a writer as the user should see it: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
+/// An error of a writer for display: the [`OutputError`] that an [`OutputFile`] wrapped, if it is one.
 pub(super) fn plain_io_error(error: io::Error) -> Error {
     match error.downcast::<OutputError>() {
         Ok(output) => output.into(),
@@ -150,22 +148,22 @@ pub struct Publication {
 
 #[derive(Debug)]
 struct Output {
-    /// The path as it was given.
+    /// The path as given.
     path: PathBuf,
     target: Target,
-    /// Where it is kept until the commit: a file without a name.
+    /// The storage until the commit: a file without a name.
     spool: File,
     finished: Arc<AtomicBool>,
 }
 
-/// Who may read an output.
+/// The permissions of an output.
 #[derive(Clone, Debug)]
 enum Mode {
-    /// As the file that it replaces.
+    /// Those of the file that it replaces.
     Kept(fs::Permissions),
-    /// As the user's mask says.
+    /// Those of the user's mask.
     Usual,
-    /// The user alone.
+    /// Readable by the user only.
     Private,
 }
 
@@ -173,22 +171,23 @@ enum Mode {
 enum Target {
     /// A file, by its name with links resolved.
     File { target: PathBuf, mode: Mode },
-    /// Standard output or a device: copied there at the end.
+    /// Standard output or a device: the output is copied there at the end.
     Stream,
 }
 
 impl Publication {
-    /// A publication that will never touch one of `inputs`, nor [what belongs to a key](evertally_ledger::protected), and replaces other existing files only with `overwrite`.
+    /// A publication that never writes to one of `inputs`, nor to [files that belong to a
+    /// key](evertally_publish::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
         Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }
 
-    /// Begins an output: a file, or standard output when `path` is `-`.
+    /// Starts an output: a file, or standard output if `path` is `-`.
     pub fn add(&mut self, path: &Path) -> Result<OutputFile, OutputError> {
         self.begin(path, Mode::Usual)
     }
 
-    /// Begins an output that only the user may read.
+    /// Starts an output that only the user may read.
     pub fn add_private(&mut self, path: &Path) -> Result<OutputFile, OutputError> {
         self.begin(path, Mode::Private)
     }
@@ -197,7 +196,7 @@ impl Publication {
         let target = self.prepare(path, mode)?;
         let spool = match &target {
             Target::File { target, .. } => {
-                // In the target's own folder: a folder that cannot be written to shows now, and not after hours.
+                // In the target's own folder: a folder that is not writable fails now, and not after hours.
                 tempfile::tempfile_in(folder_of(target)).map_err(|e| OutputError::from_io(path, &e))?
             }
             Target::Stream => spool(path)?,
@@ -212,7 +211,7 @@ impl Publication {
         let io_error = |e: io::Error| OutputError::from_io(path, &e);
         if is_stdout(path) {
             if self.outputs.iter().any(|o| is_stdout(&o.path)) {
-                return Err(OutputError::new(path, "two outputs go there; give one of them a file name"));
+                return Err(OutputError::new(path, "two outputs go there; write one of them to a file"));
             }
             check_stdout(path)?;
             return Ok(Target::Stream);
@@ -231,7 +230,7 @@ impl Publication {
         let target = resolve(path, existing.is_some())?;
         self.refuse_clash(path, &target)?;
         if let Some(what) = protection_of(path, &self.inputs) {
-            return Err(OutputError::new(path, format!("{what}, and no output replaces it; give another name")));
+            return Err(OutputError::new(path, format!("{what}, and no output replaces it; use another name")));
         }
         if existing.is_some() && !self.overwrite {
             return Err(OutputError::new(path, EXISTS));
@@ -246,28 +245,28 @@ impl Publication {
     fn refuse_clash(&self, path: &Path, target: &Path) -> Result<(), OutputError> {
         let same_output = |o: &&Output| matches!(&o.target, Target::File { target: other, .. } if other == target);
         if let Some(other) = self.outputs.iter().find(same_output) {
-            let problem = format!("another output ({}) goes to the same file; give each its own", other.path.display());
+            let problem = format!("another output ({}) goes to the same file; use two files", other.path.display());
             return Err(OutputError::new(path, problem));
         }
         if self.inputs.iter().any(|input| is_same_file(input, target)) {
             return Err(OutputError::new(
                 path,
-                "this is an input of the run, which is never replaced; give another name",
+                "this is an input of the run, which is never replaced; use another name",
             ));
         }
         Ok(())
     }
 
-    /// Brings everything to disk, then gives every file its name.
+    /// Syncs everything to disk, then renames every file to its target.
     ///
-    /// On an error before the first name nothing new stays behind; when a later name cannot be given, files that were
-    /// not there before are removed again, and files that were replaced keep their new content.
+    /// If an error occurs before the first rename, no new file remains. If a later rename fails, files that did not
+    /// exist before are removed again, and files that were replaced keep their new content.
     pub fn commit(self) -> Result<(), OutputError> {
         let mut files = Vec::new();
         let mut streams = Vec::new();
         for output in self.outputs {
             if !output.finished.load(Ordering::Acquire) {
-                return Err(OutputError::new(&output.path, "it was not written to its end; nothing is published"));
+                return Err(OutputError::new(&output.path, "it is incomplete; nothing is published"));
             }
             match output.target {
                 Target::File { target, mode } => {
@@ -278,7 +277,7 @@ impl Publication {
                 Target::Stream => streams.push((output.path, output.spool)),
             }
         }
-        // Streams first: they fail more easily, and then no file has its name yet.
+        // Streams first: they fail more often, and then no file has been renamed yet.
         for (path, spool) in streams {
             copy_out(&path, spool).map_err(|e| OutputError::from_io(&path, &e))?;
         }
@@ -286,7 +285,7 @@ impl Publication {
     }
 }
 
-/// Renames one after the other; when a later one fails, removes those that are new.
+/// Renames one after the other; if a later rename fails, removes the new files.
 fn name_all(files: Vec<(PathBuf, PathBuf, NamedTempFile)>, overwrite: bool) -> Result<(), OutputError> {
     let mut created: Vec<PathBuf> = Vec::new();
     for (path, target, temp) in files {
@@ -294,7 +293,7 @@ fn name_all(files: Vec<(PathBuf, PathBuf, NamedTempFile)>, overwrite: bool) -> R
         let named = if overwrite { temp.persist(&target) } else { temp.persist_noclobber(&target) };
         if let Err(error) = named {
             for other in created {
-                // Best effort: the error that matters is already there.
+                // Best effort: the first error matters more.
                 let _ = fs::remove_file(other);
             }
             return Err(OutputError::from_io(&path, &error.error));
@@ -307,7 +306,7 @@ fn name_all(files: Vec<(PathBuf, PathBuf, NamedTempFile)>, overwrite: bool) -> R
     Ok(())
 }
 
-/// Makes a new name last through a power failure; not every system can, and the file is whole either way.
+/// Makes a new name survive a power failure, if the system can; the file is complete either way.
 fn sync_folder(target: &Path) {
     if let Some(folder) = target.parent() {
         let _ = File::open(folder).and_then(|f| f.sync_all());
@@ -331,19 +330,19 @@ fn spool(path: &Path) -> Result<File, OutputError> {
         let folder = std::env::temp_dir();
         OutputError::new(
             path,
-            format!("its contents cannot be kept in {} meanwhile ({e}); set TMPDIR", folder.display()),
+            format!("cannot keep its contents in {} until the commit ({e}); set TMPDIR", folder.display()),
         )
     })
 }
 
-/// The file a path stands for: a link to a file is followed, so that the link stays.
+/// The file that a path stands for: a link is followed, so that the link remains.
 fn resolve(path: &Path, exists: bool) -> Result<PathBuf, OutputError> {
     let io_error = |e: io::Error| OutputError::from_io(path, &e);
     if exists {
         return fs::canonicalize(path).map_err(io_error);
     }
     let Some(name) = path.file_name() else {
-        return Err(OutputError::new(path, "it does not end in a file name; give one"));
+        return Err(OutputError::new(path, "it does not end in a file name; add one"));
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(fs::canonicalize(folder).map_err(io_error)?.join(name))
@@ -372,7 +371,7 @@ fn folder_of(target: &Path) -> &Path {
     target.parent().unwrap_or(Path::new("/"))
 }
 
-/// Copies a finished output into a temporary file in its target's folder, with the mode it shall have, and to disk.
+/// Copies a finished output to a temporary file in its target's folder, with its final mode, and syncs it to disk.
 fn copy_beside(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedTempFile> {
     let mut prefix = OsString::from(".");
     prefix.push(target.file_name().unwrap_or_default());
@@ -382,7 +381,7 @@ fn copy_beside(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedT
     #[cfg(unix)]
     if matches!(mode, Mode::Usual) {
         use std::os::unix::fs::PermissionsExt;
-        // A new file gets what the user's mask leaves of this; the library's default is private to the user.
+        // The user's mask applies to this mode; the library's default is private to the user.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let mut temp = builder.tempfile_in(folder_of(target))?;
@@ -395,7 +394,7 @@ fn copy_beside(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedT
     Ok(temp)
 }
 
-/// An output while it is written. [`finish`](Self::finish) it before the publication is committed.
+/// An output in progress. [`finish`](Self::finish) it before the publication is committed.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -404,7 +403,7 @@ pub struct OutputFile {
 }
 
 impl OutputFile {
-    /// Writes out what is buffered and declares the output whole.
+    /// Flushes the buffer and marks the output as complete.
     pub fn finish(mut self) -> Result<(), OutputError> {
         self.writer.flush().map_err(|e| OutputError::from_io(&self.path, &e))?;
         self.finished.store(true, Ordering::Release);

@@ -13,12 +13,12 @@ use evertally_declare::words::quoted;
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::views::View;
 
-/// What a table says of each row besides its group or key, in this order.
+/// The columns of each row after its group or key, in this order.
 fn own_columns(value: &'static str) -> [&'static str; 6] {
     ["time", "step", value, "std_error", "lower", "upper"]
 }
 
-/// What the rows of a table have in common.
+/// The properties shared by the rows of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSpec {
     groups: Vec<String>,
@@ -27,18 +27,18 @@ pub struct TableSpec {
     integral: bool,
     /// Whether a value may be missing.
     open: bool,
-    /// Zone of instants in formats that have them.
+    /// Time zone of instants, in formats that store one.
     zone: Option<String>,
-    /// Whether there are views, and whether all of their values are whole numbers.
+    /// Whether there are views, and if so whether all their values are whole numbers.
     views: Option<bool>,
 }
 
-/// Names of the columns of views: their value, and the ends of their band.
+/// Names of the columns of views: the value, and the ends of its band.
 pub(super) const VIEW: [&str; 3] = ["view_value", "view_lower", "view_upper"];
 
 impl TableSpec {
-    /// A table of releases with these group columns. `integral` when every value is a whole number: it decides the type
-    /// of the value column in Parquet.
+    /// A table of releases with these group columns. `integral` means that every value is a whole number, which sets
+    /// the type of the value column in Parquet.
     pub fn new(groups: Vec<String>, integral: bool) -> Result<Self, String> {
         Self::of("value", "group", groups, integral)
     }
@@ -65,8 +65,8 @@ impl TableSpec {
         Ok(TableSpec { groups, value, integral, open: false, zone: None, views: None })
     }
 
-    /// A table of several measures or workloads: behind these group columns one that names the measure, and values that
-    /// are real and may be missing.
+    /// A table of several measures or workloads: the group columns are followed by one that names the measure, and
+    /// values are real numbers and may be missing.
     pub fn of_measures(mut groups: Vec<String>, column: &str) -> Result<Self, String> {
         if groups.iter().any(|name| name == column) {
             return Err(format!(
@@ -90,7 +90,7 @@ impl TableSpec {
         spec?.with_views(&stream.views)
     }
 
-    /// The same with columns for [views](evertally_publish::views), behind the others.
+    /// The same with columns for [views](evertally_publish::views), after the others.
     ///
     /// # Errors
     /// If a group column has the name of one of them.
@@ -111,14 +111,14 @@ impl TableSpec {
         self.views
     }
 
-    /// The same with the beginning and the end of each step as instants of a zone, in formats that have them: their
-    /// `time` is one, and a last column `end` another.
+    /// The same with the start and end of each step as instants in a zone, in formats that have them: the column `time`
+    /// holds the start, and a last column `end` the end.
     #[must_use]
     pub fn with_instants(self, zone: &Zone) -> Self {
         Self { zone: Some(zone.name().to_owned()), ..self }
     }
 
-    /// The zone of instants, where the table has them.
+    /// The zone of instants, if the table has them.
     pub(super) fn zone(&self) -> Option<&str> {
         self.zone.as_deref()
     }
@@ -143,7 +143,7 @@ impl TableSpec {
         self.integral
     }
 
-    /// All columns of a text format, in their order.
+    /// All columns of a text format, in order.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let [time, rest @ ..] = own_columns(self.value);
         let views = VIEW.into_iter().filter(|_| self.views.is_some());
@@ -161,12 +161,12 @@ enum Writer<W: Write + Send> {
 }
 
 impl<W: Write + Send> TableWriter<W> {
-    /// Begins a table; what is written goes to `out`.
+    /// Starts a table that is written to `out`.
     pub fn new(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
         Self::begin(format, spec, false, out)
     }
 
-    /// The same for rows that go behind others: no line of column names stands before them.
+    /// The same for rows that are appended to others, without a header line.
     pub fn behind(format: OutputFormat, spec: &TableSpec, out: W) -> Result<Self> {
         Self::begin(format, spec, true, out)
     }
@@ -182,7 +182,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// Writes one row.
     ///
     /// # Panics
-    /// When the row has not one text for each group column.
+    /// If the number of the row's texts differs from the number of group columns.
     pub fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
         match &mut self.0 {
             Writer::Csv(table) => table.write(row),
@@ -191,7 +191,7 @@ impl<W: Write + Send> TableWriter<W> {
         }
     }
 
-    /// Writes what the format has at its end and gives `out` back, flushed.
+    /// Writes the end of the format and returns `out`, flushed.
     pub fn finish(self) -> Result<W> {
         match self.0 {
             Writer::Csv(table) => table.finish(),

@@ -8,7 +8,7 @@ use super::table::{TableSpec, VIEW};
 use evertally_declare::error::{Error, Result, failure};
 use evertally_publish::rows::ReleaseRow;
 
-/// A double as the shortest decimal text that names it; nothing when it is not finite.
+/// A double as its shortest exact decimal text; nothing if it is not finite.
 fn push_number(number: f64, out: &mut String) {
     let magnitude = number.abs();
     let written = if !number.is_finite() {
@@ -29,7 +29,7 @@ pub(super) struct CsvTable<W: Write> {
 }
 
 impl<W: Write> CsvTable<W> {
-    /// Begins with a line of column names, or `behind` rows that have one.
+    /// Starts with a header line, unless the rows come `behind` others that have one.
     pub(super) fn new(spec: &TableSpec, behind: bool, out: W) -> Result<Self> {
         let mut writer = csv::WriterBuilder::new().buffer_capacity(64 * 1024).from_writer(out);
         if !behind {
@@ -39,7 +39,7 @@ impl<W: Write> CsvTable<W> {
     }
 
     pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
-        assert_eq!(row.groups.len(), self.groups, "one text for each group column");
+        assert_eq!(row.groups.len(), self.groups, "one text per group column");
         self.write_cells(row).map_err(csv_error)
     }
 
@@ -90,7 +90,7 @@ pub(super) struct JsonTable<W> {
     lines: String,
 }
 
-/// Characters gathered before they are written.
+/// Characters collected before they are written.
 const GATHERED: usize = 64 * 1024;
 
 impl<W: Write> JsonTable<W> {
@@ -104,7 +104,7 @@ impl<W: Write> JsonTable<W> {
     }
 
     pub(super) fn write(&mut self, row: &ReleaseRow<'_>) -> Result<()> {
-        assert_eq!(row.groups.len(), self.keys.len(), "one text for each group column");
+        assert_eq!(row.groups.len(), self.keys.len(), "one text per group column");
         let line = &mut self.lines;
         line.push_str("{\"time\":");
         push_json_text(row.time, line);

@@ -138,7 +138,10 @@ fn go_on(year: &Year, folder: &Path, image: &Image, day: u64, lines: &[&str], af
         }
         Err(error) => {
             let said = error.to_string();
-            assert!(said.contains("was changed before the rows of the last run"), "day {day}, {after}: {said}");
+            assert!(
+                said.contains("was changed before the recorded rows of the last run"),
+                "day {day}, {after}: {said}"
+            );
             false
         }
     }

@@ -14,7 +14,7 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
     let least = best.total();
     let line = |label: &str, look: Look, of: &dyn Fn(&Choice) -> f64| {
         let points = all.iter().map(|choice| (choice.max_events as f64, of(choice)));
-        // What is next to nothing has no place on a logarithmic axis.
+        // Tiny errors are left out of the logarithmic axis.
         Line { label: label.into(), look, points: points.filter(|point| point.1 > least / 50.0).collect() }
     };
     let mark = |at: f64| Line {
@@ -26,7 +26,7 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
         Axis::over(
             Spacing::Decades,
             all.iter().map(|choice| choice.max_events as f64),
-            "events kept of a person, at most",
+            "maximum number of events kept per person",
         )
     };
     let share = |choice: &Choice| 100.0 * choice.share;
@@ -57,13 +57,14 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
             setup.settings.columns.person.as_deref().unwrap_or("person")
         ),
         subtitle: format!(
-            "Looked at {}. Least total error: {}, which keeps about {:.1} %.",
+            "Estimated from {}. Least total error: {}, which keeps about {:.1} %.",
             shown::looked_at(setup, estimate),
             shown::flags(best),
             share(best)
         ),
         footer: format!(
-            "{}. Total error: root of the sum of the squares of what is missing and of the noise of the planned release. Whoever was looked at is taken to go on at the same rate.",
+            "{}. Total error: root sum of squares of dropped events and planned noise. Everyone observed is assumed to \
+             continue at the same rate.",
             shown::promise(setup)
         ),
     };

@@ -1,4 +1,4 @@
-//! The release that the bounds are for, and the stretch of time that is looked at.
+//! The release for which bounds are chosen, and the time range of the estimate.
 
 use crate::failure::usage;
 use anyhow::Result;
@@ -10,14 +10,14 @@ use evertally_declare::steps::{Horizon, StepCalendar};
 use evertally_declare::words::quoted;
 use evertally_publish::bounds::{Candidates, Choices, Estimate, Stretch};
 
-/// The planned release, whatever its bounds.
+/// The planned release, with open bounds.
 pub(super) struct Planned {
     declaration: Declaration,
     stretch: Stretch,
 }
 
 impl Planned {
-    /// As it is declared, for a look at some of its time or of the time before.
+    /// The release as declared, for a look at part of its time or at earlier time.
     pub(super) fn new(declaration: Declaration, settings: &Settings, look: &StepCalendar) -> Self {
         let (horizon, looked) = (settings.calendar.steps() as f64, look.steps() as f64);
         let periods = settings.periods.count(settings.calendar.steps()) as f64;
@@ -30,23 +30,23 @@ impl Planned {
         Self { declaration, stretch }
     }
 
-    /// How it lies to what is looked at.
+    /// How the time of the release relates to the time of the look.
     pub(super) fn stretch(&self) -> Stretch {
         self.stretch
     }
 
-    /// Whether a bound on the events in a step takes noise away.
+    /// Whether a bound on the events in a step reduces the noise.
     pub(super) fn gains_by_step(&self) -> Result<bool> {
         Ok(self.request(2, None)?.plan()?.noise_kind() == NoiseKind::Gaussian)
     }
 
-    /// What its plan is asked for under bounds.
+    /// The request for its plan under these bounds.
     fn request(&self, max_events: u64, max_events_per_step: Option<u64>) -> error::Result<PlanRequest> {
         let bounded = Declaration { max_events: Some(max_events), max_events_per_step, ..self.declaration.clone() };
         Ok(bounded.resolve()?.request)
     }
 
-    /// The best bounds by an estimate.
+    /// The best bounds according to an estimate.
     pub(super) fn choices(&self, estimate: &Estimate) -> Result<Choices> {
         let mut noise_of = |max_events, max_events_per_step| {
             let plan = self.request(max_events, max_events_per_step)?.plan()?;
@@ -59,7 +59,7 @@ impl Planned {
     }
 }
 
-/// The steps that are looked at.
+/// The steps of the look.
 pub(super) fn stretch(settings: &Settings, from: Option<&str>, until: Option<&str>) -> Result<StepCalendar> {
     let (mut times, calendar) = (settings.times(), &settings.calendar);
     let mut time = |flag: &str, text: &str| {
@@ -70,25 +70,25 @@ pub(super) fn stretch(settings: &Settings, from: Option<&str>, until: Option<&st
     let end = match (until, settings.periods.longest()) {
         (Some(text), _) => Horizon::Until(time("--look-until", text)?),
         (None, Some(_)) if from.is_none() => Horizon::Steps(first_period(settings).min(calendar.steps())),
-        _ => return Err(usage("--look-until is needed: the end of the time that is looked at")),
+        _ => return Err(usage("--look-until is needed: the end of the time range of the estimate")),
     };
     StepCalendar::new(start, end, calendar.every(), calendar.zone().clone())
         .map_err(|problem| usage(format!("--look-from and --look-until, in steps of {}: {problem}", calendar.every())))
 }
 
-/// How many steps the first period has.
+/// The number of steps in the first period.
 fn first_period(settings: &Settings) -> u64 {
     settings.periods.of(1).end - 1
 }
 
-/// What the plan of the estimate is asked for. It says what is looked at, so that another look is another plan.
+/// The request for the plan of the estimate. It includes the data range, so that another look is another plan.
 pub(super) fn look_request(
     settings: &Settings,
     look: &StepCalendar,
     candidates: &Candidates,
     budget: Budget,
 ) -> PlanRequest {
-    // A unit of one period may change a part of what somebody does in a look at more than that period.
+    // If the look covers more than one period, a unit of one period may change only part of a person's events.
     let is_within = look.start() == settings.calendar.start() && look.steps() <= first_period(settings);
     let may_move =
         settings.request.neighbours() == Neighbours::ReplaceOne || (settings.periods.longest().is_some() && !is_within);

@@ -1,4 +1,4 @@
-//! What an estimate and its bounds look like on the terminal, in JSON and as CSV.
+//! The output of an estimate and its bounds: on the terminal, as JSON and as CSV.
 
 use super::Setup;
 use anyhow::Result;
@@ -9,7 +9,7 @@ use evertally_publish::bounds::{Choice, Choices, Estimate};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// What was looked at, in words.
+/// The data of the estimate, in words.
 pub(super) fn looked_at(setup: &Setup, estimate: &Estimate) -> String {
     let (calendar, person) = (&setup.stretch, person(setup));
     let (start, end) = (calendar.format(calendar.start()), calendar.format(calendar.end()));
@@ -24,10 +24,10 @@ pub(super) fn looked_at(setup: &Setup, estimate: &Estimate) -> String {
     )
 }
 
-/// What the look promises, in words.
+/// The privacy promise of the estimate, in words.
 pub(super) fn promise(setup: &Setup) -> String {
     format!(
-        "The estimate spends {} for one {}, whatever it does there, recorded as stream `{}`",
+        "The estimate spends {} for one {} with any number of events, recorded as stream `{}`",
         setup.plan.request().budget(),
         person(setup),
         setup.name
@@ -46,30 +46,35 @@ fn person(setup: &Setup) -> &str {
 
 pub(super) fn print_table(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "looked at {}", looked_at(setup, estimate))?;
+    writeln!(out, "estimated from {}", looked_at(setup, estimate))?;
     writeln!(out, "{}", promise(setup))?;
     let few = short(estimate.least_seen());
-    writeln!(out, "fewer than about {few} with as many events look like none, and what they lose is not told\n")?;
+    writeln!(
+        out,
+        "fewer than about {few} people with this many events cannot be told apart from none; their loss is not \
+         estimated\n"
+    )?;
     writeln!(out, "{}", table(&choices.in_all))?;
     if choices.per_step.len() > 1 {
         writeln!(out, "{}", table(&choices.per_step))?;
     }
     let best = &choices.best;
     writeln!(out, "least total error: {}", flags(best))?;
-    let of = if setup.planned.stretch().groups > 1.0 { " of each group, if they lose alike," } else { "" };
+    let of = if setup.planned.stretch().groups > 1.0 { " of each group, if all groups lose alike," } else { "" };
     let when = match setup.planned.stretch().objective {
         Objective::Max => "at the end",
         Objective::Mean => "over all steps, in root mean square",
     };
     writeln!(
         out,
-        "it keeps about {} % of the events; the count{of} would miss about {} {when}, with noise of standard error {}",
+        "it keeps about {} % of the events; the count{of} would miss about {} {when}, and the noise has a standard \
+         error of {}",
         percent(best.share),
         short(best.missing),
         short(best.noise)
     )?;
     if let Some(path) = &setup.out {
-        eprintln!("wrote {} and beside it .svg, .png", path.display());
+        eprintln!("wrote {}, and next to it .svg, .png", path.display());
     }
     Ok(())
 }
@@ -148,7 +153,7 @@ pub(super) fn print_json(setup: &Setup, estimate: &Estimate, choices: &Choices) 
     Ok(writeln!(out)?)
 }
 
-/// All choices that are shown, each once.
+/// All shown choices, each once.
 pub(super) fn csv(choices: &Choices) -> Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([

@@ -8,7 +8,7 @@ use evertally_plot::style::dash::{DASHED, SOLID};
 use evertally_plot::style::ink::{BLUE, GREY, ORANGE};
 use evertally_plot::style::{Look, Marker};
 
-/// What was counted over days, spent and reserved, beside the total.
+/// The spent and reserved amounts over days, next to the total.
 pub(super) fn svg(state: &State) -> String {
     let day = |at: jiff::Timestamp| (at.as_second() - state.made.as_second()).max(0) as f64 / 86_400.0;
     let mut costs: Vec<_> = state

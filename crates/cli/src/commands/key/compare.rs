@@ -1,4 +1,4 @@
-//! `evertally key compare`: whether two copies of a ledger have gone different ways.
+//! `evertally key compare`: detects forks between two copies of a ledger.
 
 use crate::failure::usage;
 use anyhow::Result;
@@ -8,28 +8,28 @@ use std::cmp::Ordering;
 use std::fmt::Display;
 use std::path::Path;
 
-/// How two ledgers stand to each other.
+/// The relation between two ledgers.
 enum Verdict {
     Same,
-    /// The first is an older copy: it has so many runs.
+    /// The first is an older copy, with this number of runs.
     FirstOlder(u64),
     SecondOlder(u64),
-    /// They have so many runs in common, and each has others.
+    /// They have this number of runs in common, and each has further runs.
     Fork(u64),
-    /// Their runs are ordered, and each has issued noise in other ways that the other does not know.
+    /// Their runs are ordered, but each has issued noise outside of runs that the other does not know.
     IssuedApart,
     /// Two ledgers of one key that have nothing in common.
     TwoOfOneKey,
     OtherKey,
 }
 
-/// Compares two ledgers, or a report and a ledger, and says what it means.
+/// Compares two ledgers, or a report and a ledger, and explains the result.
 pub(super) fn run(a: &Path, b: &Path, as_json: bool) -> Result<()> {
     match (published(a)?, published(b)?) {
         (None, None) => ledgers(a, b, as_json),
         (Some(table), None) => table_and_ledger(&table, a, b, as_json),
         (None, Some(table)) => table_and_ledger(&table, b, a, as_json),
-        (Some(_), Some(_)) => Err(usage("two reports do not tell what each machine has published; name a ledger too")),
+        (Some(_), Some(_)) => Err(usage("two reports do not show what each machine has published; give a ledger, too")),
     }
 }
 
@@ -44,9 +44,9 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
         Verdict::IssuedApart => (
             "fork",
             format!(
-                "FORK: {a} and {b} are copies of one ledger, and programs have issued noise with each that the other does not \
-                 know (as Counter objects or noise for training; `evertally key spent` names their streams): streams \
-                 that both have may show the difference of their data. Stop using the key"
+                "FORK: {a} and {b} are copies of one ledger, and programs have issued noise with each of them that the \
+                 other does not know (as Counter objects or noise for training; `evertally key spent` names their \
+                 streams). Streams that are in both may reveal the difference of their data. Stop using the key"
             ),
         ),
         Verdict::Fork(common) => ("fork", {
@@ -59,20 +59,20 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
             };
             let (one, other) = (next(&first), next(&second));
             format!(
-                "FORK: {a} and {b} have {common} recorded runs in common, and then {a} has {one}, {b} has {other}; streams \
-                 that both have published since may show the difference of their data. Stop using the key, and see \
-                 which streams are in both"
+                "FORK: {a} and {b} have {common} recorded runs in common; after that {a} has {one}, {b} has {other}. \
+                 Streams that both have published since may reveal the difference of their data. Stop using the key, \
+                 and check which streams are in both"
             )
         }),
         Verdict::TwoOfOneKey => (
             "fork",
             format!(
-                "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither knows what is published \
-                 with the other. Stop using the key, and see which streams are in both",
+                "FORK: {a} and {b} are two ledgers of one key ({}) with no run in common; neither contains the \
+                 runs of the other. Stop using the key, and check which streams are in both",
                 first.key_id()
             ),
         ),
-        Verdict::OtherKey => ("other", format!("{a} and {b} belong to different keys; nothing can meet")),
+        Verdict::OtherKey => ("other", format!("{a} and {b} belong to different keys; their noise cannot coincide")),
     };
     conclude(word, &said, as_json)
 }
@@ -107,12 +107,12 @@ fn older(copy: &impl Display, newer: &impl Display, runs: u64, all: u64) -> Stri
     let lacks = if runs < all {
         format!("it has {runs} of its {all} runs")
     } else {
-        "it lacks noise that programs have issued since".to_owned()
+        "it lacks noise that programs have issued since then".to_owned()
     };
     format!("{copy} is an older copy of {newer}: {lacks}. Use {newer}, never {copy}")
 }
 
-/// What a report says of the ledger that recorded it.
+/// The facts in a report about the ledger that recorded it.
 struct Published {
     stream: String,
     key_id: String,
@@ -121,7 +121,7 @@ struct Published {
     run: u64,
 }
 
-/// Reads a report, or the one beside a table; `None` where the file is something else.
+/// Reads a report, or the report next to a table; `None` if the file is neither.
 fn published(path: &Path) -> Result<Option<Published>> {
     let report = |path: &Path| {
         let text = std::fs::read_to_string(path).ok()?;
@@ -143,7 +143,7 @@ fn published(path: &Path) -> Result<Option<Published>> {
     let shown = path.display();
     found().map(Some).ok_or_else(|| {
         usage(format!(
-            "the report of {shown} does not name the ledger that recorded it; take the report as it was written"
+            "the report of {shown} does not name the ledger that recorded it; use the original, unedited report"
         ))
     })
 }
@@ -154,27 +154,29 @@ fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: boo
     let Published { stream, through, run: number, .. } = table;
     let recorded = known.runs().into_iter().find(|(_, run)| run.counter == *number);
     let (word, said) = if table.key_id != known.key_id() {
-        ("other", format!("{shown} was published with another key than that of {at}"))
+        ("other", format!("{shown} was published with a different key than that of {at}"))
     } else if table.identity != known.identity() {
-        ("fork", format!("FORK: {shown} was recorded in another ledger of the same key than {at}. Stop using the key"))
+        ("fork", format!("FORK: {shown} was recorded in a ledger of the same key, but not in {at}. Stop using the key"))
     } else if *number > known.counter() {
         let runs = known.counter();
         (
             "older",
-            format!("{at} is an older copy: {shown} is run {number}, and it has {runs}. Bring the newer one back"),
+            format!(
+                "{at} is an older copy: {shown} is run {number}, but the copy has only {runs}. Restore the newer ledger"
+            ),
         )
     } else {
         match recorded {
             Some((name, run)) if name == stream && run.through >= *through => {
                 let place = format!(
-                    "{shown} says it is run {number} of this ledger, and {at} has its stream there ({:.0})",
+                    "{shown} reports to be run {number} of this ledger, and {at} has its stream at that run ({:.0})",
                     run.at
                 );
-                // Neither time nor digest of a run is in its report, which must not follow the data.
+                // A report contains neither time nor digest of its run, because it must not depend on the data.
                 (
                     "same",
                     place
-                        + ". A copy that published the same stream in its place would say the same: compare ledgers too",
+                        + ". A copy that published the same stream instead would report the same: compare ledgers, too",
                 )
             }
             other => {
@@ -183,7 +185,7 @@ fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: boo
                 (
                     "fork",
                     format!(
-                        "FORK: {shown} is run {number} of a copy of {at}, which has {has} in its place. Stop using the key"
+                        "FORK: {shown} is run {number} of a copy of {at}, which has {has} there. Stop using the key"
                     ),
                 )
             }
@@ -192,7 +194,7 @@ fn table_and_ledger(table: &Published, shown: &Path, ledger: &Path, as_json: boo
     conclude(word, &said, as_json)
 }
 
-/// Prints what was found; a fork is an error, so that a script can watch for it.
+/// Prints the result; a fork is an error, so that scripts can detect it.
 fn conclude(word: &str, said: &str, as_json: bool) -> Result<()> {
     if as_json {
         println!("{}", serde_json::to_string_pretty(&json!({"verdict": word, "text": said}))?);

@@ -1,4 +1,4 @@
-//! `evertally key spent`: what the streams of a ledger cost together.
+//! `evertally key spent`: the total cost of the streams of a ledger.
 
 use anyhow::Result;
 use comfy_table::{Table, presets};
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-/// Streams that protect the same.
+/// Streams by the unit that they protect.
 type Groups<'a> = BTreeMap<Protects, Vec<&'a PublishedStream>>;
 
-/// Prints the streams of a ledger and their composition, for each privacy unit by itself.
+/// Prints the streams of a ledger and their composition, separately for each privacy unit.
 pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     let ledger = PublicLedger::read(file)?;
     let streams = ledger.streams()?;
@@ -48,8 +48,8 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
     }
     for (protects, streams) in &groups {
         let whom = match (protects.persons, streams.len()) {
-            (true, 1) => "For a person whose data are in this stream",
-            (true, _) => "Together, for a person whose data are in all of these streams",
+            (true, 1) => "For a person with data in this stream",
+            (true, _) => "Together, for a person with data in all of these streams",
             (false, 1) => "For one event of this stream",
             (false, _) => "Together, for one event that is in all of these streams",
         };
@@ -72,17 +72,21 @@ pub(super) fn run(file: &Path, delta: Delta, as_json: bool) -> Result<()> {
         if epsilon.is_finite() {
             writeln!(out, "- (ε, δ)-differential privacy with ε = {} at δ = {}", up(epsilon), delta.get())?;
         } else {
-            writeln!(out, "- nothing at δ = {}: the plans spend more δ than that; name a larger --delta", delta.get())?;
+            writeln!(
+                out,
+                "- no (ε, δ) at δ = {}: the plans spend more δ than that; give a larger --delta",
+                delta.get()
+            )?;
         }
     }
     if groups.len() > 1 {
-        writeln!(out, "What different units have spent does not add up: each line is a promise to its own.")?;
+        writeln!(out, "The spending of different units does not add up: each line is a promise for its own unit.")?;
     }
     writeln!(out, "A plan's budget counts in full as soon as its first step is published.")?;
     write_other_noise(&mut out, &ledger)
 }
 
-/// Names what the totals leave out, because the ledger does not know what it costs.
+/// Lists noise that the totals omit, because the ledger does not know its cost.
 fn write_other_noise(out: &mut impl Write, ledger: &PublicLedger) -> Result<()> {
     for (name, issuer) in ledger.issued() {
         writeln!(out, "Not counted here: `{name}`, issued by {}; its plan's budget adds to this.", issuer.in_words())?;
@@ -93,14 +97,14 @@ fn write_other_noise(out: &mut impl Write, ledger: &PublicLedger) -> Result<()> 
     Ok(())
 }
 
-/// The budget of a plan, with what selecting groups takes.
+/// The budget of a plan, with the δ of selecting groups.
 fn budget_of(stream: &PublishedStream) -> String {
     let selection =
         stream.selection.map_or(String::new(), |delta| format!(", groups selected by δ = {:e}", delta.get()));
     format!("{}{selection}", stream.budget)
 }
 
-/// With at most six decimals, rounded up; a shorter number as it is.
+/// A number rounded up to at most six decimals; shorter numbers are unchanged.
 fn up(value: f64) -> String {
     let whole = value.to_string();
     if whole.split_once('.').is_none_or(|(_, decimals)| decimals.len() <= 6) {
@@ -110,7 +114,7 @@ fn up(value: f64) -> String {
     rounded.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Of the first and of the last run, where they are known.
+/// The dates of the first and the last run, if they are known.
 fn dates(stream: &PublishedStream) -> [Option<String>; 2] {
     [stream.runs.first(), stream.runs.last()].map(|run| run.map(|run| format!("{:.0}", run.at)))
 }
@@ -140,7 +144,7 @@ fn facts(ledger: &PublicLedger, streams: &[PublishedStream], groups: &Groups<'_>
         total
     };
     let totals: Vec<_> = groups.iter().map(|(protects, streams)| total(Some(protects), streams)).collect();
-    // One total, where there is one; different units have none together.
+    // The total, if there is a single one; different units have no common total.
     let single = match totals.as_slice() {
         [] => total(None, &[]),
         [single] => single.clone(),

@@ -1,4 +1,4 @@
-//! One sketch over one stream, in one of the ways to get its noise.
+//! One sketch over one stream, with one of the noise variants.
 
 use evertally::Result;
 use evertally::noise::{GuardedKey, TestSeed};
@@ -17,7 +17,7 @@ const QUERIES: u64 = 2000;
 const TIMED: u64 = 1 << 14;
 /// Steps of a round.
 const ROUND: u64 = 64;
-/// For how long the baseline of all cells runs, at least a step, and its largest table.
+/// The time limit of the all-cells baseline (it runs at least one step), and its largest table.
 const EAGER_TIME: Duration = Duration::from_millis(300);
 const EAGER_CELLS: u64 = 1 << 20;
 
@@ -28,9 +28,9 @@ pub(super) enum Way {
     Lazy,
     /// Lazily, from keyed variables.
     Keyed,
-    /// In every cell at every step.
+    /// Noise in every cell at every step.
     Eager,
-    /// For batches of events.
+    /// Noise for batches of events.
     Buffered,
 }
 
@@ -45,23 +45,23 @@ impl Way {
     }
 }
 
-/// Width of the table, and number of steps, with an event each.
+/// Width of the table, and number of steps with one event each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contest {
     pub(super) width: u64,
     pub(super) horizon: u64,
 }
 
-/// What was measured.
+/// The measurements.
 pub(super) struct Outcome {
-    /// Of an event, its step and a query.
+    /// Time of an event, its step and a query.
     pub(super) nanoseconds: f64,
     /// Root mean square error of the queries.
     pub(super) error: f64,
     pub(super) queries: u64,
 }
 
-/// Zipf's law with exponent 1, by inverting the continuous one; the same stream every time.
+/// Zipf's law with exponent 1, by inverting the continuous distribution; the same stream every time.
 struct Stream {
     state: u64,
 }
@@ -74,7 +74,7 @@ impl Stream {
     }
 }
 
-/// What all ways have in common.
+/// The parts that all variants share.
 trait Sketch {
     fn event(&mut self, item: u64) -> Result<()>;
     fn step(&mut self) -> Result<()>;
@@ -118,14 +118,14 @@ impl Sketch for BufferedSketch {
 }
 
 impl Contest {
-    /// Runs all ways but those that would take too long.
+    /// Runs all variants except those that would take too long.
     pub(super) fn run(self) -> Result<Vec<(Way, Outcome)>> {
         let cells = Table::new(5, self.width)?.cells();
         let mut outcomes = vec![];
         for way in [Way::Lazy, Way::Keyed, Way::Buffered] {
             let mut nanoseconds = self.timed(&mut *self.sketch(way, Some(u64::MAX))?, Duration::MAX)?;
             if way == Way::Buffered {
-                // A step with a batch, shared out over the steps of one.
+                // A step with a batch, divided by the steps of a batch.
                 nanoseconds += self.timed(&mut *self.sketch(way, Some(1))?, Duration::ZERO)? / cells as f64;
             }
             let (error, queries) = self.error(way)?;
@@ -139,7 +139,7 @@ impl Contest {
         Ok(outcomes)
     }
 
-    /// With batches of so many steps, where there are any: as many as cells where left out.
+    /// Builds the sketch. A buffered sketch takes `batch` steps per batch, by default as many as there are cells.
     fn sketch(self, way: Way, batch: Option<u64>) -> Result<Box<dyn Sketch>> {
         let horizon = self.horizon;
         let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5)?));
@@ -154,8 +154,8 @@ impl Contest {
         })
     }
 
-    /// Nanoseconds of a step: the median over short rounds of some thousands of steps, or for so long. Other programs
-    /// only add time, and that to few rounds.
+    /// Nanoseconds per step: the median over short rounds of some thousands of steps, or up to `limit`. Other programs
+    /// only add time, and only to a few rounds.
     fn timed(self, sketch: &mut dyn Sketch, limit: Duration) -> Result<f64> {
         let mut stream = Stream { state: 1 };
         let (start, mut rounds, mut done) = (Instant::now(), vec![], 0);

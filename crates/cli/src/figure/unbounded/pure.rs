@@ -1,4 +1,4 @@
-//! The same under pure ε: beside ours the same with trees inside, and a tree for one horizon of 2^40 steps.
+//! The same under pure ε: compared with our mechanism with trees inside, and with a tree for one horizon of 2^40 steps.
 
 use super::{Line, look};
 use crate::figure::Studio;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// ε² · variance at some steps.
 pub(super) struct Pure {
-    /// The least largest of all families over so many steps.
+    /// The smallest maximum of all families over this number of steps.
     pub(super) best: Vec<f64>,
     pub(super) columns: [(&'static str, Vec<f64>); 3],
 }
@@ -44,12 +44,12 @@ impl Pure {
     }
 }
 
-/// What a squared row norm is to be multiplied with.
+/// The factor for squared row norms.
 fn factor(mechanism: &dyn Mechanism) -> f64 {
     2.0 * mechanism.column_norms().l1.powi(2)
 }
 
-/// The least largest variance by horizon, at powers of two.
+/// The smallest maximum variance by horizon, at powers of two.
 struct Best(BTreeMap<u64, f64>);
 
 impl Best {

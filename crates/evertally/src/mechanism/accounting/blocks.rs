@@ -1,7 +1,8 @@
-//! The blocks of a tree that two steps have in common, where a node sums a block of consecutive steps.
+//! The tree blocks that two steps share, for nodes that sum a block of consecutive steps.
 //!
-//! `G_st` is the number of nodes that hold both steps, one a level at most. A block that holds `s` and `t` holds all steps
-//! between them, so `G_st` does not grow as the two move apart: what [`chain`](super::chain) asks for.
+//! `G_st` is the number of nodes that contain both steps, at most one per level. A block that contains `s` and `t`
+//! contains all steps between them, so `G_st` does not grow as the two move apart. [`chain`](super::chain) requires
+//! this.
 
 use super::chain::{self, Columns};
 use crate::mechanism::Participation;
@@ -11,15 +12,15 @@ pub(in crate::mechanism) struct SharedBlocks {
     pub(in crate::mechanism) horizon: u64,
     pub(in crate::mechanism) base: u64,
     pub(in crate::mechanism) levels: u32,
-    /// The number among `base` blocks, from 0, of the one that nothing reads.
+    /// The index (from 0), among `base` sibling blocks, of the block that nothing reads.
     pub(in crate::mechanism) unread: Option<u64>,
     /// Whether only blocks that end by the horizon are read.
     pub(in crate::mechanism) complete: bool,
 }
 
 impl SharedBlocks {
-    /// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite where that are too
-    /// many, as a search looks at dozens of trees.
+    /// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite if they are too
+    /// many, because a search tries dozens of trees.
     pub(in crate::mechanism) fn squared(&self, participation: Participation) -> f64 {
         if participation.within(self.horizon).saturating_mul(self.horizon) > chain::FEW {
             return f64::INFINITY;
@@ -27,7 +28,7 @@ impl SharedBlocks {
         chain::of_steps(self, participation, chain::FEW, 0)
     }
 
-    /// How many blocks hold both steps, counted from 0.
+    /// How many blocks contain both steps, counted from 0.
     fn product(&self, earlier: u64, later: u64) -> f64 {
         let (mut own, mut other, mut width) = (earlier, later, 1u64);
         let mut count = 0;
@@ -52,7 +53,7 @@ impl Columns for SharedBlocks {
         }
     }
 
-    /// Never asked for: they go step by step.
+    /// Never called: these bounds go step by step.
     fn between(&self, _distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
         f64::from(self.levels)
     }

@@ -1,13 +1,13 @@
-//! The worst pattern of a unit's events where columns are not alike: a bound by chains.
+//! The worst pattern of a unit's events for columns that differ: a bound by chains.
 //!
 //! A unit has at most `c` events in a step, steps with events are at least `b` apart, and there are `n c + r` events
 //! in all, `r < c`. For a matrix `R` without negative entries let `G_st` be the inner product of its columns `s` and
 //! `t`, and let no `G_st`, at a fixed `t`, grow as `s < t` moves away from `t`.
 //!
 //! **Corners.** `‖R u‖² = Σ u_s u_t G_st` is convex along every exchange of events between two steps, as
-//! `G_ss + G_tt ≥ 2 G_st`. So it is largest where all steps with events have `c` of them but one that has `r`.
+//! `G_ss + G_tt ≥ 2 G_st`. So the maximum is reached where all steps with events have `c` of them, except one with `r`.
 //!
-//! (There may be fewer steps with events than `n`, where more cannot be held `b` apart.)
+//! (There may be fewer steps with events than `n` if no more fit `b` apart.)
 //!
 //! **Chains.** Sum over the later step of each pair: the `j`-th step with events, `t_j`, adds
 //! `u² G_tt + 2 u Σ_i u_i G_{t_i t}`. The steps before it are at least `b, 2b, …` away, so with `c` events in each it
@@ -17,14 +17,14 @@
 //! φ(t, j) = c² (G_tt + 2 Σ_{0<i<j} G_{t-ib, t}),
 //! ```
 //!
-//! and where the step of `r` events is among those before, or is `t` itself, it counts as the farthest of them
-//! (exchanging its events with those of a step that is nearer to `t` does not lower the sum). So
-//! `‖R u‖² ≤ max Σ_j φ(t_j, j)` over `t_j + b ≤ t_{j+1}`: a maximum over chains, found step by step in `O(T n)`.
+//! and if the step of `r` events is among those before, or is `t` itself, it counts as the farthest of them (exchanging
+//! its events with those of a step that is nearer to `t` does not lower the sum). So `‖R u‖² ≤ max Σ_j φ(t_j, j)` over
+//! `t_j + b ≤ t_{j+1}`: a maximum over chains, found step by step in `O(T n)`.
 //! Events in a row (`b` apart) reach every `φ`; so the bound is exact wherever the best chain is such a row.
 //!
-//! **Blocks.** Where `T n` is too large, `q` steps are taken as one, with at most `e = ⌈q/b⌉` of them holding events:
-//! inner products of two blocks are replaced by the largest there is between them, those inside a block by `G` at the
-//! least distance, but for the squares, which add at most `c · (events of the block) · G_tt`.
+//! **Blocks.** If `T n` is too large, `q` steps are merged into one block, with at most `e = ⌈q/b⌉` of them holding
+//! events: inner products of two blocks are replaced by the largest one between them, those inside a block by `G` at
+//! the least distance, except for the squares, which add at most `c · (events of the block) · G_tt`.
 //!
 //! **Vectors.** A unit that adds a vector of norm at most 1 to at most `k` steps, `b` apart, is the case `c = 1`,
 //! `n = k`, by the header of [`participation`](super::participation): [`of_steps`]. `G` may be that of exact accounting,
@@ -35,7 +35,8 @@ use crate::mechanism::Participation;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::privacy::Spread;
 
-/// How events may fall: `full` steps of `c` of them, and one of `rest` (less than `c`, or none), `separation` apart.
+/// How events may be placed: `full` steps of `c` events, and one of `rest` (less than `c`, or none), `separation`
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::mechanism) struct Pattern {
     pub(in crate::mechanism) full: u64,
@@ -45,20 +46,20 @@ pub(in crate::mechanism) struct Pattern {
 }
 
 impl Pattern {
-    /// What falls into one running sum.
+    /// The part of a unit that falls into one running sum.
     pub(in crate::mechanism) fn of(spread: Spread) -> Self {
         let (full, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
         Self { full, each: spread.per_step as f64, rest: rest as f64, separation: spread.separation }
     }
 }
 
-/// Inner products of columns, by how far apart they are.
+/// Inner products of columns, as a function of their distance.
 pub(in crate::mechanism) trait Columns {
     /// Number of columns `T`.
     fn steps(&self) -> usize;
 
-    /// Upper bounds of `G_{t-d,t}` for the steps `t > d` (from 1), each into the place `t - 1`, for a distance `d`
-    /// from 0.
+    /// Upper bounds of `G_{t-d,t}` for the steps `t > d` (from 1), for a distance `d` from 0; the bound for `t` is
+    /// written to index `t - 1`.
     fn inner_products(&self, distance: usize, into: &mut [f64]);
 
     /// An upper bound of the inner products of any column of the steps up to `last_a` with any of `first_b ..= last_b`,
@@ -66,18 +67,18 @@ pub(in crate::mechanism) trait Columns {
     fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64;
 }
 
-/// The columns of any matrix without negative entries, for patterns of one separation `b`: in the place of the inner
-/// product with the `n`-th step before stands the `n`-th largest with a step at least `b` before. Nothing needs to fall
-/// with the distance.
+/// The columns of any matrix without negative entries, for patterns of one separation `b`: the inner product with the
+/// `n`-th step before is replaced by the `n`-th largest with a step at least `b` before. Nothing needs to fall with the
+/// distance.
 pub(in crate::mechanism) struct Ranked {
     separation: usize,
     squares: Vec<f64>,
-    /// For every step the inner products with those far enough before it, falling.
+    /// For every step, the inner products with the steps far enough before it, in falling order.
     before: Vec<Vec<f64>>,
 }
 
 impl Ranked {
-    /// Of a matrix with `T` columns. `O(T² (n + log T))` for `n` rows.
+    /// From a matrix with `T` columns. `O(T² (n + log T))` for `n` rows.
     pub(in crate::mechanism) fn new(matrix: &Matrix, separation: u64) -> Self {
         let (rows, steps) = matrix.shape();
         let separation = usize::try_from(separation).unwrap_or(usize::MAX).min(steps);
@@ -107,7 +108,7 @@ impl Columns for Ranked {
         }
     }
 
-    /// The largest there is.
+    /// The largest inner product.
     fn between(&self, distance: usize, _earlier: (usize, usize), later: (usize, usize)) -> f64 {
         let steps = later.0 - 1..later.1;
         let largest =
@@ -116,10 +117,10 @@ impl Columns for Ranked {
     }
 }
 
-/// As many additions as one bound may take.
+/// Maximum number of additions for one bound.
 pub(in crate::mechanism) const MOST_WORK: u64 = 1 << 25;
 
-/// An upper bound of the largest `‖R u‖²`, but for rounding: sums of positive numbers, `4 full + T` of them.
+/// An upper bound of the largest `‖R u‖²`, up to rounding: sums of positive numbers, `4 full + T` of them.
 pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> f64 {
     let (steps, separation) = (columns.steps() as u64, pattern.separation);
     let room = steps.div_ceil(separation);
@@ -129,17 +130,17 @@ pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> 
     }
     // q steps to a block: (T/q) blocks, and (full / ⌈q/b⌉) of them with events.
     let work = |q: u64| steps.div_ceil(q) * (pattern.full / q.div_ceil(separation) + 2);
-    // Multiples of b, so that blocks that hold as many events as they can leave no gaps.
+    // Multiples of b, so that blocks that hold as many events as possible leave no gaps.
     let first = if separation == 1 { 2 } else { separation };
     let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MOST_WORK).expect("powers grow");
     by_blocks(columns, pattern, q)
 }
 
-/// As many additions as a bound for vectors may take, where an inner product costs some dozens of operations.
+/// Maximum number of additions for a vector bound, where an inner product costs a few dozen operations.
 pub(in crate::mechanism) const FEW: u64 = 1 << 17;
 
-/// An upper bound of the squared sensitivity to a unit that takes part in several steps, with `work` inner products at
-/// most, each of which took no more than so many roundings of positive numbers.
+/// An upper bound of the squared sensitivity to a unit that takes part in several steps, from at most `work` inner
+/// products, each of which took at most `operations` roundings of positive numbers.
 pub(in crate::mechanism) fn of_steps(
     columns: &dyn Columns,
     participation: Participation,
@@ -184,13 +185,13 @@ struct Addition {
     times: f64,
     each: f64,
     rest: f64,
-    /// The first step, from 0, that can be the last of so many.
+    /// The first step, from 0, that a chain of this length can end at.
     first: usize,
-    /// Whether there are events for so many full steps.
+    /// Whether there are events for this many full steps.
     may_be_whole: bool,
 }
 
-/// Chains of so many steps that end by a step, without and with the one that has the rest.
+/// Chains of this many steps that end by a step, without and with the step of the rest.
 struct Chains {
     separation: usize,
     /// `G_tt`.
@@ -228,9 +229,9 @@ impl Chains {
                 if is_first { 0.0 } else { t.checked_sub(self.separation).map_or(f64::NEG_INFINITY, |s| chain[s]) }
             };
             let farthest = times * products[t];
-            // A full step, all before it full.
+            // A full step, all steps before it full.
             best_whole = best_whole.max(before(&self.whole) + each * each * (self.sums[t] + farthest));
-            // A full step, the farthest before it having the rest; and the step of the rest, all before it full.
+            // A full step, the farthest before it having the rest; and the step of the rest, all steps before it full.
             if !is_first {
                 let full = before(&self.with_rest) + each * (each * self.sums[t] + rest * farthest);
                 best_rest = best_rest.max(full);
@@ -266,7 +267,8 @@ pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q
         let near = if inside > 1 { columns.between(separation as usize, here, here) } else { 0.0 };
         mass * (each * square + mass * near)
     };
-    // The block before, with events; and how far away the one before `done` blocks with events is at least.
+    // Blocks back to the previous block with events; and the least distance, in steps, of the one `done` such blocks
+    // back.
     let stride = (separation as usize / q).max(1);
     let apart = |done: usize| {
         if inside > 1 { ((done - 1) * q + 1).max(separation as usize) } else { done * separation as usize }
@@ -288,7 +290,7 @@ pub(in crate::mechanism) fn by_blocks(columns: &dyn Columns, pattern: Pattern, q
             best
         });
         let next: Vec<f64> = next.collect();
-        // Where there is no room for so many blocks there is none for more.
+        // If this many blocks do not fit, no more blocks fit.
         if next.last().is_none_or(|best| !best.is_finite()) {
             break;
         }

@@ -2,8 +2,8 @@
 //!
 //! One example of a training set takes part in the steps of a **pattern** `π`: at most `k` steps, any two of them at
 //! least `b` apart ([`Participation`]). In step `t ∈ π` it adds a vector `v_t` of norm at most 1. The releases
-//! `A x + L z` (the same `L` for every coordinate) move by `A Δ`, `Δ = Σ e_t v_tᵀ`, and what tells the two streams
-//! apart is the norm of `R Δ`.
+//! `A x + L z` (the same `L` for every coordinate) move by `A Δ`, `Δ = Σ e_t v_tᵀ`, and the norm of `R Δ` measures how
+//! well the two streams can be distinguished.
 //!
 //! **Vectors.** With `G = RᵀR`, `‖R Δ‖² = Σ_{s,t ∈ π} G_st ⟨v_s, v_t⟩`. Where no entry of `G` is negative (`R ≥ 0` is
 //! enough) this is at most `Σ_{s,t ∈ π} G_st`, by Cauchy and Schwarz term by term, and vectors that are all equal reach
@@ -16,27 +16,27 @@
 //! **Data that react.** The steps of the unit, its vectors and those of all others may depend on all earlier releases,
 //! as long as the unit keeps to its participation. Let `K` be the causal Cholesky factor, `K Kᵀ = C`: the releases are
 //! those of `y_t = (K⁻¹ A x)_t + z_t`, `z` independent, and step `t` of `K⁻¹ A` uses data up to `t` only. Given the
-//! past, `y_t` of the two streams is normal with means `m_t` apart, where `m_t` is known from the past. However things
-//! go, `m` is `K⁻¹ A Δ` for *some* `Δ` of some pattern, so that `Σ_t ‖m_t‖² ≤ s²`, the bound over all patterns. Append
-//! a coordinate with independent noise whose mean is moved by `(s² - Σ ‖m_t‖²)^½`; then the sum is `s²` exactly. Under
+//! past, `y_t` of the two streams is normal with means `m_t` apart, where `m_t` is known from the past. In every case
+//! `m` is `K⁻¹ A Δ` for *some* `Δ` of some pattern, so that `Σ_t ‖m_t‖² ≤ s²`, the bound over all patterns. Append a
+//! coordinate with independent noise whose mean is moved by `(s² - Σ ‖m_t‖²)^½`; then the sum is `s²` exactly. Under
 //! the first stream the log-likelihood ratio is `Σ ⟨m_t, z_t⟩ - s²/2`, and
 //! `E exp(iλ Σ ⟨m_t, z_t⟩ + λ² Σ ‖m_t‖²/2) = 1`, by taking the conditional expectation of the last factor, then of the
 //! one before, and so on. So the ratio is normal with variance `s²` and mean `-s²/2`, and under the second stream, by
-//! symmetry, `+s²/2`: as for two normal laws of variance 1 whose means are `s` apart. Leaving the extra coordinate out
-//! is post-processing. Hence **`s/σ`-GDP** for noise of standard deviation `σ`, and nothing is lost to adaptivity. The
-//! argument needs no `R` but `K⁻¹ A`, so it covers exact accounting (`max_i a_iᵀ C⁻¹ a_i`) for `smooth`, `path-sum` and
+//! symmetry, `+s²/2`: as for two normal laws of variance 1 whose means are `s` apart. Dropping the extra coordinate is
+//! post-processing. Hence **`s/σ`-GDP** for noise of standard deviation `σ`, and adaptivity costs nothing. The argument
+//! uses no `R` other than `K⁻¹ A`, so it covers exact accounting (`max_i a_iᵀ C⁻¹ a_i`) for `smooth`, `path-sum` and
 //! `honaker-online`, where one event is the pattern `{i}`.
 //!
 //! **Any mechanism**: the triangle inequality gives `k s`, `s` for one step; `k` is never more than `⌈T/b⌉`.
 //!
 //! **Levels of disjoint nodes** ([`Participation::of_levels`]), `R` of zeros and ones: a node of `w` steps has at most
 //! `c = min(k, ⌈w/b⌉)` of the pattern, and the nodes of a level at most `min(k, N c)` together if there are `N`.
-//! `Σ c_n²` is convex, so a level contributes most where all nodes but one are full or empty.
+//! `Σ c_n²` is convex, so a level contributes most if all nodes but one are full or empty.
 //!
-//! **Chains of pairs** ([`chain::of_steps`](super::chain::of_steps)): where no `G_st` grows as `s` moves away from `t`, the
-//! `j`-th step of a pattern adds at most `G_tt + 2 Σ_{0<i<j} G_{t-ib,t}`, and the largest sum over steps `b` apart is found
-//! step by step. That holds for columns of their own length (below), for the blocks of a tree
-//! ([`blocks`](super::blocks)) and for exact accounting in a trie ([`trie_pairs`](super::trie_pairs)). Exact where the
+//! **Chains of pairs** ([`chain::of_steps`](super::chain::of_steps)): if no `G_st` grows as `s` moves away from `t`,
+//! the `j`-th step of a pattern adds at most `G_tt + 2 Σ_{0<i<j} G_{t-ib,t}`, and the largest sum over steps `b` apart
+//! is found step by step. That holds for columns with individual lengths (below), for the blocks of a tree
+//! ([`blocks`](super::blocks)) and for exact accounting in a trie ([`trie_pairs`](super::trie_pairs)). Exact if the
 //! worst pattern is a row.
 //!
 //! **Toeplitz matrices** ([`Participation::of_toeplitz`]) with coefficients `c_0 ≥ c_1 ≥ … ≥ 0`: the worst pattern is
@@ -45,18 +45,18 @@
 //! `t`. The `j`-th step of a pattern is `1 + (j-1) b` at the earliest, and the `i`-th is at least `(j-i) b` before it.
 //! So each `G` of a pattern is at most that of its counterpart, and none is negative.
 //!
-//! **Columns of their own length** ([`Participation::of_pairs`]), `R_tj = c_{t-j} w_j` with `w_1 ≤ w_2 ≤ …`: at fixed
-//! `t`, `w_s w_t G_st` falls as `s` moves away. So `γ_d = max_t w_{t-d} w_t G_{t-d,t}` falls with `d`, a pair of the
-//! pattern with `n - 1` between them is at least `n b` apart, and `s² ≤ k γ_0 + 2 Σ_{0<n<k} (k - n) γ_{nb}`.
+//! **Columns with individual lengths** ([`Participation::of_pairs`]), `R_tj = c_{t-j} w_j` with `w_1 ≤ w_2 ≤ …`: at
+//! fixed `t`, `w_s w_t G_st` falls as `s` moves away. So `γ_d = max_t w_{t-d} w_t G_{t-d,t}` falls with `d`, a pair of
+//! the pattern with `n - 1` between them is at least `n b` apart, and `s² ≤ k γ_0 + 2 Σ_{0<n<k} (k - n) γ_{nb}`.
 
 use crate::mechanism::Mechanism;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// In how many steps one unit takes part, and how far apart they are. Whoever forms the batches must keep to it.
+/// In how many steps one unit takes part, and how far apart they are. The code that forms the batches must enforce it.
 ///
 /// With batches in the same order in every epoch, steps are an epoch apart; with a new order in every epoch they can be
-/// neighbours, and the separation is 1.
+/// adjacent, and the separation is 1.
 ///
 /// ```
 /// use evertally::mechanism::Participation;
@@ -96,7 +96,7 @@ impl From<Participation> for RawParticipation {
 
 /// Relative head room for one rounded operation on positive numbers, with a margin of eight.
 const ROUNDING: f64 = 1.0 / (1u64 << 50) as f64;
-/// A bound by pairs looks at so many distances one by one, then at steps of one part in so many.
+/// A bound by pairs evaluates the first distances one by one, then advances by one part in this number.
 const FINENESS: u64 = 64;
 
 impl Participation {
@@ -111,19 +111,19 @@ impl Participation {
     pub fn new(most: u64, separation: u64) -> Result<Self> {
         if most == 0 {
             return Err(Error::invalid(
-                "an example takes part in at least 1 step; with 0 nothing is released about it",
+                "an example must take part in at least 1 step; with 0 nothing about it is released",
             ));
         }
         if separation == 0 {
             return Err(Error::invalid(
-                "the separation of an example's steps is at least 1: it takes part in one step once",
+                "the separation of an example's steps must be at least 1: it takes part in a step only once",
             ));
         }
         Ok(Self { most, separation })
     }
 
     /// Any number of the `horizon` steps, with at least `separation` from one to the next: `⌈horizon/separation⌉` of them.
-    /// That is how DP-FTRL and federated learning state who takes part (min-separation).
+    /// DP-FTRL and federated learning state participation this way (min-separation).
     ///
     /// # Errors
     /// If the separation is 0.
@@ -139,17 +139,17 @@ impl Participation {
         Self::new(horizon.div_ceil(separation).max(1), separation)
     }
 
-    /// Most steps of one unit.
+    /// Maximum number of steps of one unit.
     pub fn most(self) -> u64 {
         self.most
     }
 
-    /// The least distance between two of them.
+    /// The least distance between two steps.
     pub fn separation(self) -> u64 {
         self.separation
     }
 
-    /// Most steps of the pattern among so many consecutive ones: `min(most, ⌈width/separation⌉)`.
+    /// Maximum number of the pattern's steps among `width` consecutive ones: `min(most, ⌈width/separation⌉)`.
     ///
     /// ```
     /// use evertally::mechanism::Participation;
@@ -160,7 +160,7 @@ impl Participation {
         self.most.min(width.div_ceil(self.separation))
     }
 
-    /// The same with no more steps than a horizon has room for.
+    /// The same, limited to the steps that fit into a horizon.
     pub(in crate::mechanism) fn over(self, horizon: u64) -> Self {
         Self { most: self.within(horizon), ..self }
     }
@@ -186,8 +186,8 @@ impl Participation {
         if sum < 9e15 { sum } else { rounded_up(sum, 80) }
     }
 
-    /// The exact figure, rounded up, for a Toeplitz matrix with these coefficients, one for each step, not negative and
-    /// not growing; `operations` bounds how many roundings of positive numbers are in one of them. `O(T log k)`.
+    /// The exact value, rounded up, for a Toeplitz matrix with these coefficients: one per step, non-negative and
+    /// non-increasing. `operations` bounds the roundings of positive numbers in each of them. `O(T log k)`.
     pub(in crate::mechanism) fn of_toeplitz(self, coefficients: &[f64], operations: u64) -> f64 {
         debug_assert!(
             coefficients.windows(2).all(|pair| pair[0] >= pair[1]),
@@ -221,8 +221,8 @@ impl Participation {
         sum
     }
 
-    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling. Of larger distances
-    /// some are looked at, and the others count as the next smaller one: `O(log k)` of them.
+    /// The bound by pairs: `k γ_0 + 2 Σ_{0<n<k} (k-n) γ_{nb}`, from upper bounds of `γ_d`, falling. Large distances are
+    /// sampled, and the others use the bound of the next smaller sampled one: `O(log k)` evaluations.
     pub(in crate::mechanism) fn of_pairs(self, horizon: u64, mut gamma: impl FnMut(u64) -> f64) -> f64 {
         let times = self.within(horizon);
         let mut sum = times as f64 * gamma(0);

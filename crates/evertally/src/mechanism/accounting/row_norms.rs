@@ -1,4 +1,4 @@
-//! Squared row norms of a mechanism without a closed form, one a step.
+//! Squared row norms of a mechanism without a closed form, one per step.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ pub(in crate::mechanism) struct RowNorms {
 }
 
 impl RowNorms {
-    /// From the norms in order of steps; at least one.
+    /// From the norms in order of steps, at least one.
     pub(in crate::mechanism) fn new(squared: Vec<f64>) -> Self {
         let max = squared.iter().copied().fold(0.0, f64::max);
         let mean = squared.iter().sum::<f64>() / squared.len() as f64;
         Self { squared: squared.into(), max, mean }
     }
 
-    /// Of one step, from 1.
+    /// The norm of one step, from 1.
     pub(in crate::mechanism) fn at(&self, step: u64) -> f64 {
         self.squared[step as usize - 1]
     }

@@ -12,10 +12,10 @@
 //! 10.29012/jpc.784): `ρ = ‖v‖²/(2σ²)`.
 //!
 //! **The shift.** Let `L` be a sum along the paths of a trie: `(L z)_t = Σ λ_n z_n` over the at most `H` nodes `n`
-//! above step `t`, `λ_n` whole numbers, each step with a node of its own. Let `u = C⁻¹ a_i`. The real shift `v* = Lᵀ u`
-//! has `‖v*‖² = s_i²`. `C⁻¹` has no positive entry off its diagonal and no negative row sum: that holds for one step,
-//! for tries side by side, and under one more node of variance `s`, where with `w = C⁻¹ 1 ≥ 0` and `α = 1ᵀ w` the
-//! inverse becomes `C⁻¹ - s/(1+sα) w wᵀ` and the row sums `w/(1+sα)`. Hence
+//! above step `t`, `λ_n` whole numbers, each step with its own node. Let `u = C⁻¹ a_i`. The real shift `v* = Lᵀ u` has
+//! `‖v*‖² = s_i²`. `C⁻¹` has no positive entry off its diagonal and no negative row sum: that holds for one step, for
+//! tries side by side, and under one more node of variance `s`, where with `w = C⁻¹ 1 ≥ 0` and `α = 1ᵀ w` the inverse
+//! becomes `C⁻¹ - s/(1+sα) w wᵀ` and the row sums `w/(1+sα)`. Hence
 //!
 //! * `u_t ≤ 0` for `t < i` and `u_t ≥ 0` for `t ≥ i`;
 //! * `Σ_{t≥i} u_t = s_i²` and `Σ_t u_t = 1ᵀ C⁻¹ a_i ≥ 0`, so that `‖u‖₁ ≤ 2 s_i²`;
@@ -53,32 +53,32 @@
 //!
 //! In all cases the squared sensitivity is that of the real shift, times at most `(1+κ)²`.
 //!
-//! **What is proven, and for whom.** The above holds for any data that depend on the releases, around events whose
-//! steps and sizes are fixed beforehand. An adversary who chooses them while watching is covered for continuous noise:
-//! `C` has a square causal factor, and the shift of an event there is 0 before its step. For discrete noise that case
-//! is argued, not proven to the last constant. The probability of a noise `y = L z` is a sum over a coset of the
-//! lattice of those `z` that `L` maps to 0, a Gaussian in `y` of covariance `C` times the mass of that coset. The
-//! lattice contains, as many as its dimension, the vectors "a node minus its children, over their weights", whose
-//! length is about `2^-20 √ρ` of `σ` on the grids used here; so `σ` is far above its smoothing parameter, and all
-//! cosets have the same mass up to a factor `1 ± ε`, `ε < exp(-2^39/ρ)` (Micciancio, Regev 2007, doi
-//! 10.1137/S0097539705447360). The same argument makes the law of a release given those before it a discrete Gaussian
-//! of the continuous law's conditional mean and variance, up to such a factor. Step by step the divergences are then
-//! those of the continuous case, off by less than about `T ε` in all.
+//! **Scope of the proof.** The above holds for any data that depend on the releases, for events whose steps and sizes
+//! are fixed in advance. An adversary who chooses them adaptively is covered for continuous noise: `C` has a square
+//! causal factor, and the shift of an event there is 0 before its step. For discrete noise that case is argued, not
+//! proven to the last constant. The probability of a noise `y = L z` is a sum over a coset of the lattice of those `z`
+//! that `L` maps to 0, a Gaussian in `y` of covariance `C` times the mass of that coset. The lattice contains, as many
+//! as its dimension, the vectors "a node minus its children, over their weights", whose length is about `2^-20 √ρ` of
+//! `σ` on the grids used here; so `σ` is far above its smoothing parameter, and all cosets have the same mass up to a
+//! factor `1 ± ε`, `ε < exp(-2^39/ρ)` (Micciancio, Regev 2007, doi 10.1137/S0097539705447360). The same argument makes
+//! the law of a release given those before it a discrete Gaussian of the continuous law's conditional mean and
+//! variance, up to such a factor. Step by step the divergences are then those of the continuous case, off by less than
+//! about `T ε` in all.
 
-/// How far a unit of change in one step moves the nodes, in L1 norm.
+/// How far a change of one unit in one step moves the nodes, in L1 norm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaplaceShift {
     /// The largest L1 norm of a column of the integer matrix `2^noise_bits R` that is protected: exact. `s1` where `R`
     /// is 0/1.
     pub column_sum: u128,
-    /// The nodes in classes, such that the entries of one column of the integer matrix that lie in one class sum to at
-    /// most a weight: that weight, and how many classes have it. Finer classes say more; all nodes in one class, of
-    /// weight [`column_sum`](Self::column_sum), is always right.
+    /// A partition of the nodes into classes, such that the entries of one column of the integer matrix in one class
+    /// sum to at most a weight: (weight, number of classes with it). Finer classes give tighter accounting; a single
+    /// class of weight [`column_sum`](Self::column_sum) is always valid.
     pub classes: Vec<(u64, u64)>,
 }
 
 impl LaplaceShift {
-    /// Every class holds no more than one of a step's nodes, all of weight 1, and so many classes have one.
+    /// Every class contains at most one of a step's nodes, all of weight 1; `count` classes contain one.
     pub(in crate::mechanism) fn of_single_nodes(count: u64) -> Self {
         Self { column_sum: count.into(), classes: vec![(1, count)] }
     }
@@ -105,7 +105,7 @@ pub struct GaussianShift {
     relative_norm: f64,
 }
 
-/// Largest `κ` a plan accepts: the standard error grows by as much.
+/// Largest `κ` a plan accepts; the standard error grows by the same factor.
 const LARGEST_EXCESS: f64 = 1.0 / 1_048_576.0;
 
 impl GaussianShift {
@@ -127,20 +127,20 @@ impl GaussianShift {
         Self { squared, weights_lcm, path_nodes: path_nodes.into(), relative_norm }
     }
 
-    /// `s²` of continuous noise for one event of size 1: an upper bound, good to a few parts in 10^13.
+    /// `s²` of continuous noise for one event of size 1: an upper bound, accurate to a few parts in 10^13.
     pub fn squared(&self) -> f64 {
         self.squared
     }
 
-    /// `κ` for rounding to `2^-bits` of the grid and events of `size` grid steps and more.
+    /// `κ` for rounding to `2^-bits` of the grid and events of at least `size` grid steps.
     fn excess(&self, bits: u32, size: f64) -> f64 {
         let (h, m, q) = (self.path_nodes, self.relative_norm, libm::exp2(-f64::from(bits)));
         q / size * (2.0 * h + 4.0 * m + h * m * q)
     }
 
-    /// The same where the noise is added along the stretches of the paths, `λ_n² σ²` to each, and need not be `λ_n`
-    /// times a multiple of the grid: then the differences `d_n` are shifts themselves, on a grid that the weights do
-    /// not divide. The number of steps to one of the data's, the squared sensitivity `Σ d_n²/λ_n²` there, and a bound
+    /// The same if the noise is added along the segments of the paths, `λ_n² σ²` to each, and need not be `λ_n` times a
+    /// multiple of the grid. Then the differences `d_n` are themselves shifts, on a grid that the weights do not
+    /// divide. Returns the number of grid steps per data step, the squared sensitivity `Σ d_n²/λ_n²` there, and a bound
     /// of how many `d_n` are not 0 for one of its squared steps: those are at least 1, and `λ_n` at most the least
     /// common multiple.
     pub(crate) fn along_stretches(&self, size: f64) -> (u64, f64, f64) {
@@ -149,7 +149,7 @@ impl GaussianShift {
     }
 
     /// The coarsest grid for events whose largest size is at least `size` (at least 1/2) on which discrete noise costs
-    /// less than one part in 10^6 of standard error: `G`, its number of steps to a step of the data's, and the squared
+    /// less than one part in 10^6 of standard error: `G`, its number of steps per data step, and the squared
     /// sensitivity for one event of size 1 there, never too small, in squared steps of the data's grid.
     pub fn on_fine_grid(&self, size: f64) -> (u64, f64) {
         let bits = (0..40).find(|&bits| self.excess(bits, size) <= LARGEST_EXCESS).unwrap_or(40);

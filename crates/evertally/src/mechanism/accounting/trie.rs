@@ -10,7 +10,7 @@
 //! * an edge of variance `s` above adds `s 1 1ᵀ` to `C` (Sherman–Morrison): with `d = 1 + sα`,
 //!   `α ← α/d`, `b ← b/d`, `q ← q - s b²/d`.
 //!
-//! Both steps keep the order of two cuts of which one has the larger `q` and the smaller `b` (`b ≥ 0`, since the
+//! If one of two cuts has the larger `q` and the smaller `b`, both steps preserve that order (`b ≥ 0`, since the
 //! inverse of such a covariance is an M-matrix), so only the Pareto frontier is kept. A frontier that grows too long is
 //! thinned upwards, which keeps the result an upper bound.
 //!
@@ -19,15 +19,15 @@
 //! outwards (the nearest double is within half a step of the truth). The result is an upper bound of the real number,
 //! above it by a few parts in 10^13.
 
-/// Longest frontier kept exactly.
+/// Longest frontier that is kept exactly.
 const LONGEST: usize = 4096;
 
-/// What a subtree reveals; see the [module](self).
+/// The information that a subtree reveals; see the [module](self).
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::mechanism) enum Subtree {
     /// No step.
     Empty,
-    /// One step that no edge has given noise yet.
+    /// One step whose edge has not added noise yet.
     Bare,
     /// At least one step, all with noise.
     Noisy {
@@ -85,7 +85,7 @@ impl Subtree {
                 let alpha = (down(left.0 + right.0), up(left.1 + right.1));
                 Self::Noisy { alpha, frontier: pareto(all) }
             }
-            _ => unreachable!("a step without noise of its own has no sibling"),
+            _ => unreachable!("a step without its own noise has no sibling"),
         }
     }
 
@@ -98,7 +98,7 @@ impl Subtree {
     }
 }
 
-/// Keeps the cuts that no other beats in both `b` (smaller) and `q` (larger), rising in both.
+/// Keeps the cuts that no other cut beats in both `b` (smaller) and `q` (larger), in rising order of both.
 fn pareto(mut cuts: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     // Two sorted runs, which the sort merges.
     cuts.sort_by(|x, y| x.0.total_cmp(&y.0).then(y.1.total_cmp(&x.1)));
@@ -109,7 +109,7 @@ fn pareto(mut cuts: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
         better
     });
     if cuts.len() > LONGEST {
-        // Two neighbours become one that beats both.
+        // Two neighbours merge into one that beats both.
         cuts = cuts.chunks(2).map(|pair| (pair[0].0, pair[pair.len() - 1].1)).collect();
     }
     cuts
@@ -120,7 +120,7 @@ mod tests {
     use crate::mechanism::{Mechanism, Smooth};
     use nalgebra::{DMatrix, DVector};
 
-    /// `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` by another library's linear algebra.
+    /// `max_i a_iᵀ (L Lᵀ)⁻¹ a_i`, computed with another library's linear algebra.
     fn dense(mechanism: &dyn Mechanism) -> f64 {
         let l = mechanism.dense().l;
         let (rows, columns) = l.shape();
@@ -182,12 +182,12 @@ mod tests {
                 assert!((ours / want - 1.0).abs() < 1e-9, "{name} at {horizon}: {ours}, want {want}");
             }
         }
-        // Known from independent dense algebra: Honaker online at T = 250, 8 → 6.87.
+        // Verified with independent dense algebra: Honaker online at T = 250, 8 → 6.87.
         let honaker = crate::mechanism::HonakerOnline::new(250).unwrap().exact_l2_squared().unwrap();
         assert!((honaker - 6.87).abs() < 0.005, "{honaker}");
     }
 
-    /// Known from independent computation: 2ρ·max variance of smooth under exact accounting.
+    /// Verified with an independent computation: 2ρ·max variance of smooth under exact accounting.
     #[test]
     fn published_figures_of_exact_accounting() {
         let figure = |s: Smooth| s.exact_l2_squared().unwrap() * s.max_row_norm_squared();

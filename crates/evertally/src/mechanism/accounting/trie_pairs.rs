@@ -1,29 +1,29 @@
-//! What two steps of a trie reveal together, and so what a unit in several steps does.
+//! The information that two steps of a trie reveal together, and so the sensitivity to a unit in several steps.
 //!
-//! `G_st = a_sᵀ C⁻¹ a_t` for `s ≤ t`, in the words of [`trie`](super::trie), by the way from the leaf of each step up to the
-//! root. As long as the ways are apart, only `b_s = 1ᵀC⁻¹a_s` is followed: beside a later subtree it grows by that one's
-//! `α`, under an edge of variance `v` it is divided by `d = 1 + vα`. Where the ways meet, `a_s` is 1 on all of the
-//! subtree of `t`, so that `G_st = b_t` there. From then on a later subtree adds its `α` to `G_st`, `b_s` and `b_t`, and an
-//! edge takes `v b_s b_t/d` from `G_st` (Sherman–Morrison). `O(height)`.
+//! `G_st = a_sᵀ C⁻¹ a_t` for `s ≤ t`, in the notation of [`trie`](super::trie), along the paths from the leaf of each
+//! step up to the root. As long as the paths are disjoint, only `b_s = 1ᵀC⁻¹a_s` is followed: next to a later subtree
+//! it grows by the subtree's `α`, under an edge of variance `v` it is divided by `d = 1 + vα`. Where the paths meet,
+//! `a_s` is 1 on all of the subtree of `t`, so that `G_st = b_t` there. From then on a later subtree adds its `α` to
+//! `G_st`, `b_s` and `b_t`, and an edge subtracts `v b_s b_t/d` from `G_st` (Sherman–Morrison). `O(height)`.
 //!
 //! **Chains.** `u = C⁻¹ a_t` is not negative from `t` on and not positive before, and `G_st ≥ 0` (header of
 //! [`shift`](super::shift)). As `G_st = a_sᵀ u` is the sum of `u` from `s` on, it falls as `s` moves away from `t`, to
-//! either side. That is what [`chain`](super::chain) asks for. In blocks: no pair of a step up to `s` with one from
-//! `t ≥ s` on has more than `G_st`.
+//! either side. [`chain`](super::chain) requires this. In blocks: no pair of a step up to `s` with one from `t ≥ s` on
+//! has more than `G_st`.
 //!
 //! **Never too small.** As in [`trie`](super::trie): `b` is carried as a lower bound wherever it is subtracted, and every
 //! operation is followed by one step outwards.
 
 use super::chain::Columns;
 
-/// A node on the way from a leaf to the root, with the edge above it.
+/// A node on the path from a leaf to the root, with the edge above it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::mechanism) struct Rung {
-    /// What all steps below reveal, without the edge.
+    /// The information of all steps below, without the edge.
     pub(in crate::mechanism) inside: Alpha,
     /// The variance of the edge.
     pub(in crate::mechanism) variance: f64,
-    /// What the later steps beside it reveal, with their edge.
+    /// The information of the later steps next to it, with their edge.
     pub(in crate::mechanism) later: Alpha,
 }
 
@@ -32,7 +32,7 @@ pub(in crate::mechanism) struct Rung {
 pub(in crate::mechanism) enum Alpha {
     /// No steps.
     Empty,
-    /// One step that no edge has given noise yet.
+    /// One step whose edge has not added noise yet.
     Bare,
     /// Steps, all with noise.
     Noisy(f64, f64),
@@ -53,7 +53,7 @@ impl Alpha {
         }
     }
 
-    /// Of both together.
+    /// The sum for both subtrees.
     ///
     /// # Panics
     /// If one of two is a step without noise.
@@ -61,11 +61,11 @@ impl Alpha {
         match (self, other) {
             (Self::Empty, only) | (only, Self::Empty) => only,
             (Self::Noisy(a, b), Self::Noisy(c, d)) => Self::Noisy((a + c).next_down(), (b + d).next_up()),
-            _ => unreachable!("a step without noise of its own has no sibling"),
+            _ => unreachable!("a step without its own noise has no sibling"),
         }
     }
 
-    /// As numbers to add: nothing, where there is no step.
+    /// As numbers to add: zero if there is no step.
     fn bounds(self) -> (f64, f64) {
         match self {
             Self::Noisy(least, most) => (least, most),
@@ -74,7 +74,7 @@ impl Alpha {
     }
 }
 
-/// `b` of a step on its way up: bounds; `None` as long as it has no noise.
+/// `b` of a step on its way up, as bounds; `None` as long as it has no noise.
 #[derive(Clone, Copy)]
 struct Climber(Option<(f64, f64)>);
 
@@ -105,7 +105,7 @@ fn denominators(rung: &Rung) -> (f64, f64) {
     ((1.0 + (rung.variance * least).next_down()).next_down(), (1.0 + (rung.variance * most).next_up()).next_up())
 }
 
-/// An upper bound of `G_st`, from the ways of `s ≤ t` upwards, which are apart on the first `apart` rungs.
+/// An upper bound of `G_st`, from the paths of `s ≤ t` upwards, which are disjoint on the first `apart` rungs.
 fn product(earlier: &[Rung], later: &[Rung], apart: usize) -> f64 {
     let (mut s, mut t) = (Climber(None), Climber(None));
     let mut product: Option<f64> = None;
@@ -133,12 +133,12 @@ fn product(earlier: &[Rung], later: &[Rung], apart: usize) -> f64 {
     product.unwrap_or(f64::INFINITY)
 }
 
-/// A trie whose leaves are steps, as far as this needs to know it. All leaves are equally deep.
+/// A trie whose leaves are steps, reduced to what this module needs. All leaves are equally deep.
 pub(in crate::mechanism) trait Trie {
-    /// The number of a step's leaf, in binary the way down to it.
+    /// The index of a step's leaf; its binary digits are the path down to it.
     fn leaf(&self, step: u64) -> u128;
 
-    /// The nodes from the leaf of a step upwards, in the place of what was there.
+    /// Writes the nodes from the leaf of a step upwards, replacing the previous contents.
     fn climb(&self, step: u64, rungs: &mut Vec<Rung>);
 }
 
@@ -176,9 +176,9 @@ impl<T: Trie> Columns for Pairs<'_, T> {
         let last = earlier.1.min(later.1.saturating_sub(distance));
         match distance {
             0 => self.largest,
-            // No step is so far before these.
+            // No step lies this far before these.
             _ if last == 0 => 0.0,
-            // In one block there may be a step at either of them.
+            // If both are in one block, a step may be at either end.
             _ if last >= later.0 => self.largest,
             _ => self.product(last as u64, later.0 as u64),
         }
@@ -192,7 +192,7 @@ pub(in crate::mechanism) mod tests {
     use crate::mechanism::{Mechanism, Participation};
     use nalgebra::DMatrix;
 
-    /// Every pair against `Aᵀ (L Lᵀ)⁻¹ A` of another library's linear algebra: never below it, and hardly above.
+    /// Every pair against `Aᵀ (L Lᵀ)⁻¹ A` from another library's linear algebra: never below it, and hardly above.
     pub(in crate::mechanism) fn products_are_those_of_dense_algebra(trie: &impl Trie, mechanism: &dyn Mechanism) {
         let l = mechanism.dense().l;
         let (rows, columns) = l.shape();
@@ -212,8 +212,8 @@ pub(in crate::mechanism) mod tests {
         }
     }
 
-    /// Over a million steps, where blocks of steps stand for them: not far above what steps come to that are moved from
-    /// a row by powers of two, alone or with all after them.
+    /// Over a million steps, where blocks of steps represent them: not far above the value reached by moving steps of a
+    /// row by powers of two, alone or with all steps after them.
     pub(in crate::mechanism) fn long_horizons_are_close(trie: &impl Trie, mechanism: &dyn Mechanism) {
         let horizon = mechanism.horizon();
         let pairs = Pairs { trie, horizon, largest: mechanism.exact_l2_squared().unwrap() };

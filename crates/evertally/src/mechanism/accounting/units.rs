@@ -1,27 +1,27 @@
-//! A unit's events in several groups: each group is a running sum with noise of its own, and squared shifts add up.
+//! A unit's events in several groups: each group is a running sum with separate noise, and squared shifts add up.
 //!
 //! Let `F(n)` bound the squared shift of one sum by `n` events of the unit ([`Mechanism::spread_squared`]). The shifts
-//! of all sums together are at most `Σ_g F(n_g)` over counts `n_g ≤ m_g` with `Σ n_g ≤ m`. Besides, as no entry of `R`
+//! of all sums together are at most `Σ_g F(n_g)` over counts `n_g ≤ m_g` with `Σ n_g ≤ m`. Moreover, as no entry of `R`
 //! is negative, `Σ_g ‖R u_g‖² ≤ ‖R Σ_g u_g‖²`, so `F(m)` bounds it too.
 //!
-//! Over a short horizon `F` is also found from the dense twin, by [chains](chain), where that is less.
+//! Over a short horizon `F` is also computed from the dense twin, by [chains](chain), and the smaller bound is used.
 //!
-//! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are looked at in
+//! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are examined in
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
 use super::chain::{self, Pattern, Ranked};
 use crate::mechanism::Mechanism;
 use crate::privacy::Spread;
 
-/// Up to so many steps the columns are looked at one by one, whatever the mechanism.
+/// Up to this many steps the columns are examined one by one, for every mechanism.
 const SHORT: u64 = 64;
-/// Entries and events up to this size have sums of squares that are exact in floating point: `2^8 (2^10 2^10)² < 2^53`.
+/// Up to this size of entries and events, sums of squares are exact in floating point: `2^8 (2^10 2^10)² < 2^53`.
 const LARGEST: f64 = 1024.0;
-/// Up to so many events the best counts of all groups are found one by one.
+/// Up to this many events the best counts of all groups are found one by one.
 const FEW: u64 = 64;
 
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
-/// units of `2^-noise_bits`; `u128::MAX` where that does not fit.
+/// units of `2^-noise_bits`; `u128::MAX` if that does not fit.
 pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u128 {
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
     let mut sizes: Vec<u64> = match per_group {
@@ -37,7 +37,7 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
             *squared = (*squared).min(by_twin as u128); // whole: sums of integers
         }
     }
-    let of_one = |events: u64| squares[sizes.binary_search(&events).expect("every size was asked for")];
+    let of_one = |events: u64| squares[sizes.binary_search(&events).expect("every size was requested")];
     let together = of_one(total);
     if per_group == total {
         return together;
@@ -45,7 +45,7 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
     together.min(if total <= FEW { best_counts(total, per_group, of_one) } else { by_ratios(total, per_group, of_one) })
 }
 
-/// The columns of the dense twin, where the horizon is short and the twin is exactly what is protected: whole numbers
+/// The columns of the dense twin, if the horizon is short and the twin is exactly the protected matrix: whole numbers
 /// of the noise grid.
 fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> {
     if mechanism.horizon() > SHORT || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
@@ -84,8 +84,9 @@ fn by_ratios(total: u64, per_group: u64, of_one: impl Fn(u64) -> u128) -> u128 {
     intervals(per_group).into_iter().map(|interval| of_interval(interval).unwrap_or(u128::MAX)).max().unwrap_or(0)
 }
 
-/// Intervals `a < n ≤ b` of all sizes up to this one, so short that `b²/(a+1)` is at most the largest, and that they are
-/// an eighth of `b` at most: where `F` grows with the square nothing is lost, and little where it grows as `n` does.
+/// Intervals `a < n ≤ b` that cover all sizes up to this one. They are short enough that `b²/(a+1)` is at most the
+/// largest, and at most an eighth of `b` long: nothing is lost if `F` grows with the square, and little if it grows as
+/// `n`.
 fn intervals(largest: u64) -> Vec<(u64, u64)> {
     let (mut all, mut end) = (vec![], largest);
     while end > 0 {
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Against every way to share events among groups.
+    /// Compared with every way to share events among groups.
     #[test]
     fn best_counts_by_enumeration() {
         fn every(left: u64, per_group: u64, of_one: &dyn Fn(u64) -> u128) -> u128 {
@@ -128,7 +129,7 @@ mod tests {
             }
         }
         assert_eq!(by_ratios(300, 100, square), 30_000);
-        // Events that hardly know of each other: F(n)/n is nearly the same for all sizes.
+        // Events that hardly interact: F(n)/n is nearly the same for all sizes.
         let slow = |n: u64| u128::from(1000 * n + n * n);
         assert!(by_ratios(300, 100, slow) <= 300 * 1100 * 9 / 8);
     }

@@ -1,4 +1,4 @@
-//! What is published from noisy sums of the last steps, for ever: in as many words as there are bands.
+//! Computes releases from noisy sums of the last steps, without end: the memory is as many words as there are bands.
 //!
 //! The protected integers are `y_t = Σ_j R̃_j x_(t-j) + z_t`, `R̃_0 = 2^b`. They are solved for the step totals in units
 //! of `2^-G`,
@@ -7,12 +7,12 @@
 //! v_t = ⌊(2^G y_t - Σ_{j≥1} R̃_j v_(t-j) + 2^(b-1)) / 2^b⌋,
 //! ```
 //!
-//! and what is published is a function of `v` alone: the sum of a window, or `s_t = ⌊Λ s_(t-1) / 2^30⌋ + v_t` for a
-//! decay, rounded. So a release is a function of `y`, whatever was rounded: post-processing.
+//! and the release is a function of `v` alone: the sum of a window, or `s_t = ⌊Λ s_(t-1) / 2^30⌋ + v_t` for a decay,
+//! rounded. So a release is a function of `y`, regardless of the rounding: post-processing.
 //!
-//! **The data need not be solved for.** Rounding down commutes with whole numbers, so that if `v'` solves for the noise
-//! alone, `v_t = v'_t + 2^G x_t` exactly, by induction: the numerator for `y` is that for `z` plus
-//! `2^b 2^G x_t`. Only a decay has to see the data.
+//! **Only the noise has to be solved for.** Rounding down commutes with whole numbers, so that if `v'` solves for the
+//! noise alone, `v_t = v'_t + 2^G x_t` exactly, by induction: the numerator for `y` is that for `z` plus `2^b 2^G x_t`.
+//! Only a decay has to see the data.
 //!
 //! **Bounds.** `|z| < 2^80`, and `Σ |(R⁻¹)_j| < 2^10` (checked when a factorization is built), so that
 //! `|v'| < 2^(80+32+10)` even for `b = 0`. The sums `V` of `v'` are kept modulo 2^128: differences over the bands, or over
@@ -26,10 +26,10 @@ use crate::noise::Node;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// Bits behind the data's grid.
+/// Bits below the data's grid.
 const GUARD: u32 = 32;
 
-/// Which units a workload is published in, where noise is on each step: of the grid alone, if all is whole.
+/// The units of a published workload if noise is on each step: the grid itself, if everything is whole.
 pub(in crate::mechanism) fn fraction_bits(pieces: &Pieces, workload: Workload) -> u32 {
     if is_whole(pieces, workload) { 0 } else { FRACTION_BITS }
 }
@@ -42,9 +42,9 @@ pub(in crate::mechanism) struct Solver {
     pieces: Arc<Pieces>,
     workload: Workload,
     step: u64,
-    /// `V_t` of the last steps, the place of `t` being `t` modulo the length; 0 before the first.
+    /// `V_t` of the last steps, `t` at index `t` modulo the length; 0 before the first.
     sums: Vec<u128>,
-    /// `s_t` of a decay: of the data, too.
+    /// `s_t` of a decay; it includes the data.
     faded: i128,
     last: i128,
 }
@@ -61,7 +61,7 @@ impl Solver {
         if is_whole(&self.pieces, self.workload) { 0 } else { GUARD }
     }
 
-    /// `V` so many steps before the open one.
+    /// `V` this many steps before the open one.
     #[inline]
     fn sum_before(&self, lag: u64) -> u128 {
         self.sums[(self.step.wrapping_sub(lag) as usize) & (self.sums.len() - 1)]
@@ -82,7 +82,7 @@ impl Solver {
         solved
     }
 
-    /// What is published, less the exact sum of a window; `total` is that of the open step.
+    /// The published value, minus the exact sum of a window; `total` is that of the open step.
     fn published(&mut self, solved: i128, total: i64) -> i128 {
         let guard = self.guard();
         let exact = match self.workload {
@@ -99,7 +99,7 @@ impl Solver {
         if guard == 0 { exact } else { (exact + (1 << (guard - FRACTION_BITS - 1))) >> (guard - FRACTION_BITS) }
     }
 
-    /// How many of the sums are behind the step.
+    /// How many past sums are kept.
     fn kept(&self) -> u64 {
         self.sums.len() as u64 - 1
     }
@@ -122,11 +122,11 @@ impl Cursor for Solver {
         self.last
     }
 
-    /// Of a stream of zeros, one step after the other: `O(pieces · step)`. Where noise is on each step, and whole, only
-    /// the steps of the window are gone through: sums that begin there are as good.
+    /// Replays a stream of zeros step by step: `O(pieces · step)`. If noise is on each step, and whole, only the steps
+    /// of the window are replayed: sums that begin there are equivalent.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if self.guard() == 0 {
-            // Always, as for all that have random access: `draw` may be that of another sum.
+            // Always rebuilt, as for all with random access: `draw` may be that of another sum.
             let read = self.workload.reach(step);
             *self = Self { step: step - read, ..Self::new(self.pieces.clone(), self.workload) };
         }
@@ -134,7 +134,7 @@ impl Cursor for Solver {
         self.last
     }
 
-    /// The sums of the last steps, and what fades: 16 bytes for every band.
+    /// The sums of the last steps, and the decaying sum: 16 bytes per band.
     fn memory(&self) -> Option<Vec<u8>> {
         let lags = (0..self.kept()).rev();
         let mut bytes: Vec<u8> = lags.flat_map(|lag| self.sum_before(lag).to_le_bytes()).collect();
@@ -147,7 +147,7 @@ impl Cursor for Solver {
         let mut fresh = Self { step, ..Self::new(self.pieces.clone(), self.workload) };
         let (words, rest) = memory.as_chunks::<16>();
         if words.len() as u64 != fresh.kept() + 2 || !rest.is_empty() {
-            return Err(Error::state("the saved state is of another mechanism"));
+            return Err(Error::state("the saved state belongs to another mechanism"));
         }
         let kept = fresh.kept();
         for (lag, word) in (0..kept).rev().zip(words) {

@@ -1,15 +1,15 @@
 //! The pieces that serve several workloads from one release, in closed form.
 //!
-//! What is to be least is `F(r) · Σ_i c_i (1/2π)∫|W_i/r|² dθ`: with `N = Σ_i c_i |W_i|²`, and by Cauchy and Schwarz as for
-//! one workload, `|r|⁴ = N` for single events, and the value `((1/2π)∫√N dθ)²`. That is never more than separate
-//! releases of a split budget have, `(Σ_i √c_i (1/2π)∫|W_i| dθ)²`, by the triangle inequality. For units with events in
-//! several steps `∫|r|² q dθ` takes the place of `∫|r|² dθ`, and `|r|⁴ = N/q`. `F` is a maximum over their patterns, and no
-//! such integral; `q` is that of events in a row without the zeros between its lobes ([`Envelope`]). Of a few of them the
-//! one counts whose `r` has the least product by the exact `F`.
+//! The objective is to minimise `F(r) · Σ_i c_i (1/2π)∫|W_i/r|² dθ`: with `N = Σ_i c_i |W_i|²`, and by Cauchy and
+//! Schwarz as for one workload, `|r|⁴ = N` for single events, and the value `((1/2π)∫√N dθ)²`. That is never more than
+//! with separate releases that split the budget, `(Σ_i √c_i (1/2π)∫|W_i| dθ)²`, by the triangle inequality. For units
+//! with events in several steps `∫|r|² q dθ` replaces `∫|r|² dθ`, and `|r|⁴ = N/q`. `F` is a maximum over their
+//! patterns, not such an integral; `q` is that of events in a row, without the zeros between its lobes ([`Envelope`]).
+//! Of a few candidates for `q`, the one whose `r` has the least product under the exact `F` is used.
 //!
-//! `r` is the power series of that size without zeros inside the circle ([`outer`]), its coefficients averaged over
-//! pieces: within half a per cent of the value. Where the running count is among the workloads, `N` has a pole at 1, and
-//! the horizon `T` is finite: the circle's radius is `e^(-0.3/T)`, and there are as many bands as steps.
+//! `r` is the power series with that absolute value and no zeros inside the circle ([`outer`]), its coefficients
+//! averaged over pieces: within half a per cent of the optimum. If the running count is among the workloads, `N` has a
+//! pole at 1, and the horizon `T` is finite: the circle's radius is `e^(-0.3/T)`, and there are as many bands as steps.
 
 use super::pieces::{Pieces, Response};
 use super::spectrum::squared_symbol_at;
@@ -18,15 +18,15 @@ use crate::mechanism::{Mix, Participation, Workload};
 use crate::number::fourier::outer;
 use crate::privacy::Spread;
 
-/// Points of the circle for every band, at least.
+/// Minimum number of points of the circle per band.
 const OVERSAMPLED: u64 = 16;
-/// Multiples of a window at which coefficients jump, so many of which pieces follow.
+/// Number of multiples of a window, where coefficients jump, that the pieces follow.
 const FOLLOWED: u64 = 3;
-/// So many pieces of one band, then each longer than what is before it in its stretch, by this share of it.
+/// This many pieces of one band; each next piece is longer by this share of the bands before it in its stretch.
 const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.25;
 
-/// The best pieces; `None` where none was found whose inverse fades.
+/// The best pieces; `None` if no pieces with a fading inverse were found.
 pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation) -> Option<Pieces> {
     let circle = Circle::of(horizon, mix);
     let edges = edges(mix, circle.bands);
@@ -41,9 +41,9 @@ pub(super) fn factor(horizon: u64, mix: &Mix, runs: Participation) -> Option<Pie
     best.map(|(_, pieces)| pieces)
 }
 
-/// What a unit's events in `k` steps weigh at a frequency: `q = k²/(1 + (k sin(bθ/2)/f)²)`, which is `|Σ_j e^(ijbθ)|²`
-/// without its zeros for `f` near 1; or, for events far apart, of wherever they fall in so long a time, `k²/(1 + (k b
-/// sin(θ/2)/f)²) + k`.
+/// The weight of a unit's events in `k` steps at a frequency: `q = k²/(1 + (k sin(bθ/2)/f)²)`, which is
+/// `|Σ_j e^(ijbθ)|²` without its zeros for `f` near 1. For events far apart, anywhere in that period of time:
+/// `k²/(1 + (k b sin(θ/2)/f)²) + k`.
 #[derive(Clone, Copy)]
 struct Envelope {
     steps: f64,
@@ -81,11 +81,11 @@ impl Envelope {
     }
 }
 
-/// Where the symbols are looked at.
+/// The points at which the symbols are evaluated.
 struct Circle {
     radius: f64,
     bands: u64,
-    /// The horizon, where the running count is among the workloads.
+    /// The horizon, if the running count is among the workloads.
     ends: Option<u64>,
 }
 
@@ -100,7 +100,7 @@ impl Circle {
             Workload::Sum | Workload::Increments => 1,
         };
         let most = mix.workloads().map(bands).max().expect("two workloads at least");
-        // Zeros of windows are on the circle: a little inside of it there are none.
+        // Windows have zeros on the circle, but none slightly inside it.
         Self { radius: 1.0 - 1e-6, bands: most.max(4).min(horizon), ends: None }
     }
 
@@ -126,7 +126,7 @@ impl Circle {
     }
 }
 
-/// First bands of pieces, and the number of bands: short ones behind every place where a coefficient may jump.
+/// First bands of pieces, and the number of bands: short pieces after every position where a coefficient may jump.
 fn edges(mix: &Mix, bands: u64) -> Vec<u64> {
     let mut starts = vec![(0, bands)];
     for workload in mix.workloads() {
@@ -157,7 +157,7 @@ fn averaged(edges: &[u64], coefficients: &[f64]) -> Pieces {
     Pieces::rounded(edges, &edges.windows(2).map(mean).collect::<Vec<_>>())
 }
 
-/// `F · Σ_i c_i ‖L_i‖²`; `None` where numbers would grow too large.
+/// `F · Σ_i c_i ‖L_i‖²`; `None` if numbers would grow too large.
 fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -> Option<f64> {
     let first = pieces.values[0];
     if pieces.values.iter().any(|value| value.abs() > first) {
@@ -173,7 +173,7 @@ fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -
     Some(moved as f64 * published)
 }
 
-/// What a workload makes of the noise, if the cursor's numbers fit.
+/// The noise of a published workload, if the cursor's numbers fit.
 pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Response> {
     let response = pieces.response_through(workload, ends)?;
     let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();

@@ -1,7 +1,7 @@
 //! A banded Toeplitz matrix whose coefficients are whole numbers, equal in pieces.
 //!
 //! `R̃_j = c_k` for `e_k ≤ j < e_(k+1)`, with `e_0 = 0`, `e_1 = 1` and `c_0 = 2^20`. With the running sums `V` of a
-//! sequence `v`, `Σ_j R̃_j v_(t-j) = Σ_k c_k (V_(t-e_k) - V_(t-e_(k+1)))`: a product for every piece, not for every band.
+//! sequence `v`, `Σ_j R̃_j v_(t-j) = Σ_k c_k (V_(t-e_k) - V_(t-e_(k+1)))`: one product per piece, not per band.
 
 use crate::mechanism::Workload;
 use crate::privacy::{Signs, Spread};
@@ -9,7 +9,7 @@ use crate::privacy::{Signs, Spread};
 /// Bits of the integer coefficients: the first is `2^20`.
 pub(super) const COEFFICIENT_BITS: u32 = 20;
 
-/// The coefficients, with what follows from them.
+/// The coefficients, and values derived from them.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::mechanism) struct Pieces {
     /// `e_0 … e_n`: first bands of the pieces, and the number of bands.
@@ -38,7 +38,7 @@ impl Pieces {
         *self.edges.last().expect("one piece at least")
     }
 
-    /// The pieces after the first, each from where to where, with its value.
+    /// The pieces after the first: start, end and value.
     pub(super) fn after_first(&self) -> impl Iterator<Item = (u64, u64, i64)> + '_ {
         self.edges.windows(2).zip(&self.values).skip(1).map(|(ends, value)| (ends[0], ends[1], *value))
     }
@@ -47,7 +47,8 @@ impl Pieces {
         self.edges.windows(2).zip(&self.values).map(|(ends, value)| (ends[1] - ends[0], *value))
     }
 
-    /// `Σ R̃_j²` over the first so many bands. fits: coefficients are at most 2^20, and there are fewer than 2^20 bands.
+    /// `Σ R̃_j²` over the first `bands` bands. fits: coefficients are at most 2^20, and there are fewer than 2^20
+    /// bands.
     pub(super) fn square(&self, bands: u64) -> u128 {
         let within = |(ends, value): (&[u64], &i64)| {
             let length = ends[1].min(bands).saturating_sub(ends[0]);
@@ -88,18 +89,18 @@ impl Pieces {
         found
     }
 
-    /// `l_j = (W R⁻¹)_j` until what follows does not matter, with `Σ |(R⁻¹)_j|`; `None` where it does not fade.
+    /// `l_j = (W R⁻¹)_j` until the remainder is negligible, with `Σ |(R⁻¹)_j|`; `None` if it does not fade.
     pub(super) fn response(&self, workload: Workload) -> Option<Response> {
         Response::of(self, workload, None)
     }
 
-    /// The same, over so many steps at most where there is an end.
+    /// The same, over at most `ends` steps if there is an end.
     pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<Response> {
         Response::of(self, workload, ends)
     }
 }
 
-/// The response of what is published to the noise of one step.
+/// The response of the release to the noise of one step.
 #[derive(Clone, Debug)]
 pub(super) struct Response {
     /// `l_j`.
@@ -108,9 +109,9 @@ pub(super) struct Response {
     pub(super) inverse_sum: f64,
 }
 
-/// What is left out of `‖l‖²`, relatively.
+/// The part of `‖l‖²` that is left out, relatively.
 const LEFT_OUT: f64 = 1e-9;
-/// A response that takes more bands' lengths than this to fade does not fade.
+/// A response that takes longer than this many lengths of the bands is treated as one that does not fade.
 const LONGEST: usize = 4000;
 
 impl Response {
@@ -158,14 +159,14 @@ impl Response {
     }
 }
 
-/// Bounds of what a unit's events move, by how far apart its steps are.
+/// Bounds of how far a unit's events move the sums, by the distance of its steps.
 #[derive(Clone, Debug)]
 pub(super) struct Distances {
-    /// `max g⁺` from a distance on: of events of one sign.
+    /// `max g⁺` from a distance on: for events of one sign.
     alike: Vec<i128>,
-    /// `max |g|`: of events of either sign.
+    /// `max |g|`: for events of either sign.
     either: Vec<i128>,
-    /// `max g⁻`: of events that are taken away against those that come.
+    /// `max g⁻`: for removed events against added ones.
     opposed: Vec<i128>,
 }
 
@@ -181,7 +182,7 @@ impl Distances {
         Self { alike: from_on(|g| g.max(0)), either: from_on(i128::abs), opposed: from_on(|g| (-g).max(0)) }
     }
 
-    /// The largest `‖R̃ u‖²`, see the [module](super). `None` where it does not fit. `O(bands/b)`.
+    /// The largest `‖R̃ u‖²`, see the [module](super). `None` if it does not fit. `O(bands/b)`.
     pub(super) fn spread_squared(&self, spread: Spread) -> Option<u128> {
         let bound = match spread.signs {
             Signs::Either => &self.either,
@@ -194,7 +195,7 @@ impl Distances {
         packed.checked_add(self.exchanged(spread)?)
     }
 
-    /// The most by which events that come can be out of step with those that go: `total · c · Σ_i g⁻(⌊i b/2⌋)`.
+    /// The largest cross term of added and removed events: `total · c · Σ_i g⁻(⌊i b/2⌋)`.
     fn exchanged(&self, spread: Spread) -> Option<u128> {
         let steps = spread.total.div_ceil(spread.per_step);
         let mut sum = 0u128;

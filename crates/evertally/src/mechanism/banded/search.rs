@@ -1,9 +1,9 @@
-//! The pieces with the least error: descent on the product of what a unit moves and what is published.
+//! The pieces with the least error: descent on the product of the sensitivity and the variance of the release.
 //!
-//! Minimised is `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances) for the
-//! steps of a unit, and `E` without the zeros of `W`, which would otherwise draw zeros of `r` across the unit circle:
-//! then the inverse of `R` would not fade. It is large first, and smaller from round to round. The start has falling
-//! positive coefficients, and so no zero inside the circle (Eneström, Kakeya).
+//! The search minimises `F(r) · (1/2π) ∫ (|W|² + δ² E)/|r|² dθ`, with `F` as in [`Distances`](super::pieces::Distances)
+//! for the steps of a unit, and `E` without the zeros of `W`, which would otherwise draw zeros of `r` across the unit
+//! circle: then the inverse of `R` would not fade. `δ` is large first, and smaller from round to round. The starting
+//! point has falling positive coefficients, and so no zero inside the circle (Eneström, Kakeya).
 
 use super::pieces::{Pieces, Response};
 use super::spectrum::{frequencies, squared_envelope, squared_symbol};
@@ -13,20 +13,20 @@ use crate::number::lanes::dot;
 
 /// `δ` in every round.
 const FILLED: [f64; 4] = [1.0, 0.3, 0.1, 0.07];
-/// Steps of descent in a round, and where it ends.
+/// Steps of descent per round, and the tolerance at which a round ends.
 const STEPS: usize = 80;
 const TOLERANCE: f64 = 1e-6;
-/// So many pieces of one band, then each longer than what is before it in its stretch, by this share of it.
+/// This many pieces of one band; each next piece is longer by this share of the bands before it in its stretch.
 const SINGLE_BANDS: u64 = 4;
 const GROWTH: f64 = 0.35;
 
-/// Pieces for a workload, and what follows from them.
+/// Pieces for a workload, and values derived from them.
 pub(super) struct Found {
     pub(super) pieces: Pieces,
     pub(super) response: Response,
 }
 
-/// The best pieces for windows and decays; `None` where none was found whose inverse fades.
+/// The best pieces for windows and decays; `None` if no pieces with a fading inverse were found.
 pub(super) fn search(workload: Workload, runs: Participation) -> Option<Found> {
     let edges = edges(workload)?;
     let problem = Problem::new(workload, runs, &edges);
@@ -74,7 +74,7 @@ struct Problem {
     runs: Participation,
     /// `|W|²` and `E` at every frequency, with its weight.
     noise: Vec<(f64, f64)>,
-    /// What a variable adds to `R` at every frequency: real and imaginary parts.
+    /// The contribution of a variable to `R` at every frequency: real and imaginary parts.
     real: Vec<Vec<f64>>,
     imaginary: Vec<Vec<f64>>,
 }
@@ -129,7 +129,7 @@ impl Problem {
         point.iter().zip(&self.roots).map(|(variable, root)| variable / root).collect()
     }
 
-    /// What is published at every frequency, with `δ² E`.
+    /// The release at every frequency, with `δ² E`.
     fn filled(&self, filled: f64) -> Vec<f64> {
         self.noise.iter().map(|(own, envelope)| own + filled * filled * envelope).collect()
     }
@@ -201,8 +201,8 @@ impl Problem {
         found
     }
 
-    /// The distances at which `F` looks, how often, and what is there: for every distance of steps with events the largest
-    /// from there on.
+    /// The distances that `F` reads, how often, and the value used there: for every distance of steps with events, the
+    /// largest value from that distance on.
     fn counted(&self, autocorrelation: &[f64]) -> Vec<(usize, f64, f64)> {
         let mut largest: Vec<usize> = (0..autocorrelation.len()).collect();
         for d in (1..largest.len()).rev() {

@@ -1,14 +1,14 @@
-//! Frequencies at which factorizations are compared, and what is published at them.
+//! Frequencies at which factorizations are compared, and the release at them.
 //!
-//! All that matters of a Toeplitz matrix over a long horizon is its symbol `W(e^(iθ))`. The symbol of a window of `w`
-//! steps has a zero in every `2π/w`, and so has what factorizes it. Over many such periods they change slowly, so that
-//! of the higher ones some stand for their neighbours.
+//! Over a long horizon a Toeplitz matrix is characterised by its symbol `W(e^(iθ))` alone. The symbol of a window of
+//! `w` steps has a zero in every `2π/w`, and so has its factor. Over many such periods they change slowly, so some of
+//! the higher frequencies represent their neighbours.
 
 use crate::mechanism::Workload;
 
-/// Frequencies to a period.
+/// Frequencies per period.
 const PER_PERIOD: usize = 32;
-/// So many periods are looked at one by one; beyond, one of so many parts of their number.
+/// This many periods are evaluated one by one; beyond, groups of one part in this many of their number.
 const EVERY_PERIOD: u64 = 64;
 const PARTS: u64 = 48;
 
@@ -19,7 +19,7 @@ pub(crate) struct Frequency {
     pub(crate) weight: f64,
 }
 
-/// Frequencies for what changes over `2π/width`.
+/// Frequencies for functions that vary over `2π/width`.
 pub(crate) fn frequencies(width: u64) -> Vec<Frequency> {
     let period = 2.0 * std::f64::consts::PI / width as f64;
     let periods = width / 2;
@@ -78,7 +78,7 @@ pub(super) fn squared_symbol_at(workload: Workload, radius: f64, angle: f64) -> 
     }
 }
 
-/// The same where its zeros are filled: what lies between them.
+/// The same with its zeros filled: the envelope between them.
 pub(super) fn squared_envelope(workload: Workload, angle: f64) -> f64 {
     let sine = libm::sin(angle / 2.0);
     match workload {
@@ -87,7 +87,7 @@ pub(super) fn squared_envelope(workload: Workload, angle: f64) -> f64 {
     }
 }
 
-/// How long ago what is published at a frequency happened, in steps: minus the derivative of the phase of `W`.
+/// The age, in steps, of the published signal at a frequency: minus the derivative of the phase of `W`.
 pub(crate) fn delay(workload: Workload, angle: f64) -> f64 {
     match workload {
         Workload::Window(width) => (width - 1) as f64 / 2.0,

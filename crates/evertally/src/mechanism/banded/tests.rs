@@ -14,7 +14,7 @@ fn figure(mechanism: &dyn Mechanism) -> f64 {
     mechanism.column_norms().l2_squared * mechanism.max_row_norm_squared()
 }
 
-/// Against the squares of the Lebesgue constants, at every late step of a stream without end.
+/// Compared with the squares of the Lebesgue constants, at every late step of a stream without end.
 #[test]
 fn windows_are_within_a_hundredth_of_the_optimum() {
     for (width, optimum) in
@@ -59,7 +59,7 @@ fn all() -> Vec<Banded> {
     ]
 }
 
-/// `L R` is what is published, and the figures are those of the matrices.
+/// `L R` is the workload, and the norms are those of the matrices.
 #[test]
 fn the_dense_twin_has_the_figures() {
     for built in all() {
@@ -141,7 +141,7 @@ fn placements(steps: usize, spread: Spread) -> Vec<Vec<f64>> {
     all
 }
 
-/// Some noise of both signs, large and small.
+/// Noise of both signs, large and small.
 fn noise(steps: usize, bits: u32) -> Vec<i128> {
     (0..steps as i128)
         .map(|t| (((t + 3) * 0x9e37_79b9_7f4a_7c15 % 2_000_003) - 1_000_001) << bits.saturating_sub(16))
@@ -184,7 +184,7 @@ fn releases_are_those_of_the_matrices() {
     }
 }
 
-/// Data and noise that make the same protected sums make the same releases, to the last bit: nothing else is read.
+/// Data and noise that give the same protected sums give the same releases, to the last bit: nothing else is read.
 #[test]
 fn releases_are_a_function_of_what_is_protected() {
     let (data, other): (Vec<i64>, Vec<i64>) =
@@ -207,7 +207,7 @@ fn releases_are_a_function_of_what_is_protected() {
     }
 }
 
-/// A cursor that was put away goes on as if it had not been, and does not grow.
+/// A cursor that was saved and restored continues as if it had not been, and does not grow.
 #[test]
 fn memories_continue() {
     for built in all() {

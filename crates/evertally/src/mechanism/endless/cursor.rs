@@ -20,17 +20,17 @@ use std::sync::Arc;
 /// More steps than any step of trees has nodes: a few hundred for every epoch.
 const LONG_GAP: u64 = 1 << 13;
 
-/// A cursor through the epochs. It has seen the data, and its memory holds them.
+/// A cursor through the epochs. It has seen the data, and its memory contains them.
 pub(super) struct EpochCursor {
     epochs: Arc<[Epoch]>,
     step: u64,
     place: usize,
     inner: Box<dyn Cursor>,
-    /// Of the exact sum, what was before this epoch.
+    /// The exact sum before this epoch.
     closed_before: i64,
-    /// The noise of the totals before, in units of `2^-24`.
+    /// The noise of the earlier totals, in units of `2^-24`.
     base: i128,
-    /// The noise inside of the last release, likewise.
+    /// The noise of the last release inside, likewise.
     inside: i128,
 }
 
@@ -40,7 +40,7 @@ impl EpochCursor {
         Self { epochs, step: 0, place: 0, inner, closed_before: 0, base: 0, inside: 0 }
     }
 
-    /// Goes on to the next epoch, whose steps begin with this exact sum.
+    /// Moves to the next epoch, whose steps begin with this exact sum.
     fn turn(&mut self, closed: i64, draw: &mut dyn FnMut(Node) -> i128) {
         let epoch = &self.epochs[self.place];
         self.base += if epoch.has_own() {
@@ -54,12 +54,12 @@ impl EpochCursor {
         self.closed_before = closed;
     }
 
-    /// Whether no noise depends on the data, as that of filters does.
+    /// Whether no noise depends on the data, unlike that of filters.
     fn is_free_of_data(&self) -> bool {
         self.epochs[0].inner_noise(0).is_some()
     }
 
-    /// Moves to a step where no noise depends on the data.
+    /// Moves to a step if no noise depends on the data.
     fn leap(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) {
         *self = Self::new(self.epochs.clone());
         loop {
@@ -97,7 +97,7 @@ impl Cursor for EpochCursor {
         }
         self.step += 1;
         let place = self.place;
-        // The sum inside an epoch may leave 64 bits; so the release is asked for, and the sum taken off here.
+        // The sum inside an epoch may exceed 64 bits, so the release is requested, and the sum is subtracted here.
         let value = self.inner.advance_with(total, 0, &mut |node| draw(epoch::inside(place, node)));
         self.inside = self.epochs[place].inner_noise(value).unwrap_or_else(|| {
             let sum = i128::from(closed) - i128::from(self.closed_before);
@@ -106,13 +106,13 @@ impl Cursor for EpochCursor {
         self.noise()
     }
 
-    /// With trees inside from the first epoch on, across gaps that have more steps than a way has nodes.
+    /// With trees inside from the first epoch on, if the gap has more steps than a path has nodes.
     fn leaps_to(&self, step: u64) -> bool {
         self.epochs[0].is_tree() && step > self.step + LONG_GAP
     }
 
-    /// With trees inside, `O(K k log T)` for `K` epochs, with hats the draws of all epochs that are begun; else of a stream of
-    /// zeros, one step at a time.
+    /// With trees inside, `O(K k log T)` for `K` epochs; with hats, the draws of all epochs that have begun; otherwise
+    /// a stream of zeros, replayed step by step.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if self.is_free_of_data() {
             self.leap(step, draw);
@@ -122,8 +122,8 @@ impl Cursor for EpochCursor {
         if step == 0 { 0 } else { self.noise() }
     }
 
-    /// Three numbers and the memory of what is inside: below a kilobyte. With trees or hats inside there is none: their
-    /// noise does not depend on the data.
+    /// Three numbers and the memory of the mechanism inside: below a kilobyte. With trees or hats inside there is none:
+    /// their noise does not depend on the data.
     fn memory(&self) -> Option<Vec<u8>> {
         if self.is_free_of_data() {
             return None;
@@ -136,7 +136,7 @@ impl Cursor for EpochCursor {
     }
 
     fn recall(&mut self, step: u64, memory: &[u8]) -> Result<i128> {
-        let foreign = || Error::state("the saved state is of another mechanism");
+        let foreign = || Error::state("the saved state belongs to another mechanism");
         let (numbers, inner) = memory.split_at_checked(40).ok_or_else(foreign)?;
         let place = self.epochs.partition_point(|epoch| epoch.last < step);
         let epoch = self.epochs.get(place).ok_or_else(foreign)?;

@@ -1,4 +1,4 @@
-//! One epoch: what is inside, the node of its total, and how both estimates of the total are mixed.
+//! One epoch: the mechanism inside, the node of its total, and how both estimates of the total are mixed.
 
 use super::shares::{ARITIES, ENDS, SHARES};
 use super::{GUARD, Inside, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
@@ -15,10 +15,10 @@ use std::sync::Arc;
 const MIX_BITS: u32 = 20;
 /// Levels of nodes of one epoch; the last one is that of its total.
 const LEVELS: u32 = 64;
-/// The longest horizon for which buffers are searched: parameters for more have no digits left.
+/// The longest horizon for which buffers are searched: parameters for longer ones exceed the available digits.
 const LONGEST_SEARCH: u64 = 1 << 40;
 
-/// An epoch and what is known of it.
+/// An epoch and the values computed for it.
 #[derive(Clone, Debug)]
 pub(super) struct Epoch {
     /// Steps before it.
@@ -26,24 +26,24 @@ pub(super) struct Epoch {
     /// Its last step.
     pub(super) last: u64,
     pub(super) inner: Inner,
-    /// The total counts this many times `2^-14` in the node of its own; 0 where there is no such node.
+    /// The total counts this many times `2^-14` in its own node; 0 if there is no such node.
     own: u32,
     /// The weight of that node's estimate of the total, in units of `2^-20`.
     mix: u32,
     /// The variance of the estimates of all totals before, over that of a node.
     pub(super) base: f64,
-    /// Likewise the sum of the fourth powers of the entries of `L` for these totals, where trees are inside.
+    /// Likewise the sum of the fourth powers of the entries of `L` for these totals, if trees are inside.
     pub(super) base_fourth: f64,
 }
 
 /// The mechanism inside an epoch.
 #[derive(Clone, Debug)]
 pub(super) enum Inner {
-    /// Protects columns with weights of its own, and gives noise in units of the data.
+    /// Protects columns with its own weights, and returns noise in units of the data.
     Filter(Blt),
     /// Every node counts this many times `2^-14`.
     Tree(DigitTree, u32),
-    /// Columns sum to `2^32`; beside it `‖L_t‖²` of the last step, for columns that sum to 1.
+    /// Columns sum to `2^32`; the number is `‖L_t‖²` of the last step, for columns that sum to 1.
     Hats(Box<Hats>, f64),
 }
 
@@ -57,7 +57,7 @@ pub(super) fn own(epoch: usize) -> Node {
     Node { level: epoch as u32 * LEVELS + LEVELS - 1, index: 0 }
 }
 
-/// The number of a node's epoch, and the node inside; `None` for that of the total.
+/// The epoch's number of a node, and the node inside; `None` for the node of the total.
 pub(super) fn parts(node: Node) -> (usize, Option<Node>) {
     let (epoch, level) = ((node.level / LEVELS) as usize, node.level % LEVELS);
     (epoch, (level + 1 < LEVELS).then_some(Node { level, index: node.index }))
@@ -74,7 +74,7 @@ pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
         let before = epochs.last().map_or(0, |epoch| epoch.last);
         let steps = last - before;
         let inner = match inside {
-            Inside::Hats => unreachable!("they have epochs of their own"),
+            Inside::Hats => unreachable!("hats have separate epochs"),
             Inside::Trees => Inner::tree(steps, ARITIES[k], |levels| f64::from((1 << WEIGHT_BITS) - own) / levels)?,
             _ if last > LONGEST_BLT => Inner::tree(steps, ARITIES[k], |levels| f64::from(rest(own)) / levels.sqrt())?,
             _ => {
@@ -92,20 +92,20 @@ pub(super) fn part(steps: u64, columns: Columns, buffers: Buffers, own: u32) -> 
     Blt::part(steps, columns, buffers, rest(own), NOISE_BITS)
 }
 
-/// `⌊√(2^28 - own²)⌋`: what a column of length `2^14` has left.
+/// `⌊√(2^28 - own²)⌋`: the remainder of a column of length `2^14`.
 fn rest(own: u32) -> u32 {
     ((1u64 << (2 * WEIGHT_BITS)) - u64::from(own).pow(2)).isqrt() as u32 // fits: at most 2^14
 }
 
 impl Inner {
-    /// A tree of disjoint nodes, one of a step in every level, with a weight that follows from the number of levels.
+    /// A tree of disjoint nodes, one per step in every level, with a weight that follows from the number of levels.
     pub(super) fn tree(steps: u64, arity: u64, weight: impl FnOnce(f64) -> f64) -> Result<Self> {
         let tree = DigitTree::subtractive(steps, arity)?;
         let levels = tree.column_norms().l1;
         Ok(Self::Tree(tree, (weight(levels) * (1.0 - 1e-9)) as u32))
     }
 
-    /// Hats with all of the budget, of which this is known of the last step.
+    /// Hats with the whole budget; `last` is `‖L_t‖²` of the last step.
     pub(super) fn hats(steps: u64, levels: &HatLevels, last: f64) -> Result<Self> {
         Ok(Self::Hats(Box::new(Hats::with_total(steps, levels, 1 << NOISE_BITS)?), last))
     }
@@ -118,7 +118,7 @@ impl Inner {
         }
     }
 
-    /// By how much the noise of a node of the mechanism counts in its releases.
+    /// The factor by which the noise of a node of the mechanism counts in its releases.
     fn scale(&self) -> f64 {
         match self {
             Self::Filter(_) => 1.0,
@@ -146,10 +146,10 @@ fn one() -> f64 {
 }
 
 impl Epoch {
-    /// The epoch that follows, up to the step `last`.
+    /// The next epoch, up to the step `last`.
     pub(super) fn after(earlier: Option<&Self>, last: u64, inner: Inner, own: u32) -> Result<Self> {
         if own >= 1 << WEIGHT_BITS {
-            return Err(Error::invalid("the total of an epoch has a share between 0 and 1"));
+            return Err(Error::invalid("the total of an epoch must have a share between 0 and 1"));
         }
         let (before, base) = earlier.map_or((0, 0.0), |earlier| (earlier.last, earlier.base + earlier.total()));
         let base_fourth = earlier.map_or(0.0, |earlier| earlier.base_fourth + earlier.total_fourth());
@@ -168,12 +168,12 @@ impl Epoch {
         matches!(self.inner, Inner::Tree(..))
     }
 
-    /// Whether its total has a node of its own.
+    /// Whether its total has a separate node.
     pub(super) fn has_own(&self) -> bool {
         self.own > 0
     }
 
-    /// `U`, the entry of the total's own node in `R`.
+    /// `U`, the entry in `R` of the separate node of the total.
     pub(super) fn own_entry(&self) -> f64 {
         f64::from(self.own) / one()
     }
@@ -211,7 +211,7 @@ impl Epoch {
         }
     }
 
-    /// From `‖L_s‖²` inside: the nodes of a tree are equally weighted, those of hats at most like so many equal ones.
+    /// From `‖L_s‖²` inside: the nodes of a tree are equally weighted, those of hats at most like this many equal ones.
     fn fourth_of(&self, norm: f64) -> f64 {
         let square = self.inner.scale() * self.inner.scale();
         match &self.inner {
@@ -237,13 +237,13 @@ impl Epoch {
         by_inner + (((by_own - by_inner) * i128::from(self.mix)) >> MIX_BITS)
     }
 
-    /// The total counts so many noise steps in its own node.
+    /// The number of noise steps that one unit of the total counts in its own node.
     pub(super) fn own_steps(&self) -> i128 {
         i128::from(self.own) << (NOISE_BITS - WEIGHT_BITS)
     }
 
-    /// The noise of a tree inside, of which so many noise steps are one unit of the data, in units of `2^-24`, or of hats,
-    /// which comes in units of the data; `None` where that depends on the data, as for filters.
+    /// The noise inside, in units of `2^-24`: of a tree, from noise steps (a fixed number of which are one unit of the
+    /// data); of hats, from units of the data. `None` if it depends on the data, as for filters.
     pub(super) fn inner_noise(&self, value: i128) -> Option<i128> {
         match &self.inner {
             Inner::Filter(_) => None,
@@ -264,7 +264,7 @@ impl Epoch {
         self.inner.scale() * self.inner.scale() * self.inner.mechanism().row_product(earlier, later)
     }
 
-    /// The largest and the mean `‖L_s‖²` inside of so many first steps (of a tree, of hats: of all).
+    /// The largest and the mean `‖L_s‖²` inside over the first `steps` steps (of a tree, of hats: over all).
     pub(super) fn inner_figures(&self, steps: u64) -> (f64, f64) {
         let (max, mean) = match &self.inner {
             Inner::Filter(blt) => blt.figures_through(steps),
@@ -307,14 +307,14 @@ impl Epoch {
         }
     }
 
-    /// Whether [`largest_squares`](Self::largest_squares) over the number of events does not fall: the bound for hats is
-    /// that number times `max_i Σ_n R_ni c_n`, where no `c_n` falls, and they have no node of the total.
+    /// Whether [`largest_squares`](Self::largest_squares) divided by the number of events never falls: the bound for
+    /// hats is that number times `max_i Σ_n R_ni c_n`, where no `c_n` falls, and they have no node of the total.
     pub(super) fn ratio_rises(&self) -> bool {
         matches!(self.inner, Inner::Hats(..)) && !self.has_own()
     }
 
-    /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several numbers
-    /// of events, which do not fall.
+    /// The largest `‖R u‖²` over the counts of a unit in this epoch alone, never below the true value, for several
+    /// numbers of events in non-decreasing order.
     pub(super) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
         let square = self.inner.scale() * self.inner.scale();
         let inner = match &self.inner {
@@ -336,7 +336,7 @@ impl Epoch {
     }
 }
 
-/// Of everything that a release depends on.
+/// A hash of everything that a release depends on.
 pub(super) fn digest(epochs: &[Epoch]) -> MatrixDigest {
     let mut hasher = blake3::Hasher::new_derive_key("evertally 1 endless epochs");
     for epoch in epochs {

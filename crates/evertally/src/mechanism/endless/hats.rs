@@ -1,14 +1,14 @@
 //! `endless-hats`: the endless mechanism with hats inside, for Laplace noise.
 //!
-//! Hats over an epoch are already accurate early in it, because early steps have more of the budget of coarse sums: an
-//! epoch can be 64 times as long as all before it, and still no step is far above what it could have if it were the
-//! last. Few epochs add up few totals, and a total is known well enough by the last release of its epoch: a node of
-//! its own takes more than it gives (its best share is nothing, by the same search). Hats end at 2^22 steps; trees with
+//! Hats over an epoch are already accurate early in it, because coarse sums have more of the budget at early steps. So
+//! an epoch can be 64 times as long as all before it, and still no step is far above its optimum if it were the last.
+//! Few epochs add up few totals, and the last release of an epoch estimates its total well enough: a separate node for
+//! it costs more than it gains (its best share is zero, by the same search). Hats end at 2^22 steps; trees with
 //! subtraction follow, in epochs that are 15 times longer each and whose totals are sums of five nodes.
 //!
 //! **How good.** From step 16 to 2^22 no variance is above 2.35 times the least largest one of *any* family of the
-//! planner over so many steps, and from there to 2^40 above 1.9 times that of those which go on (a test holds 2.5).
-//! Levels are frozen; noise depends on them.
+//! planner over as many steps, and from there to 2^40 above 1.9 times that of the families without end (a test allows
+//! 2.5). Levels are frozen; noise depends on them.
 //!
 //! The first release of an epoch draws the noise of all its steps, up to four million.
 
@@ -33,9 +33,9 @@ const HATS: [(u64, &str, f64); 4] = [
 ];
 /// The trees that follow have this arity.
 const ARITY: u64 = 15;
-/// So many nodes of the topmost level are an epoch of a tree: its total is their sum, and it has few errors.
+/// An epoch of a tree is this many nodes of the topmost level: its total is their sum, and it has few errors.
 const DIGIT: u64 = 5;
-/// Levels below the topmost one of the first tree; every other one has one more than that before.
+/// Levels below the topmost one of the first tree; each later tree has one level more than the previous one.
 const LEAST_DEPTH: u32 = 6;
 
 /// All epochs, up to 2^62 steps. `O(n)` for the hats of all of them.

@@ -1,16 +1,16 @@
-//! How much of its squared length an epoch leaves to the node of its total.
+//! The share of an epoch's squared length that goes to the node of its total.
 //!
-//! Found once, and frozen: noise depends on it. Let `V*(t)` be the least largest variance over `t` steps: under Gaussian
-//! noise of any mechanism (the certified optimum, and beyond 2048 steps its known distance from the nuclear-norm bound),
-//! under Laplace noise of those with logarithmic memory. For a ratio `q`, the
-//! share of an epoch is the largest with which all its steps keep `‖L_t‖² ≤ q V*(t)`, given the epochs before; a larger
-//! share makes all later epochs better. `q` is the least for which that goes on up to `2^40` steps. The test does it
-//! again.
+//! Searched once, and frozen: noise depends on it. Let `V*(t)` be the least largest variance over `t` steps: under
+//! Gaussian noise of any mechanism (the certified optimum, and beyond 2048 steps its known distance from the
+//! nuclear-norm bound), under Laplace noise of those with logarithmic memory. For a ratio `q`, the share of an epoch is
+//! the largest with which all its steps keep `‖L_t‖² ≤ q V*(t)`, given the epochs before; a larger share makes all
+//! later epochs better. `q` is the least for which this works for all epochs up to `2^40` steps. The test repeats the
+//! search.
 
 /// Number of epochs.
 pub(super) const EPOCHS: usize = 16;
 
-/// The last step of every epoch: `16^k`, and 2^62 in the end.
+/// The last step of every epoch: `16^k`, and finally 2^62.
 pub(super) const ENDS: [u64; EPOCHS] = {
     let mut ends = [1 << 62; EPOCHS];
     let mut k = 0;

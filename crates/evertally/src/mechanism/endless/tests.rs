@@ -68,14 +68,15 @@ fn closed_forms_are_those_of_the_dense_twin() {
         }
         let rows = pair.row_norms_squared();
         let max = rows.iter().copied().fold(0.0, f64::max);
-        // Of trees and hats inside the largest is that of their whole horizon.
+        // With trees and hats inside the largest is that of their whole horizon.
         let (most, tree) = (endless.max_row_norm_squared(), endless.inside.is_laplace());
         assert!(most >= max * (1.0 - 1e-7) && (tree || close(most, max)), "{name}: {most} {max}");
         assert!(tree || close(endless.mean_row_norm_squared(), rows.iter().sum::<f64>() / horizon as f64), "{name}");
     }
 }
 
-/// What the releases reveal of one event, `wᵀ C⁻¹ w` over every column of the prefix sums, is within the budget.
+/// The information of the releases about one event, `wᵀ C⁻¹ w` over every column of the prefix sums, is within the
+/// budget.
 #[test]
 fn releases_reveal_no_more_than_the_columns_say() {
     for endless in examples().into_iter().filter(|endless| !endless.inside.is_laplace()) {
@@ -118,8 +119,8 @@ fn placements(counts: &mut [u64; 9], step: usize, left: u64, each: u64, visit: &
     counts[step] = 0;
 }
 
-/// Persons with events in several steps need less than all events in one step would. (Not by much: what is remembered for
-/// ever sees them together.)
+/// People with events in several steps need less than all events in one step would. (Not by much: the total remembered
+/// forever sees them together.)
 #[test]
 fn units_with_events_in_several_steps_gain() {
     let endless = Endless::new(MAX_HORIZON, Inside::Plain).unwrap();
@@ -128,8 +129,8 @@ fn units_with_events_in_several_steps_gain() {
     assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
 }
 
-/// However many events, steps with events and groups. What bounded them by chains over every step took minutes, which is what
-/// this would notice.
+/// For any number of events, steps with events and groups. Bounding them by chains over every step took minutes, which
+/// is what this test would notice.
 #[test]
 fn every_unit_takes_little_time() {
     for endless in ALL.map(|inside| Endless::new(MAX_HORIZON, inside).unwrap()) {
@@ -166,7 +167,7 @@ fn names_round_trip_and_foreign_digests_are_refused() {
     assert!("endless".parse::<MechanismName>().unwrap().build(0, &criterion).is_err());
 }
 
-/// Every machine builds the same: plans of one are read by others.
+/// Every machine builds the same mechanism: plans made on one are read on others.
 #[test]
 fn the_epochs_are_frozen() {
     for (inside, digest) in [

@@ -4,13 +4,13 @@ use crate::mechanism::Cursor;
 use crate::noise::Node;
 use std::sync::Arc;
 
-/// What computes the noise of all releases together.
+/// Computes the noise of all releases together.
 pub(super) trait Solve: Send + Sync {
     /// The noise of every release, in units of `2^-fraction_bits` of the noise grid. Each node is drawn once.
     fn releases(&self, draw: &mut dyn FnMut(Node) -> i128) -> Vec<i128>;
 }
 
-/// The releases of all steps, once drawn.
+/// The releases of all steps, computed on first use.
 pub(super) struct AtOnce<S> {
     solver: Arc<S>,
     step: u64,

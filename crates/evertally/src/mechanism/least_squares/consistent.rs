@@ -1,27 +1,27 @@
 //! The consistent tree: every block of a k-ary tree is measured, and every prefix is estimated from all of them.
 //!
 //! Level `l` has the blocks of `k^l` steps, the last one cut at `T`; levels go up to the first with a single block, the
-//! root. The root, and more levels below it, may be left out. A block of level `l` is measured with weight `W_l` (a row
+//! root. The root, and more levels below it, may be omitted. A block of level `l` is measured with weight `W_l` (a row
 //! of `R` is `W_l` on its steps), so a step costs `s1 = Σ W_l` whatever it is. The release is the best linear unbiased
 //! estimate of the prefix from all measurements, `L = A R⁺` (Hay, Rastogi, Miklau, Suciu 2010, arXiv 0904.0942; Honaker
 //! 2015, "full" estimation): it needs noise of blocks that are still open, and no data from the future.
 //!
 //! **Estimation in two passes.** Let `1/W²` be the variance of a measurement (`z/W`). Upwards, a block with children of
 //! total variance `V` and total estimate `S` has the estimate `u = (V W² · z/W + S) / (1 + V W²)` of variance
-//! `V / (1 + V W²)`. Downwards, a child's estimate moves by its share `var/V` of what its parent's final estimate
-//! differs from `S`.
+//! `V / (1 + V W²)`. Downwards, a child's estimate moves by its share `var/V` of the difference between its parent's
+//! final estimate and `S`.
 //!
 //! **Variance of a prefix.** Inside a block let `β` be the regression of the prefix on the block's total and `c` its
 //! variance given the total; both follow from the child that holds the end of the prefix. At the top the variance is
 //! `c + β² · var(total)`.
 //!
-//! **Memory.** All complete blocks of a level are alike, so what is known inside one is a fixed combination of the sums
-//! of its measurements, level by level. A cursor keeps the estimates of the children of the blocks around its step,
-//! `O(k log_k T)` numbers, and draws the noise below a block again when it enters it: `log_k T` times in all.
+//! **Memory.** All complete blocks of a level are alike, so the inside estimate of one is a fixed combination of the
+//! sums of its measurements, level by level. A cursor keeps the estimates of the children of the blocks around its
+//! step, `O(k log_k T)` numbers, and draws the noise below a block again when it enters it: `log_k T` times in all.
 //!
 //! **Exact release.** `W` are integers, noise is integer, and `L` is rational: the noise of a release is computed with
-//! so many digits that its rounding to `2^-8` of the grid is certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x`
-//! is a whole number, so rounding the noise rounds the release.
+//! enough digits to make its rounding to `2^-8` of the grid certain (as for the square roots, `⌊x + √2 - 1⌋`). `A x` is
+//! a whole number, so rounding the noise rounds the release.
 
 mod estimate;
 mod path;
@@ -59,7 +59,7 @@ struct Shape {
     arity: u64,
     /// `W_l`, leaves first.
     weights: Levels,
-    /// Number of blocks of every level, the root's included whether it is measured or not.
+    /// Number of blocks of every level, including the root's level even if it is not measured.
     blocks: Vec<u64>,
 }
 
@@ -68,7 +68,7 @@ const MAX_HORIZON: u64 = 1 << 20;
 
 impl Consistent {
     /// A tree of `arity` (2 and more) over `horizon` steps (1 ..= 2^20) with the given weights of its levels, leaves
-    /// first: one for every level, or fewer to leave out the topmost. `O(T h)`.
+    /// first: one for every level, or fewer to omit the topmost. `O(T h)`.
     ///
     /// # Errors
     /// If there are more weights than levels.
@@ -82,7 +82,7 @@ impl Consistent {
         let given = weights.as_slice().len();
         if given > levels {
             return Err(Error::invalid(format!(
-                "`consistent(k={arity})` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+                "`consistent(k={arity})` over {horizon} steps has {levels} levels with the root, got {given} weights"
             )));
         }
         let shape = Arc::new(Shape { horizon, arity, weights, blocks });
@@ -98,16 +98,17 @@ impl Consistent {
         Self::new(horizon, arity, Levels::new(&vec![1; kept])?)
     }
 
-    /// The best weights for an arity by some figure: a deterministic descent on the logarithms of the weights, started
-    /// from equal ones, with the root, without it, and without the level below it.
+    /// The best weights for an arity under a criterion: a deterministic descent on the logarithms of the weights,
+    /// started from equal ones, with the root, without it, and without the level below it.
     pub fn optimised(horizon: u64, arity: u64, criterion: &Criterion) -> Result<Self> {
         let figure = |tree: &Self| criterion.figure(tree);
         let start = Self::starts(horizon, arity)?.into_iter();
         let best = start.map(|tree| tree.descend(criterion)).min_by(|a, b| figure(a).total_cmp(&figure(b)));
-        Ok(best.expect("a start keeps every level"))
+        Ok(best.expect("one start keeps every level"))
     }
 
-    /// The best arity from 2 to 64 with optimised weights: the six best with equal weights are tried. `O(T h)` a trial.
+    /// The best arity from 2 to 64 with optimised weights, chosen among the six best with equal weights. `O(T h)` per
+    /// trial.
     pub fn best(horizon: u64, criterion: &Criterion) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "consistent")?;
         let figure = |tree: &Self| criterion.figure(tree);
@@ -135,8 +136,8 @@ impl Consistent {
         let build = |logs: &[f64]| {
             let top = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<u16> = logs.iter().map(|x| (256.0 * libm::exp(x - top)).round().max(1.0) as u16).collect();
-            let levels = Levels::new(&weights).expect("as many as before");
-            Self::new(self.shape.horizon, self.shape.arity, levels).expect("as many as before")
+            let levels = Levels::new(&weights).expect("the number of levels is unchanged");
+            Self::new(self.shape.horizon, self.shape.arity, levels).expect("the number of levels is unchanged")
         };
         let mut logs = vec![0.0; count];
         let mut best = build(&logs);
@@ -167,12 +168,12 @@ fn block_counts(horizon: u64, arity: u64) -> Vec<u64> {
 }
 
 impl Shape {
-    /// `W_l`, and `None` for a level that is left out.
+    /// `W_l`, and `None` for an omitted level.
     fn weight(&self, level: usize) -> Option<u16> {
         self.weights.as_slice().get(level).copied()
     }
 
-    /// `W_l²`, 0 for a level that is left out. fits: 65535² < 2^32
+    /// `W_l²`, 0 for an omitted level. fits: 65535² < 2^32
     fn weight_squared(&self, level: usize) -> u32 {
         self.weight(level).map_or(0, |w| u32::from(w).pow(2))
     }
@@ -203,9 +204,9 @@ impl Shape {
     /// that hold their last steps. All blocks of a level but the last one are alike.
     fn prefix_covariance(&self, earlier: u64, later: u64) -> f64 {
         let precision = |level| f64::from(self.weight_squared(level));
-        // Variances of what is known inside a complete block, and inside the last one.
+        // Variances of the inside estimates of a complete block, and of the last one.
         let (mut complete, mut cut) = (1.0 / precision(0), 1.0 / precision(0));
-        // Places of the blocks that hold the ends; regressions of the prefixes on their totals.
+        // Indices of the blocks that contain the ends; regressions of the prefixes on their totals.
         let mut places = [earlier - 1, later - 1];
         let mut pair = Pair { covariance: 0.0, earlier: 1.0, later: 1.0 };
         for level in 1..self.levels() {
@@ -216,7 +217,7 @@ impl Shape {
                 let whole = (children.end - children.start) as f64 * complete;
                 if children.contains(&last) { whole - complete + cut } else { whole }
             };
-            // Of the part of a prefix that lies in the parent, with the parent's total.
+            // Covariance of the part of a prefix that lies in the parent with the parent's total.
             let with_total = |place: u64, slope: f64| (place % self.arity) as f64 * complete + slope * variance(place);
             let [s, t] = places;
             let with = [with_total(s, pair.earlier), with_total(t, pair.later)];
@@ -267,7 +268,7 @@ impl Mechanism for Consistent {
         (0..self.shape.levels()).map(squares).fold(0, u128::saturating_add)
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: exact accounting gains nothing.
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }

@@ -5,14 +5,14 @@
 //! (`search.rs`, `candidate.rs`) minimises the mean or the maximum over `R ≥ 0` with equal column sums, made of a
 //! diagonal (every step measured alone, with its own weight) and a few smooth overlapping **bumps**; `L = A R⁺` is
 //! weighted least squares (`bumps.rs`). Searches over all `R ≥ 0` of any shape from random starts, T = 3 to 64, never
-//! came more than one part in 10⁴ below it.
+//! improved on it by more than one part in 10⁴.
 //!
-//! **What is found.** At T = 512 three levels with a third of every column each: the diagonal, about thirty bumps, and
-//! two wide ones. Fine bumps stand 10 steps apart where a wide one is at its peak, 17 to 20 in between; towards the end
-//! the wide level fades to nothing and leaves its share to the other two. The largest variance can be brought within a
-//! few percent of the mean.
+//! **Result of the search.** At T = 512 three levels with a third of every column each: the diagonal, about thirty
+//! bumps, and two wide ones. Fine bumps stand 10 steps apart at the peak of a wide one, 17 to 20 in between. Towards
+//! the end the wide level fades to nothing and leaves its share to the other two. The largest variance can be brought
+//! within a few percent of the mean.
 //!
-//! **What is protected.** `R̃` has the integer diagonal `w_j` and the integer rows `H_b`, and every column of it sums
+//! **Protected integers.** `R̃` has the integer diagonal `w_j` and the integer rows `H_b`, and every column of it sums
 //! to `2^16` exactly, so that the L1 sensitivity is known to the last digit; all figures are those of `R̃`. Protected
 //! by integer noise are `y_j = w_j x_j + z_j` and `y_b = (H x)_b + z_b`.
 //!
@@ -21,9 +21,9 @@
 //!
 //! `δ_b = y_b - Σ_j H_bj [y_j / w_j] = z_b - Σ_j H_bj ζ_j`
 //!
-//! are multiples of `2^-32`, functions of `y` alone (left) that the program computes from the noise alone (right), in
-//! exact integers: the data have cancelled, not approximately but identically. So any function `G_t` of `δ` whatever,
-//! floating point included, is post-processing of `y`, and with whole multiples `⌊·⌉` of `2^-8` the release
+//! are multiples of `2^-32`, functions of `y` alone (left), which the program computes from the noise alone (right) in
+//! exact integers: the data cancel identically, not approximately. So any function `G_t` of `δ`, floating point
+//! included, is post-processing of `y`, and with whole multiples `⌊·⌉` of `2^-8` the release
 //!
 //! `⌊Σ_{j≤t} [y_j / w_j]⌉ + ⌊G_t(δ)⌉ = A x + ⌊Σ_{j≤t} ζ_j⌉ + ⌊G_t(δ)⌉`
 //!
@@ -53,7 +53,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// A factorization for Laplace noise that was found numerically: a diagonal and overlapping bumps.
+/// A factorization for Laplace noise, found by a numerical search: a diagonal and overlapping bumps.
 ///
 /// ```
 /// use evertally::mechanism::{DensePure, Mechanism, Objective};
@@ -69,11 +69,11 @@ use std::sync::Arc;
 pub struct DensePure {
     shape: Arc<Shape>,
     row_norms: RowNorms,
-    /// For every step, how many equal terms have no smaller fourth moment than its row of `L`.
+    /// For every step, the number of equal terms whose fourth moment is at least that of its row of `L`.
     equal_terms: Arc<[u64]>,
 }
 
-/// The integer matrix, and what its least-squares `L` needs.
+/// The integer matrix, and the values that its least-squares `L` needs.
 #[derive(Debug)]
 struct Shape {
     /// Which variance was minimised.
@@ -95,7 +95,7 @@ struct Bump {
 
 /// Longest horizon.
 const MAX_HORIZON: u64 = 512;
-/// Most bumps: a search ends with fewer than 50.
+/// Maximum number of bumps: a search ends with fewer than 50.
 const MAX_BUMPS: usize = 1 << 10;
 /// The sum of every column of `R̃`.
 const COLUMN_SUM: u32 = 1 << 16;
@@ -103,10 +103,10 @@ const COLUMN_SUM: u32 = 1 << 16;
 const LEAST_DIAGONAL: u32 = 1 << 9;
 
 impl DensePure {
-    /// Searches the best factorization over `horizon` steps (1 ..= 512), by the mean or the largest variance.
+    /// Searches for the best factorization over `horizon` steps (1 ..= 512), by the mean or the largest variance.
     ///
     /// Deterministic: the same on every machine. Takes one to two minutes at 512 steps, a second at 64. `progress`
-    /// hears the best figure so far (ε² times the mean or the largest variance) and the share of the work that is done,
+    /// receives the best value so far (ε² times the mean or the largest variance) and the completed share of the work,
     /// 0 to 1.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl DensePure {
         self.shape.objective
     }
 
-    /// Checks the bumps and computes all figures. `O(T (n² + entries))`.
+    /// Checks the bumps and computes all norms. `O(T (n² + entries))`.
     fn assemble(horizon: u64, objective: Objective, bumps: Vec<Bump>) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense-pure")?;
         if bumps.len() > MAX_BUMPS {
@@ -156,7 +156,7 @@ impl DensePure {
     }
 }
 
-/// The bumps of a candidate in units of `2^-16`, without zeros at their ends; the diagonal takes what is left of a
+/// The bumps of a candidate in units of `2^-16`, without zeros at their ends; the diagonal gets the remainder of each
 /// column.
 fn integer_bumps(found: &Candidate) -> Vec<Bump> {
     let entries = found.entries();
@@ -196,7 +196,7 @@ impl Shape {
 }
 
 impl Bump {
-    /// The most that events so spread add to this row: the largest weights, as often as a step may be used.
+    /// The most that events with this spread add to this row: the largest weights, as often as a step may be used.
     fn most(&self, spread: Spread) -> u128 {
         let mut weights = self.weights.clone();
         weights.sort_unstable_by(|a, b| b.cmp(a));
@@ -227,7 +227,7 @@ impl Mechanism for DensePure {
     }
 
     /// Events `u` move node `n` by at most `s_n`, the largest weights of its row as often as the limits allow, so
-    /// `‖R̃ u‖² = Σ_n s_n(u) Σ_i r_ni u_i ≤ Σ_i u_i Σ_n r_ni s_n`; and never by more than `total` columns together.
+    /// `‖R̃ u‖² = Σ_n s_n(u) Σ_i r_ni u_i ≤ Σ_i u_i Σ_n r_ni s_n`; and never more than `total` columns together.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let most: Vec<u128> = self.shape.bumps.iter().map(|bump| bump.most(spread)).collect();
         let alone = u128::from(spread.total.min(spread.per_step));

@@ -1,10 +1,11 @@
-//! What all families have in common whose releases are least-squares estimates from all measurements.
+//! Common code of all families whose releases are least-squares estimates from all measurements.
 
 /// The methods of a [`Mechanism`](crate::mechanism::Mechanism) with `L = A R⁺`, whose field `shape` solves all releases
 /// [at once](super::at_once), and whose field `row_norms` is a table of `‖L_t‖²`.
 macro_rules! solved_at_once {
     () => {
-        /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+        /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: exact accounting gains
+        /// nothing.
         fn exact_l2_squared(&self) -> Option<f64> {
             Some(self.column_norms().l2_squared)
         }

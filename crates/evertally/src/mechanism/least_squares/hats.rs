@@ -1,17 +1,17 @@
 //! Overlapping hats: every step is measured alone, and at every scale sums with overlapping triangular weights.
 //!
 //! Level `l` has a hat on every knot, knots are `w_l` apart, and a hat falls to 0 at the neighbouring knots. The last
-//! knot, where no hat stands, is `T + 1`; before its knot the first hat is constant. (A hat on the end would tell
-//! little that single steps do not; searches over all factorizations drop it, too.) Entries are whole numbers,
-//! `slope · distance`, so the single step's weight `W_j` can be what all hats leave of the column sum `s1`: every
-//! column of `R` has L1 norm `s1` exactly.
+//! knot, where no hat stands, is `T + 1`; before its knot the first hat is constant. (A hat at the end would add little
+//! to the single steps; searches over all factorizations drop it, too.) Entries are whole numbers, `slope · distance`,
+//! so the single step's weight `W_j` can be the remainder of the column sum `s1` after all hats: every column of `R`
+//! has L1 norm `s1` exactly.
 //!
-//! How much of the budget a level takes changes along the steps ([`HatLevels`]): early steps are in all later prefixes,
-//! so coarse sums are worth more there. Against levels that are cut at the ends and take the same everywhere, both
-//! together lower the mean variance by a tenth and the largest by a sixth.
+//! The share of the budget that a level takes changes along the steps ([`HatLevels`]): early steps are in all later
+//! prefixes, so coarse sums are worth more there. Compared with levels that are cut at the ends and have constant
+//! shares, both together lower the mean variance by a tenth and the largest by a sixth.
 //!
 //! `L = A R⁺` is weighted least squares. For Laplace noise this has less error than blocks (`consistent`): hats of one
-//! level tell of trends, not of jumps, and what is cut by the end of a prefix is small.
+//! level capture trends, not jumps, and the part cut off by the end of a prefix is small.
 //!
 //! **Estimate.** Let `H` be the hats, `D` = diag(`1/W_j²`), `y_0 = W x + z_0` and `y = H x + z`. A step alone is
 //! estimated by `y_0j / W_j`, with variance `D_jj`. The discrepancy `r_b = y_b - Σ_j H_bj y_0j / W_j` has covariance
@@ -27,9 +27,9 @@
 //! ```
 //!
 //! in which `x` cancels. The release is `A x` plus `Σ_{j≤t} e_j` plus `G_t(d)`, rounded one by one to `2^-8` of the
-//! grid: a function of the protected sums for *any* `G`. Here `G` is the correction above in floating point. What
-//! rounding does to it costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations
-//! only, it is the same on every machine.
+//! grid: a function of the protected sums for *any* `G`. Here `G` is the correction above in floating point. Its
+//! rounding costs accuracy (far below `2^-8` of the noise) and no privacy; with the four basic operations only, it is
+//! the same on every machine.
 
 mod blocks;
 mod cursor;
@@ -65,19 +65,19 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Debug)]
 pub struct Hats {
     shape: Arc<Shape>,
-    /// Computed when they are first asked for.
+    /// Computed on first use.
     row_norms: Arc<OnceLock<RowNorms>>,
     blocks: Arc<OnceLock<Blocks>>,
 }
 
 /// Longest horizon: the first release draws the noise of all steps.
 const MAX_HORIZON: u64 = 1 << 22;
-/// Longest horizon over which a cursor holds all releases; beyond, it draws again what it does not hold.
+/// Longest horizon for which a cursor keeps all releases; beyond it, the cursor draws again.
 const HELD: u64 = 1 << 14;
 
 impl Hats {
-    /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(n)` for `n` hats; the first question for a
-    /// variance takes `O(T)`.
+    /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(n)` for `n` hats; the first request
+    /// for a variance takes `O(T)`.
     ///
     /// # Errors
     /// If a spacing exceeds the horizon, or the shares leave a single step less than 1/256 of its budget.
@@ -123,8 +123,8 @@ impl Hats {
         }
     }
 
-    /// The same as [`spread_squared`](Mechanism::spread_squared), or over long horizons a bound of it that takes little time
-    /// after the first.
+    /// The same as [`spread_squared`](Mechanism::spread_squared), or over long horizons a bound of it that is fast
+    /// after the first call.
     pub(in crate::mechanism) fn spread_squared_by_blocks(&self, spread: Spread) -> u128 {
         if self.shape.horizon <= HELD {
             return self.spread_squared(spread);
@@ -133,7 +133,7 @@ impl Hats {
         blocks.capped_column(spread).saturating_mul(spread.total.into())
     }
 
-    /// So many equal terms have no smaller a fourth moment than a row of this squared norm: see
+    /// This many equal terms have a fourth moment no smaller than a row of this squared norm: see
     /// [`row_law`](Mechanism::row_law).
     pub(in crate::mechanism) fn terms(&self, norm_squared: f64) -> f64 {
         let least = self.shape.least_height as f64;
@@ -165,7 +165,7 @@ impl Mechanism for Hats {
         capped.saturating_mul(spread.total.into())
     }
 
-    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: there is nothing to gain.
+    /// `L = A R⁺`, so that `C⁻¹ = A⁻ᵀ RᵀR A⁻¹` and `a_iᵀ C⁻¹ a_i` is the column norm: exact accounting gains nothing.
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
@@ -193,9 +193,9 @@ impl Mechanism for Hats {
         Box::new(stretches::StretchCursor::new(self.shape.clone()))
     }
 
-    /// One term is always enough, as no fourth moment exceeds the square of the second. More are counted as if no
-    /// weight of the row exceeded 1 over its node's largest entry; weights do now and then, by a tenth, but most are
-    /// far smaller, and the tests hold the fourth moments of all rows of many shapes against this.
+    /// One term is always enough, as no fourth moment exceeds the square of the second. Larger numbers assume that no
+    /// weight of the row exceeds 1 over its node's largest entry. Some weights exceed it by a tenth, but most are far
+    /// smaller, and the tests check the fourth moments of all rows of many shapes against this.
     fn row_law(&self, step: u64) -> RowLaw {
         let norm_squared = self.row_norm_squared(step);
         RowLaw::Like { norm_squared, terms: self.terms(norm_squared) as u64 }
@@ -246,7 +246,7 @@ impl Mechanism for Hats {
         }
     }
 
-    /// While it solves; two words a step remain of short horizons.
+    /// While it solves; for short horizons, two words per step remain.
     fn cost(&self) -> Cost {
         let nodes = 1.0 + self.shape.hat_count() as f64 / self.horizon() as f64;
         if self.horizon() <= HELD {

@@ -1,26 +1,27 @@
 //! Rolling hats: windows under Laplace noise, on an endless stream.
 //!
-//! Every step is measured alone, with weight `W`, and at a few scales sums with overlapping triangular weights are, for
-//! ever: level `l` has a hat on every multiple of its spacing `s_l`, with the entry `slope · (s_l - d)` at the distance `d`
-//! from its knot. Each spacing is a multiple of the one before, so all repeats after the widest, the **period**. At every
-//! step the two hats of a level add up to `slope · s_l`: every column of `R` has the L1 norm `s1 = W + Σ slope_l s_l`
-//! exactly. (The first step has the knot of a hat: what of it lies before has no data.)
+//! Every step is measured alone, with weight `W`, and at a few scales sums with overlapping triangular weights are
+//! measured, without end: level `l` has a hat on every multiple of its spacing `s_l`, with the entry
+//! `slope · (s_l - d)` at the distance `d` from its knot. Each spacing is a multiple of the one before, so everything
+//! repeats after the widest, the **period**. At every step the two hats of a level add up to `slope · s_l`: every
+//! column of `R` has the L1 norm `s1 = W + Σ slope_l s_l` exactly. (The first step has the knot of a hat: the part of
+//! the hat before it has no data.)
 //!
-//! **Estimate.** As for `hats`, but local: the steps of a period are estimated by least squares from the single steps of
-//! five periods, two before and two behind, and the hats that lie in them ([`local`]). A window's estimate is the sum of
-//! those of its steps, and the noise of a step is the same for every window that it is in. With `H` these hats, `D` =
-//! `1/W²`, `M = I + D H Hᵀ`, the estimates of steps with the indicator `a` have the weights `m = M⁻¹ H D a` on the hats and
-//! `(a - Hᵀ m)/W` on the single steps: `L R` is the window whatever is left out, as every `m` gives that. What lies before
-//! step 1 has neither data nor noise; at most the variance is smaller there.
+//! **Estimate.** As for `hats`, but local: the steps of a period are estimated by least squares from the single steps
+//! of five periods, two before and two after, and the hats that lie in them ([`local`]). A window's estimate is the sum
+//! of those of its steps, and the noise of a step is the same for every window that it is in. With `H` these hats,
+//! `D` = `1/W²`, `M = I + D H Hᵀ`, the estimates of steps with the indicator `a` have the weights `m = M⁻¹ H D a` on
+//! the hats and `(a - Hᵀ m)/W` on the single steps: `L R` is the window for every choice of `m`, whatever is left out.
+//! Measurements before step 1 have neither data nor noise; their absence can only lower the variance there.
 //!
-//! **Exact release**, as for `hats`: let `e_j` be `2^20 z_j / W` rounded. `2^20 x_j + e_j` is a function of the protected sum
-//! of step `j`, and so is `d_b = 2^20 z_b - Σ_j H_bj e_j` of the protected sums, in which `x` cancels. The release is the
-//! window's sum of `x` plus that of `e_j` and of a function of `d`, rounded: a function of protected sums for *any* such
-//! function. What rounding does to it costs accuracy and no privacy; with the four basic operations only, it is the same
-//! on every machine.
+//! **Exact release**, as for `hats`: let `e_j` be `2^20 z_j / W` rounded. `2^20 x_j + e_j` is a function of the
+//! protected sum of step `j`, and so is `d_b = 2^20 z_b - Σ_j H_bj e_j` of the protected sums, in which `x` cancels.
+//! The release is the window's sum of `x` plus that of `e_j` and of a function of `d`, rounded: a function of protected
+//! sums for *any* such function. Its rounding costs accuracy and no privacy; with the four basic operations only, it is
+//! the same on every machine.
 //!
-//! **Memory** does not grow with time: the window, five periods, and what solving needs. Any step is reached with the draws
-//! of a window.
+//! **Memory** does not grow with time: the window, five periods, and the working memory of the solver. Any step is
+//! reached with the draws of a window.
 
 mod cursor;
 mod levels;
@@ -70,13 +71,14 @@ impl fmt::Debug for Weights {
 
 /// The widest window: some megabytes for every stream.
 const WIDEST: u64 = 1 << 16;
-/// Weights that are computed for the largest and the mean variance, about; steps are left out where there would be more.
+/// Approximate number of weights computed for the largest and the mean variance; if there would be more, steps are
+/// skipped.
 const BUDGET: u64 = 1 << 24;
 
 impl RollingHats {
-    /// Windows of `width` steps (2 ..= 2^16) over `horizon` steps (1 ..= 2^62) with these levels. `O(w p)` for a period of
-    /// `p` steps. For periods of more than some thousand steps the largest and the mean variance are those of some hundred
-    /// places of a period (they differ by less than 1 %).
+    /// Windows of `width` steps (2 ..= 2^16) over `horizon` steps (1 ..= 2^62) with these levels. `O(w p)` for a period
+    /// of `p` steps. For periods of more than a few thousand steps the largest and the mean variance are taken over a
+    /// few hundred positions of a period (they differ by less than 1 %).
     ///
     /// # Errors
     /// If horizon or width is out of range, or the widest spacing exceeds the width.
@@ -118,7 +120,7 @@ impl RollingHats {
         Row::new(&self.shape, &self.local, &self.whole, step.saturating_sub(self.width), step)
     }
 
-    /// From the step `w + 2p` on a window's variance depends on its place in a period.
+    /// From the step `w + 2p` on, a window's variance depends on its position in a period.
     fn largest_and_mean(&self) -> (f64, f64) {
         let period = self.shape.period();
         let settled = self.width + REACH * period;

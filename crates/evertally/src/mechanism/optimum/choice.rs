@@ -1,4 +1,4 @@
-//! How a numerically optimised factorization is named.
+//! The names of numerically optimised factorizations.
 
 use crate::mechanism::Objective;
 use crate::mechanism::registry::Parameters;
@@ -8,8 +8,9 @@ use std::str::FromStr;
 
 /// The digest of a matrix, as plans name it: 128 bits, 32 hexadecimal digits.
 ///
-/// Noise is named by the digest of the plan, which names the matrix by this. So it must be out of reach to find two
-/// matrices with one digest: both would be released with the same noise, and each is another equation for the data.
+/// Noise is derived from the digest of the plan, which names the matrix by this digest. So it must be infeasible to
+/// find two matrices with one digest: both would be released with the same noise, and each is another equation for the
+/// data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MatrixDigest(u128);
 
@@ -38,21 +39,21 @@ impl fmt::Display for MatrixDigest {
     }
 }
 
-/// How a numerically optimised factorization is named: `(objective=max,digest=0123456789abcdef0123456789abcdef)`, or
+/// The name of a numerically optimised factorization: `(objective=max,digest=0123456789abcdef0123456789abcdef)`, or
 /// less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Optimum {
-    /// Which variance is minimised; `None` = as the figure at hand.
+    /// Which variance is minimised; `None` = as the criterion in use.
     pub objective: Option<Objective>,
-    /// Digest of the matrix; `None` = whatever is found.
+    /// Digest of the matrix; `None` = any matrix that is found.
     pub digest: Option<MatrixDigest>,
 }
 
 impl Optimum {
-    /// Nothing is said.
+    /// Everything open.
     pub const OPEN: Self = Self { objective: None, digest: None };
 
-    /// What was found.
+    /// The result of a search.
     pub(in crate::mechanism) fn found(objective: Objective, digest: MatrixDigest) -> Self {
         Self { objective: Some(objective), digest: Some(digest) }
     }
@@ -62,7 +63,7 @@ impl Optimum {
         Self { digest: None, ..self }
     }
 
-    /// Whether what was built is what is asked for, where an objective decides what is left open.
+    /// Whether a built mechanism matches the request, if an objective decides the open parameters.
     pub(in crate::mechanism) fn is_answered_by(self, built: Self, objective: Objective) -> bool {
         built.objective == self.objective.or(Some(objective)) && (self.digest.is_none() || self.digest == built.digest)
     }

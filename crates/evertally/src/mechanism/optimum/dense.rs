@@ -1,4 +1,4 @@
-//! The best factorization of all under Gaussian noise, for the largest or for the mean variance, with a proof of how
+//! The optimal factorization under Gaussian noise, for the largest or for the mean variance, with a certificate of how
 //! close it is.
 //!
 //! Denisov, McMahan, Rush, Smith, Thakurta 2022 (arXiv 2202.08312) state the problem as a convex program in `X = RᵀR`;
@@ -12,23 +12,23 @@
 //! ```
 //!
 //! (a nuclear norm is at most the product of the Frobenius norms of two factors). So the square of the left side is
-//! below the mean variance of every factorization if `p` is uniform, and below the largest variance whatever `p` is.
+//! below the mean variance of every factorization if `p` is uniform, and below the largest variance for every `p`.
 //!
 //! **Optimum.** Equality holds for `X = V^(-1/2) (V^½ Aᵀ P A V^½)^½ V^(-1/2)` if its diagonal is 1:
 //! `Σ v_i X_ii = tr(Aᵀ P A X⁻¹)` is the nuclear norm. The nuclear norm is concave in `(p, v)` with the diagonal of `X`
 //! as its gradient in `v`, and the iteration `v_i ← v_i X_ii^a`, normalised, climbs to the maximum, where the diagonal
 //! is constant. For the mean `p` stays uniform. For the maximum, `A` is its own transpose along the other diagonal, so
 //! the best `v` is the best `p` backwards; with that, `L Lᵀ` is `X` turned around, and one constant diagonal makes both
-//! the columns and the rows equally long. What is left is measured: the gap between the factorization's variance and
-//! the lower bound ([`Certificate`]).
+//! the columns and the rows equally long. The remaining error is measured: the gap between the factorization's variance
+//! and the lower bound ([`Certificate`]).
 //!
-//! **Cost.** `K = (V^½ Aᵀ P A V^½)⁻¹` is tridiagonal, because `A⁻¹` is bidiagonal. Its inverse root is a sum of some
+//! **Cost.** `K = (V^½ Aᵀ P A V^½)⁻¹` is tridiagonal, because `A⁻¹` is bidiagonal. Its inverse root is a sum of about
 //! thirty shifted inverses, and all matrices here have the form of a ladder network with thirty states (`weights.rs`,
 //! `factor.rs`). Nothing costs more than `O(T²)` numbers times thirty.
 //!
-//! **Exact release.** As for the square roots: `R̃ = 2^30 R`, rounded to integers, is what is protected; its column
-//! norms are computed in integers. The release is `A x + L̃ z` with `L̃ = A R̃⁻¹`, correctly rounded to `2^-8` of the
-//! grid ([`Filter`]). `R̃` has no negative entries. The figures are those of the unrounded matrices; the rounding moves
+//! **Exact release.** As for the square roots: `R̃ = 2^30 R`, rounded to integers, is protected; its column norms are
+//! computed in integers. The release is `A x + L̃ z` with `L̃ = A R̃⁻¹`, correctly rounded to `2^-8` of the grid
+//! ([`Filter`]). `R̃` has no negative entries. The variances are those of the unrounded matrices; the rounding moves
 //! them by less than 10⁻⁶.
 
 mod factor;
@@ -57,16 +57,16 @@ use std::sync::Arc;
 const MAX_HORIZON: u64 = 4096;
 /// Longest horizon of the lower bound alone.
 const MAX_BOUND_HORIZON: u64 = 1 << 17;
-/// Where the iteration stops: the gap of the certificate is at most about twice that.
+/// Tolerance of the iteration: the gap of the certificate is at most about twice this.
 const SLACK: f64 = 1e-10;
 /// Longest horizon at which inner products of all columns are computed.
 const MAX_PRODUCTS: u64 = 2048;
-/// Bits of the integer matrix behind the grid.
+/// Bits of the integer matrix below the grid.
 const MATRIX_BITS: u32 = 30;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith,
-/// Thakurta 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` a round, with a proof of how
-/// close it is.
+/// Thakurta 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` per round, with a
+/// certificate of how close it is.
 #[doc(alias = "Denisov")]
 #[doc(alias = "matrix mechanism")]
 #[doc(alias = "matrix factorization")]
@@ -86,22 +86,22 @@ pub struct Dense {
     /// Largest sum of a column of `R̃`, and of its squares.
     l1: u128,
     l2_squared: u128,
-    /// As the plan names it.
+    /// The name in the plan.
     digest: MatrixDigest,
 }
 
-/// How good a factorization is, and how good any could be: `s2²` times the mean or the largest `‖L_t‖²`, the variance
-/// under `ρ = 1/2`.
+/// The variance of a factorization, and a lower bound for all factorizations: `s2²` times the mean or the largest
+/// `‖L_t‖²`, the variance under `ρ = 1/2`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Certificate {
-    /// Of this factorization.
+    /// The value of this factorization.
     pub reached: f64,
     /// No factorization is below this.
     pub bound: f64,
 }
 
 impl Certificate {
-    /// The most that could still be won, `reached / bound - 1`.
+    /// The largest possible improvement, `reached / bound - 1`.
     pub fn gap(&self) -> f64 {
         self.reached / self.bound - 1.0
     }
@@ -157,8 +157,8 @@ impl Dense {
         Ok(optimum)
     }
 
-    /// A number that the mean or the largest variance of no factorization falls short of (`s2² ‖L_t‖²`, as in
-    /// [`Certificate::bound`]), within 10⁻⁵ of the least one, over 1 ..= 2^17 steps. `O(T log T)`: without the
+    /// A lower bound of the mean or the largest variance of every factorization (`s2² ‖L_t‖²`, as in
+    /// [`Certificate::bound`]), within 10⁻⁵ of the least one, over 1 ..= 2^17 steps. `O(T log T)`, without the
     /// matrices.
     ///
     /// # Errors
@@ -176,20 +176,20 @@ impl Dense {
         Ok(bound_by(&Weights::optimal(horizon as usize, objective, 1e-3)))
     }
 
-    /// How close this is to the best possible.
+    /// How close this is to the optimum.
     pub fn certificate(&self) -> Certificate {
         self.certificate
     }
 
-    /// Of the integer matrix, by BLAKE3; part of the name: a plan is bound to the matrix itself.
+    /// The BLAKE3 digest of the integer matrix, part of the name: a plan is bound to the matrix itself.
     pub fn digest(&self) -> MatrixDigest {
         self.digest
     }
 }
 
-/// The lower bound that weights prove, less what its computation may be off. Relative errors: 10⁻¹² of the poles; in
-/// units of `u = 2⁻⁵³`, at most `5u` for every step of a ladder, `u` for every term of the sums of weights and of the
-/// nuclear norm. The square doubles that: below `2 · 10⁻¹² + 14 u T`.
+/// The lower bound that weights prove, minus the possible error of its computation. Relative errors: 10⁻¹² of the
+/// poles; in units of `u = 2⁻⁵³`, at most `5u` for every step of a ladder, `u` for every term of the sums of weights
+/// and of the nuclear norm. The square doubles that: below `2 · 10⁻¹² + 14 u T`.
 fn bound_by(weights: &Weights) -> f64 {
     let error = 4e-12 + 2e-15 * weights.rows.len() as f64;
     weights.nuclear * weights.nuclear * (1.0 - error)
@@ -249,9 +249,9 @@ impl Mechanism for Dense {
     }
 
     /// In squared units of `2^-30`, exact for one event. With the inner products `G_ij` of the columns of `R̃`,
-    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, where the sum is largest if the events are in the steps
-    /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` where a step is limited, up to 2048 steps; above, that
-    /// is not used.
+    /// `‖R̃ u‖² = Σ u_i u_j G_ij ≤ total · max_i Σ_j u_j G_ij`, and the sum is largest if the events are in the steps
+    /// of the largest `G_ij`; and `G_ij ≤ max_i G_ii`. `O(T³)` if the events per step are limited, up to 2048 steps;
+    /// longer horizons do not use this bound.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let total = u128::from(spread.total);
         let together = total * self.l2_squared;

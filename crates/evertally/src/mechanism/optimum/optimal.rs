@@ -2,7 +2,7 @@
 //!
 //! The [optimum](super) takes some thirty states because its inverse root is accurate to 10⁻¹². With eight or twelve
 //! poles the root is off by 10⁻⁴ to 10⁻², and the factorization by the square of that: the variance is stationary at
-//! the optimum. What remains is to make the columns equally long for *this* root, which the dual iteration does as well
+//! the optimum. The columns must be equally long for *this* root, and the dual iteration achieves this, too
 //! (`weights.rs`). Over `T = 2^20` steps twelve states are within 0.1 % of the lower bound, where the normalized square
 //! root is 5 % above it.
 //!
@@ -11,8 +11,8 @@
 //! the steps.
 //!
 //! **Exact release.** As for a BLT, the protected integers are computed from the data by a truncating filter, and the
-//! release by the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes a
-//! step.
+//! release by the inverse filter from them alone. A release costs `O(n)`; the filter itself is a table of `8 n` bytes
+//! per step.
 
 mod cursor;
 mod figures;
@@ -40,13 +40,13 @@ use std::sync::Arc;
 const MAX_HORIZON: u64 = 1 << 20;
 /// Most states a filter may have.
 const MAX_STATES: usize = 16;
-/// States come in multiples of this: sums over them run in lanes.
+/// The number of states is a multiple of this: sums over them run in lanes.
 const LANES: usize = super::poles::LANES;
-/// Where the iteration stops: columns are equally long up to this.
+/// Tolerance of the iteration: columns are equally long up to this.
 const SLACK: f64 = 1e-4;
-/// Longest horizon for which 8 states are the choice, 12 above.
+/// Longest horizon for which 8 states are the default; 12 above.
 const FEW_STATES: u64 = 1 << 13;
-/// Largest variance inside the inverse filter that its fixed-point numbers are made for.
+/// Largest variance inside the inverse filter that its fixed-point numbers can hold.
 const MAX_VARIANCE: f64 = (1 << 20) as f64;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise among those that a time-varying
@@ -61,16 +61,17 @@ pub struct Optimal {
     frozen: Arc<Frozen>,
     columns: ColumnNorms,
     row_norms: RowNorms,
-    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
+    /// The largest excess, over the matrix's value, of the L2 distance between the protected integers of two streams:
+    /// `E √T`.
     slack: f64,
-    /// As the plan names it.
+    /// The name in the plan.
     digest: MatrixDigest,
 }
 
 impl Optimal {
     /// For the least maximal or the least mean variance over `horizon` steps, 1 ..= 2^20, with 4, 8, 12 or 16 states,
-    /// or as many as leave little to be won. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with the same
-    /// result.
+    /// or as many as bring it close to the optimum. `O(T n²)`: some 50 ms at 2^14 steps, seconds at 2^20; always with
+    /// the same result.
     ///
     /// # Errors
     /// If the horizon or the number of states is out of range.
@@ -85,14 +86,14 @@ impl Optimal {
         check_horizon(horizon, MAX_HORIZON, "optimal")?;
         let states = states.unwrap_or(if horizon <= FEW_STATES { 8 } else { 12 });
         if states == 0 || states > MAX_STATES || !states.is_multiple_of(LANES) {
-            return Err(Error::invalid(format!("an optimal filter has 4, 8, 12 or 16 states, got {states}")));
+            return Err(Error::invalid(format!("an optimal filter must have 4, 8, 12 or 16 states, got {states}")));
         }
         let weights = Weights::with_few_poles(horizon as usize, objective, SLACK, states);
         let (frozen, columns) = Frozen::new(&weights)?;
         let rows = figures::row_pass(&frozen);
         let sound = rows.squared.iter().all(|variance| variance.is_finite() && *variance > 0.0);
         if !sound || rows.largest >= MAX_VARIANCE {
-            return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; take more states"));
+            return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; use more states"));
         }
         let bound = cursor::truncation_bound(&frozen, noise_bits(horizon));
         Ok(Self {
@@ -125,7 +126,7 @@ impl Optimal {
         Ok(filter)
     }
 
-    /// Of the frozen filter, by BLAKE3; part of the name: a plan is bound to the filter itself.
+    /// The BLAKE3 digest of the frozen filter, part of the name: a plan is bound to the filter itself.
     pub fn digest(&self) -> MatrixDigest {
         self.digest
     }
@@ -158,8 +159,8 @@ impl Mechanism for Optimal {
     }
 
     /// An upper bound, which includes the rounding of the protected integers, as for a [`Blt`](crate::mechanism::Blt):
-    /// `(total s2 + E √(T total))²`, where the second term bounds the rounding of all groups that a unit's change can touch:
-    /// `total` of them, or twice as many where events are replaced, and then one event counts at least twice.
+    /// `(total s2 + E √(T total))²`, where the second term bounds the rounding of all groups that a unit's change can
+    /// touch: `total` of them, or twice as many if events are replaced, and then one event counts at least twice.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let total = spread.total as f64;
         in_noise_steps(total * total * self.columns.l2_squared, 2, self.noise_bits(), self.slack * libm::sqrt(total))

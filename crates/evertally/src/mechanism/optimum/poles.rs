@@ -22,12 +22,12 @@ impl Poles {
     /// For arguments between `least` and `most` (positive, in order), with a relative error below 10⁻¹².
     pub(super) fn new(least: f64, most: f64) -> Self {
         let k = (least / most).sqrt().min(0.5);
-        // Measured: the error is about exp(-2π² n / (ln 1/k² + 3)); 1.5 poles a unit leave it below 10⁻¹².
+        // Measured: the error is about exp(-2π² n / (ln 1/k² + 3)); 1.5 poles per unit leave it below 10⁻¹².
         let half = libm::ceil(0.75 * (3.0 - 2.0 * libm::log(k)) / LANES as f64) as usize * LANES;
         Self::with_count(least, most, 2 * half)
     }
 
-    /// So many poles, an even number: the relative error is what it is.
+    /// This many poles, an even number, with the resulting relative error.
     pub(super) fn with_count(least: f64, most: f64, count: usize) -> Self {
         let (half, k) = (count / 2, (least / most).sqrt().min(0.5));
         let period = quarter_period(k);

@@ -11,13 +11,13 @@
 //! `i+1` by a resistance `p_i`, the last to the ground by `p_T`, and each node to the ground by a conductance `s v_i`.
 //! Let `f_i` be the conductance to the ground seen from node `i` through itself and everything before it, `b_i` through
 //! everything after it: `f_i = s v_i + f_{i-1}/(1 + f_{i-1} p_{i-1})`, the same backwards, and the diagonal of the
-//! inverse is `1/(f_i + b_i)`. Nothing is subtracted, so all is accurate to the last digits, whatever the condition.
-//! The dual value and its gradient cost `O(T n)` with `n` poles where dense algebra takes `O(T³)`.
+//! inverse is `1/(f_i + b_i)`. Nothing is subtracted, so everything is accurate to the last digits, for any condition
+//! number. The dual value and its gradient cost `O(T n)` with `n` poles; dense algebra takes `O(T³)`.
 
 use super::poles::Poles;
 use crate::mechanism::Objective;
 
-/// Weights, and what they prove.
+/// Weights, and the bound that they prove.
 #[derive(Clone, Debug)]
 pub(super) struct Weights {
     /// `p`, at least 0, summing to 1.
@@ -58,9 +58,9 @@ impl Weights {
         weights
     }
 
-    /// Weights for a root of so many poles only (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that root
-    /// are equal up to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half of
-    /// its last step as momentum, so that some 15 rounds of `O(T n)` are enough.
+    /// Weights for a root of only this many poles (a multiple of [`LANES`](super::poles::LANES)): the `X_ii` of that
+    /// root are equal up to `slack`. Long horizons start from the weights of shorter ones, and the iteration keeps half
+    /// of its last step as momentum, so about 15 rounds of `O(T n)` are enough.
     pub(super) fn with_few_poles(horizon: usize, objective: Objective, slack: f64, count: usize) -> Self {
         let start = if horizon <= SHORT {
             vec![1.0 / horizon as f64; horizon]
@@ -161,7 +161,7 @@ fn poles(rows: &[f64], columns: &[f64], count: Option<usize>) -> Poles {
     }
 }
 
-/// The ladders of all poles, node by node, the poles of a node side by side.
+/// The ladders of all poles, node by node, the poles of a node next to each other.
 pub(super) struct Ladder<'a> {
     rows: &'a [f64],
     columns: &'a [f64],
@@ -195,7 +195,7 @@ impl<'a> Ladder<'a> {
         (0..self.rows.len()).flat_map(|node| self.ratios_of(node)).collect()
     }
 
-    /// Those of one node.
+    /// The ladders of one node.
     pub(super) fn ratios_of(&self, node: usize) -> impl Iterator<Item = f64> {
         let n = self.poles.len();
         self.before[node * n..(node + 1) * n].iter().map(move |f| 1.0 / (1.0 + f * self.rows[node]))

@@ -3,9 +3,10 @@
 use super::MechanismName;
 use crate::mechanism::{MAX_HORIZON, NoiseKind, Objective, Participation};
 
-/// What searches, programs and figures know of a family of mechanisms: a row of the registry.
+/// Properties of a family of mechanisms, for searches, programs and figures: a row of the registry.
 ///
-/// Every column is stated for every family. What depends on the parameters of a name is a function of the name.
+/// Every column is given for every family. Properties that depend on the parameters of a name are functions of the
+/// name.
 ///
 /// ```
 /// use evertally::mechanism::{MechanismName, NoiseKind};
@@ -19,44 +20,44 @@ use crate::mechanism::{MAX_HORIZON, NoiseKind, Objective, Participation};
 pub struct Family {
     /// The name without parameters.
     pub stem: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
     /// Names that a user may write, the shortest first.
     pub examples: &'static [&'static str],
-    /// The name with all parameters left open; `None` where one must be given.
+    /// The name with all parameters left open; `None` if one must be given.
     pub open: Option<MechanismName>,
-    /// The laws it serves, and how far a search goes under each.
+    /// The noise distributions it supports, and how far a search goes under each.
     pub reach: Reach,
-    /// The law it is mostly used with.
+    /// The noise distribution it is mostly used with.
     pub usual_law: NoiseKind,
-    /// Whether it competes where no mechanism is named and counts are released. (Not where a parameter must be given,
-    /// or a search takes minutes.)
+    /// Whether it competes if no mechanism is named and counts are released. (False if a parameter must be given, or a
+    /// search takes minutes.)
     pub competes: bool,
-    /// Whether it competes where there is no end, and nowhere else.
+    /// Whether it competes on endless streams, and only there.
     pub endless: bool,
     /// Whether it competes for vectors.
     pub vectors: Vectors,
-    /// What a stream of its noise can do.
+    /// The abilities of a stream of its noise.
     pub abilities: Abilities,
     /// How the cost of a step grows.
     pub steps: Steps,
     /// Whether it is plain noise, whose error grows with the horizon itself and not with its logarithm.
     pub is_plain_noise: bool,
-    /// Whether figures with the parameters that are best for its usual law are listed under the open name: the
+    /// Whether results with the parameters that are best for its usual distribution are listed under the open name: the
     /// published setting, or the only one.
     pub listed_open: bool,
     /// The leading constants of its error that the literature states for a name.
     pub limits: fn(MechanismName) -> Limits,
     /// A shorter name for tables and pictures: without numbers that only a program can use.
     pub brief: fn(MechanismName) -> MechanismName,
-    /// Whether a mechanism of the second name, built before, is what the first name asks for under an objective.
+    /// Whether a mechanism of the second name, already built, satisfies the first name under an objective.
     pub answers: fn(MechanismName, MechanismName, Objective) -> bool,
-    /// How pictures tell it apart.
+    /// How plots distinguish it.
     pub line: Line,
 }
 
 /// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds
-/// there. `None` under a law that it does not serve.
+/// there. `None` for a noise distribution that it does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Reach {
@@ -64,12 +65,12 @@ pub struct Reach {
     pub gaussian: Option<u64>,
 }
 
-/// Whether the noise of vectors can be streamed with a family, and whether it competes where none is named.
+/// Whether the noise of vectors can be streamed with a family, and whether it competes if none is named.
 #[derive(Clone, Copy, Debug)]
 pub enum Vectors {
     /// It cannot be streamed step by step.
     No,
-    /// Where it is named.
+    /// Only if it is named.
     Named,
     /// Everywhere, with its parameters left open.
     Compete,
@@ -77,28 +78,27 @@ pub enum Vectors {
     CompeteAs(fn(u64, Participation) -> Vec<MechanismName>),
 }
 
-/// What a stream of noise can do beside going on to the next step.
+/// The abilities of a noise stream, in addition to advancing to the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     /// The noise of any single step is reached in `O(log T)` draws.
     pub random_access: bool,
-    /// Noise can be drawn where it is read, without all before it.
+    /// Noise can be drawn at single readings, without drawing everything before.
     pub lazy: bool,
-    /// Gaussian noise can be calibrated by the covariance of the releases, where that reveals less than the column
-    /// norms.
+    /// Gaussian noise can be calibrated by the covariance of the releases, if that reveals less than the column norms.
     pub exact_accounting: bool,
 }
 
-/// How time and memory of a step grow.
+/// How the time and memory of a step grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// With the logarithm of the horizon at most.
+    /// At most with the logarithm of the horizon.
     Light,
     /// With the horizon.
     Heavy,
 }
 
-/// Leading constants of the error for long horizons, as the literature states them; `None` where it does not.
+/// Leading constants of the error for long horizons, as stated in the literature; `None` if it states none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Limit of 2ρ · largest variance / log₂²T under ρ-zCDP.
@@ -107,11 +107,11 @@ pub struct Limits {
     pub pure: Option<f64>,
 }
 
-/// Colour, dashes and marker of a family's line where mechanisms are compared. Relatives share a colour.
+/// Colour, dashes and marker of a family's line in comparison plots. Related families share a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub Hue, pub Dash, pub Mark);
 
-/// Colours that relatives share.
+/// Colours shared by related families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Hue {
@@ -146,7 +146,7 @@ pub enum Mark {
 }
 
 impl Family {
-    /// Whether it is worth considering under a law.
+    /// Whether it is worth considering under a noise distribution.
     pub fn serves(&self, law: NoiseKind) -> bool {
         self.reach.of(law).is_some()
     }
@@ -158,23 +158,23 @@ impl Family {
 }
 
 impl Reach {
-    /// Any horizon under both laws.
+    /// Any horizon under both distributions.
     pub const ANY: Self = Self { laplace: Some(MAX_HORIZON), gaussian: Some(MAX_HORIZON) };
 
-    /// Any horizon under Gaussian noise, the only law.
+    /// Any horizon under Gaussian noise, the only distribution.
     pub const ANY_GAUSSIAN: Self = Self::gaussian(MAX_HORIZON);
 
-    /// Up to a horizon under Gaussian noise, the only law.
+    /// Up to a horizon under Gaussian noise, the only distribution.
     pub const fn gaussian(longest: u64) -> Self {
         Self { laplace: None, gaussian: Some(longest) }
     }
 
-    /// Up to a horizon under Laplace noise, the only law.
+    /// Up to a horizon under Laplace noise, the only distribution.
     pub const fn laplace(longest: u64) -> Self {
         Self { laplace: Some(longest), gaussian: None }
     }
 
-    /// The longest horizon under a law.
+    /// The longest horizon under a noise distribution.
     pub fn of(self, law: NoiseKind) -> Option<u64> {
         match law {
             NoiseKind::Laplace => self.laplace,
@@ -182,7 +182,7 @@ impl Reach {
         }
     }
 
-    /// The longest horizon under any law.
+    /// The longest horizon under any noise distribution.
     pub fn longest(self) -> u64 {
         self.laplace.max(self.gaussian).unwrap_or(0)
     }
@@ -212,12 +212,12 @@ impl Limits {
     }
 }
 
-/// A name that is brief enough.
+/// For families whose names are short enough.
 pub(super) fn unchanged(name: MechanismName) -> MechanismName {
     name
 }
 
-/// Only the very name answers.
+/// Only the exact name matches.
 pub(super) fn equal(asked: MechanismName, built: MechanismName, _: Objective) -> bool {
     asked == built
 }

@@ -1,4 +1,4 @@
-//! Names as text, both ways, and what they say of their family.
+//! Names as text, both ways, and the properties of their families.
 
 use super::{MechanismName, Parameters, ROWS};
 use crate::mechanism::Objective;
@@ -9,15 +9,15 @@ use std::str::FromStr;
 use super::family::{Family, Limits};
 
 impl MechanismName {
-    /// Every family that competes where no mechanism is named, with parameters left open.
+    /// Every family that competes if no mechanism is named, with parameters left open.
     pub const FAMILIES: [MechanismName; COMPETING] = competing();
 
-    /// Those that compete where there is no end, likewise.
+    /// Likewise the families that compete on endless streams.
     pub fn endless() -> impl Iterator<Item = Self> {
         Self::all_families().filter(|family| family.endless).filter_map(|family| family.open)
     }
 
-    /// Every family there is.
+    /// Every family.
     pub fn all_families() -> impl Iterator<Item = &'static Family> + Clone {
         ROWS.iter().copied()
     }
@@ -49,13 +49,13 @@ impl MechanismName {
         (self.family().limits)(self)
     }
 
-    /// Whether a mechanism of that name, built before, is what this name asks for under an objective.
+    /// Whether a mechanism of that name, already built, satisfies this name under an objective.
     pub fn is_answered_by(self, built: Self, objective: Objective) -> bool {
         (self.family().answers)(self, built, objective)
     }
 }
 
-/// The names of all families that stream the noise of vectors, as words of a sentence.
+/// The names of all families that stream the noise of vectors, formatted for a sentence.
 pub fn names_that_stream() -> String {
     let streamed = MechanismName::all_families().filter(|family| family.vectors.are_streamed());
     let mut names: Vec<_> =
@@ -64,7 +64,7 @@ pub fn names_that_stream() -> String {
     format!("{} or {last}", names.join(", "))
 }
 
-/// How many rows compete.
+/// Number of competing rows.
 const COMPETING: usize = {
     let (mut row, mut count) = (0, 0);
     while row < ROWS.len() {
@@ -74,13 +74,13 @@ const COMPETING: usize = {
     count
 };
 
-/// The open names of the rows that compete: one that competes without an open name does not compile.
+/// The open names of the competing rows; a competing row without an open name does not compile.
 const fn competing() -> [MechanismName; COMPETING] {
     let mut names = [MechanismName::Input; COMPETING];
     let (mut row, mut count) = (0, 0);
     while row < ROWS.len() {
         if ROWS[row].competes {
-            names[count] = ROWS[row].open.expect("what competes has a name without parameters");
+            names[count] = ROWS[row].open.expect("a competing family has a name without parameters");
             count += 1;
         }
         row += 1;

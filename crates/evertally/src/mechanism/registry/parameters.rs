@@ -1,4 +1,4 @@
-//! The parameters of a name, taken out one by one.
+//! The parameters of a name, consumed one by one.
 
 use crate::{Error, Result};
 use std::str::FromStr;
@@ -22,7 +22,7 @@ impl<'a> Parameters<'a> {
         Ok(Self { text, stem: stem.trim(), rest })
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if present.
     pub(in crate::mechanism) fn take(&mut self, key: &str) -> Option<&'a str> {
         let place = self.rest.iter().position(|(name, _)| *name == key)?;
         Some(self.rest.remove(place).1)

@@ -1,12 +1,13 @@
-//! The macro that makes names and their families out of the rows.
+//! The macro that generates names and their families from the rows.
 
-/// From rows `Variant(parameters) in folder = Family { … };` the enum of names, and where each of them leads.
+/// From rows `Variant(parameters) in folder = Family { … };`, generates the enum of names and the dispatch to their
+/// folders.
 ///
-/// A folder has `build(horizon, criterion, parameters…)`, and where there are parameters `parse(text)` and
-/// `write(f, parameters…)`. A missing function, row or column does not compile: nothing has a default here.
+/// A folder has `build(horizon, criterion, parameters…)`, and `parse(text)` and `write(f, parameters…)` if there are
+/// parameters. A missing function, row or column does not compile: there are no defaults.
 macro_rules! registry {
     ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
-        /// A mechanism as a user names it; parameters left out are chosen when it is built for a horizon.
+        /// A mechanism as a user names it; omitted parameters are chosen when it is built for a horizon.
         ///
         /// ```
         /// use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
@@ -34,12 +35,12 @@ macro_rules! registry {
         const ROWS: &[&Family] = &[$( rows::$variant ),+];
 
         impl MechanismName {
-            /// What is known of the family.
+            /// The family of this name.
             pub const fn family(self) -> &'static Family {
                 match self { $( Self::$variant { .. } => rows::$variant, )+ }
             }
 
-            /// The mechanism for a horizon; parameters left out are searched for the least figure of the criterion.
+            /// The mechanism for a horizon; omitted parameters are searched for the least value of the criterion.
             ///
             /// # Errors
             /// If the horizon or a parameter is out of the mechanism's range.
@@ -47,7 +48,7 @@ macro_rules! registry {
                 $crate::mechanism::workload::build(self, horizon, criterion)
             }
 
-            /// The family's own build.
+            /// The build function of the family.
             pub(in crate::mechanism) fn build_own(
                 self,
                 horizon: u64,

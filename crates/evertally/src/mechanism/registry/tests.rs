@@ -1,4 +1,4 @@
-//! Rows against what the mechanisms of their families say of themselves.
+//! Rows compared with the properties of the mechanisms of their families.
 
 use super::*;
 use crate::mechanism::Objective;
@@ -43,7 +43,7 @@ fn draws_of_the_last_step(mechanism: &dyn Mechanism) -> u64 {
     draws
 }
 
-/// Abilities, laws and names of what is built.
+/// Abilities, noise distributions and names of built mechanisms.
 #[test]
 fn rows_say_what_mechanisms_can() {
     for name in names() {
@@ -65,7 +65,8 @@ fn rows_say_what_mechanisms_can() {
     }
 }
 
-/// A search ends early exactly where a step costs more the longer the horizon is; what has no end has no shorter one.
+/// A search has a horizon limit exactly if a step costs more the longer the horizon is; endless families have no
+/// shorter one.
 #[test]
 fn heavy_families_have_a_longest_horizon() {
     for family in MechanismName::all_families() {

@@ -18,14 +18,14 @@ const NAMED: [&str; 13] = [
     "blt(buffers=2)",
 ];
 
-/// Every family, and every example of a name, under the law that is usual for it.
+/// Every family, and every example of a name, under its usual noise distribution.
 fn every_family(horizon: u64) -> Vec<Arc<dyn Mechanism>> {
     let families = MechanismName::all_families();
     let own = families.flat_map(|family| family.examples.iter().copied().chain([family.stem]));
     let build = |text: &str| {
         let name: MechanismName = text.parse().ok()?;
         let law = name.family().usual_law;
-        (horizon <= 20 || name.family().stem != "dense-pure").then_some(())?; // a search of minutes
+        (horizon <= 20 || name.family().stem != "dense-pure").then_some(())?; // its search takes minutes
         let criterion = Criterion::new(law, Objective::Max);
         let is_for_windows = matches!(name, MechanismName::Banded(..) | MechanismName::RollingHats(_));
         let workload = if is_for_windows { Workload::Window(5) } else { Workload::Sum };
@@ -62,7 +62,7 @@ fn products_are_those_of_the_dense_twin() {
     assert_eq!(left, [""; 0], "every family was compared");
 }
 
-/// In simulations as in releases: `L z` is the sum over the entries of every row.
+/// In simulations as in releases, `L z` is the sum over the entries of every row.
 #[test]
 fn paths_are_those_of_the_rows() {
     for horizon in [1, 2, 7, 19, 50, 130] {

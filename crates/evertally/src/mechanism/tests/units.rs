@@ -1,10 +1,10 @@
-//! Units of several events, against every way to place them.
+//! Units of several events, compared with every way to place them.
 
 use super::*;
 use crate::mechanism::{Blt, Columns, Objective};
 use crate::privacy::{Neighbours, Sensitivity, Unit, Values};
 
-/// Every placement of a spread's events into so many steps of one sum.
+/// Every placement of a spread's events into this many steps of one sum.
 fn placements(steps: usize, spread: Spread) -> Vec<Vec<u64>> {
     let mut all: Vec<Vec<u64>> = vec![vec![]];
     for _ in 0..steps {
@@ -32,7 +32,7 @@ fn spread(total: u64, per_step: u64, separation: u64) -> Spread {
     Spread { separation, ..Spread::new(total, per_step) }
 }
 
-/// What families of mechanisms say of units, and how far above the truth they may be.
+/// The bounds of families for units, and the allowed distance above the truth.
 #[test]
 fn bounds_of_units_by_enumeration() {
     let spreads = [(4, 1, 1), (4, 4, 1), (7, 2, 1), (3, 2, 1), (5, 1, 2), (4, 2, 3), (5, 3, 2), (2, 1, 4)];
@@ -55,7 +55,7 @@ fn bounds_of_units_by_enumeration() {
                 // Real factorizations are protected as integers, which are rounded.
                 assert!(reached <= bound * (1.0 + 1e-4), "{place}");
                 let total = spread.total as f64;
-                assert!(bound <= total * total * one * 1.001, "looser than so many times one event: {place}");
+                assert!(bound <= total * total * one * 1.001, "looser than that many times one event: {place}");
                 // Events that fit into the steps: a unit has no more.
                 let room = spread.per_step * horizon.div_ceil(spread.separation);
                 assert!(bound <= near(name.family().stem) * reached || spread.total > room, "{place}");
@@ -64,8 +64,8 @@ fn bounds_of_units_by_enumeration() {
     }
 }
 
-/// How far above the truth a bound may be: those of Toeplitz matrices are exact where columns are alike, and close to
-/// it where they are not; nodes that cannot all be full together are told from the dense twin.
+/// The allowed distance of a bound above the truth: those of Toeplitz matrices are exact if columns are alike, and
+/// close if they are not; the dense twin reveals nodes that cannot all be full together.
 fn near(stem: &str) -> f64 {
     match stem {
         "input" | "output" | "sqrt" | "blt" | "banded-sqrt" | "banded-inverse-sqrt" | "banded-inverse" => 1.001,
@@ -89,7 +89,7 @@ fn bounds_of_groups_by_enumeration() {
             let unit = Unit::person(total).per_step(per_step).per_group(per_group).in_groups(groups);
             let sensitivity = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, steps).unwrap();
             let bound = sensitivity.squared(&*mechanism) / square;
-            // One sum after the other, each with what is left.
+            // One sum after the other, each with the remaining events.
             let of_one = |left: u64| placements(steps as usize, spread(per_group.min(left), per_step, 1));
             let mut best = 0.0f64;
             let mut open: Vec<(u64, Vec<u64>, f64, u64)> = vec![(groups, vec![0; steps as usize], 0.0, total)];

@@ -1,23 +1,23 @@
 //! `banded-inverse`: the inverse of the first diagonals of a fractional power of the differences.
 //!
 //! `R⁻¹` has the coefficients `r_0 … r_(b-1)` of `(1-z)^α`, `0 < α < 1`, and no more: `r_0 = 1`,
-//! `r_j = r_(j-1) (j-1-α)/j`. So an increment of the noise is `Σ_j r_j z_(t-j)`, and where the last noises are drawn again
-//! from their keys nothing is kept between steps (BIFR; Kalinin, McKenna, Upadhyay, Lampert, arXiv 2605.18379, and for
-//! `α = 1/2`, which is [`banded-inverse-sqrt`](super::banded_inverse_sqrt), arXiv 2505.12128). With two bands it is
+//! `r_j = r_(j-1) (j-1-α)/j`. So an increment of the noise is `Σ_j r_j z_(t-j)`, and if the last noises are drawn again
+//! from their keys, nothing is stored between steps (BIFR; Kalinin, McKenna, Upadhyay, Lampert, arXiv 2605.18379, and
+//! for `α = 1/2`, which is [`banded-inverse-sqrt`](super::banded_inverse_sqrt), arXiv 2505.12128). With two bands it is
 //! `z_t - α z_(t-1)`, and `R` has the coefficients `α^j`: λ-CGD (arXiv 2601.22334) with `λ = α`.
 //!
 //! `L = A R⁻¹` has the sums of the `r_j` as coefficients: `l_j = Π_(i≤j) (i-α)/i` for `j < b`, those of `(1-z)^(α-1)`, and
 //! `l_(b-1)` from there on.
 //!
-//! **Sensitivity.** No coefficient of `R` is negative, and none is larger than the one before: then that of a unit in
-//! several steps is exactly the sum of the columns `1, 1+b, 1+2b, …`
-//! ([`participation`](crate::mechanism::accounting::participation)). For `1/R` is `1 - Σ_(j≥1) |r_j| z^j`, so that the
-//! coefficients of `R` are sums of products of the `|r_j|`. And the ratios `l_j/l_(j-1) = 1 - α/j`, then 1, grow: `l` is
-//! log-convex, so by Kaluza's theorem its reciprocal series `(1-z) R`, the differences of the coefficients, has no positive
-//! coefficient after the first.
+//! **Sensitivity.** No coefficient of `R` is negative, and none is larger than the one before: then the sensitivity to
+//! a unit in several steps is exactly the sum of the columns `1, 1+b, 1+2b, …`
+//! ([`participation`](crate::mechanism::accounting::participation)). For `1/R = 1 - Σ_(j≥1) |r_j| z^j`, so the
+//! coefficients of `R` are sums of products of the `|r_j|`. And the ratios `l_j/l_(j-1) = 1 - α/j`, then 1, grow: `l`
+//! is log-convex, so by Kaluza's theorem its reciprocal series `(1-z) R`, the differences of the coefficients, has no
+//! positive coefficient after the first.
 //!
-//! Fewer bands want a larger exponent: for 1024 steps, 8 times and 128 apart, 0.97, 0.91 and 0.72 with 2, 4 and 16 bands,
-//! which have 0.31, 0.44 and 0.70 of the largest error of `α = 1/2`.
+//! Fewer bands need a larger exponent: for 1024 steps, 8 times and 128 apart, 0.97, 0.91 and 0.72 with 2, 4 and 16
+//! bands, which have 0.31, 0.44 and 0.70 of the largest error of `α = 1/2`.
 
 use super::square_root::MAX_BANDED;
 use super::{SquareRoot, bands};
@@ -38,7 +38,7 @@ impl Exponent {
     /// That of the square root.
     pub const HALF: Self = Self(5000);
 
-    /// The nearest that there is.
+    /// The nearest representable exponent.
     fn near(value: f64) -> Self {
         // Casts saturate.
         Self((value * Self::UNIT).round().clamp(1.0, Self::UNIT - 1.0) as u16)
@@ -56,7 +56,8 @@ impl FromStr for Exponent {
     fn from_str(text: &str) -> Result<Self> {
         let refuse = || {
             Error::invalid(format!(
-                "the exponent of `banded-inverse` is a number between 0 and 1 with four decimals at most, as 0.75; got `{text}`"
+                "the exponent of `banded-inverse` must be between 0 and 1 with at most four decimals, such as \
+                 0.75; got `{text}`"
             ))
         };
         let value: f64 = text.parse().map_err(|_| refuse())?;
@@ -96,16 +97,16 @@ pub(in crate::mechanism) fn build(
     Ok(Arc::new(SquareRoot::banded_inverse_power(horizon, bands, exponent)?))
 }
 
-/// The exponent with the least figure, looked for along `ln α/(1-α)`: some thirty mechanisms are built.
+/// The exponent with the least value of the criterion, searched along `ln α/(1-α)`: builds about thirty mechanisms.
 fn best(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Exponent> {
     let of = |x: f64| Exponent::near(1.0 / (1.0 + libm::exp(-x)));
     let mechanism = |exponent| SquareRoot::banded_inverse_power(horizon, bands, exponent);
-    mechanism(Exponent::HALF)?; // whether the numbers are in range
+    mechanism(Exponent::HALF)?; // checks that the numbers are in range
     let figure = |x: f64| mechanism(of(x)).map_or(f64::INFINITY, |built| criterion.figure(&built));
     Ok(of(least_between(-2.0, 8.0, 11, 0.02, figure)))
 }
 
-/// Competes where units come back: with two bands, which need nothing kept, a few, or as many as to their return.
+/// Competes if units return: with two bands, which need no memory, a few, or as many as the steps until their return.
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
     let competes = participation.within(horizon) > 1 && horizon <= MAX_BANDED;
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(&*weights, [1.0, -lambda]);
     }
 
-    /// Half is the square root, by its own name.
+    /// One half is the square root, by its own name.
     #[test]
     fn half_is_the_square_root() {
         let (power, root) = (
@@ -185,7 +186,7 @@ mod tests {
         }
     }
 
-    /// No other exponent of a fine grid is better, and half is far worse where bands are few.
+    /// No other exponent of a fine grid is better, and one half is far worse if bands are few.
     #[test]
     fn the_best_exponent_is_found() {
         let participation = Participation::new(8, 32).unwrap();

@@ -4,7 +4,7 @@ use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
-/// From `bands`, which must be given.
+/// From `bands`, which is required.
 pub(super) fn parse(parameters: &mut Parameters<'_>) -> Result<u64> {
     let (bands, stem) = (parameters.number("bands")?, parameters.stem);
     bands.ok_or_else(|| Error::invalid(format!("`{stem}` needs a number of bands: {stem}(bands=8)")))

@@ -7,16 +7,16 @@
 //! * `blt`: `R = C`, `L = A C⁻¹`;
 //! * `normalized-blt`: `R = C D⁻¹` with `D` the column norms of `C`, `L = A D C⁻¹`. Here `1 / D` is a table of
 //!   integers, constant on [segments] of steps. For units with events in several steps, `D` are the norms of the sums
-//!   of as many columns ([runs]): `normalized-blt(run=100)`.
+//!   of the columns of a pattern ([runs]): `normalized-blt(run=100)`.
 //!
-//! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory a
-//! step where that takes `O(T)`. The normalized one is far below it.
+//! With five buffers the plain one is within 1 % of the square root of `A` at `T = 2^20`, with `O(d)` time and memory
+//! per step instead of `O(T)`. The normalized one is far below it.
 //!
-//! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the figures are those of the frozen matrices:
+//! The parameters are frozen to multiples of `2^-62` ([`Buffers`]), and the norms are those of the frozen matrices:
 //! closed forms ([response], [figures]). The exact release and the cost of its rounding are in [recurrence]; unlike
-//! other cursors, this one sees the data: what it protects are the integers `n` that it computes from them. So a step
-//! depends on all before it, empty ones too, and a gap is crossed one step at a time. Continuous noise for the left
-//! factor alone crosses it in a time that does not depend on its length: [lazy].
+//! other cursors, this one sees the data: it protects the integers `n` that it computes from them. So a step depends on
+//! all earlier steps, including empty ones, and a gap is crossed step by step. Continuous noise for the left factor
+//! alone crosses it in a time that does not depend on its length: [lazy].
 
 mod adjoint;
 mod aim;
@@ -55,7 +55,7 @@ use segments::WEIGHT_BITS;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most buffers a BLT may have.
+/// Maximum number of buffers of a BLT.
 pub const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
@@ -81,16 +81,16 @@ pub struct Blt {
 struct Frame {
     /// Bits of the noise grid.
     noise_bits: u32,
-    /// The weight 1 has so many bits.
+    /// The weight 1 has this many bits.
     weight_bits: u32,
 }
 
 /// How the columns of `C` are weighted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scaling {
-    /// Not at all.
+    /// Unweighted.
     Plain,
-    /// Such that patterns of so many columns are equally long; for a single one, the columns themselves.
+    /// So that patterns of this many columns are equally long; for a single one, the columns themselves.
     Equal(Participation),
 }
 
@@ -113,7 +113,7 @@ impl Blt {
     /// With the given parameters, over 1 ..= 2^40 steps. `O(d² log T)`.
     ///
     /// # Errors
-    /// If the horizon is out of range, or the floating-point figures are no numbers.
+    /// If the horizon is out of range, or the floating-point norms are not finite.
     pub fn new(horizon: u64, columns: Columns, buffers: Buffers) -> Result<Self> {
         Self::scaled(horizon, Scaling::of(columns), buffers)
     }
@@ -135,8 +135,8 @@ impl Blt {
         Self::framed(horizon, scaling, buffers, frame, 1 << weight_bits)
     }
 
-    /// A part of a longer mechanism, over any number of steps up to 2^62: with columns of squared length
-    /// `(share / 2^14)²` at most, on the noise grid of the whole.
+    /// A part of a longer mechanism, over any number of steps up to 2^62, on the noise grid of the whole: its columns
+    /// have a squared length of at most `(share / 2^14)²`.
     pub(in crate::mechanism) fn part(
         steps: u64,
         columns: Columns,
@@ -148,8 +148,8 @@ impl Blt {
         Self::framed(steps, Scaling::of(columns), buffers, frame, share)
     }
 
-    /// With all weights multiplied by `share`, of which `2^weight_bits` are the whole; the first column of a plain one
-    /// is then divided by its norm, where weights have bits for it.
+    /// All weights are multiplied by `share`, where `2^weight_bits` is the whole; the first column of a plain one is
+    /// then divided by its norm, if weights have bits for it.
     fn framed(horizon: u64, scaling: Scaling, buffers: Buffers, frame: Frame, share: u32) -> Result<Self> {
         let response = Response::of_buffers(&buffers);
         let segments = match scaling {
@@ -163,7 +163,7 @@ impl Blt {
         let segments = segments::shared(segments, share, frame.weight_bits);
         let Frame { noise_bits, weight_bits } = frame;
         let norms = column_norms(&response, &segments, horizon, weight_bits);
-        // The first column has an entry 1 times a weight; comparisons with a number that is none fail.
+        // The first column has an entry 1 times a weight; comparisons with NaN fail.
         let least = f64::from(share) / libm::exp2(f64::from(weight_bits)) / 2.0;
         let sensible = norms.l1 >= least && norms.l2_squared >= least * least && segments.iter().all(|s| s.weight > 0);
         if !sensible || !norms.l1.is_finite() || !norms.l2_squared.is_finite() {
@@ -195,7 +195,7 @@ impl Blt {
         coefficient / self.figures.scale(column)
     }
 
-    /// The largest and the mean `‖L_t‖²` of the first `steps` of them. `O(d² S)` for `S` segments.
+    /// The largest and the mean `‖L_t‖²` of the first `steps` steps. `O(d² S)` for `S` segments.
     pub(in crate::mechanism) fn figures_through(&self, steps: u64) -> (f64, f64) {
         let (response, segments) = (self.figures.response().clone(), self.constants.segments());
         let cut = |segment: &segments::Segment| segments::Segment { last: segment.last.min(steps), ..*segment };
@@ -210,14 +210,14 @@ impl Blt {
         self.buffers
     }
 
-    /// The noise of single steps, going forwards, at a cost that does not depend on the gaps. `O(d² S log S)` time and
-    /// `O(d S log S)` memory for `S = O(log T)` segments: some milliseconds and 3 MB at most, where columns are
-    /// normalized.
+    /// The noise of single steps, moving forwards, at a cost that does not depend on the gaps. `O(d² S log S)` time and
+    /// `O(d S log S)` memory for `S = O(log T)` segments: at most a few milliseconds and 3 MB, for normalized columns.
     pub fn lazy(&self) -> LazyBlt {
         LazyBlt::new(self.figures.response(), self.constants.segments(), self.frame.weight_bits)
     }
 
-    /// By how much more than the matrix says the protected integers of two streams can differ, in L2 norm: `E √T`.
+    /// The largest excess, over the matrix's value, of the L2 distance between the protected integers of two streams:
+    /// `E √T`.
     pub(in crate::mechanism) fn slack(&self) -> f64 {
         let Modes { weights, poles, .. } = &self.figures.response().direct;
         let echo_sum: f64 = poles.iter().zip(weights).map(|(pole, echo)| echo / pole.q).sum();
@@ -225,11 +225,11 @@ impl Blt {
         rounding_slack(bits, poles.len(), echo_sum) * libm::sqrt(self.horizon as f64) * (1.0 + ROUNDING)
     }
 
-    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up, for several numbers of events,
-    /// which do not fall. Plain and normalized: of the packed pattern from the first step on, exactly
-    /// ([`participation`](crate::mechanism::accounting::participation), [`patterns`]); where columns have weights for runs, by
-    /// [chains](crate::mechanism::accounting::chain). Never more than all events in the longest column.
-    /// `O(d² k)` for `k` steps with events.
+    /// The largest `‖R u‖²` over the counts `u` of a unit in one running sum, rounded up, for several numbers of events
+    /// in non-decreasing order. Plain and normalized: exactly that of the packed pattern from the first step on
+    /// ([`participation`](crate::mechanism::accounting::participation), [`patterns`]); for columns with weights for
+    /// runs, by [chains](crate::mechanism::accounting::chain). Never more than the value with all events in the longest
+    /// column. `O(d² k)` for `k` steps with events.
     pub(in crate::mechanism) fn largest_squares(&self, spread: Spread, events: &[u64]) -> Vec<f64> {
         let together = |events: u64| (events as f64).powi(2) * self.columns.l2_squared;
         let spread_out = &events[events.partition_point(|events| *events <= spread.per_step)..];
@@ -309,8 +309,8 @@ impl Mechanism for Blt {
     }
 
     /// An upper bound, which includes the rounding of the protected integers: `(√largest + E √(T total))²`. The second
-    /// term is the rounding of as many groups as a unit's change can touch: `total` of them, or twice as many where
-    /// events are replaced, and then one event counts at least twice.
+    /// term is the rounding of as many groups as a unit's change can touch: `total` of them, or twice as many if events
+    /// are replaced, and then one event counts at least twice.
     fn spread_squared(&self, spread: Spread) -> u128 {
         self.spreads_squared(spread, &[spread.total])[0]
     }
@@ -323,8 +323,8 @@ impl Mechanism for Blt {
         events.iter().zip(self.largest_squares(spread, events)).map(in_steps).collect()
     }
 
-    /// Exact for the plain one; by chains or pairs where columns are normalized. `O(d² min(k, 2^16))`, `O(d T k)` where
-    /// that is no more than 2^20 d.
+    /// Exact for the plain one; by chains or pairs for normalized columns. `O(d² min(k, 2^16))`, or `O(d T k)` if that
+    /// is at most 2^20 d.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let response = self.figures.response();
         if self.scaling.is_plain() {
@@ -438,7 +438,7 @@ pub(in crate::mechanism) fn build(
     build_with(horizon, Columns::Plain, choice, criterion)
 }
 
-/// With the columns of the family; open buffers for units with events in several steps are optimised for that.
+/// With the columns of the family; for units with events in several steps, open buffers are optimised for them.
 pub(super) fn build_with(
     horizon: u64,
     columns: Columns,

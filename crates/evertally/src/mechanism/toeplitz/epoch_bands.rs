@@ -1,29 +1,30 @@
-//! `epoch-bands`: a banded Toeplitz matrix whose columns have lengths of their own, epoch by epoch, for units that come
-//! back.
+//! `epoch-bands`: a banded Toeplitz matrix whose columns have individual lengths, epoch by epoch, for units that return
+//! (BandMF family).
 //!
 //! `R_tj = c_(t-j) d_j` with `bands` coefficients `c_0 … c_(bands-1)`, and `L = A R⁻¹`: increments are
 //! `u_t = (1/d_t) v_t`, `v_t = z_t - Σ_(0<j<bands) c_j v_(t-j)`.
 //!
-//! **Sensitivity.** Columns that are `bands` or more steps apart have no step in common, so they are orthogonal, and for
-//! a unit whose steps are that far apart, with vectors of norm at most 1 that may depend on everything earlier,
+//! **Sensitivity.** Columns that are `bands` or more steps apart have no step in common, so they are orthogonal, and
+//! for a unit whose steps are that far apart, with vectors of norm at most 1 that may depend on everything earlier,
 //! `‖R Δ‖² = Σ_(j ∈ π) ‖v_j‖² n_j ≤ Σ_(j ∈ π) n_j` with the squared column norms `n_j` (see
 //! `mechanism/accounting/participation.rs`): the exact sensitivity is the heaviest [chain](chain) of at most `k` steps
-//! that are `b` apart. Where a unit comes back sooner, after `b < bands` steps, its steps are dealt out to
-//! `m = ⌈bands/b⌉` hands in turn: those of one hand are `m b ≥ bands` apart, and by the triangle inequality
-//! `s ≤ Σ_hands √(heaviest chain)`. Or pairs are looked at: no entry of `R` is negative, so that the
-//! [chains](crate::mechanism::accounting::chain) of steps hold, where in the place of the `n`-th step before `t` stands the
-//! largest inner product of column `t` with one that is `n b` or more steps before it. The smaller of the two holds.
+//! that are `b` apart. If a unit returns sooner, after `b < bands` steps, its steps are dealt in turn to
+//! `m = ⌈bands/b⌉` hands: those of one hand are `m b ≥ bands` apart, and by the triangle inequality
+//! `s ≤ Σ_hands √(heaviest chain)`. Alternatively, by pairs: no entry of `R` is negative, so the
+//! [chains](crate::mechanism::accounting::chain) of steps apply, with the `n`-th step before `t` replaced by the
+//! largest inner product of column `t` with one that is `n b` or more steps before it. The smaller of the two bounds is
+//! used.
 //!
-//! **Lengths.** If all `n_j` are equal, that is the banded matrix with normalised columns (Choquette-Choo et al. 2023, arXiv
-//! 2306.08153). But a unit that takes part in `k` epochs of `b` steps adds up one column of each of them: only the
+//! **Lengths.** If all `n_j` are equal, that is the banded matrix with normalised columns (Choquette-Choo et al. 2023,
+//! arXiv 2306.08153). But a unit that takes part in `k` epochs of `b` steps adds up one column of each epoch: only the
 //! *sum* of the epochs' lengths counts. So every epoch has a weight `w_e`, all of its columns have `n_j = w_e`, and the
 //! weights are [searched](search) together with the coefficients. No two steps of a pattern lie in one epoch, so the
-//! sensitivity is the sum of the `k` largest weights at most, and where the horizon is `k` epochs the sum of all.
-//! That lowers the largest error by 0.5 to 2 %, the mean by 1 to 3 %.
+//! sensitivity is at most the sum of the `k` largest weights, and if the horizon is `k` epochs the sum of all. This
+//! lowers the largest error by 0.5 to 2 %, the mean by 1 to 3 %.
 //!
 //! **Exact release** as for the other square factors (`toeplitz/square_root.rs`): `R̃_tj = F_(t-j) W_j` with
-//! `F_j ≈ 2^16 c_j` and `W_j ≈ 2^14 d_j / min d`. The frozen integers *are* the matrix: all figures, of vectors too, are
-//! of them.
+//! `F_j ≈ 2^16 c_j` and `W_j ≈ 2^14 d_j / min d`. The frozen integers *are* the matrix: all norms, also those for
+//! vectors, are computed from them.
 
 mod chain;
 mod pairs;
@@ -49,15 +50,15 @@ use search::{Found, Problem};
 use std::fmt;
 use std::sync::Arc;
 
-/// Longest horizon: a look of the search costs `O(T²)`, or `O(T)` of so many bands that the inverse fades over.
+/// Longest horizon: an evaluation in the search costs `O(T²)`, or `O(T)` times the bands until the inverse has faded.
 const MAX_HORIZON: u64 = 1 << 14;
-/// Longest horizons at which bands compete, [`LIGHT`] of them at most, and more: the inverse of many fades slowly.
+/// Longest horizons at which bands compete: up to [`LIGHT`] bands, and more; the inverse of many bands fades slowly.
 const FEW_BANDS_UP_TO: u64 = 1 << 13;
 const MANY_BANDS_UP_TO: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
-/// Largest sum of the absolute inverse coefficients for which the filter's error bound is (few bands have a larger one,
-/// and are for vectors only), and largest weight over the smallest, for its range.
+/// Largest sum of the absolute inverse coefficients that the filter's error bound covers (few bands have a larger one,
+/// and are for vectors only), and the largest ratio of weights that its range covers.
 const LARGEST_INVERSE: f64 = 3.0;
 const WIDEST_WEIGHTS: f64 = 16.0;
 
@@ -76,7 +77,7 @@ pub struct EpochBands {
     weights: Arc<[u32]>,
     /// `Σ_i F_i² W_j²` of every column.
     squares: Arc<[u128]>,
-    /// Coefficients of the inverse of the Toeplitz part, one for each step.
+    /// Coefficients of the inverse of the Toeplitz part, one per step.
     inverse: Arc<[f64]>,
     /// `1/d_t`.
     scales: Arc<[f64]>,
@@ -87,8 +88,8 @@ pub struct EpochBands {
 }
 
 impl EpochBands {
-    /// With so many bands (1 ..= T) over `horizon` steps (1 ..= 2^14), optimised for units that take part in the steps of
-    /// `runs`. `O(T²)` for each of some fifty looks: a second for 2000 steps.
+    /// With `bands` bands (1 ..= T) over `horizon` steps (1 ..= 2^14), optimised for units that take part in the steps
+    /// of `runs`. `O(T²)` for each of about fifty evaluations: a second for 2000 steps.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -106,8 +107,8 @@ impl EpochBands {
         Self::for_loop(bands, runs, Sharpness::default(), objective, &Loop::sums(horizon))
     }
 
-    /// The same, optimised for what a loop makes of the increments, and where examples are sampled for the sharpness of
-    /// that.
+    /// The same, optimised for the output of a training loop fed with the increments; if examples are sampled, also for
+    /// the sharpness of sampling.
     pub(crate) fn for_loop(
         bands: u64,
         runs: Participation,
@@ -123,7 +124,7 @@ impl EpochBands {
 
     fn frozen(horizon: u64, runs: Participation, sharpness: Sharpness, found: &Found) -> Result<Self> {
         let unit = f64::from(1 << COEFFICIENT_BITS);
-        // Casts saturate, and what is out of range is refused below.
+        // Casts saturate, and out-of-range values are rejected below.
         let mut rounded: Vec<u32> = found.coefficients.iter().map(|c| (c * unit).round() as u32).collect();
         let bands = rounded.len() as u64;
         let sums: Vec<f64> = {
@@ -196,12 +197,12 @@ impl EpochBands {
     }
 }
 
-/// How much steeper than in proportion the cost of an epoch grows with its weight, in hundredths: 0 without sampling.
+/// How much faster than proportionally the cost of an epoch grows with its weight, in hundredths: 0 without sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sharpness(u16);
 
 impl Sharpness {
-    /// The nearest that there is.
+    /// The nearest representable sharpness.
     pub fn near(sharpness: f64) -> Self {
         // Casts saturate.
         Self((sharpness * 100.0).round().min(1e4) as u16)
@@ -217,7 +218,7 @@ fn check(horizon: u64, bands: u64) -> Result<()> {
     check_horizon(horizon, MAX_HORIZON, "epoch-bands")?;
     if !(1..=horizon).contains(&bands) {
         return Err(Error::invalid(format!(
-            "`epoch-bands` takes 1 to {horizon} bands, one for each step at most; got {bands}"
+            "`epoch-bands` takes 1 to {horizon} bands, at most one per step; got {bands}"
         )));
     }
     Ok(())
@@ -284,7 +285,7 @@ pub(in crate::mechanism) fn build(
     build_for(criterion, &Loop::sums(horizon), bands, runs, sharpness, digest)
 }
 
-/// The mechanism of a name for a loop; where the name does not say for whom, for the criterion's units.
+/// The mechanism of a name for a loop; if the name does not state the units, for the criterion's units.
 pub fn build_for(
     criterion: &Criterion,
     of: &Loop,
@@ -298,21 +299,22 @@ pub fn build_for(
     let built = EpochBands::for_loop(bands, runs, sharpness, criterion.objective(), of)?;
     if !built.fades && criterion.participation().is_none() {
         return Err(Error::invalid(format!(
-            "`epoch-bands(bands={bands})` cannot be released exactly for these units, its inverse fades too slowly; take more bands"
+            "`epoch-bands(bands={bands})` cannot be released exactly for these units: its inverse fades too \
+             slowly; use more bands"
         )));
     }
     match digest {
         Some(digest) if digest != built.digest => Err(Error::invalid(format!(
-            "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: leave \
-             the digest away to take that",
+            "`{}` is another matrix than the one this program finds for that objective, horizon and optimizer: omit \
+             the digest to use the latter",
             MechanismName::EpochBands(bands, runs, sharpness, Some(digest))
         ))),
         _ => Ok(Arc::new(built)),
     }
 }
 
-/// Competes where units come back: with bands up to their return. (With half as many the error is already above that of a
-/// BLT, which keeps a few vectors.)
+/// Competes if units return: with as many bands as steps until their return. (With half as many the error is already
+/// above that of a BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
     let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { FEW_BANDS_UP_TO };
@@ -355,8 +357,8 @@ impl Mechanism for EpochBands {
         COEFFICIENT_BITS + WEIGHT_BITS
     }
 
-    /// Exactly where steps with events are as far apart as there are bands, and counts of all but one are `per_step`;
-    /// otherwise as if all events were in one step.
+    /// Exact if steps with events are as far apart as there are bands, and all counts but one are `per_step`; otherwise
+    /// computed as if all events were in one step.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let largest = self.squares.iter().copied().max().unwrap_or(0);
         let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step.min(spread.total)));
@@ -372,7 +374,7 @@ impl Mechanism for EpochBands {
     fn participation_squared(&self, participation: Participation) -> f64 {
         let hands = self.bands.div_ceil(participation.separation()).min(participation.within(self.horizon())).max(1);
         let of_hand = |hand: u64| {
-            // The first hands have one more; fits: hands ≤ bands ≤ 2^14.
+            // The first hands have one step more; fits: hands ≤ bands ≤ 2^14.
             let most = participation.within(self.horizon()).saturating_sub(hand).div_ceil(hands);
             let dealt = Participation::new(most.max(1), participation.separation().saturating_mul(hands));
             chain::heaviest(&self.squares, dealt.expect("neither is 0"))
@@ -383,7 +385,7 @@ impl Mechanism for EpochBands {
         let roots: f64 = (0..hands).map(|hand| self.real(of_hand(hand)).sqrt()).sum();
         let all = participation.of_any(self.horizon(), self.column_norms().l2_squared);
         let dealt = rounded_up(roots * roots, 4 * hands).min(all);
-        // Of every step its inner products with those before it, for each number of them between.
+        // For every step, its inner products with the steps before it, by the number of steps between them.
         let work = self.horizon().saturating_mul(self.bands * hands.max(participation.within(self.horizon())));
         if work > pairs::MOST_WORK {
             return dealt;

@@ -1,16 +1,17 @@
 //! Solves the integer system `R̃ w = z` step by step, for a lower triangular `R̃`, and releases the rounded running sum
 //! of `w`, correctly rounded.
 //!
-//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits behind the grid, each
-//! rounded once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit a step makes at most 8 units a step in the running sum:
+//! `R̃_tj = F_tj W_j`, and the products `v_j = W_j w_j` are kept in fixed point with `GUARD` bits below the grid, each
+//! rounded once: `Σ_{j≤t} F_tj v_j = z_t`. An error of one unit per step gives at most 8 units per step in the running
+//! sum:
 //!
 //! * Toeplitz `F_tj = F_{t-j}`: the inverse of the matrix with coefficients `F_j / F_0` has absolute coefficients
 //!   summing to less than 3 (below 2 before rounding; checked in tests), so there are at most 3 units in any `v`, at
 //!   most `3 · 2^14 / W_j < 7` in a term of the running sum, and with that term's own rounding at most `8 t` in all;
 //! * any other matrix: the running sum is off by `A F⁻¹ D δ` with the diagonal `D` of `F` and errors `δ` of at most one
-//!   unit, so that row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; whoever builds the matrix checks that.
+//!   unit, so row `t` of `A F⁻¹ D` may have an L1 norm of `8 t`; the constructor of the matrix checks that.
 //!
-//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. Where the working precision does not
+//! The running sum is rounded as [`rounding`](crate::mechanism::rounding) says. If the working precision does not
 //! decide, it is computed again with more, in big integers.
 
 pub(in crate::mechanism) mod frame;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 
 /// Bits of the column weights `W` of the normalized factorization.
 pub(in crate::mechanism) const WEIGHT_BITS: u32 = 14;
-/// Fixed-point bits behind the grid at first, less where the reach is: enough that one rounding in 2^40 needs more.
+/// Initial fixed-point bits below the grid, fewer if the reach is smaller: enough that one rounding in 2^40 needs more.
 const GUARD: u32 = 72;
 
 /// The cursor of a factorization with a lower triangular `R`.
@@ -40,7 +41,7 @@ pub(in crate::mechanism) struct Filter {
     noise: Vec<i128>,
     /// `v_j` in units of `2^-guard`.
     solved: Past,
-    /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` where there are weights.
+    /// `Σ v_j / W_j` in units of `2^-guard`, or of `2^-(guard + WEIGHT_BITS)` if there are weights.
     sum: i128,
 }
 
@@ -54,7 +55,7 @@ impl Filter {
         Self { solved: Past::new(rows.clone()), rows, weights, guard, noise: vec![], sum: 0 }
     }
 
-    /// Forgets every step.
+    /// Clears all steps.
     fn reset(&mut self, guard: u32) {
         *self = Self::with_guard(self.rows.clone(), self.weights.take(), guard);
     }
@@ -64,7 +65,7 @@ impl Filter {
         guard - FRACTION_BITS + self.weights.as_ref().map_or(0, |_| WEIGHT_BITS)
     }
 
-    /// Most units by which the running sum can be off.
+    /// Maximum error of the running sum, in units.
     fn slack(&self) -> i128 {
         8 * self.noise.len() as i128 + 1
     }
@@ -86,7 +87,7 @@ impl Filter {
         self.solved.push(v);
     }
 
-    /// Starts over with fewer guard bits; what is released does not depend on them.
+    /// Starts over with fewer guard bits; the releases do not depend on them.
     #[cold]
     fn lower_guard(&mut self, guard: u32) {
         let noise = std::mem::take(&mut self.noise);
@@ -94,7 +95,7 @@ impl Filter {
         noise.into_iter().for_each(|z| self.push(z));
     }
 
-    /// The same in big integers, with ever more guard bits.
+    /// The same in big integers, with increasing numbers of guard bits.
     #[cold]
     fn rounded_precisely(&self) -> i128 {
         let mut guard = 192u32;
@@ -107,7 +108,7 @@ impl Filter {
         }
     }
 
-    /// The running sum with so many guard bits.
+    /// The running sum with this many guard bits.
     fn sum_with(&self, guard: u32) -> BigInt {
         let (mut solved, mut sum): (Vec<BigInt>, BigInt) = (Vec::new(), BigInt::ZERO);
         for (t, z) in self.noise.iter().enumerate() {
@@ -140,7 +141,7 @@ impl Cursor for Filter {
         self.rounded()
     }
 
-    /// One step after the other: each depends on all before it.
+    /// Step by step: each step depends on all before it.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if step < self.step() {
             self.reset(self.guard);

@@ -1,15 +1,15 @@
-//! What the cursors of recurrences have in common: pairs of fixed-point states, of the data and of what is protected.
+//! Common code of recurrence cursors: pairs of fixed-point states, of the data and of the protected integers.
 
 use crate::number::wide::Wide;
 
-/// Pairs of states and a sum, as a saved cursor holds them: `64 n + 32` bytes.
+/// Pairs of states and a sum, as saved by a cursor: `64 n + 32` bytes.
 pub(in crate::mechanism) fn to_bytes(pairs: &[(Wide, Wide)], sum: Wide) -> Vec<u8> {
     let states = pairs.iter().flat_map(|(data, noisy)| [*data, *noisy]);
     states.chain([sum]).flat_map(|wide| wide.to_bytes()).collect()
 }
 
-/// Reads [`to_bytes`] back into as many pairs, and returns the sum and what follows it; `None` where that is not `rest`
-/// bytes long.
+/// Reads [`to_bytes`] back into as many pairs, and returns the sum and the remaining bytes; `None` if the remainder is
+/// not `rest` bytes long.
 pub(in crate::mechanism) fn from_bytes<'a>(
     bytes: &'a [u8],
     pairs: &mut [(Wide, Wide)],

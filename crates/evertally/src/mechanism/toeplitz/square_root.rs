@@ -7,22 +7,22 @@
 //! * `normalized-sqrt`: `R = √A D⁻¹` with `D` the column norms of `√A`, so that every step is equally protected, and
 //!   `L = A D √A⁻¹`.
 //!
-//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with the coefficients `f_0 … f_{b-1}` and no
-//!   more: events of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv
+//! * `banded-sqrt(bands=b)`: `R` is the lower triangular Toeplitz matrix with only the coefficients `f_0 … f_{b-1}`:
+//!   events of one unit that are `b` or more steps apart touch different nodes (Kalinin, Lampert 2024, arXiv
 //!   2405.13763);
-//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` with its coefficients from the `b`-th on left out
-//!   (Kalinin, McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
+//! * `banded-inverse-sqrt(bands=b)`: `R⁻¹` is the inverse of `√A` without its coefficients from the `b`-th on (Kalinin,
+//!   McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128). `L = A R⁻¹` then has the coefficients
 //!   `f_0, …, f_{b-1}, f_{b-1}, f_{b-1}, …`, because those of the inverse sum up to `f_j`;
 //! * [`banded-inverse(bands=b)`](super::banded_inverse): the same with another power than the square root.
 //!
 //! **Exact release.** `R` is rounded to integers: `R̃_tj = F_{t-j} W_j` with `F_j ≈ 2^16 c_j`, `c` the coefficients of
-//! the Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 but for `normalized-sqrt`). The node sums `R̃ x` are integers,
+//! the Toeplitz matrix, and `W_j ≈ 2^14 D_T / D_j` (1 except for `normalized-sqrt`). The node sums `R̃ x` are integers,
 //! protected by integer noise `z`, and the columns of `R̃` give their exact sensitivity. The release is `L̃ (R̃ x + z)`
 //! with `L̃ = A R̃⁻¹` exactly, hence `A x + L̃ z`: the exact prefix sum plus a number that depends on the noise alone.
 //! That number is rounded to `2^-8` of the grid **correctly** (see [`Filter`]), and as `A x` is a whole number,
-//! rounding the noise is rounding the release: post-processing of `R̃ x + z`.
+//! rounding the noise rounds the release: post-processing of `R̃ x + z`.
 //!
-//! The figures are those of the unrounded matrices; the rounding moves them by less than one part in 10³.
+//! The norms are those of the unrounded matrices; the rounding changes them by less than one part in 10³.
 
 mod columns;
 mod series;
@@ -62,9 +62,9 @@ pub struct SquareRoot {
     kind: Kind,
     /// `c_j` for `j < T`, the Toeplitz part of `R`.
     coefficients: Arc<[f64]>,
-    /// The coefficients of `A` times the inverse of the Toeplitz part: `L`, but for the normalized factorization.
+    /// The coefficients of `A` times the inverse of the Toeplitz part: `L`, except for the normalized factorization.
     left: Arc<[f64]>,
-    /// `D_j`, the column norms of `√A` (all 1 but for the normalized factorization).
+    /// `D_j`, the column norms of `√A` (all 1 except for the normalized factorization).
     scales: Arc<[f64]>,
     /// `‖L_t‖²`.
     row_norms: RowNorms,
@@ -74,7 +74,7 @@ pub struct SquareRoot {
     rows: Rows,
     /// `W_j`.
     weights: Arc<[u32]>,
-    /// Once it was asked for.
+    /// Computed on first use.
     filter: OnceLock<Arc<fourier::Convolution>>,
 }
 
@@ -89,16 +89,16 @@ enum Kind {
 
 /// Longest horizon of the plain square root: a stream holds `O(T)`.
 const MAX_HORIZON: u64 = 1 << 20;
-/// Longest horizon of the normalized one, whose figures cost `O(T²)`.
+/// Longest horizon of the normalized one, whose norms cost `O(T²)`.
 const MAX_NORMALIZED: u64 = 1 << 16;
-/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to there the rounding of a coefficient,
-/// 2^-17, changes the inverse series too little for the filter to notice.
+/// Longest horizon of the banded ones, which cost `O(T · bands)` to build. Up to this horizon the rounding of a
+/// coefficient, 2^-17, changes the inverse series too little for the filter to notice.
 pub(super) const MAX_BANDED: u64 = 1 << 14;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 
 impl SquareRoot {
-    /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(log² T)` for each step released.
+    /// `L = R = √A` over `horizon` steps, 1 ..= 2^20. `O(T)` time and memory, and `O(log² T)` per released step.
     pub fn new(horizon: u64) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "sqrt")?;
         let coefficients = coefficients(horizon);
@@ -116,7 +116,7 @@ impl SquareRoot {
     }
 
     /// `R` = the first `bands` diagonals of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14. `O(T · bands)` to build,
-    /// `O(bands)` for each step released. One band is noise on every input, `T` bands are the plain square root.
+    /// `O(bands)` per released step. One band is noise on every input, `T` bands are the plain square root.
     ///
     /// ```
     /// use evertally::mechanism::{Mechanism, SquareRoot};
@@ -131,7 +131,7 @@ impl SquareRoot {
     }
 
     /// `R⁻¹` = the first `bands` diagonals of the inverse of `√A`, 1 ..= T, over `horizon` steps, 1 ..= 2^14.
-    /// `O(T · bands)` to build, `O(log² T)` for each step released. One band is noise on every input, `T` bands are the
+    /// `O(T · bands)` to build, `O(log² T)` per released step. One band is noise on every input, `T` bands are the
     /// plain square root.
     ///
     /// ```
@@ -161,7 +161,7 @@ impl SquareRoot {
         check_bands(horizon, bands, "banded-inverse")?;
         let (steps, kept) = (horizon as usize, bands as usize);
         let inverse = power_of_differences(exponent.get(), kept);
-        // l_j of the sums, and from the last band on no more is added.
+        // The running sums l_j; from the last band on they stay constant.
         let sums = power_of_differences(exponent.get() - 1.0, kept);
         let left = (0..steps).map(|j| sums[j.min(kept - 1)]).collect();
         Ok(Self::toeplitz(Kind::BandedInversePower(bands, exponent), reciprocal(&inverse, steps), left))
@@ -202,8 +202,8 @@ impl SquareRoot {
         self.kind == Kind::Normalized
     }
 
-    /// `Σ y_t²` for the packed pattern of a spread, `y_t = c Σ_{i<n} F_{t-ib} + r F_{t-nb}`; `None` where it does not
-    /// fit. `O(T)`.
+    /// `Σ y_t²` for the packed pattern of a spread, `y_t = c Σ_{i<n} F_{t-ib} + r F_{t-nb}`; `None` if it does not fit.
+    /// `O(T)`.
     fn packed(&self, spread: Spread) -> Option<u128> {
         let (number, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
         let separation = usize::try_from(spread.separation).unwrap_or(usize::MAX);
@@ -232,7 +232,8 @@ impl SquareRoot {
         self.filter().of(&backwards)[..t].iter().rev().copied().collect()
     }
 
-    /// What turns nodes into releases, or for the normalized factorization into increments over their scales.
+    /// The series that turns nodes into releases, or for the normalized factorization into increments over their
+    /// scales.
     fn filter(&self) -> &fourier::Convolution {
         self.filter.get_or_init(|| {
             let inverse = |j| inverse_coefficient(&self.coefficients, j);
@@ -241,7 +242,7 @@ impl SquareRoot {
         })
     }
 
-    /// The largest inner product of two columns that many steps apart.
+    /// The largest inner product of two columns at this distance.
     fn closest_pair(&self, distance: usize) -> f64 {
         // Column j of the later ones has T - j coefficients, the first ones; scales fall with the column.
         let products = self.coefficients.iter().zip(&self.coefficients[distance..]).scan(0.0, |sum, (a, b)| {
@@ -264,7 +265,7 @@ impl SquareRoot {
     }
 }
 
-/// Over the shorter of the two.
+/// Sums over the shorter of the two.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -279,7 +280,7 @@ fn check_bands(horizon: u64, bands: u64, mechanism: &str) -> Result<()> {
     check_horizon(horizon, MAX_BANDED, mechanism)?;
     if !(1..=horizon).contains(&bands) {
         return Err(Error::invalid(format!(
-            "`{mechanism}` takes 1 to {horizon} bands, one for each step at most; got {bands}"
+            "`{mechanism}` takes 1 to {horizon} bands, at most one per step; got {bands}"
         )));
     }
     Ok(())
@@ -322,10 +323,10 @@ impl Mechanism for SquareRoot {
         COEFFICIENT_BITS + if self.is_normalized() { WEIGHT_BITS } else { 0 }
     }
 
-    /// In squared units of `2^-noise_bits`. All but the normalized factorization: exactly, that of the packed pattern
-    /// from the first step on ([`participation`](crate::mechanism::accounting::participation)), as the coefficients do
-    /// not grow. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the coefficients of `L`, which are
-    /// log-convex, so that by Kaluza's theorem its reciprocal, their difference series, has no positive coefficient
+    /// In squared units of `2^-noise_bits`. All but the normalized factorization: exactly that of the packed pattern
+    /// from the first step on ([`participation`](crate::mechanism::accounting::participation)), since the coefficients
+    /// do not grow. (Those of `banded-inverse-sqrt`: the series `1/(1-x)` over them has the coefficients of `L`, which
+    /// are log-convex, so that by Kaluza's theorem its reciprocal, their difference series, has no positive coefficient
     /// after the first.) The normalized one: by [chains](crate::mechanism::accounting::chain). `O(T n)` for events in
     /// `n` steps.
     fn spread_squared(&self, spread: Spread) -> u128 {
@@ -345,11 +346,11 @@ impl Mechanism for SquareRoot {
         self.packed(spread).unwrap_or(together).min(together)
     }
 
-    /// Exact, in `O(T log k)`, but for the normalized factorization: that goes by
-    /// [chains](crate::mechanism::accounting::chain), which are exact where the worst steps are in a row, in `O(T k)`, and by
-    /// pairs where that is too much.
+    /// Exact, in `O(T log k)`, except for the normalized factorization. That one uses
+    /// [chains](crate::mechanism::accounting::chain), which are exact if the worst steps are in a row, in `O(T k)`, and
+    /// pairs if that is too expensive.
     fn participation_squared(&self, participation: Participation) -> f64 {
-        // Of positive numbers: a coefficient takes two roundings a step, that of a reciprocal series a sum besides.
+        // Positive numbers: a coefficient takes two roundings per step, that of a reciprocal series an additional sum.
         let steps = self.horizon();
         let operations = match self.kind {
             Kind::BandedInverse(bands) | Kind::BandedInversePower(bands, _) => steps * (bands + 2),
@@ -368,7 +369,7 @@ impl Mechanism for SquareRoot {
     fn bands(&self) -> Option<Bands> {
         let Kind::Banded(count) = self.kind else { return None };
         let mut squares = prefix_sums(&self.coefficients);
-        // Of positive numbers, at most two roundings each.
+        // Positive numbers, with at most two roundings each.
         squares.iter_mut().for_each(|square| *square = rounded_up(*square, 4 * count + 8));
         squares.reverse();
         Some(Bands { count, squares })
@@ -424,7 +425,7 @@ impl Mechanism for SquareRoot {
         }
     }
 
-    /// The bands, or all steps before by transforms.
+    /// The bands, or all earlier steps by transforms.
     fn cost(&self) -> Cost {
         let work = {
             let steps = self.horizon() as f64;

@@ -17,7 +17,7 @@ pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, arity: Option<u64>
     }
 }
 
-/// The best tree of the arities from the least to 64.
+/// The best tree among the arities from the least to 64.
 pub(super) fn best_arity(
     least: u64,
     criterion: &Criterion,

@@ -13,9 +13,9 @@
 //! number of digits of `T`. Step 1 reaches `h`: its block at level `l < h` is first used at step
 //! `max_l + 1` where `max_l ≤ T - 1` is the largest number of `l` digits. Hence `s1 = s2² = h` exactly.
 //!
-//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept, so that
-//! `L R = A`. Subtracted blocks cover steps that lie in the future when their noise is first used. Only their noise is:
-//! the release is `A x + L z`, and `z` does not depend on `x`.
+//! **Signs.** A node has one sign for all steps. With symmetric noise it could be dropped; it is kept so that
+//! `L R = A`. Subtracted blocks cover steps that are still in the future when their noise is first used. Only their
+//! noise is used: the release is `A x + L z`, and `z` does not depend on `x`.
 
 mod walk;
 
@@ -95,7 +95,7 @@ impl Variant {
 }
 
 impl DigitTree {
-    /// The blocks of every level that some step reads: how many steps one sums, and how many there are. Of every `k`
+    /// The blocks of every level that some step reads: the steps per block, and the number of blocks. Of every `k`
     /// consecutive blocks all but the one after the last positive digit are read.
     fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
         let DigitSystem { base, below, levels, .. } = self.digits;
@@ -132,7 +132,7 @@ impl Mechanism for DigitTree {
         self.digits.below == 0 // a subtracted block ends after the step that reads it
     }
 
-    /// By levels of disjoint nodes: exact where the fullest nodes of all levels can be had together.
+    /// By levels of disjoint nodes: exact if the fullest nodes of all levels can occur together.
     fn spread_squared(&self, spread: Spread) -> u128 {
         spread.squares_of_levels(self.blocks())
     }
@@ -146,8 +146,8 @@ impl Mechanism for DigitTree {
         }
     }
 
-    /// By levels, and by the blocks that pairs of steps have in common: of every `k` consecutive blocks all but the one
-    /// after the last positive digit are read. Only a subtracted block can reach beyond the horizon.
+    /// By levels, and by the blocks that pairs of steps share: of every `k` consecutive blocks all but the one after
+    /// the last positive digit are read. Only a subtracted block can reach beyond the horizon.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let DigitSystem { base, below, levels, .. } = self.digits;
         let complete = below == 0;
@@ -156,7 +156,7 @@ impl Mechanism for DigitTree {
         participation.of_levels(self.horizon, self.blocks()).min(shared.squared(participation))
     }
 
-    /// Not where a path may have more than 128 blocks.
+    /// Not if a path may have more than 128 blocks.
     fn lazy(&self) -> Option<Lazy> {
         let walk = walk::DigitWalk::new(&self.digits, self.horizon)?;
         (self.max_row_norm_squared() <= f64::from(MAX_DEPTH)).then(|| Lazy::Paths(Box::new(walk)))
@@ -174,7 +174,7 @@ impl Mechanism for DigitTree {
         self.digits.total_weighted_size(self.horizon, UNIT_WEIGHT) / self.horizon as f64
     }
 
-    /// On every level the blocks that both read: a block has one sign for all steps.
+    /// On every level, the blocks that both read: a block has one sign for all steps.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         let mut read = Vec::with_capacity(self.digits.levels as usize);
         self.digits.for_each_digit(earlier, |_, digit, lead| read.push(blocks_read(digit, lead)));
@@ -196,7 +196,7 @@ impl Mechanism for DigitTree {
     }
 
     fn node_span(&self, node: Node) -> (u64, u64) {
-        // Saturation only touches the end of a block that lies beyond the horizon.
+        // Saturation only affects the end of a block that lies beyond the horizon.
         let width = self.digits.base.saturating_pow(node.level);
         (node.index * width + 1, node.index.saturating_add(1).saturating_mul(width))
     }
@@ -219,8 +219,7 @@ impl Mechanism for DigitTree {
     }
 }
 
-/// The blocks that a digit adds or subtracts, from the first to before the last, where the step rounded to blocks of
-/// its level is `lead`.
+/// The blocks that a digit adds or subtracts, as a half-open range; `lead` is the step rounded to blocks of its level.
 fn blocks_read(digit: i64, lead: u64) -> (u64, u64) {
     (lead.saturating_sub_signed(digit.max(0)), lead.saturating_add_signed((-digit).max(0)))
 }
@@ -254,7 +253,7 @@ impl TreeCursor {
         }
     }
 
-    /// Gives a level a digit from scratch; `lead_above` is the lead of the level above.
+    /// Sets the digit of a level from scratch; `lead_above` is the lead of the level above.
     fn enter(&mut self, level: usize, digit: i64, draw: &mut dyn FnMut(Node) -> i128) {
         let start = self.levels.get(level + 1).map_or(0, |up| up.lead) * self.digits.base;
         let here = &mut self.levels[level];

@@ -34,7 +34,7 @@ impl DigitSystem {
         Self { base, below, levels, offset: u128::from(below) * repunit }
     }
 
-    /// What is added to a step to make all its digits non-negative.
+    /// The constant that makes all digits of a step non-negative.
     pub(super) fn offset(&self) -> u128 {
         self.offset
     }
@@ -98,8 +98,8 @@ impl DigitSystem {
 
     /// `max_{1 ≤ t ≤ T} Σ_l weight(l) · |d_l(t)|`, weights not negative.
     ///
-    /// The maximum over a range of numbers is reached at an end of the range or at a number that leaves one end at
-    /// some digit and is free below it; `|d|` is convex, so a free digit is best at an end of its own range.
+    /// The maximum over a range of numbers is reached at an end of the range or at a number that leaves one end at some
+    /// digit and is free below it; `|d|` is convex, so a free digit is best at an end of its range.
     pub(super) fn max_weighted_size(&self, horizon: u64, weight: &dyn Fn(u32) -> f64) -> f64 {
         let low = self.raw_digits(self.offset + 1);
         let high = self.raw_digits(self.offset + u128::from(horizon));

@@ -13,25 +13,26 @@
 //! once, exactly, to `2^-16` of the grid. (Honaker 2015, "Efficient use of differentially private binary trees".)
 //!
 //! The weights give the variance back: `Σ_d 2^d · 4^{j-d} / (2^{j+1} - 1)² = 2^j / (2^{j+1} - 1)`. Intervals use them
-//! as they are, `2^{j-l}` times `2^l / (2^{j+1} - 1)`. Fractions are added rounded down; where the sum of what was lost
-//! could change the rounding, the exact rational decides. The running sum is a whole number, so rounding the noise
-//! rounds the release.
+//! as they are, `2^{j-l}` times `2^l / (2^{j+1} - 1)`. Fractions are added rounded down; if the total loss could change
+//! the rounding, the exact rational decides. The running sum is a whole number, so rounding the noise rounds the
+//! release.
 //!
 //! **Sensitivity.** A step lies in one complete block per height; step 1 lies in all of them: `s1 = s2² = ⌊log T⌋+1`.
 //!
-//! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. Read are the complete blocks
-//! with an even number, and the condition is `E_b = 2^(j+1) - 1` for those that hold step `i`, `E_b = 0` for the
-//! others. An odd block without `i` has `E = e` at the cost `3e²/(4^(j+1) - 1)`: only its right children are free. Let
-//! the path from a read block of height `j` to `i` turn right until a block of height `m`, whose left child, a read
-//! block, holds `i`: the nodes on the path and the free block to the right of `i` make up `2^(j+1) - 2^m` between them,
-//! with one node of weight `2^l` for each `l ≤ j`. So the least norm for the worst `i` below a read block is
+//! **Exact Gaussian sensitivity**, the least `‖v‖²` of node values `v` with `L v = a_i`. The blocks that are read are
+//! the complete ones with an even number, and the condition is `E_b = 2^(j+1) - 1` for those that hold step `i`,
+//! `E_b = 0` for the others. An odd block without `i` has `E = e` at the cost `3e²/(4^(j+1) - 1)`: only its right
+//! children are free. Let the path from a read block of height `j` to `i` turn right until a block of height `m`, whose
+//! left child, a read block, holds `i`: the nodes on the path and the free block to the right of `i` make up
+//! `2^(j+1) - 2^m` between them, with one node of weight `2^l` for each `l ≤ j`. So the least norm for the worst `i`
+//! below a read block is
 //!
 //! ```text
 //! F_0 = 1,   F_j = max{ 3 (2^(j+1) - 1)²/(4^(j+1) - 1),  max_{1≤m≤j} 3 (2^(j+1) - 2^m)²/(4^(j+1) - 1) + F_{m-1} },
 //! ```
 //!
-//! the first where `i` is the last step. It grows with `j`: for a horizon `T` it is `F_⌊log T⌋`. Plans spend the column
-//! norm all the same: it holds against one who chooses the event while watching, for discrete noise too.
+//! the first if `i` is the last step. It grows with `j`: for a horizon `T` it is `F_⌊log T⌋`. Plans spend the column
+//! norm all the same: it also covers an adversary who chooses the event adaptively, for discrete noise too.
 
 use super::digits::DigitSystem;
 use crate::Result;
@@ -108,7 +109,7 @@ impl Mechanism for HonakerOnline {
         least.last().copied()
     }
 
-    /// The exact figure for a single step; for several also by the complete blocks.
+    /// The exact value for a single step; for several steps, also the bound by the complete blocks.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = self.exact_l2_squared().map_or(f64::INFINITY, |exact| rounded_up(exact, 256));
         let blocks = (0..self.digits.levels).map(|height| (1 << height, self.horizon >> height));
@@ -299,7 +300,7 @@ pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn
     Ok(Arc::new(HonakerOnline::new(horizon)?))
 }
 
-/// Half of the binary tree's: each block is estimated with half the variance.
+/// Half of the binary tree's value: each block is estimated with half the variance.
 pub(in crate::mechanism) fn limits(_: MechanismName) -> Limits {
     Limits { zcdp: Some(0.5), pure: Some(0.5) }
 }

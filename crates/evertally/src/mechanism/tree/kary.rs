@@ -24,8 +24,8 @@ pub(in crate::mechanism) fn build(
     }
 }
 
-/// Levels log T/log k twice: as squared sensitivity (cubed with it under pure ε), and as levels with `k - 1` nodes at
-/// most.
+/// Levels log T/log k twice: as squared sensitivity (cubed with it under pure ε), and as levels with at most `k - 1`
+/// nodes.
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let MechanismName::Kary(Some(k)) = name else { return Limits::NONE };
     let (nodes, bits) = ((k - 1) as f64, (k as f64).log2());

@@ -4,7 +4,7 @@ use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
-/// Most levels a tree may have: 2^62 steps in binary, with the root.
+/// Maximum number of levels of a tree: 2^62 steps in binary, with the root.
 const MOST: usize = 63;
 
 /// Weights of the levels of a tree, leaves first: 1 to 63 numbers from 1 to 65535. Written `3:2:1`,
@@ -36,7 +36,7 @@ impl Levels {
         &self.weights[..usize::from(self.count)]
     }
 
-    /// As text where three equal weights and more are written as a run.
+    /// As text; three or more equal weights are written as a run.
     pub(crate) fn in_runs(&self) -> String {
         let runs = self.as_slice().chunk_by(|a, b| a == b);
         let text = |run: &[u16]| match run.len() {
@@ -81,10 +81,10 @@ impl std::str::FromStr for Levels {
     }
 }
 
-/// How the level weights of a tree are named.
+/// The level weights in the name of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LevelChoice {
-    /// Optimised for the figure at hand; for Gaussian noise in a path-sum tree.
+    /// Optimised for the criterion in use; for Gaussian noise in a path-sum tree.
     Best,
     /// All equal, with or without the root.
     Uniform {
@@ -106,9 +106,9 @@ impl LevelChoice {
         };
         match (parameters.take("levels"), root) {
             (Some(word), _) if word == equal => Ok(Self::Uniform { root: root.unwrap_or(true) }),
-            (_, Some(_)) => Err(Error::invalid(format!(
-                "`root` goes with `levels={equal}`; one weight fewer leaves the root out, too"
-            ))),
+            (_, Some(_)) => {
+                Err(Error::invalid(format!("`root` goes with `levels={equal}`; one weight fewer also omits the root")))
+            }
             (Some(weights), None) => Ok(Self::Given(weights.parse()?)),
             (None, None) => Ok(Self::Best),
         }

@@ -3,11 +3,10 @@
 //! In the complete binary tree with `2^h ≥ T` leaves every block has one noise variable, and the noise of step `t` is
 //! `Σ_l λ_l z_{l, block of t}`: the variance `Σ λ_l²` is the same at every step, and two steps share the levels above
 //! the least block that holds both (Pagh, Sejer 2026, "An efficient Gaussian mechanism under continual observation",
-//! appendix B, with unit weights). There is no 0/1 matrix `R` behind it; what counts is the covariance `C = L Lᵀ`, and
-//! `R = Lᵀ C⁻¹ A`, the right factor of least norm, has the columns whose squared norms are the exact sensitivities
-//! `a_iᵀ C⁻¹ a_i`.
+//! appendix B, with unit weights). It has no 0/1 matrix `R`; only the covariance `C = L Lᵀ` counts, and `R = Lᵀ C⁻¹ A`,
+//! the right factor of least norm, has the columns whose squared norms are the exact sensitivities `a_iᵀ C⁻¹ a_i`.
 //!
-//! **Sensitivity.** Where `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
+//! **Sensitivity.** If `T = 2^h` the Haar basis makes `C` diagonal, and with `e_j = Σ_{l<j} 2^l λ_l²`,
 //! `r = 2^h - i + 1`, `r_j = r mod 2^j`,
 //!
 //! ```text
@@ -15,10 +14,10 @@
 //! ```
 //!
 //! For any `T` the maximum over `i` follows from the leaves up, see [`trie`](crate::mechanism::accounting::trie):
-//! complete blocks of a level are alike, so that there are two blocks a level to look at. For unit weights it grows
+//! complete blocks of a level are alike, so only two blocks per level have to be examined. For unit weights it grows
 //! like `h/9`.
 //!
-//! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid realises the exact figure (see
+//! **Weights.** They are whole numbers, and discrete Gaussian noise on a fine grid achieves the exact value (see
 //! [`shift`](crate::mechanism::accounting::shift)); the grid is divided by their least common multiple. The best
 //! weights are searched among the divisors of one number, see [`levels`].
 
@@ -57,7 +56,7 @@ const MAX_LCM: u64 = 1 << 20;
 
 impl PathSum {
     /// A tree over `horizon` steps (1 ..= 2^62) with the given weights of its levels, leaves first: one for every
-    /// level, or one fewer to leave out the root. `O(h²)`.
+    /// level, or one fewer to omit the root. `O(h²)`.
     ///
     /// # Errors
     /// If the number of weights does not fit the horizon, or their least common multiple is above 2^20.
@@ -67,7 +66,7 @@ impl PathSum {
         let given = weights.as_slice().len();
         if given != levels && given + 1 != levels {
             return Err(Error::invalid(format!(
-                "`path-sum` over {horizon} steps has {levels} levels with its root, and {given} weights are given"
+                "`path-sum` over {horizon} steps has {levels} levels with the root, got {given} weights"
             )));
         }
         // fits: a multiple of at most 2^20 times a weight below 2^16.
@@ -76,7 +75,7 @@ impl PathSum {
         let weights_lcm = weights_lcm.ok_or_else(|| {
             Error::invalid(format!(
                 "the level weights of `path-sum` need a least common multiple of at most {MAX_LCM}; \
-                 take divisors of one number, such as 120:40:90:72"
+                 use divisors of one number, such as 120:40:90:72"
             ))
         })?;
         let squared = trie(horizon, weights.as_slice()).sensitivity_squared();
@@ -146,12 +145,12 @@ impl Mechanism for PathSum {
         self.horizon
     }
 
-    /// Of the right factor of least norm; its L1 norms are of no use, and given as infinite.
+    /// The norms of the right factor of least norm; its L1 norms are not useful, and returned as infinite.
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: f64::INFINITY, l2_squared: self.squared }
     }
 
-    /// No integer sums are protected: no number would do.
+    /// No integer sums are protected, so no finite bound applies.
     fn spread_squared(&self, _spread: Spread) -> u128 {
         u128::MAX
     }
@@ -160,7 +159,7 @@ impl Mechanism for PathSum {
         Some(self.squared)
     }
 
-    /// The exact figure for a single step; for several by chains of pairs, `O(h 2^17)`.
+    /// The exact value for a single step; for several, a bound by chains of pairs, `O(h 2^17)`.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let once = participation.of_any(self.horizon, self.squared);
         if participation.within(self.horizon) == 1 {
@@ -221,7 +220,7 @@ impl Mechanism for PathSum {
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Err("its privacy is that of the covariance of the releases, which Laplace noise is not described by")
+        Err("its privacy follows from the covariance of the releases, which does not describe Laplace noise")
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
@@ -242,7 +241,7 @@ struct PathCursor {
 }
 
 impl PathCursor {
-    /// Draws the path of the step anew from a level down.
+    /// Redraws the path of the step from a level down.
     fn draw_from(&mut self, top: usize, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         for level in (0..=top).rev() {
             let node = Node { level: level as u32, index: (self.step - 1) >> level };

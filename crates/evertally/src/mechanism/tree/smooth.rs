@@ -2,11 +2,11 @@
 //!
 //! In a complete binary tree of height `h`, step `i` is stored at the leaf whose number `m(i)` is the `i`-th smallest
 //! `h`-bit number with `zeros` zeros. The prefix of `t` steps is everything to the left of `m(t+1)`: one left child per
-//! one bit, so every release is a sum of exactly `h - zeros` noise variables and all steps have the same error law.
-//! (Where the lowest ones of `m(t+1)` are contiguous down to bit 0 their left children hold no data; the published
-//! mechanism reads their noise all the same, which is what makes the law the same at every step.) (Andersson, Pagh
-//! 2023, "A smooth binary mechanism for efficient private continual observation", arXiv 2306.09666; any shape instead
-//! of the balanced one.)
+//! one bit, so every release is a sum of exactly `h - zeros` noise variables and all steps have the same error law. (If
+//! the lowest ones of `m(t+1)` are contiguous down to bit 0, their left children hold no data. The published mechanism
+//! reads their noise all the same, which makes the noise distribution the same at every step.) (Andersson, Pagh 2023,
+//! "A smooth binary mechanism for efficient private continual observation", arXiv 2306.09666; any shape instead of the
+//! balanced one.)
 //!
 //! **Sensitivity.** Step `i` lies in one left child per zero of `m(i)`: at most `zeros`. When the tree is larger than
 //! the horizon needs, the topmost zeros are shared by all steps and their nodes are never read: the left child at
@@ -45,11 +45,11 @@ pub struct Smooth {
     binomials: Binomials,
 }
 
-/// Leaf numbers are held in u128.
+/// Leaf numbers are stored in u128.
 const MAX_HEIGHT: u32 = 127;
-/// The best shape by exact accounting is searched among those whose figure by column norm is at most so many times the
-/// best one's. Beyond lie shapes with one zero and very many ones, good for up to a hundred steps, that draw as many
-/// nodes a step.
+/// The best shape by exact accounting is searched among those whose value by column norm is at most this many times the
+/// best one's. The others have one zero and very many ones, are good for up to a hundred steps, and draw as many nodes
+/// per step.
 const TRIED_EXACTLY: f64 = 2.0;
 
 impl Smooth {
@@ -82,8 +82,8 @@ impl Smooth {
         Self::new(horizon, height, height / 2)
     }
 
-    /// The shape with the least figure among all shapes of height up to 127; smallest height, then fewest zeros where
-    /// several are equal.
+    /// The shape with the least value among all shapes of height up to 127; of several equal ones, the one with the
+    /// smallest height, then the fewest zeros.
     ///
     /// For each number of ones the fewest zeros that give enough leaves are tried: more would leave the topmost zeros
     /// unread, which is the same mechanism. `O(127³)`; by exact accounting a few hundredths of a second up to 2^30
@@ -97,7 +97,7 @@ impl Smooth {
         let enough = |zeros: &u32, ones: u32| binomials.choose(zeros + ones, ones) > u128::from(horizon);
         let mut shapes: Vec<(f64, Self)> = (1..MAX_HEIGHT)
             .filter_map(|ones| Some((ones, (1..=MAX_HEIGHT - ones).find(|zeros| enough(zeros, ones))?)))
-            .map(|(ones, zeros)| Self::new(horizon, ones + zeros, zeros).expect("it has enough leaves"))
+            .map(|(ones, zeros)| Self::new(horizon, ones + zeros, zeros).expect("the shape has enough leaves"))
             .map(|smooth| (criterion.by_column_norm(&smooth), smooth))
             .collect();
         if let Some(events) = criterion.exactly_counted() {
@@ -129,7 +129,7 @@ impl Smooth {
 
     /// The exact squared sensitivity under Gaussian noise, never too small.
     fn exactly(&self, tries: &mut Tries<'_>) -> f64 {
-        // Step t reads the leaf of rank t: rank 0 is no step, and ranks above T are not reached.
+        // Step t reads the leaf of rank t: no step has rank 0, and ranks above T are not reached.
         let steps = tries.between(self.height, self.ones(), 1, u128::from(self.horizon));
         steps.sensitivity_squared().min(self.column_norms().l2_squared)
     }
@@ -149,10 +149,10 @@ impl Smooth {
         self.height - self.zeros
     }
 
-    /// The largest sum over the nodes of a step of a function of the number of steps in a node, which does not fall.
+    /// The largest sum over the nodes of a step of a non-decreasing function of the number of steps in a node.
     ///
     /// The left child at a zero of bit `p`, with `o` ones below it, sums `C(p, o)` steps. The largest sum over the
-    /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are left out.
+    /// zeros of a leaf number follows bit by bit from the lowest; the topmost zeros that nothing reads are omitted.
     fn largest_column(&self, of_width: impl Fn(u128) -> u128) -> u128 {
         let width = self.height - self.unread();
         // best[o] = largest sum over numbers of the bits so far with o ones.
@@ -194,7 +194,7 @@ impl Mechanism for Smooth {
         self.largest_column(|width| spread.within(width)).saturating_mul(spread.total.into())
     }
 
-    /// The exact figure for a single step. For several by chains of pairs, and by nodes:
+    /// The exact value for a single step. For several steps, by chains of pairs, and by nodes:
     /// `‖R u‖² ≤ Σ_i u_i Σ_{n ∋ i} min(k, ⌈width_n/b⌉)`.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let largest = self.exact_l2_squared().unwrap_or(f64::INFINITY);
@@ -276,7 +276,7 @@ impl Mechanism for Smooth {
         Cost::of_draws(draws, 4 * u64::from(self.ones()) + 4)
     }
 
-    /// Of the nodes at the j-th zero from the top a step is in one at most.
+    /// A step is in at most one of the nodes at the j-th zero from the top.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::of_single_nodes((self.zeros - self.unread()).into()))
     }
@@ -287,7 +287,7 @@ impl Mechanism for Smooth {
     }
 }
 
-/// Tries of leaf numbers, complete ones remembered by their shape.
+/// Tries of leaf numbers; complete ones are cached by their shape.
 struct Tries<'a> {
     binomials: &'a Binomials,
     complete: HashMap<(u32, u32), Subtree>,
@@ -327,7 +327,7 @@ impl Tries<'_> {
     }
 }
 
-/// The one bits of the next leaf number that are not those of the leaf before it.
+/// The one bits of the next leaf number that the leaf before it does not have.
 fn appearing(leaf: u128, next: u128) -> u128 {
     let highest = 127 - (leaf ^ next).leading_zeros();
     next & (u128::MAX >> (127 - highest))
@@ -375,7 +375,7 @@ impl Cursor for SmoothCursor {
         while self.path.last().is_some_and(|&(level, _)| level <= highest) {
             self.path.pop();
         }
-        // A node that appears is read for the first time now: every lower one is as low as it can be.
+        // A node that appears is read for the first time now: every lower one is at its lowest possible position.
         let appearing = if self.path.is_empty() { next } else { appearing(self.leaf, next) };
         self.leaf = next;
         for level in ones(appearing) {
@@ -386,7 +386,7 @@ impl Cursor for SmoothCursor {
 
     fn foretell(&self, nodes: &mut [Node]) -> usize {
         let (mut leaf, mut step, mut count) = (self.leaf, self.step, 0);
-        // Before the first step, and behind the last leaf, there is nothing to tell.
+        // Before the first step, and after the last leaf, no nodes can be predicted.
         while !self.path.is_empty() && count < nodes.len() {
             let next = next_combination(leaf);
             if next >> self.height != 0 {
@@ -450,7 +450,7 @@ pub(in crate::mechanism) fn build(
     }))
 }
 
-/// Of the balanced shape, to which the best shape for the largest variance tends (Andersson, Pagh 2023, arXiv
+/// For the balanced shape, the limit of the best shape for the largest variance (Andersson, Pagh 2023, arXiv
 /// 2306.09666, table 1).
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let is_balanced = match name {

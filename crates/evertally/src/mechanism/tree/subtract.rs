@@ -24,7 +24,7 @@ pub(in crate::mechanism) fn build(
     }
 }
 
-/// Levels log T/log k twice, with `⌊k/2⌋` nodes at most; under pure ε by the mean over all steps (Andersson, Pagh,
+/// Levels log T/log k twice, with at most `⌊k/2⌋` nodes; under pure ε by the mean over all steps (Andersson, Pagh,
 /// Steiner, Torkamani, "Count on Your Elders: Laplace vs Gaussian Noise").
 pub(in crate::mechanism) fn limits(name: MechanismName) -> Limits {
     let MechanismName::Subtract(Some(k)) = name else { return Limits::NONE };

@@ -80,7 +80,7 @@ impl Mechanism for Input {
         Cost::of_draws(1.0, 2)
     }
 
-    /// Every node is a class of its own.
+    /// Every node is a separate class.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::of_single_nodes(1))
     }

@@ -24,7 +24,7 @@ impl Output {
     }
 }
 
-/// The paths of output noise: a node for every step.
+/// The paths of output noise: one node per step.
 #[derive(Debug)]
 struct OwnNode;
 
@@ -59,13 +59,13 @@ impl Mechanism for Output {
         true
     }
 
-    /// Exact: all coefficients are 1, so events come as early as they can, and the node of step `t` counts
+    /// Exact: all coefficients are 1, so events come as early as possible, and the node of step `t` counts
     /// `min(total, per_step · ⌈t/separation⌉)` of them.
     fn spread_squared(&self, spread: Spread) -> u128 {
         let [steps, total, per_step, separation] =
             [self.horizon, spread.total, spread.per_step, spread.separation].map(u128::from);
-        // So many whole stretches of `separation` steps, in each of which the count has grown by `per_step`, then one
-        // that is cut by the horizon, or counts them all.
+        // Whole stretches of `separation` steps, in each of which the count grows by `per_step`, then one stretch that
+        // the horizon cuts, or that counts all events.
         let growing = (total / per_step).min(steps / separation);
         let squares = growing * (growing + 1) * (2 * growing + 1) / 6; // fits: growing < 2^42, or refused below
         let rest = steps - growing * separation;
@@ -79,8 +79,8 @@ impl Mechanism for Output {
     fn exact_l2_squared(&self) -> Option<f64> {
         Some(self.column_norms().l2_squared)
     }
-    /// Exact: all coefficients are 1, and in the worst pattern `j` steps are over during `b` steps for each `j < k`,
-    /// then all.
+    /// Exact: all coefficients are 1. In the worst pattern, `j` of the unit's steps have passed during `b` steps for
+    /// each `j < k`, then all.
     fn participation_squared(&self, participation: Participation) -> f64 {
         let (times, separation) = (participation.within(self.horizon) as f64, participation.separation() as f64);
         let growing = separation * (times - 1.0) * times * (2.0 * times - 1.0) / 6.0;
@@ -115,7 +115,7 @@ impl Mechanism for Output {
         Cost::of_draws(1.0, 1)
     }
 
-    /// Every node is a class of its own.
+    /// Every node is a separate class.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
         Ok(LaplaceShift::of_single_nodes(self.column_norms().l1 as u64))
     }

@@ -7,8 +7,8 @@ use crate::noise::{RandomBits, standard_normal, whole_units};
 /// Sums of Laplace numbers, one for each unit of length, as differences of two gamma processes.
 ///
 /// A Laplace number of scale 1 is the difference of two standard exponentials. The sums of `n` of either kind are two
-/// independent gamma numbers of shape `n`, kept apart: a **pair**, because the difference alone does not have the
-/// bridge below.
+/// independent gamma numbers of shape `n`, kept separately as a **pair**, because the difference alone does not have
+/// the bridge below.
 ///
 /// **Split.** Let `X` and `Z` be independent gamma numbers of shapes `near` and `far`, and `Y = X + Z`. Their joint
 /// density is `x^(near-1) z^(far-1) exp(-x-z)`, up to a constant. With `b = x/y` and Jacobian `y` it becomes
@@ -70,7 +70,7 @@ impl Bridge for GammaBridge {
 
 /// A gamma number of shape ≥ 1 and scale 1: G. Marsaglia, W. Tsang, "A simple method for generating gamma variables"
 /// (ACM TOMS 26, 2000, doi 10.1145/358407.358414). `d v` with `v = (1 + c x)³`, `x` normal, is accepted with
-/// probability `exp(x²/2 + d - d v + d ln v)`, which happens more than 95 times in 100.
+/// probability `exp(x²/2 + d - d v + d ln v)`, which happens in more than 95 of 100 cases.
 fn gamma(shape: f64, bits: &mut impl RandomBits) -> f64 {
     if shape == 1.0 {
         return standard_exponential(bits);

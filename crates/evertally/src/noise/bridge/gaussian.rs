@@ -5,14 +5,14 @@ use crate::noise::{RandomBits, standard_normal, whole_units};
 
 /// Brownian motion: increments over a length `n` are normal with mean 0 and variance `n`.
 ///
-/// **Split.** Let `X` be the value at `near` and `Y` that at `near + far`, both counted from a place where the motion
+/// **Split.** Let `X` be the value at `near` and `Y` that at `near + far`, both counted from a point where the motion
 /// is 0. `X - (near/whole) Y` with `whole = near + far` has covariance `near - (near/whole) whole = 0` with `Y`, so it
 /// is independent of `Y`, and its variance is `near - near²/whole = near · far/whole`. Hence, given `Y`, `X` is normal
 /// with mean `Y near/whole` and that variance. Increments before and after are independent of both.
 ///
 /// **Not exact.** Values are floating-point numbers: each draw is off by a few parts in 10^16. The noise of a release
-/// is rounded to a whole number of units before it meets a sum, so that the possible releases do not depend on the
-/// data; see `docs/threat-model.md`.
+/// is rounded to a whole number of units before it is added to a sum, so that the possible releases do not depend on
+/// the data; see `docs/threat-model.md`.
 ///
 /// ```
 /// use evertally::noise::bridge::{Bridge, GaussianBridge};

@@ -8,10 +8,10 @@ use crate::{Error, Result};
 /// Discrete Laplace noise of scale s for every unit of length of a path, summed along it.
 ///
 /// A discrete Laplace number is the difference of two independent [geometric](crate::noise::Geometric) ones of the same
-/// scale: these have the generating functions (1 − q)/(1 − qz) and (1 − q)/(1 − q/z), and (1 − q)²/((1 − qz)(1 − q/z))
-/// = (1 − q)/(1 + q) · Σ q^|x| z^x. A value is the pair (G⁺, G⁻) of the sums of either kind. Beyond the last known
-/// place each grows by a [`NegativeBinomial`] number whose shape is the length; what came between two known places is
-/// divided by the [`Polya`] law, whose shapes are the two distances.
+/// scale: these have the generating functions (1 − q)/(1 − qz) and (1 − q)/(1 − q/z), and (1 − q)²/((1 − qz)(1 −
+/// q/z)) = (1 − q)/(1 + q) · Σ q^|x| z^x. A value is the pair (G⁺, G⁻) of the sums of either kind. Beyond the last
+/// known point each grows by a [`NegativeBinomial`] number whose shape is the length; the growth between two known
+/// points is divided by the [`Polya`] law, whose shapes are the two distances.
 ///
 /// ```
 /// use evertally::noise::bridge::{Bridge, PolyaBridge};
@@ -32,7 +32,7 @@ pub struct PolyaBridge {
 }
 
 impl PolyaBridge {
-    /// The greatest scale: 2⁵⁰, so that sums are below 2¹¹⁸ on all lengths, but for a probability below exp(−1000).
+    /// The greatest scale: 2⁵⁰, so that sums are below 2¹¹⁸ on all lengths, except with probability below exp(−1000).
     pub const MAX_SCALE: u128 = 1 << 50;
 
     /// Noise of this scale per unit of length.

@@ -8,9 +8,9 @@ use crate::{Error, Result};
 /// Skellam noise along a path: N⁺ − N⁻ for two independent Poisson processes, each of rate variance/2 per unit of
 /// length.
 ///
-/// A value is the pair of counts (N⁺, N⁻). Beyond the last known place each grows by a [`Poisson`] number; between two
-/// known places each of the points that came is, independently, uniform on the stretch, so that a [`Binomial`] part of
-/// them comes before the place between.
+/// A value is the pair of counts (N⁺, N⁻). Beyond the last known point each grows by a [`Poisson`] number. Between two
+/// known points each new point of the process is, independently, uniform on the stretch, so a [`Binomial`] part of them
+/// comes before the point in between.
 ///
 /// ```
 /// use evertally::noise::bridge::{Bridge, SkellamBridge};
@@ -36,7 +36,7 @@ pub struct SkellamBridge {
 }
 
 impl SkellamBridge {
-    /// The greatest variance per unit of length: 2⁸⁴ squared noise steps. With paths of length 2³⁸ at most (the squared
+    /// The greatest variance per unit of length: 2⁸⁴ squared noise steps. With paths of length at most 2³⁸ (the squared
     /// weights of 63 levels), counts have means below 2¹²² and are below 2¹²³.
     pub const MAX_VARIANCE: u128 = 1 << 84;
 
@@ -60,7 +60,7 @@ impl SkellamBridge {
             )));
         }
         if divisor == 0 {
-            return Err(Error::invalid("a grid step has at least 1 noise step, got a divisor of 0"));
+            return Err(Error::invalid("a grid step must have at least 1 noise step, got a divisor of 0"));
         }
         // Below 2^63.
         let denominator = 2 * d;
@@ -102,7 +102,7 @@ impl Bridge for SkellamBridge {
 
     #[inline]
     fn extend(&self, from: Self::Value, length: u64, bits: &mut impl RandomBits) -> Self::Value {
-        debug_assert!(length < 1 << 39, "a longer path than any mechanism has");
+        debug_assert!(length < 1 << 39, "the path is longer than that of any mechanism");
         let length = u128::from(length);
         // Below 2^63 · 2^39; the mean is below 2^84 · 2^39.
         let part = self.numerator * length;
@@ -126,8 +126,8 @@ impl Bridge for SkellamBridge {
     /// N⁺ − N⁻, rounded from noise steps to units of 2⁻⁸ of the grid.
     #[inline]
     fn noise(&self, [up, down]: Self::Value) -> i128 {
-        // Counts are below 2^123. Their standard deviations are below 2^61, and the difference is below 2^80 but for a
-        // probability of less than exp(-2^30).
+        // Counts are below 2^123. Their standard deviations are below 2^61, and the difference is below 2^80, except
+        // with probability less than exp(-2^30).
         rounded(up as i128 - down as i128, self.divisor)
     }
 }

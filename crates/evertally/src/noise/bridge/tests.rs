@@ -65,7 +65,7 @@ fn a_stretch_of_one_is_a_laplace_number() {
     let noise = keyed(5);
     let mut bits = noise.bits(Node { level: 0, index: 0 });
     let mut draw = || bridge.noise(bridge.extend(GammaBridge::ORIGIN, 1, &mut bits)) as f64 / 1000.0;
-    // Rounding to a thousandth is far below what the test sees.
+    // Rounding to a thousandth is far below the resolution of the test.
     assert_law((0..COUNT).map(|_| draw()).collect(), &Laplace::new(0.0, 1.0).unwrap(), "Laplace");
 }
 

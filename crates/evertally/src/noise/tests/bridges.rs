@@ -1,4 +1,4 @@
-//! The bridges: values have the same joint law in whatever order they are drawn.
+//! The bridges: values have the same joint law in any drawing order.
 
 use super::super::bridge::{Bridge, PolyaBridge, SkellamBridge};
 use super::counts::{negative_binomial_probabilities, poisson_probabilities, polya_probabilities};

@@ -1,4 +1,4 @@
-//! The laws of counts against their probabilities, their limits, and other ways to draw them.
+//! The laws of counts compared with their probabilities, their limits, and other ways to draw them.
 
 use std::num::NonZeroU128;
 
@@ -185,7 +185,7 @@ fn large_parameters_approach_the_limit_laws() {
     }
 }
 
-/// A Pólya number as the near-th of near + far − 1 different places among n + near + far − 1, less near.
+/// A Pólya number as the near-th of near + far − 1 different positions among n + near + far − 1, minus near.
 fn polya_by_places(n: u128, near: u64, far: u64, bits: &mut impl RandomBits) -> u128 {
     let chosen = u128::from(near + far - 1);
     let places = NonZeroU128::new(n + chosen).unwrap();
@@ -193,7 +193,7 @@ fn polya_by_places(n: u128, near: u64, far: u64, bits: &mut impl RandomBits) -> 
     while (set.len() as u128) < chosen {
         set.insert(uniform_below(places, bits));
     }
-    // Places count from 0.
+    // Positions count from 0.
     set.into_iter().nth(near as usize - 1).unwrap() + 1 - u128::from(near)
 }
 
@@ -245,7 +245,7 @@ fn laws_reject_what_they_cannot_draw() {
     assert!(NegativeBinomial::new(1, ratio(&((1u128 << 60) + 1).to_string())).is_err());
 }
 
-/// A candidate and its coin take about 15 bytes: for all parameters few candidates are drawn.
+/// A candidate and its coin take about 15 bytes: few candidates are drawn for all parameters.
 #[test]
 fn draws_read_few_bytes() {
     struct Counted<B>(B, usize);

@@ -1,5 +1,5 @@
-//! What the hats of the laws of counts rest on: floating-point bounds hold the exact γ, γ is never negative, and the
-//! big integers give the same values from the same bits.
+//! The assumptions of the hats of the laws of counts: floating-point bounds contain the exact γ, γ is never negative,
+//! and the big integers give the same values from the same bits.
 
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ fn polya(n: u128, near: u64, far: u64) -> Law {
 /// Checks the bounds of γ at values near the mode, a few scales off, and far away.
 struct Bounds {
     parts: Vec<f64>,
-    /// The greatest share of its tolerance that an error took.
+    /// The greatest share of its tolerance that an error used.
     worst: f64,
 }
 
@@ -89,7 +89,7 @@ impl Bounds {
             let (n, d) = ratio.big();
             BigInt::from((n << PRECISION) / d)
         };
-        // Bounds above 2^127 have no exact ratio, and do not matter.
+        // Bounds above 2^127 have no exact ratio, and are irrelevant.
         if (2f64.powi(-70)..2f64.powi(126)).contains(&high) {
             assert!(scaled(low) <= exact.high && exact.low <= scaled(high), "{law:?} at {value}: {low} {high}");
             if low > 0.0 {
@@ -131,7 +131,7 @@ proptest! {
     fn bounds_hold_the_exact_exponent(law in any_laws(), parts in prop::collection::vec(-2.5..2.5f64, 6)) {
         let mut bounds = Bounds { parts: [parts, vec![1e-30, -1e-30]].concat(), worst: 0.0 };
         visit(&law, &mut bounds);
-        // The tolerance has room.
+        // The tolerance has slack.
         prop_assert!(bounds.worst < 0.5, "{} of the tolerance", bounds.worst);
     }
 
@@ -141,7 +141,7 @@ proptest! {
     }
 }
 
-/// Every value that a small law can take: γ is nowhere negative, and the bounds hold it.
+/// Every value that a small law can take: γ is never negative, and the bounds contain it.
 #[test]
 fn hats_cover_small_laws() {
     struct All;
@@ -169,7 +169,7 @@ fn hats_cover_small_laws() {
     }
 }
 
-/// One draw by either path, and the 8 bytes it leaves next.
+/// One draw by either path, and the 8 bytes that follow it.
 fn check_paths(law: &Law, seed: u64, count: u64) {
     fn same<B: RandomBits>(law: &Law, mut fast: B, mut slow: B) {
         let fast = (law.sample_by::<true>(&mut fast), fast.next_u64());

@@ -3,7 +3,7 @@
 
 BLAKE3 and ChaCha20 are written out from their specifications, the laws from the definitions in their documentation,
 in exact rational arithmetic; the logarithms of the laws of counts are mpmath's, to 1000 binary digits. Prints the lines
-of golden.txt beside this file.
+of golden.txt in this folder.
 """
 import math
 from fractions import Fraction
@@ -99,7 +99,7 @@ class Bits:
 
 
 class CoarseBits(Bits):
-    """The same bytes, each replaced by one of three: equal digits, the rare case, become common."""
+    """The same bytes, each replaced by one of three: equal digits, otherwise rare, become common."""
 
     def take(self, n):
         return bytes([0x00, 0x80, 0xFF][b % 3] for b in super().take(n))

@@ -25,7 +25,7 @@ fn purpose(label: &str) -> Purpose<'static> {
         "group" => Purpose::Group(b"north"),
         "state" => Purpose::State,
         "ledger" => Purpose::Ledger,
-        _ => panic!("no purpose {label}"),
+        _ => panic!("unknown purpose {label}"),
     }
 }
 
@@ -59,7 +59,7 @@ fn draw(law: &str, parameter: &str, bits: &mut impl RandomBits) -> String {
             let (n, near, far) = split(parameter);
             Polya::new(n, near, far).expect(ok).sample(bits).to_string()
         }
-        _ => panic!("no law {law}"),
+        _ => panic!("unknown law {law}"),
     }
 }
 

@@ -29,7 +29,7 @@ proptest! {
         let mut cipher = ChaCha20::new(&key.into(), &nonce.into());
         cipher.seek(u64::from(counter) * 64);
         let mut expected = [0; 64];
-        // The crate refuses the last block.
+        // The crate rejects the last block.
         prop_assume!(cipher.try_apply_keystream(&mut expected).is_ok());
         let words = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| key[4 * i + j])));
         prop_assert_eq!(chacha::block(&words, counter, Node { level, index }), expected);
@@ -74,7 +74,7 @@ fn a_node_runs_out_loudly() {
     assert!(panic.is_err());
 }
 
-/// A read has 2^16 blocks of its own: the last one is not followed by those of the next sum.
+/// A read has 2^16 separate blocks: the last one is not followed by those of the next sum.
 #[test]
 fn a_read_runs_out_loudly() {
     let noise = noise(1);
@@ -124,8 +124,8 @@ fn every_part_of_the_address_matters() {
                         seen.insert(noise.quick_bits_of_read(sum, step).take());
                         seen.insert(noise.of_sum(sum).bits(Node { level: 5, index: step }).take());
                     }
-                    // Four of these reads have the blocks of four of those nodes: keys of one purpose serve one of
-                    // both.
+                    // Four of these reads use the same blocks as four of those nodes: a key of one purpose is used for
+                    // only one of the two.
                     count += 6 + 18 - 4;
                 }
             }
@@ -155,7 +155,7 @@ fn key_ids_read_back_and_reject_everything_else() {
         assert!(bad.parse::<KeyId>().unwrap_err().is_invalid(), "{bad}");
         assert!(serde_json::from_str::<KeyId>(&format!("{bad:?}")).is_err());
     }
-    // Leading zeros stay.
+    // Leading zeros are kept.
     let zeros = format!("{:032x}", 5);
     assert_eq!(zeros.parse::<KeyId>().unwrap().to_string(), zeros);
 }

@@ -1,4 +1,4 @@
-//! The laws' edges: outcomes enumerated from scripts, variances, extreme parameters.
+//! Edge cases of the laws: outcomes enumerated from scripts, variances, extreme parameters.
 
 use std::num::NonZeroU128;
 
@@ -17,13 +17,13 @@ fn script(numbers: &[u16]) -> ScriptedBits {
     ScriptedBits::new(numbers.iter().flat_map(|number| number.to_le_bytes()).chain([0; 64]).collect())
 }
 
-/// Over all triples of numbers of 6 levels, those that fall n times in a row from level u are C(u, n) of the 6ⁿ: the
-/// discrete form of Uⁿ/n!; and the coin is the parity of the run.
+/// Over all triples of numbers of 6 levels, C(u, n) of the 6ⁿ fall n times in a row from level u: the discrete form of
+/// Uⁿ/n!; and the coin is the parity of the run.
 #[test]
 fn runs_are_counted_exactly() {
     const LEVELS: u16 = 6;
     for start in 0..LEVELS {
-        // Ways in which the first n numbers fall strictly from `start`, for n = 1, 2, 3.
+        // Number of ways in which the first n numbers fall strictly from `start`, for n = 1, 2, 3.
         let mut falls = [0u32; 4];
         for code in 0..LEVELS.pow(3) {
             let digits = [code / 36, code / 6 % 6, code % 6];
@@ -43,7 +43,7 @@ fn runs_are_counted_exactly() {
     }
 }
 
-/// A comparison with p/q is decided by the digits of p/q, whatever their number.
+/// A comparison with p/q is decided by the digits of p/q, for any number of them.
 #[test]
 fn comparison_with_a_ratio_reads_until_it_is_decided() {
     let third =
@@ -76,7 +76,7 @@ fn whole_parts_are_exact_at_their_borders() {
     assert_eq!(bits.consumed(), 16);
     let mut bits = ScriptedBits::new([[0x55; 8], [0x54; 8]].concat());
     assert_eq!(uniform_below(n(3), &mut bits), 0);
-    // The second word can leave it open as well; the third decides.
+    // The second word can leave it undecided as well; the third decides.
     for (third, value) in [(0x54, 0), (0x56, 1)] {
         let mut bits = ScriptedBits::new([[0x55; 8], [0x55; 8], [third; 8]].concat());
         assert_eq!((uniform_below(n(3), &mut bits), bits.consumed()), (value, 24));
@@ -191,7 +191,7 @@ fn extreme_parameters_sample() {
     }
 }
 
-/// A draw reads one block nearly always: what the cost of a draw rests on.
+/// A draw nearly always reads one block: the cost of a draw relies on this.
 #[test]
 fn draws_read_few_bytes() {
     let noise = noise(3);

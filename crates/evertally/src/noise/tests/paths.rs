@@ -6,7 +6,7 @@ use super::super::{DiscreteGaussian, DiscreteLaplace, Geometric, RandomBits};
 use super::{Coarse, node, noise, ratio};
 use crate::number::Ratio;
 
-/// One draw by either path, and the 8 bytes it leaves next.
+/// One draw by either path, and the 8 bytes that follow it.
 fn both<B: RandomBits>(law: &Law, mut bits: impl FnMut() -> B) -> [(i128, u64); 2] {
     let (mut fast, mut slow) = (bits(), bits());
     let values = match law {

@@ -14,8 +14,8 @@ pub(super) fn draw<T>(seed: u64, count: usize, mut one: impl FnMut(&mut NodeBits
     (0..count).map(|_| one(&mut bits)).collect()
 }
 
-/// Pearson's test that the samples have these probabilities. Neighbours are taken together until 10 are expected; what
-/// the probabilities leave of 1 is the last class.
+/// Pearson's test that the samples have these probabilities. Neighbours are merged until 10 are expected; the remaining
+/// probability is the last class.
 pub(super) fn assert_probabilities(what: &str, samples: &[usize], probabilities: &[f64]) {
     let total = samples.len() as f64;
     let mut observed = vec![0.0; probabilities.len() + 1];
@@ -34,7 +34,7 @@ pub(super) fn assert_probabilities(what: &str, samples: &[usize], probabilities:
         let last = merged.last_mut().expect("not empty");
         *last = (last.0 + observed, last.1 + total * probability);
     }
-    // A last class that is too small joins the one before.
+    // A last class that is too small is merged with the one before.
     if merged.len() > 1 && merged.last().is_some_and(|&(_, expected)| expected < 10.0) {
         let small = merged.pop().expect("not empty");
         let last = merged.last_mut().expect("not empty");
@@ -70,7 +70,7 @@ where
     let (mean, variance) = (law.mean().expect("known"), law.variance().expect("known"));
     let moment = |power: i32| samples.iter().map(|x| (x - mean).powi(power)).sum::<f64>() / count;
     let (first, second, fourth) = (moment(1), moment(2), moment(4));
-    // 4.9 deviations of a normal law are passed with probability 10^-6.
+    // A normal law exceeds 4.9 deviations with probability 10^-6.
     assert!(first.abs() < 4.9 * (variance / count).sqrt(), "{what}: mean off by {first}");
     let spread = ((fourth - second * second) / count).sqrt();
     assert!((second - variance).abs() < 4.9 * spread, "{what}: variance {second}, not {variance}");

@@ -2,7 +2,7 @@
 
 use super::{Curvature, Function, Place, descend};
 
-/// Stops where so many steps in a row gain less than this.
+/// Stops if this many steps in a row each gain less than this.
 const LEAST_GAIN: f64 = 1e-8;
 const MOST_SMALL_STEPS: usize = 3;
 const MOST_STEPS: usize = 300;
@@ -43,7 +43,8 @@ impl Curvature for Full {
         dot(a, b)
     }
 
-    /// Halves the step until it gains a share of what the slope promises. No step moves a variable by more than 1.
+    /// Halves the step until it gains a share of the gain that the slope predicts. No step moves a variable by more
+    /// than 1.
     fn search(
         &self,
         from: &Place,
@@ -65,7 +66,7 @@ impl Curvature for Full {
         None
     }
 
-    /// The BFGS formula, where the curvature is positive.
+    /// The BFGS formula, if the curvature is positive.
     fn learn(&mut self, step: Vec<f64>, change: Vec<f64>) {
         let curvature = dot(&step, &change);
         if curvature <= 1e-12 * dot(&step, &step).max(dot(&change, &change)) {

@@ -13,8 +13,8 @@ const MEMORY: usize = 20;
 const DECREASE: f64 = 1e-4;
 const CURVATURE: f64 = 0.9;
 
-/// Moves `x` downhill for at most so many steps, until ten of them gain less than `tolerance` (relative), or no step
-/// goes down; returns the value reached.
+/// Moves `x` downhill for at most `steps` steps, until ten of them gain less than `tolerance` (relative), or no step
+/// decreases the value; returns the value reached.
 pub(crate) fn minimise(x: &mut Vec<f64>, steps: usize, tolerance: f64, function: &mut Function) -> f64 {
     let mut recent = VecDeque::new();
     let is_enough = |before: f64, value: f64| {
@@ -36,7 +36,7 @@ struct Pair {
     inverse: f64,
 }
 
-/// The last steps, and how the gradient changed along them.
+/// The last steps, and the changes of the gradient along them.
 #[derive(Default)]
 struct Limited(VecDeque<Pair>);
 
@@ -64,7 +64,7 @@ impl Curvature for Limited {
         dot(a, b)
     }
 
-    /// A place that satisfies both conditions, or at least the first one after 30 trials.
+    /// A point that satisfies both conditions, or at least the first one after 30 trials.
     fn search(
         &self,
         from: &Place,

@@ -1,7 +1,7 @@
 //! The least value of a function of one variable.
 
-/// A place between two ends where a function is least: on a grid of so many places, then by sections of the stretch around
-/// the best of them down to a length. Of a function with one valley, or whose valley the grid finds.
+/// A point between two ends where a function is least: on a grid of `places` points, then by golden sections of the
+/// interval around the best of them, down to a length. For a function with one valley, or whose valley the grid finds.
 pub(crate) fn least_between(
     low: f64,
     high: f64,
@@ -9,12 +9,12 @@ pub(crate) fn least_between(
     length: f64,
     mut function: impl FnMut(f64) -> f64,
 ) -> f64 {
-    /// `(√5 - 1)/2`: of three sections in this proportion two are those of the next round.
+    /// `(√5 - 1)/2`: of three sections in this proportion, two are reused in the next round.
     const SECTION: f64 = 0.618_033_988_749_894_8;
     let step = (high - low) / f64::from(places - 1);
     let grid = (0..places).map(|i| low + f64::from(i) * step);
     let best = grid.map(|x| (function(x), x)).min_by(|a, b| a.0.total_cmp(&b.0));
-    let (mut least, mut place) = best.expect("there are places");
+    let (mut least, mut place) = best.expect("the grid has points");
     let (mut left, mut right) = ((place - step).max(low), (place + step).min(high));
     let mut look = |x: f64| {
         let value = function(x);
@@ -50,7 +50,7 @@ mod tests {
             let found = least_between(-2.0, 5.0, 8, 1e-4, |x| (x - valley).abs());
             assert!((found - valley).abs() < 1e-4, "{found} {valley}");
         }
-        // A smaller valley beside.
+        // A second, smaller valley.
         let found = least_between(0.0, 10.0, 21, 1e-4, |x| (x - 7.1).powi(2).min(0.1 + (x - 2.0).powi(2)));
         assert!((found - 7.1).abs() < 1e-3, "{found}");
     }

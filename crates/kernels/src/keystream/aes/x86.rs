@@ -1,5 +1,5 @@
-//! AES-128 by the instructions of x86-64 processors, several blocks in flight at once: each instruction waits some
-//! cycles for the one before it in the same block, and blocks do not wait for each other.
+//! AES-128 with the instructions of x86-64 processors, several blocks in flight at once: each instruction waits a few
+//! cycles for the previous one in the same block, and blocks do not wait for each other.
 
 use std::arch::x86_64::*;
 
@@ -38,7 +38,7 @@ impl RoundKeys {
             for block in &mut blocks {
                 *block = _mm_xor_si128(name, self.0[0]);
                 // Addition in 64-bit halves. Only the upper one counts, and as its counter is below 2^56 nothing is
-                // carried into the level but after the very last block, where the name is not used.
+                // carried into the level, except after the very last block, whose name is not used.
                 name = _mm_add_epi64(name, one);
             }
             for key in &self.0[1..10] {
@@ -48,7 +48,7 @@ impl RoundKeys {
             }
             for (words, block) in words.as_chunks_mut::<4>().0.iter_mut().zip(blocks) {
                 let block = _mm_aesenclast_si128(block, self.0[10]);
-                // SAFETY: `words` are the 16 bytes that are written, and any alignment will do.
+                // SAFETY: `words` are the 16 bytes that are written, with any alignment.
                 unsafe { _mm_storeu_si128(words.as_mut_ptr().cast(), block) };
             }
         }
@@ -78,7 +78,7 @@ impl RoundKeys {
             }
             for (words, block) in words.as_chunks_mut::<16>().0.iter_mut().zip(blocks) {
                 let block = _mm512_aesenclast_epi128(block, keys[10]);
-                // SAFETY: `words` are the 64 bytes that are written, and any alignment will do.
+                // SAFETY: `words` are the 64 bytes that are written, with any alignment.
                 unsafe { _mm512_storeu_si512(words.as_mut_ptr().cast(), block) };
             }
         }

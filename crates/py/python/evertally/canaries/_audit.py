@@ -1,4 +1,4 @@
-"""Canaries in a training run, and what its releases tell of them."""
+"""Canaries in a training run, and the evidence about them in its releases."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ._report import AuditReport, Factor
 from ._shown import shown
 from ._whitening import noise_covariance, whitening
 
-#: Lengths of the canaries' gradients before they are clipped, in norms: so long that clipping does all. A canary that
-#: is summed with its decoy before both are clipped decides on the direction.
+#: Lengths of the gradients of canaries and decoys before clipping, in norms: so long that clipping determines the
+#: result. If a canary is summed with its decoy before clipping, the canary determines the direction.
 CANARY, DECOY = 1e5, 1e2
 
 
 class Order(Protocol):
-    """Whatever knows the examples of each step, such as :class:`evertally.Batches`."""
+    """An object that knows the examples of each step, such as :class:`evertally.Batches`."""
 
     def batch(self, step: int) -> Iterable[int]:
         """The numbers of the examples of a step, from 1."""
 
 
 class TrainingAudit:
-    """Watches a training run for whether it keeps its plan: canaries take part or not, by coins that the run does not
-    know, and what the run releases must not show them better than the plan says.
+    """Watches whether a training run keeps its plan: coins that the run does not know decide which canaries take part,
+    and the releases of the run must not reveal them better than the plan allows.
 
-    A **canary** is an example whose gradient lies in coordinates of its own, where no other example has any: the
-    audit's coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that what
-    it adds is what clipping leaves. Every canary has a **decoy**, which always takes part, with the opposite and
-    shorter gradient: a sum that is clipped as a whole, instead of each example, shows by it. Where the plan's
-    neighbours are ``"replace-one"``, a canary that is not there is replaced by its opposite.
+    A **canary** is an example whose gradient lies in its own coordinates, where no other example has any: the audit's
+    coordinates, appended to those of the model. Its gradient is far longer than the clipping norm, so that its
+    contribution is determined by clipping alone. Every canary has a **decoy**, which always takes part, with the
+    opposite and shorter gradient: it reveals a sum that is clipped as a whole, instead of each example. If the plan's
+    neighbours are ``"replace-one"``, an absent canary is replaced by its opposite.
 
-    Make each step of the run with the gradients of :meth:`canaries` among those of the batch, before clipping, and give
-    :meth:`observe` what comes out. The audit knows coins, steps and lots; the key it does not need.
+    In each step of the run add the gradients of :meth:`canaries` to those of the batch, before clipping, and pass the
+    result to :meth:`observe`. The audit knows coins, steps and samples; it does not need the key.
 
     >>> import evertally as et, numpy as np
     >>> from evertally.canaries import TrainingAudit
@@ -55,28 +55,28 @@ class TrainingAudit:
     Parameters
     ----------
     plan
-        That of the run, with ``series="increments"``.
+        The plan of the run, with ``series="increments"``.
     canaries
-        How many, 2 or more. The lower bounds on ε grow with them; alarms need few.
+        Number of canaries, 2 or more. The lower bounds on ε grow with it; alarms need few.
     batches
-        Who takes part in which step, by :meth:`Order.batch`: needed where the plan has ``sampled``. Without it canaries
+        The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries
         are spread over the steps as the plan allows.
     numbers
         The numbers of canaries and decoys in these batches, an array (canaries, 2). With :class:`evertally.Batches` the
-        last ones, where left out.
+        default is the last ones.
     steps
-        How many steps are watched, from the first; the whole run, where left out, and at most 2000.
+        Number of steps to watch, from the first, at most 2000. By default the whole run.
     significance
-        The chance at most of an alarm in a run that keeps its plan, over all steps together.
+        Maximum probability of an alarm in a run that keeps its plan, over all steps together.
     tensors
-        In how many tensors a canary's gradient lies, in equal parts: clipping each tensor by itself shows from two on.
-        One at least; with one there are no coordinates without canaries, and noise that is used again is not looked
-        for.
+        Number of tensors over which a canary's gradient is spread in equal parts, 1 or more. With 2 or more the audit
+        detects clipping of each tensor by itself. With 1 there are no coordinates without canaries, and the audit does
+        not look for reused noise.
     covariance
-        Of one coordinate of the noise between the watched steps, an array (steps, steps), where the noise is not the
-        plan's own.
+        The covariances of one coordinate of the noise between the watched steps, an array (steps, steps), if the noise
+        is not the plan's own.
     seed
-        Of the coins, for tests. Drawn from the system, where left out.
+        The seed of the coins, for tests. By default from the operating system.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class TrainingAudit:
             raise ValueError(f"significance is {significance}: give a number between 0 and 1")
         watched = plan.horizon if steps is None else steps
         if not 1 <= watched <= plan.horizon:
-            raise ValueError(f"{watched} steps cannot be watched: the plan has {plan.horizon}")
+            raise ValueError(f"cannot watch {watched} steps: the plan has {plan.horizon}")
         self.plan, self.steps, self.significance, self.tensors = plan, watched, significance, tensors
         self.covariance = noise_covariance(plan, watched) if covariance is None else _square(covariance, watched)
         self._whitening = whitening(self.covariance)
         self._takes_part = self._steps_of(canaries, batches, numbers)
-        # Coins are tossed for this audit alone: nothing else in the run may know them.
+        # The coins belong to this audit alone: nothing else in the run may know them.
         self._present = np.random.default_rng(seed).integers(0, 2, canaries).astype(bool)
         self._expected = self._means()
         self._released = np.zeros((watched, tensors, canaries))
@@ -115,7 +115,7 @@ class TrainingAudit:
 
     @property
     def coordinates(self) -> int:
-        """How many coordinates the audit adds to the gradient: those of a tensor together, tensor after tensor."""
+        """The number of coordinates that the audit adds to the gradient, tensor after tensor."""
         return self.tensors * self._present.size
 
     @property
@@ -128,8 +128,8 @@ class TrainingAudit:
         return self._present.copy()
 
     def directions(self) -> Array:
-        """The gradients of canaries and of decoys, unclipped, as they are for the whole run: an array (canaries, 2,
-        coordinates) with zeros for canaries that are not there."""
+        """The unclipped gradients of canaries and of decoys, the same for the whole run: an array (canaries, 2,
+        coordinates) with zeros for absent canaries."""
         size = self._present.size
         lengths = np.empty((size, 2))
         lengths[:, 0] = np.where(self._present, CANARY, -CANARY if self._is_replaced else 0.0)
@@ -138,18 +138,18 @@ class TrainingAudit:
         return np.asarray(self.plan.norm * lengths[:, :, None] * direction[:, None, :])
 
     def canaries(self, step: int) -> Array:
-        """The gradients, unclipped, of the canaries and decoys that take part in a step: an array (examples,
+        """The unclipped gradients of the canaries and decoys that take part in a step: an array (examples,
         coordinates). Clip and sum them with the others of the batch."""
         if not 1 <= step <= self.steps:
             return np.zeros((0, self.coordinates))
         return self.directions()[self._takes_part[:, :, step - 1]]
 
     def observe(self, step: int, released: npt.ArrayLike) -> bool:
-        """Looks at what a step released: the audit's coordinates of the noisy sum, **not divided** by a batch size.
+        """Observes the release of a step: the audit's coordinates of the noisy sum, **not divided** by a batch size.
 
-        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps beyond those
-        that are watched are not looked at. Raises ``ValueError``, and looks at nothing, where a step is left out, or
-        the numbers are not those of the audit's coordinates.
+        Returns whether the evidence has sufficed, at this step or earlier: the run may then stop. Steps after the
+        watched ones are ignored. Raises ``ValueError``, and observes nothing, if a step was skipped, or if there are
+        not as many numbers as the audit has coordinates.
         """
         if step > self.steps:
             return self.refuted
@@ -159,10 +159,10 @@ class TrainingAudit:
             )
         values = np.asarray(released, dtype=np.float64).reshape(-1)
         if values.size != self.coordinates:
-            raise ValueError(f"{values.size} numbers were released: the audit has {self.coordinates} coordinates")
+            raise ValueError(f"got {values.size} released numbers, but the audit has {self.coordinates} coordinates")
         if not np.isfinite(values).all():
             raise ValueError(
-                f"step {step} released a number that is not finite: clip so that no example can bring one in"
+                f"step {step} released a number that is not finite: clip so that no example can cause one"
             )
         self._released[step - 1] = _rotated(values.reshape(self.tensors, -1))
         self._taken = step
@@ -172,9 +172,9 @@ class TrainingAudit:
         return self.refuted
 
     def report(self, *, delta: float = 1e-5, confidence: float = 0.95) -> AuditReport:
-        """What the audit has found so far.
+        """The findings so far.
 
-        ``delta`` and ``confidence`` are those of the lower bound on ε, which there is once all watched steps are
+        ``delta`` and ``confidence`` are those of the lower bound on ε, which is computed once all watched steps were
         observed.
         """
         bounds = None
@@ -203,11 +203,11 @@ class TrainingAudit:
         return self.plan.neighbours == "replace-one"
 
     def _steps_of(self, canaries: int, batches: Order | None, numbers: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
-        """Who takes part when: canaries, canary or decoy, steps."""
+        """The participations, an array (canaries, canary or decoy, steps)."""
         plan, takes_part = self.plan, np.zeros((canaries, 2, self.steps), dtype=bool)
         if batches is None:
             if plan.sampled is not None:
-                raise ValueError("the plan's examples are drawn by lot: give batches=, those of the run")
+                raise ValueError("this plan samples its examples: give batches=, the batches of the run")
             period = min(plan.separation if plan.participations > 1 else self.steps, self.steps)
             for canary in range(canaries):
                 last = canary * period // canaries + plan.participations * plan.separation
@@ -215,7 +215,7 @@ class TrainingAudit:
             return takes_part
         if numbers is None:
             if not isinstance(batches, Batches):
-                raise ValueError("numbers= is missing: give those of canaries and decoys, an array (canaries, 2)")
+                raise ValueError("numbers= is missing: give the numbers of canaries and decoys, an array (canaries, 2)")
             numbers = np.arange(batches.examples - 2 * canaries, batches.examples)
         self._numbers = np.asarray(numbers).reshape(-1, 2)
         places = {int(number): place for place, number in enumerate(np.asarray(numbers).reshape(-1))}
@@ -241,8 +241,8 @@ class TrainingAudit:
                 )
 
     def _means(self) -> Array:
-        """The means of the innovations as canaries and decoys make them, and as they would if all batches came so many
-        steps earlier or later: distances (none in the middle), canaries, steps."""
+        """The means of the innovations due to canaries and decoys, also if all batches were shifted to earlier or later
+        steps: distances (0 in the middle), canaries, steps."""
         present = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
         added = self.plan.norm * (present[:, None] * self._takes_part[:, 0] - self._takes_part[:, 1])
         added = np.pad(added, ((0, 0), (APART, APART)))
@@ -269,14 +269,14 @@ class TrainingAudit:
         )
 
     def _columns(self, which: npt.NDArray[Any]) -> Array:
-        """What contributions in these steps are in the innovations: canaries, steps."""
+        """The effect of contributions in these steps on the innovations: canaries, steps."""
         return np.asarray(self.plan.norm * (which[:, : self._taken] @ self._whitening[: self._taken, : self._taken].T))
 
     def _innovations(self) -> Array:
         return np.tensordot(self._whitening[: self._taken, : self._taken], self._released[: self._taken], axes=1)
 
     def _factors(self) -> tuple[Factor, Factor, Factor]:
-        """How large canaries, decoys and noise are beside what they should be, by least squares."""
+        """The sizes of canaries, decoys and noise relative to their expected sizes, by least squares."""
         innovations = self._innovations()
         signs = np.where(self._present, 1.0, -1.0 if self._is_replaced else 0.0)
         canary = self._columns(signs[:, None] * self._takes_part[:, 0])
@@ -300,16 +300,16 @@ class TrainingAudit:
         return canaries, decoys, noise
 
     def _coins(self) -> tuple[Array, Array]:
-        """How the coin of each canary moves the innovations, for whoever does not know lots: the logarithm of how much
-        likelier what was released is with the canary in a round than without it, and by how many standard deviations it
-        would move; arrays (canaries, rounds). Without lots there is one round, the whole run."""
+        """The effect of each canary's coin on the innovations, for an adversary who does not know the samples: the
+        log-likelihood ratio of the release with and without the canary in a round, and the shift in standard deviations
+        that the canary would cause; arrays (canaries, rounds). Without sampling there is one round, the whole run."""
         absent = (-1.0 if self._is_replaced else 0.0) * self._takes_part[:, 0] - 1.0 * self._takes_part[:, 1]
         rest = self._innovations()[:, 0].T - self._columns(absent)
         if self.plan.groups is None:
             moved = (2.0 if self._is_replaced else 1.0) * self._columns(self._takes_part[:, 0])
             squares = (moved**2).sum(axis=1, keepdims=True)
             return (moved * rest).sum(axis=1, keepdims=True) - 0.5 * squares, np.sqrt(squares)
-        # Groups are public, lots are not: a canary may take part in all steps of its group.
+        # Groups are public, samples are not: a canary may take part in all steps of its group.
         moved = self.plan.norm * self._whitening
         squares = (moved**2).sum(axis=0)
         logs = np.append(rest @ moved - 0.5 * squares, np.zeros((len(rest), 1)), axis=1)
@@ -320,7 +320,7 @@ class TrainingAudit:
 
 
 def _rotated(tensors: Array) -> Array:
-    """In the place of a canary's tensors its sum, and coordinates that it adds nothing to: a reflection that maps the
+    """Replaces a canary's tensors by their sum and by coordinates to which it adds nothing: a reflection that maps the
     first axis to the diagonal, so that independent noise stays independent."""
     count = len(tensors)
     if count == 1:

@@ -1,16 +1,16 @@
-"""Bets against a run that keeps its plan: wealth that grows where it does not, and is a test at every step.
+"""Bets against a run that keeps its plan: their wealth grows if the run does not, and is a test at every step.
 
-What is bet on are innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that
-keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds to each of its own steps the
-clipped vector, or all canaries the same share of it. Given everything earlier, innovations less their means, `r`, are
-then
+Bets are on the innovations: the released coordinates of a step, whitened by the plan's covariances. **A run that
+keeps its plan** has the plan's noise, times a factor of at least one, and each canary adds its clipped vector to every
+one of its steps, or all canaries add the same share of it. Given everything earlier, the innovations minus their means,
+`r`, are then
 
 * normal with a variance of at least 1, so that `exp(-r² (1/ρ² - 1) / 2) / ρ` for ρ < 1 is at most 1 in the mean,
-* symmetric around a number that does not lie to the side a bet is on, so that `1 + tanh(Δ r)` is at most 1 in the mean.
-  That is the best bet on a shift by Δ against everything symmetric: `N(Δ, 1)` over the mixture of it and `N(-Δ, 1)`.
+* symmetric around a number that does not lie on the side of the bet, so that `1 + tanh(Δ r)` is at most 1 in the mean.
+  That is the best bet on a shift by Δ against every symmetric law: `N(Δ, 1)` over the mixture of it and `N(-Δ, 1)`.
 
-So products of such factors, and mixtures of products, are supermartingales that begin with 1, and exceed `1/α` at any
-time with chance at most α (Ville's inequality). Testing by betting: Shafer 2021; Waudby-Smith, Ramdas 2024 (arXiv
+So products of such factors, and mixtures of products, are supermartingales that start at 1, and exceed `1/α` at any
+time with probability at most α (Ville's inequality). Testing by betting: Shafer 2021; Waudby-Smith, Ramdas 2024 (arXiv
 2010.09686). Sequential audits of differential privacy: González, Dulce-Rubio, Ramdas, Ribero 2025 (arXiv 2509.07055).
 """
 
@@ -26,44 +26,45 @@ Array = npt.NDArray[np.float64]
 LARGER = (1.1, 1.3, 2.0, 4.0, 100.0)
 SMALLER = (0.97, 0.9, 0.75, 0.5, 0.1, 0.01)
 SHARES = (0.03, 0.1, 0.3, 1.0)
-#: By how many steps earlier or later whole batches may come again.
+#: Maximum number of steps by which repeated batches may be earlier or later.
 APART = 32
 
-#: Families of bets, and what usually is behind the one that wins.
+#: Families of bets, and the usual cause if one wins.
 REASONS = {
-    "larger": "contributions are larger than the clipping norm: a sum that is counted twice, clipping that is left "
-    "out, or done for each tensor by itself, or to another norm",
-    "outweighs": "a canary outweighs what others add to the same sum: sums of several examples are clipped, not the "
-    "examples (a micro-batch's gradient), or clipping is left out",
-    "elsewhere": "examples take part in steps that are not theirs: other batches than the plan's, or more epochs",
-    "repeated": "whole batches take part again some steps later or earlier: more epochs, or shorter ones",
-    "smaller": "noise is smaller than the plan's: left out, of too small a scale, added to a part only, or averaged",
+    "larger": "contributions are larger than the clipping norm: a sum is counted twice, or clipping is missing, "
+    "applied to each tensor separately, or to another norm",
+    "outweighs": "a canary outweighs the other contributions to its sum: sums of several examples are clipped instead "
+    "of single examples (a micro-batch's gradient), or clipping is missing",
+    "elsewhere": "examples take part in steps that are not theirs: batches differ from the plan's, or there are more "
+    "epochs",
+    "repeated": "whole batches take part again some steps later or earlier: there are more epochs, or shorter ones",
+    "smaller": "noise is smaller than the plan's: missing, of too small a scale, added to a part only, or averaged",
     "sometimes": "noise is smaller than the plan's in some steps: sums are divided by the size of the batch, or steps "
-    "go without noise",
-    "again": "noise of an earlier step is used again, or a state was restored",
+    "have no noise",
+    "again": "noise of an earlier step is reused, or a state was restored",
     "alike": "coordinates have the same noise: one value or row for many of them",
 }
 
 
 @dataclass(frozen=True)
 class Step:
-    """What bets of one step are made on. Arrays of canaries, but `blank`, the innovations of coordinates that no canary
-    adds to: an array (others, canaries)."""
+    """The data for the bets of one step. Arrays are over canaries, except for `blank`, the innovations of coordinates
+    to which no canary adds: an array (others, canaries)."""
 
     innovations: Array
-    expected: Array  # their means, as the present canaries make them
+    expected: Array  # their means, due to the canaries that are present
     weight: float  # of a contribution in this step, in standard deviations
     outweighing: npt.NDArray[np.bool_]  # present, with a decoy in the same sum
-    elsewhere: Array  # the sign of what is not expected in this step, or 0
-    repeated: Array  # what would come on top if all batches came again so many steps apart: distances, canaries
+    elsewhere: Array  # the sign of a contribution that is not expected in this step, or 0
+    repeated: Array  # additional means if all batches were repeated at a distance: distances, canaries
     blank: Array
-    raw_blank: Array  # as released, in the place of innovations
-    predicted_blank: Array  # what was to be expected of `raw_blank` after the earlier steps
+    raw_blank: Array  # as released, not whitened
+    predicted_blank: Array  # the mean of `raw_blank` given the earlier steps
     deviation: float  # of `raw_blank` from it
 
 
 class Bets:
-    """Wealth of every bet, as logarithms, and of all together."""
+    """The logarithm of the wealth of every bet, and of all together."""
 
     def __init__(self, steps: int) -> None:
         self._seldom = 1.0 / max(steps, 2)
@@ -82,7 +83,7 @@ class Bets:
         shifts = [_tanh_bet((factor - 1.0) * step.expected * rest) for factor in LARGER]
         outweighs = step.weight * _beyond(step, step.outweighing.astype(float))
         elsewhere = step.weight * _beyond(step, step.elsewhere)
-        # A contribution that is no canary's due would hide that there is no noise.
+        # A contribution that no canary should make would hide missing noise.
         noise = step.blank if step.blank.size else rest
         smaller = [_small_bet(noise, rho) for rho in SMALLER]
         gains = [
@@ -113,7 +114,7 @@ class Bets:
         return found or [max(best, key=lambda name: best[name])]
 
     def _bet_on_again(self, step: Step) -> float:
-        """Half of the canaries' coordinates show which earlier step is most alike; the bet is on the others."""
+        """Half of the canaries' coordinates select the most similar earlier step; the bet is on the other half."""
         half = step.blank.shape[1] // 2
         if not self._earlier or half == 0:
             return 0.0
@@ -137,7 +138,7 @@ _COUNTS = {
 
 
 def _beyond(step: Step, signs: Array) -> Array:
-    """How far innovations lie beyond their means to the side of the sign, whatever share of it canaries add."""
+    """How far innovations lie beyond their means on the side of the sign, whatever share of it canaries add."""
     return signs * step.innovations - np.maximum(signs * step.expected, 0.0)
 
 
@@ -155,5 +156,5 @@ def _small_bet(innovations: Array, rho: float) -> float:
 
 
 def _part(share: float, gain: float) -> float:
-    """Only a part of the wealth is at stake."""
+    """The gain if only a part of the wealth is at stake."""
     return float(np.logaddexp(np.log1p(-share), np.log(share) + gain))

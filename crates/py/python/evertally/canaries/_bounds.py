@@ -1,8 +1,8 @@
-"""Lower bounds on privacy from guesses who took part: one run, many canaries.
+"""Lower bounds on privacy parameters from guesses which canaries took part: one run, many canaries.
 
-Both theorems are about `m` examples, the canaries, of which each takes part by an independent fair coin that nobody but
-the auditor knows. From what the run releases the auditor makes `r` guesses and abstains from the rest; `v` guesses are
-right. Which canaries are guessed may depend on the releases, how many may not.
+Both theorems are about `m` examples, the canaries. Each takes part according to an independent fair coin that only the
+auditor knows. From the releases of the run the auditor makes `r` guesses and abstains from the rest; `v` guesses are
+right. Which canaries are guessed may depend on the releases; their number may not.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = [
 ]
 
 _NORMAL = NormalDist()
-#: Bounds are searched up to here: whoever guesses everything right in any audit of a size that fits memory is below.
+#: Bounds are searched up to here: even if all guesses are right, any audit that fits in memory stays below.
 _LARGEST = 100.0
 
 
 def p_value_of_epsilon(canaries: int, guesses: int, right: int, *, epsilon: float, delta: float = 0.0) -> float:
-    """The chance of at least so many right guesses is at most this, for every (ε, δ)-differentially private run.
+    """Upper bound on the probability of at least `right` right guesses, for every (ε, δ)-differentially private run.
 
-    Neighbours differ in one canary that is there or not. Steinke, Nasr, Jagielski 2023, "Privacy auditing with one (1)
-    training run" (arXiv 2305.08846), Theorem 5.2: with `W` binomial, `r` times with chance `e^ε / (1 + e^ε)`, it is
+    Neighbours differ in the presence of one canary. Steinke, Nasr, Jagielski 2023, "Privacy auditing with one (1)
+    training run" (arXiv 2305.08846), Theorem 5.2: with `W` binomial, `r` trials of probability `e^ε / (1 + e^ε)`, it is
     `P[W ≥ v] + 2 m δ max_i P[v - i ≤ W < v] / i`. Tails are sums of all terms, not approximations.
 
     >>> from evertally.canaries import p_value_of_epsilon
@@ -48,9 +48,9 @@ def p_value_of_epsilon(canaries: int, guesses: int, right: int, *, epsilon: floa
 def epsilon_lower_bound(
     canaries: int, guesses: int, right: int, *, delta: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """No (ε, δ)-differentially private run has an ε below this, unless guesses were luckier than the confidence allows.
+    """A lower bound on the ε of an (ε, δ)-differentially private run, valid with the given confidence.
 
-    By :func:`p_value_of_epsilon`; rounded down by up to 10⁻⁹. 0 where nothing is shown.
+    From :func:`p_value_of_epsilon`; rounded down by up to 10⁻⁹. 0 if the guesses show nothing.
 
     >>> from evertally.canaries import epsilon_lower_bound
     >>> round(epsilon_lower_bound(1000, 100, 75, delta=1e-4), 3)
@@ -63,14 +63,15 @@ def epsilon_lower_bound(
 
 
 def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> float:
-    """The chance of at least so many right guesses is at most this, for every μ-Gaussian differentially private run.
+    """Upper bound on the probability of at least `right` right guesses, for every μ-Gaussian differentially private
+    run.
 
     Mahloujifar, Melis, Chaudhuri 2024, "Auditing f-differential privacy in one run" (arXiv 2410.22235). With `p_j` the
-    chance of exactly `j` right guesses, `A_i = Σ_(j≥i) j p_j / m` and `B_i = Σ_(j≥i) (r - j + 1) p_(j-1) / m`, tossing
-    one coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would make
-    `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also one that gives all canaries away at once and
-    seldom; so it is far from what independent noise for each of them would show. The result is above the supremum that
-    refutes by up to 10⁻⁹ of it.
+    probability of exactly `j` right guesses, `A_i = Σ_(j≥i) j p_j / m` and `B_i = Σ_(j≥i) (r - j + 1) p_(j-1) / m`,
+    tossing one coin again shows `B_i ≥ Φ(Φ⁻¹(A_i) - μ)` for every `i`. A tail `Σ_(j≥v) p_j` that is too heavy would
+    make `A_0 + B_1`, which is `r / m`, larger than that. It holds for every run, also for one that rarely reveals all
+    canaries at once; so it is far weaker than a bound for independent noise for each of them. The result exceeds the
+    boundary of the refuted values by up to 10⁻⁹ of it.
 
     >>> from evertally.canaries import p_value_of_mu
     >>> p_value_of_mu(200, 200, 100, mu=0.5) > 0.5, p_value_of_mu(200, 200, 150, mu=0.5) < 0.1
@@ -81,7 +82,7 @@ def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> floa
         raise ValueError(f"mu is {mu}: give a number that is not negative")
     if right == 0 or not _is_too_much(canaries, guesses, right, mu, 1.0 - 1e-12):
         return 1.0
-    low, high = -700.0, 0.0  # logarithms; what is refuted is an interval that ends at 1
+    low, high = -700.0, 0.0  # logarithms; the refuted values are an interval that ends at 1
     if _is_too_much(canaries, guesses, right, mu, math.exp(low)):
         return math.exp(low)
     while high - low > 1e-9:
@@ -94,17 +95,16 @@ def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> floa
 
 
 def mu_lower_bound(canaries: int, guesses: int, right: int, *, confidence: float = 0.95) -> float:
-    """No μ-Gaussian differentially private run has a μ below this, unless guesses were luckier than the confidence
-    allows.
+    """A lower bound on the μ of a μ-Gaussian differentially private run, valid with the given confidence.
 
-    By :func:`p_value_of_mu`; rounded down by up to 10⁻⁹. 0 where nothing is shown.
+    From :func:`p_value_of_mu`; rounded down by up to 10⁻⁹. 0 if the guesses show nothing.
 
     >>> from evertally.canaries import mu_lower_bound
     >>> mu_lower_bound(200, 200, 100), 0.4 < mu_lower_bound(200, 200, 150) < 0.5
     (0.0, True)
     """
     _check_guesses(canaries, guesses, right)
-    # One test at the level asked for, not a p-value: the same answer, sooner.
+    # One test at the requested level instead of a p-value: the same result, faster.
     level = 1.0 - _check_confidence(confidence)
 
     def p_value(mu: float) -> float:
@@ -116,10 +116,10 @@ def mu_lower_bound(canaries: int, guesses: int, right: int, *, confidence: float
 def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: float = 0.95) -> float:
     """As :func:`mu_lower_bound`, for guesses about all canaries that are right or wrong independently of one another.
 
-    So it is where every canary has coordinates of its own, their noise is independent, and the guess about it reads
-    these alone. A guess is then right with chance at most `Φ(μ/2)` (Dong, Roth, Su 2022, "Gaussian differential
-    privacy": the trade-off curve where both errors are equal), and their number is below a binomial one. Abstaining
-    would need another bound: guess about all. Rounded down by up to 10⁻⁹.
+    This is the case if every canary has its own coordinates, their noise is independent, and the guess about it reads
+    only these. A guess is then right with probability at most `Φ(μ/2)` (Dong, Roth, Su 2022, "Gaussian differential
+    privacy": the trade-off curve where both errors are equal), and the number of right guesses is stochastically below
+    a binomial one. Abstaining would need another bound: guess about all canaries. Rounded down by up to 10⁻⁹.
 
     >>> from evertally.canaries import mu_lower_bound, mu_lower_bound_if_independent
     >>> mu_lower_bound_if_independent(1000, 690) > 0.8 > 2 * mu_lower_bound(1000, 1000, 690)
@@ -137,8 +137,9 @@ def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: floa
 
 
 def _largest_refuted(p_value: Callable[[float], float], confidence: float) -> float:
-    """Where p-values leave the level. What is refuted is refuted for all that is smaller: a run that is private with
-    less is private with more, and the number of right guesses that refutes that is enough."""
+    """The parameter at which p-values exceed the level. If a value is refuted, all smaller ones are: a run that is
+    private with a smaller parameter is private with a larger one, so guesses that refute the larger one refute the
+    smaller one, too."""
     level = 1.0 - _check_confidence(confidence)
     if p_value(0.0) > level:
         return 0.0
@@ -178,17 +179,17 @@ def _p_value_of_epsilon(
 
 
 def _is_too_much(canaries: int, guesses: int, right: int, mu: float, tail: float) -> bool:
-    """Whether no μ-Gaussian differentially private run has so many right guesses with so large a chance.
+    """Whether no μ-Gaussian differentially private run has at least `right` right guesses with probability `tail`.
 
-    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, but the first `B`, which is what is left
-    of the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`,
+    `A` and `B` are lower bounds on `A_i` and `B_(i+1)`, from i = v down to 0, except for the first `B`, which is the
+    rest of the tail. `A_i` rises by `i p_i / m` and `B_(i+1)` by `(r - i) p_i / m`, so that with weights `i / (r - i)`,
     which fall as i does, a larger `B` at one place makes no later bound smaller.
     """
     a, b = tail * right / canaries, tail * (guesses - right) / canaries
     for i in range(right - 1, -1, -1):
         least = _NORMAL.cdf(_NORMAL.inv_cdf(a) - mu) if 0.0 < a < 1.0 else float(a >= 1.0)
         if least <= b:
-            break  # and so it stays: neither bound changes any more
+            break  # from here on neither bound changes
         a, b = a + i / (guesses - i) * (least - b), least
     return a + b > guesses / canaries * (1.0 + 1e-12)
 
@@ -196,14 +197,14 @@ def _is_too_much(canaries: int, guesses: int, right: int, mu: float, tail: float
 def _check_guesses(canaries: int, guesses: int, right: int) -> None:
     if not 0 <= right <= guesses <= canaries or canaries < 1:
         raise ValueError(
-            f"{right} right guesses of {guesses} about {canaries} canaries: right guesses are among the guesses, and "
-            "these about one canary each"
+            f"{right} right guesses of {guesses} about {canaries} canaries: there cannot be more right guesses than "
+            "guesses, nor more guesses than canaries"
         )
 
 
 def _check_delta(delta: float) -> None:
     if not 0.0 <= delta < 1.0:
-        raise ValueError(f"delta is {delta}: give a number from 0 up to 1")
+        raise ValueError(f"delta is {delta}: give a number from 0, below 1")
 
 
 def _check_confidence(confidence: float) -> float:

@@ -1,4 +1,4 @@
-"""What an audit has found, in words and as a picture."""
+"""The result of an audit, as text and as a picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._shown import Shown
 
 
 def _rounded(number: float, digits: int, rounding: str) -> str:
-    """So many digits, rounded to the side that claims less."""
+    """Rounded to a number of digits, in the direction that claims less."""
     if not math.isfinite(number):
         return str(number)
     context = decimal.Context(prec=digits, rounding=rounding)
@@ -33,7 +33,7 @@ def _at_least(number: float) -> str:
 
 @dataclass(frozen=True)
 class Factor:
-    """A size beside what it should be, with its standard error."""
+    """A measured size relative to its expected size, with its standard error."""
 
     value: float
     std_error: float
@@ -44,18 +44,18 @@ class Factor:
         return f"{self.value:.4g} ± {self.std_error:.2g}"
 
     def is_below(self, bound: float) -> bool:
-        """Whether it is, beyond twice its standard error."""
+        """Whether it is below the bound by more than twice its standard error."""
         return self.value + 2.0 * self.std_error < bound
 
     def is_above(self, bound: float) -> bool:
-        """Likewise."""
+        """Whether it is above the bound by more than twice its standard error."""
         return self.value - 2.0 * self.std_error > bound
 
 
 @dataclass(frozen=True)
 class AuditReport:
-    """What an audit has found. It can refute, never prove: it sees the coordinates of its canaries only, and what
-    canaries of this kind show.
+    """The result of an audit. It can refute, never prove: it sees only the coordinates of its canaries, and only faults
+    that canaries of this kind reveal.
 
     >>> import evertally as et, numpy as np
     >>> from evertally.canaries import TrainingAudit
@@ -71,20 +71,20 @@ class AuditReport:
 
     plan: VectorPlan
     canaries: int
-    #: Steps observed, and to be watched in all.
+    #: Steps observed so far, and steps to watch in all.
     steps: int
     watched: int
-    #: The chance at most of an alarm in a run that keeps its plan.
+    #: Maximum probability of an alarm in a run that keeps its plan.
     significance: float
     #: The natural logarithm of the evidence after each step: an array of `steps` numbers.
     evidence: npt.NDArray[np.float64]
-    #: Valid at every step, however often one looks.
+    #: Valid at every step, however often you look.
     p_value: float
     #: The step at which the evidence sufficed, or None.
     alarm: int | None
-    #: What the evidence was for, the strongest first: keys of `REASONS`.
+    #: The faults that the evidence points to, the strongest first: keys of `REASONS`.
     families: tuple[str, ...]
-    #: What canaries and decoys add, beside the clipping norm; the size of the noise, beside the plan's.
+    #: Contributions of canaries and decoys relative to the clipping norm; the size of the noise relative to the plan's.
     canary: Factor
     decoy: Factor
     noise: Factor
@@ -98,20 +98,20 @@ class AuditReport:
 
     @property
     def blind(self) -> bool:
-        """Whether canaries add so little that no fault would show: they do not reach the sums, or only in part."""
+        """Whether canaries add so little that no fault would show: they reach the sums only in part, or not at all."""
         return math.isfinite(self.canary.value) and (self.canary.is_below(0.9) or self.decoy.is_below(0.9))
 
     @property
     def reasons(self) -> list[str]:
-        """What is usually behind such evidence, the likeliest first."""
+        """The usual causes of such evidence, the likeliest first."""
         found = [REASONS[family] for family in self.families]
         if self.refuted and self.canary.is_above(10.0):
-            found.insert(0, f"clipping is left out: canaries add {self.canary.value:.2g} of the norm")
+            found.insert(0, f"clipping is missing: canaries add {self.canary.value:.2g} times the norm")
         if self.refuted and self._is_scaled:
             found.insert(
                 0,
-                f"everything is {self.noise.value:.3g} times what it should be, noise too: what was observed is not "
-                "the sum, or was divided by another number",
+                f"everything, including the noise, is {self.noise.value:.3g} times as large as expected: the observed "
+                "values are not the sum, or were divided by another number",
             )
         return found
 
@@ -137,15 +137,15 @@ class AuditReport:
         else:
             lines = [f"No evidence against the plan: p = {self.p_value:.2g} ({said})."]
         if self.blind:
-            lines.append("The canaries hardly reach the sums: this audit sees little, whatever it says.")
+            lines.append("The canaries hardly reach the sums: this audit can detect little, whatever its result.")
         lines.append(
             f"canaries add {self.canary} of the norm, decoys {self.decoy}; noise is {self.noise} of the plan's"
         )
         if self.bounds is not None:
             lines += self._bound_lines(self.bounds)
         lines.append(
-            f"A run that keeps its plan raises an alarm with chance at most {self.significance:g}. No alarm proves "
-            "nothing: an audit sees the coordinates of its canaries only."
+            f"A run that keeps its plan raises an alarm with probability at most {self.significance:g}. The absence of "
+            "an alarm proves nothing: an audit sees only the coordinates of its canaries."
         )
         return lines
 
@@ -168,7 +168,7 @@ class AuditReport:
         return f"{self.p_value:.2g}" if strongest < 300 else f"10^-{math.floor(strongest)}"
 
     def svg(self) -> str:
-        """The evidence over the steps, in powers of ten, and where it suffices: an SVG picture."""
+        """The evidence over the steps, in powers of ten, and the level of an alarm: an SVG picture."""
         width, height, left, top, right, bottom = 640, 300, 64, 34, 16, 44
         tens = np.clip(self.evidence / math.log(10), -4.0, 40.0)
         enough = -math.log10(self.significance)

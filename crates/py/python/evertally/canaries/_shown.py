@@ -1,4 +1,4 @@
-"""The lower bound on ε that a finished audit shows."""
+"""The lower bound on ε of a finished audit."""
 
 from __future__ import annotations
 
@@ -13,40 +13,41 @@ from .._evertally import VectorPlan
 from ._bets import Array
 from ._bounds import epsilon_lower_bound, mu_lower_bound, mu_lower_bound_if_independent
 
-#: Runs that are drawn by the plan, to choose how many guesses are made.
+#: Simulated runs of the plan that choose the number of guesses.
 _REHEARSALS = 40
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What guesses about the canaries show, whatever the run does."""
+    """Lower bounds on ε and μ from guesses about the canaries; they hold whatever the run does."""
 
     guesses: int
     right: int
     delta: float
     confidence: float
-    #: No (ε, δ) below this is true of the run. Without lots the bound is one on μ of Gaussian differential privacy, as the
-    #: promise is, and this the ε that Gaussian noise has with that μ.
+    #: No smaller ε at this δ is true of the run. Without sampling, the bound is on μ of Gaussian differential privacy,
+    #: as the plan's guarantee is, and this is the ε of Gaussian noise with that μ.
     epsilon: float
-    #: What the plan promises at this δ; with bins, to whoever knows them.
+    #: The plan's guarantee at this δ; with bins, against an adversary who knows them.
     promised_epsilon: float
-    #: No μ below this is true of the run, if its canaries do not depend on one another; None with lots.
+    #: No smaller μ is true of the run, if its canaries do not depend on one another; None with sampling.
     mu: float | None
-    #: What the plan promises.
+    #: The plan's guarantee.
     promised_mu: float
 
     @property
     def refuted(self) -> bool:
-        """Whether the bound on ε is above what is promised."""
+        """Whether the bound on ε is above the plan's guarantee."""
         return self.epsilon > self.promised_epsilon
 
 
 def shown(
     plan: VectorPlan, logs: Array, strengths: Array, present: npt.NDArray[np.bool_], delta: float, confidence: float
 ) -> Shown:
-    """Guesses present for the highest scores and absent for the lowest, as many as would have shown most in runs that
-    are drawn by the plan: a number that does not depend on the run. Of each canary and round `logs` has the logarithm
-    of how much likelier what was released is with the canary, and `strengths` by how much it would move."""
+    """Guesses present for the highest scores and absent for the lowest. The number of guesses is the one with the best
+    bound in simulated runs of the plan, so it does not depend on the run. For each canary and round, `logs` has the
+    log-likelihood ratio of the release with and without the canary, and `strengths` the shift that the canary would
+    cause."""
     rate = None if plan.sampled is None or plan.groups is None else plan.sampled * plan.groups
     canaries = len(logs)
 
@@ -65,7 +66,7 @@ def shown(
         delta=delta,
         confidence=confidence,
         epsilon=bound(guesses, right),
-        # Whoever looks at canaries knows their bins: what is promised then is less.
+        # An audit knows the bins of its canaries: the guarantee is weaker then.
         promised_epsilon=plan.guarantee.epsilon_at(delta)
         if plan.bins is None and plan.fresh_bins is None
         else budget.epsilon_of_gaussian(plan.guarantee.mu, delta),
@@ -77,7 +78,8 @@ def shown(
 
 
 def _scores(logs: Array, rate: float | None) -> Array:
-    """Rounds together: in each the canary takes part with chance `rate`, or without lots in the only one."""
+    """Combines the rounds: in each the canary takes part with probability `rate`, or without sampling in the only
+    one."""
     if rate is None or rate >= 1.0:
         return np.asarray(logs.sum(axis=1))
     return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + logs).sum(axis=1))
@@ -99,7 +101,8 @@ def _best_number(strengths: Array, rate: float | None, bound: Callable[[int, int
 
 
 def _right(scores: Array, present: npt.NDArray[np.bool_], guesses: int) -> int:
-    """Of guesses about the highest scores, and half as many as there are in all about the lowest."""
+    """The number of right guesses; half of the guesses are about the lowest scores, and the others about the
+    highest."""
     order = np.argsort(scores, kind="stable")
     low, high = order[: guesses // 2], order[len(order) - (guesses - guesses // 2) :]
     return int((~present[low]).sum() + present[high].sum())

@@ -13,33 +13,33 @@
     total = et.jax.clip_and_sum(gradients, plan.norm)
     updates, state = optimizer.update(total, state, params)
 
-`scale_by_dp_adam` in the place of `optax.adam` takes the noise off the second moments.
+`scale_by_dp_adam` instead of `optax.adam` removes the noise from the second moments.
 
-What the caller has to see to is said in `evertally.torch`: participations, separation, a declared batch size.
+`evertally.torch` lists the responsibilities of the caller: participations, separation, a declared batch size.
 
-**The noise is a pure function of the step.** The transformation's state is the number of steps taken and, where it is
-made on the host, nothing else; the noise comes from a callback to the host, which is asked for "the noise of step t,
-for these gradients". So the transformation may be compiled, scanned, donated, rematerialized or run twice, and its
-state may be saved and restored like any array: the same step always gets the same bytes, and asking twice spends
-nothing. Noise that the host makes has its place in the stream there:
+**The noise is a pure function of the step.** With noise made on the host, the transformation's state is only the number
+of steps taken; the noise comes from a callback to the host, which requests "the noise of step t, for these gradients".
+So the transformation may be compiled, scanned, donated, rematerialized or run twice, and its state may be saved and
+restored like any array: the same step always gets the same bytes, and repeated requests spend no budget. The host keeps
+the position in the noise stream:
 
-- the next step is made as usual; the step it made last is handed out again (one vector is kept for this);
-- any other step, after a restored state, is sought out, which costs trees about as much as a step. The noise of BLTs
-  depends on all steps before: there those in between are made and left, and an earlier step is reached from the
-  beginning again. Start a resumed process with `saved=`, and it begins there.
+- the next step is made as usual; the last step can be returned again (one vector is kept for this);
+- for any other step, after a restored state, the host seeks the stream, which for trees costs about as much as a step.
+  The noise of BLTs depends on all earlier steps: there the host makes and discards the steps in between, and reaches an
+  earlier step from the beginning. A resumed process that gets `saved=` starts at the saved position.
 
-**One transformation is for one run.** A training that begins again with `init` meets the noise that it met before.
-With the same gradients that is right. With others it is another run, and needs a transformation with a name of its own:
-the device sends a hash of each step's gradients to the host, and a step that was handed out for others is refused
-(`evertally.StateError`, in JAX's words the error of a callback).
+**One transformation is for one run.** A training that starts again with `init` gets the same noise as before. With the
+same gradients that is right. With other gradients it is another run, and needs a transformation with its own name: the
+device sends a hash of each step's gradients to the host, which refuses a step that it already made for other gradients
+(`evertally.StateError`, which JAX reports as the error of a callback).
 
-**Under `vmap`** models of a batch would share one noise, whose difference shows the exact difference of their data.
-That is refused: give each model a transformation with a name of its own. Differentiating through the noise is
-refused by JAX.
+**Under `vmap`** the models of a batch would share one noise, and the difference of two models would reveal the exact
+difference of their data. That is refused: give each model a transformation with its own name. JAX refuses to
+differentiate through the noise.
 
-**Where it is made.** By default on the host's CPU, as one float32 vector over all leaves, in the order of
-`jax.tree.leaves`, that is then moved to the device. With `on="device"` XLA computes the same bytes where the gradients
-are, and the host gives no more than the order of each step: see `docs/guide/jax.md`. One process must see all of the
+**Host or device.** By default the host's CPU makes the noise, as one float32 vector over all leaves, in the order of
+`jax.tree.leaves`, which is then moved to the device. With `on="device"` XLA computes the same bytes where the gradients
+are, and the host provides only the instructions of each step: see `docs/guide/jax.md`. One process must see the whole
 gradient. Leaves of another type get the sum of gradient and noise rounded to their type.
 """
 

@@ -1,4 +1,4 @@
-"""Adam without the noise, as a gradient transformation for Optax; public in `evertally.jax`."""
+"""Adam with second moments without the noise, as a gradient transformation for Optax; public in `evertally.jax`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ __all__ = ["DPAdamState", "GradientTransformation", "scale_by_dp_adam"]
 
 
 class DPAdamState(NamedTuple):
-    """Moving averages, and those of the noise's variance and of the squared standard error that it makes."""
+    """Moving averages of gradients and squares, of the noise's variance, and of the squared standard error due to
+    it."""
 
     step: jax.Array
     mean: Any
@@ -25,7 +26,7 @@ class DPAdamState(NamedTuple):
 
 
 class GradientTransformation(NamedTuple):
-    """What Optax needs of one."""
+    """The interface that Optax needs."""
 
     init: Callable[[Any], DPAdamState]
     update: Callable[..., tuple[Any, DPAdamState]]
@@ -37,9 +38,9 @@ def scale_by_dp_adam(
     """Adam's scaling, with second moments that do not count the noise: `optax.scale_by_adam` for noisy gradients. The
     formulas are those of `evertally.torch.DPAdam`.
 
-    `noise_stds` are the standard deviations of the gradients' noise at every step, one number each, or one for all, in
-    units of the gradients that arrive here: those of the plan over the batch size, where the sum was divided before.
-    Beyond the last step of the array the last one is taken.
+    `noise_stds` are the standard deviations of the gradients' noise, one number for each step or one for all, in units
+    of the incoming gradients: those of the plan divided by the batch size, if the sum was divided before. After the
+    last step of the array, its last value is used.
 
     Raises ``ValueError`` for numbers outside their ranges.
 

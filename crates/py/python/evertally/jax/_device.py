@@ -1,14 +1,14 @@
-"""Noise that is made where the gradients are.
+"""Noise made on the device, next to the gradients.
 
 A step is a short program (`evertally::vector::Programs`): a few operations on vectors that have an element for every
-coordinate. The host says which, and hands out the key of the stream's normal variables with it, as the answer to "step
-t, for these gradients": no more than some hundred bytes. So the host still refuses a step that was given out for other
-gradients, and without its answer there is no noise. **The key is in no program**: it comes as an argument, is in no
-compiled code, in no cache of compiled code, and in no state.
+coordinate. The host sends the program, together with the key of the stream's normal variables, in response to "step t,
+for these gradients": only a few hundred bytes. So the host still refuses a step that it already made for other
+gradients, and without its response there is no noise. **The key is in no program**: it is passed as an argument, and is
+in no compiled code, in no cache of compiled code, and in no state.
 
-What the programs keep between steps (the buffers of a BLT, the bands of a banded matrix, the partial sums of a tree)
-is in the state of the transformation, as the bits of numbers, so that nobody rounds them to another type by mistake. A
-tag, a keyed hash of stream and step, goes with them: buffers of another run, or beside another step, are refused.
+The data that programs keep between steps (the buffers of a BLT, the bands of a banded matrix, the partial sums of a
+tree) are in the state of the transformation, as the bits of numbers, so that they are not rounded to another type by
+mistake. They carry a tag, a keyed hash of stream and step: buffers of another run or another step are refused.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ CODES = 13
 REGISTERS = 2
 # Numbers of an instruction: code, place, level, the halves of an index, and the bits of a weight.
 NUMBERS = 6
-# What an order begins with: a word that is 0, the number of instructions, and the tag of the state after the step.
+# The first words of an order: a word that is 0, the number of instructions, and the tag of the state after the step.
 HEAD = 4
-# Coordinates with which a device is tried: some eight of them are in the tail.
+# Number of coordinates with which a device is tested: about eight of them are in the tail.
 TRIED = 1 << 18
 
 
 class Kept(NamedTuple):
-    """What is kept between steps. **As secret as the key.**"""
+    """The data kept between steps. **As secret as the key.**"""
 
     tag: jax.Array  # uint32[2]: of stream and step
     vectors: jax.Array  # uint32[buffers, coordinates]: the bits of float32
 
 
 class Shape(NamedTuple):
-    """What the programs of all steps have in common: what is compiled."""
+    """The common structure of the programs of all steps, which is compiled."""
 
     cipher: str
     buffers: int
-    # The most instructions, and which occur.
+    # The maximum number of instructions, and the codes that occur.
     longest: int
     codes: tuple[int, ...]
-    # The codes of every program, if they are alike.
+    # The codes of every program, if all programs have the same.
     template: tuple[int, ...] | None
     # Buffers of the recurrence.
     recurrence: int
@@ -73,7 +73,7 @@ class Shape(NamedTuple):
 
 
 class Device:
-    """Gives out the orders of steps. Callbacks may come from several threads."""
+    """Makes the orders of steps. Several threads may call it."""
 
     def __init__(
         self, plan: Any, key: evertally.SecretKey, name: str, memory: str, batches: Order | None = None
@@ -97,29 +97,29 @@ class Device:
         self._key = expanded(programs.cipher, programs.subkey())
 
     def kept(self, size: int, sharding: Any = None) -> Kept | tuple[()]:
-        """What is kept before the first step, for so many coordinates."""
+        """The data kept before the first step, for `size` coordinates."""
         if not self.shape.buffers:
             return ()
         zeros = jnp.zeros((self.shape.buffers, size), U32, device=sharding)
         return Kept(jnp.asarray(self.tag(0, size)), zeros)
 
     def tag(self, step: int, size: int) -> np.ndarray:
-        """Of what is kept after a step: two words that tell nothing to whoever has no key."""
+        """The tag of the data kept after a step: two words that reveal nothing without the key."""
         said = f"{step} {size} {self._memory}".encode()
         digest = hashlib.blake2b(said, key=self._key.tobytes()[:32], digest_size=8, person=b"evertally state")
         return np.frombuffer(digest.digest(), "<u4").astype(np.uint32)
 
     def order(self, size: int, length: int, step: Any, mark: Any, long: Any, tag: Any) -> np.ndarray:
-        """What is done in the step after so many, for a sum of `size` coordinates with a mark, which is so `long`; `length`
-        are those that are kept, and `tag` is theirs."""
+        """The order for the step after `step` steps, for a sum of `size` coordinates with a mark and a length `long`.
+        `length` is the number of coordinates that are kept, and `tag` is their tag."""
         before = int(step)
         self._sums.check(before + 1, np.asarray(long))
         with self._lock:
             if self.shape.buffers and not np.array_equal(np.asarray(tag), self.tag(before, length)):
                 raise evertally.StateError(
                     f"the state is not that of this transformation after {before} steps: it belongs to another key, "
-                    "name, plan or size, or what it keeps was mixed with another step. Restore all of the optimizer's "
-                    "state together, of the same run"
+                    "name, plan or size, or its vectors were mixed with another step. Restore all of the optimizer's "
+                    "state together, from the same run"
                 )
             rows = self._of(size).program(before + 1, np.asarray(mark).tobytes())
         rows = self._padded(rows)
@@ -135,7 +135,7 @@ class Device:
         return self._programs[size]
 
     def _padded(self, rows: list[list[int]]) -> list[list[int]]:
-        """With the additions of the template that are missing: of nothing, to an accumulator that is not 0."""
+        """Inserts the missing additions of the template: they add nothing to an accumulator that is not 0."""
         if self.shape.template is None:
             return rows
         left = iter([*rows, [-1]])
@@ -150,8 +150,8 @@ class Device:
 
 
 def noise_of(shape: Shape, order: jax.Array, vectors: Any, first: Any, count: int) -> tuple[Any, Any]:
-    """The noise of a step for `count` coordinates from `first` on, and what is kept of it: `float32[count]`, and
-    `uint32[buffers, count]`, as the vectors that were kept before."""
+    """The noise of a step for `count` coordinates from `first` on, and the data to keep: `float32[count]`, and
+    `uint32[buffers, count]`, the same shape as the vectors kept before."""
     machine = _Machine(shape, order, first, count)
     registers = jnp.zeros((REGISTERS if SAVE in shape.codes else 0, count), jnp.float32)
     state = (jnp.zeros(count, jnp.float32), registers, vectors)
@@ -171,7 +171,7 @@ def noise_of(shape: Shape, order: jax.Array, vectors: Any, first: Any, count: in
 
 
 class _Machine:
-    """Performs instructions, as `evertally::vector`'s kernels do: every operation rounds by itself."""
+    """Performs instructions like the kernels of `evertally::vector`: every operation is rounded separately."""
 
     def __init__(self, shape: Shape, order: jax.Array, first: Any, count: int) -> None:
         self.cipher, self.first, self.count = shape.cipher, first, count
@@ -244,7 +244,7 @@ class _Machine:
 
 @functools.cache
 def tried(cipher: Any, platform: str) -> None:
-    """Tries whether this platform computes the bytes of the host. Raises `RuntimeError` where it does not."""
+    """Tests whether this platform computes the same bytes as the host; raises `RuntimeError` if it does not."""
     plan = evertally.plan_vector(1, rho=0.5, mechanism="input", cipher=cipher)
     key = evertally.SecretKey.insecure_from_test_seed(evertally.TestSeed(1))
     device = Device(plan, key, "try", "keep")
@@ -257,5 +257,5 @@ def tried(cipher: Any, platform: str) -> None:
     if wrong:
         raise RuntimeError(
             f"of {TRIED} normal variables this device ({platform}) computes {wrong} with other bits than the host, so "
-            'that its noise would not be that of the plan: take on="host"'
+            'its noise would not be that of the plan: use on="host"'
         )

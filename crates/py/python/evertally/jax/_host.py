@@ -1,4 +1,4 @@
-"""Noise that is made on the host."""
+"""Noise made on the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Host"]
 
 
 class Host:
-    """The noise stream on the host; gives the noise of any step. Callbacks may come from several threads."""
+    """The noise stream on the host; returns the noise of any step. Several threads may call it."""
 
     def __init__(
         self,
@@ -33,10 +33,11 @@ class Host:
         self._saved = saved
         self._lock = threading.Lock()
         self._noise: Any = None
-        self._last: tuple[int, bytes, np.ndarray] | None = None  # what was handed out last: step, mark, noise
+        self._last: tuple[int, bytes, np.ndarray] | None = None  # the last result: step, mark, noise
 
     def noise_of(self, size: int, step: jax.Array, mark: jax.Array, length: jax.Array) -> np.ndarray:
-        """Noise, of so many coordinates, of the update after `step` earlier ones, for a sum with a mark and a length."""
+        """The noise of the update after `step` earlier ones, of `size` coordinates, for a sum with a mark and a
+        length."""
         wanted, of = int(step) + 1, np.asarray(mark).tobytes()
         self._sums.check(wanted, np.asarray(length))
         with self._lock:
@@ -49,14 +50,14 @@ class Host:
             return self._last[2]
 
     def save(self) -> bytes:
-        """State of the stream after the last step that was made, for a later process."""
+        """State of the stream after the last step made, for a later process."""
         with self._lock:
             if self._noise is None:
                 raise ValueError("no step was taken yet: there is nothing to save")
             return self._noise.save()
 
     def _move_before(self, wanted: int, size: int) -> None:
-        """Makes the stream stand just before a step."""
+        """Positions the stream just before a step."""
         if self._noise is None:
             self._noise = self._start(size)
         if self._noise.step == wanted - 1:
@@ -66,7 +67,7 @@ class Host:
         except ValueError:
             if self._noise.step < wanted:
                 raise
-            # A mechanism whose noise depends on all steps before: from the beginning.
+            # The mechanism's noise depends on all earlier steps: start from the beginning.
             self._noise = self._start(size)
             if self._noise.step >= wanted:
                 self._noise = self._new(size)

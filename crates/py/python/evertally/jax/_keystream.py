@@ -1,12 +1,12 @@
 """The keystreams of `evertally_kernels::Keystream`, computed by XLA: the same words in the same order on every device.
 
-Only additions, exclusive ors, ands and shifts of 32-bit words: no compiler may change what comes out. Secrets are
-arguments, never constants of a program, and no table is looked up with them.
+It uses only additions, exclusive ors, ands and shifts of 32-bit words: no compiler may change their results. Secrets
+are arguments, never constants of a program, and never index a table.
 
-Words come in groups of 256. Of ChaCha (Bernstein: a counter and a nonce of 64 bits each) a group is 16 blocks side by
-side, row after row. Of AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to block
-i of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box, 2012,
-IACR ePrint 2011/332), as bitsliced programs have it.
+Words come in groups of 256. With ChaCha (Bernstein: a counter and a nonce of 64 bits each) a group is 16 blocks side by
+side, row after row. With AES-128 it is 64 blocks one after the other. AES is bitsliced: bit i of a word belongs to
+block i of 32, so that the S-box is a circuit: that of J. Boyar and R. Peralta (A depth-16 circuit for the AES S-box,
+2012, IACR ePrint 2011/332), in the order that bitsliced programs use.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from jax import lax
 
 __all__ = ["GROUP", "Node", "expanded", "rounds_of", "tails", "words"]
 
-# Words that are made together.
+# Number of words made together.
 GROUP = 256
 # Bit 7 of a level marks the blocks of tails.
 TAIL = 0x80
 # "expand 32-byte k".
 CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
-# Mixings of all words, by columns and by diagonals.
+# Double rounds: each mixes all words by columns and by diagonals.
 ROUNDS = {"chacha8": 4, "chacha20": 10}
-# Words that a key is expanded to: of ChaCha the key itself, of AES the keys of its rounds.
+# Number of words of an expanded key: for ChaCha the key itself, for AES its round keys.
 EXPANDED = 44
 
 U32 = jnp.uint32
 
 
 class Node(NamedTuple):
-    """Whose noise it is: words of 32 bits, which a device may hold."""
+    """The node whose noise is drawn, as words of 32 bits, which may be on a device."""
 
     level: Any
     low: Any  # of the index
@@ -42,19 +42,19 @@ class Node(NamedTuple):
 
 
 def rounds_of(cipher: str) -> int:
-    """Double rounds of a kind of ChaCha; 0 for AES."""
+    """The number of double rounds of a kind of ChaCha; 0 for AES."""
     return ROUNDS.get(cipher, 0)
 
 
 def words(cipher: str, key: Any, node: Node, group: Any, groups: int) -> Any:
-    """So many groups of a node's words, from a group on: `uint32[groups * 256]`.
+    """A number of groups of a node's words, from a group on: `uint32[groups * 256]`.
 
-    `key` are the words of `expanded`. Groups are numbered below 2^24, so that counters fit in a word.
+    `key` is the result of `expanded`. Groups are numbered below 2^24, so that counters fit in a word.
     """
     if cipher in ROUNDS:
         counters = (_iota(groups) + group)[:, None] * U32(16) + _iota(16)[None]
         return jnp.stack(_chacha(cipher, key, node, counters), axis=1).reshape(-1)
-    # Of 64 blocks each, 32 in a word.
+    # Groups of 64 blocks, 32 in a word.
     chunks = _iota(2 * groups) + U32(2) * group
     return _aes(key, node, chunks, None)
 
@@ -70,10 +70,10 @@ def tails(cipher: str, key: Any, node: Node, coordinates: Any) -> list[Any]:
 
 
 def expanded(cipher: str, key: bytes) -> np.ndarray:
-    """What a key of 32 bytes is expanded to: `uint32[44]`, for every cipher, as secret as the key."""
+    """The expansion of a key of 32 bytes: `uint32[44]` for every cipher, as secret as the key."""
     if cipher in ROUNDS:
         return np.concatenate([np.frombuffer(key, "<u4"), np.zeros(EXPANDED - 8, np.uint32)]).astype(np.uint32)
-    # FIPS 197, of the first 16 bytes.
+    # FIPS 197, with the first 16 bytes.
     round_words = [list(key[4 * i : 4 * i + 4]) for i in range(4)]
     constant = 1
     for place in range(4, EXPANDED):
@@ -94,7 +94,7 @@ def _iota(count: int) -> Any:
 
 
 def _chacha(cipher: str, key: Any, node: Node, counters: Any) -> list[Any]:
-    """The 16 words of the blocks with these counters, below 2^32 but for the level above them."""
+    """The 16 words of the blocks with these counters, which are below 2^32; the level is in the bits above them."""
     zeros = jnp.zeros_like(counters)
     start = [zeros + U32(constant) for constant in CONSTANTS]
     start += [zeros + key[place] for place in range(8)]
@@ -123,14 +123,14 @@ def _rotated(word: Any, bits: int) -> Any:
 
 
 def _aes(key: Any, node: Node, chunks: Any, counters: Any) -> Any:
-    """Words of the blocks that are counted by chunks of 32, or of those with these counters."""
+    """Words of the blocks of these chunks of 32, or of the blocks with these counters."""
     state = _names(node, chunks) if counters is None else _named(node, counters)
     keys = _planes(key)
     state = [plane ^ keys[0, bit] for bit, plane in enumerate(state)]
 
     def one_round(number: Any, planes: Any) -> Any:
         shifted = _shifted(_substituted(list(planes)))
-        # The last one does not mix columns. The S-box is compiled once.
+        # The last round does not mix columns. The S-box is compiled only once.
         pairs = zip(_mixed(shifted), shifted)
         return tuple(jnp.where(number < 10, *pair) ^ keys[number, bit] for bit, pair in enumerate(pairs))
 
@@ -138,7 +138,7 @@ def _aes(key: Any, node: Node, chunks: Any, counters: Any) -> Any:
 
 
 def _planes(key: Any) -> Any:
-    """The keys of rounds: all ones or zeros for every bit, in the shape (11 rounds, 8 bits, 16 bytes, 1)."""
+    """The round keys: all ones or zeros for every bit, in the shape (11 rounds, 8 bits, 16 bytes, 1)."""
     by_byte = (key[:, None] >> (_iota(4) * U32(8))[None]).reshape(11, 1, 16, 1)
     return U32(0) - (by_byte >> _iota(8).reshape(1, 8, 1, 1) & U32(1))
 
@@ -183,7 +183,7 @@ def _shifted(state: list[Any]) -> list[Any]:
 
 
 def _mixed(state: list[Any]) -> list[Any]:
-    """Columns of four bytes times (2, 3, 1, 1), turned: 2 (a + b) + b + c + d in row after row."""
+    """Columns of four bytes times (2, 3, 1, 1), rotated: 2 (a + b) + b + c + d in each row."""
     columns = [plane.reshape(4, 4, -1) for plane in state]
     turned = [[jnp.roll(plane, -by, axis=1) for plane in columns] for by in range(4)]
     sums = [a ^ b for a, b in zip(columns, turned[1])]
@@ -207,7 +207,7 @@ def _unsliced(planes: Any) -> Any:
 
 
 def _substituted(state: list[Any]) -> list[Any]:
-    """The S-box, all bytes at once. Names of wires are those of the paper."""
+    """The S-box, for all bytes at once. The names of wires are those of the paper."""
     x7, x6, x5, x4, x3, x2, x1, x0 = state
     # The linear layer before the inversion.
     y14, y13, y9, y8, t0 = x3 ^ x5, x0 ^ x6, x0 ^ x3, x0 ^ x5, x1 ^ x2
@@ -248,7 +248,7 @@ def _substituted(state: list[Any]) -> list[Any]:
 
 
 def _s_box() -> list[int]:
-    """The S-box from its definition (FIPS 197, 5.1.1), for the expansion of keys."""
+    """The S-box from its definition (FIPS 197, 5.1.1), for key expansion."""
     powers = [1]
     for _ in range(254):
         powers.append(powers[-1] ^ powers[-1] << 1 ^ (0x11B if powers[-1] & 0x80 else 0))

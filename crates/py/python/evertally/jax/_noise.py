@@ -25,17 +25,16 @@ class NoiseState(NamedTuple):
     """State of the transformation."""
 
     step: jax.Array  # steps taken
-    # Noise that is made on the device keeps vectors of some mechanisms here: then the state is as secret as the key.
+    # With noise made on the device, some mechanisms keep vectors here: then the state is as secret as the key.
     kept: Kept | tuple[()] = ()
 
 
 class CorrelatedNoise(NamedTuple):
-    """A gradient transformation (Optax needs no more than `init` and `update`), with access to its noise on the
-    host."""
+    """A gradient transformation (Optax needs only `init` and `update`), with access to its noise on the host."""
 
     init: Callable[[Any], NoiseState]
     update: Callable[..., tuple[Any, NoiseState]]
-    save: Callable[[], bytes]  # the host's place in the stream; secret, like the noise
+    save: Callable[[], bytes]  # the host's position in the noise stream; secret, like the noise
 
 
 def correlated_noise(
@@ -52,20 +51,20 @@ def correlated_noise(
 ) -> CorrelatedNoise:
     """Adds the increment of the plan's noise to sums of clipped gradients, one step of its horizon for each update.
 
-    Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: which examples are
-    in a sum cannot be seen here, so take those of step t for update t. Of a plan without sampling
-    `batches=evertally.FixedBatches(…)` checks that the run keeps to the plan. With batches a sum that is longer than the
-    clipped gradients of its step can make it raises an error, and so do always a number that is NaN or infinite and a step
-    beyond the horizon.
+    Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: the transformation
+    cannot see which examples are in a sum, so use the batch of step t for update t. For a plan without sampling,
+    `batches=evertally.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer than the
+    clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the horizon
+    always raise errors.
 
-    `on` says where the noise is made; its bytes are the same. The host has the faster kernels (with `threads` of them),
-    and `saved`, what `save()` gave in an earlier process of this plan, key and name, only saves it time. On the device
-    nothing of the noise is moved, and the state keeps what the mechanism needs: all of it goes on from a saved state,
-    which is **as secret as the key**. `memory="recompute"` keeps as little as possible. With a `mesh` the devices make
-    a range of coordinates each.
+    `on` chooses where the noise is made; its bytes are the same. The host has the faster kernels, on `threads` threads;
+    there `saved`, the result of `save()` in an earlier process with this plan, key and name, only saves time. On the
+    device no noise is transferred, and the state keeps everything that the mechanism needs: a run resumes from the
+    saved state alone, which is **as secret as the key**. `memory="recompute"` keeps as little as possible. With a
+    `mesh` each device makes a range of the coordinates.
 
-    Raises `ValueError` for a plan of running sums, for one whose batches are missing, and on the device for `sqrt` and
-    `normalized-sqrt`, whose noise the host alone computes; `RuntimeError` where the device computes other bytes than
+    Raises `ValueError` for a plan of running sums, for a plan whose batches are missing, and on the device for `sqrt`
+    and `normalized-sqrt`, whose noise only the host computes; `RuntimeError` if the device computes other bytes than
     the host.
 
     >>> import evertally as et, evertally.jax, jax.numpy as jnp
@@ -86,7 +85,7 @@ def correlated_noise(
     if on != "device":
         raise ValueError(f'noise is made on "host" or on "device", not on {on!r}')
     if saved is not None:
-        raise ValueError('`saved` is of noise that is made on the host; on="device" all that is kept is in the state')
+        raise ValueError('`saved` is for noise made on the host; on="device" all that is kept is in the state')
     device = Device(plan, key, name, memory, batches)
     tried(device.shape.cipher, jax.default_backend())
     return _on_device(device, mesh)
@@ -107,7 +106,8 @@ def _on_host(host: Host) -> CorrelatedNoise:
 
 
 def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
-    """Each device of a mesh has as many coordinates, in whole groups; those beyond the last leaf are of no use."""
+    """All devices of a mesh have the same number of coordinates, in whole groups; those after the last leaf are
+    unused."""
     devices = 1 if mesh is None else mesh.size
     shape = device.shape
     spec = PartitionSpec(None if mesh is None else mesh.axis_names)
@@ -130,7 +130,7 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
         rows = PartitionSpec(None, *spec)
         specs: dict[str, Any] = {"in_specs": (PartitionSpec(), rows), "out_specs": (spec, rows)}
         made = jax.shard_map(made, mesh=mesh, check_vma=False, **specs)
-    compiled = jax.jit(made)  # whether the update is or not
+    compiled = jax.jit(made)  # compiled even if the update is not
 
     def noise(state: NoiseState, leaves: tuple[jax.Array, ...]) -> tuple[jax.Array, Any]:
         size = sum(leaf.size for leaf in leaves)
@@ -138,7 +138,7 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
         tag, vectors = state.kept or (jnp.zeros(2, jnp.uint32), jnp.zeros((0, length), jnp.uint32))
         if vectors.shape != (shape.buffers, length):
             raise ValueError(
-                f"the state keeps vectors of the shape {vectors.shape}, and gradients of {size} coordinates need "
+                f"the state keeps vectors of shape {vectors.shape}, but gradients of {size} coordinates need "
                 f"{(shape.buffers, length)}: restore the state of the same model, plan, memory and mesh"
             )
         words = jax.ShapeDtypeStruct((shape.words,), jnp.uint32)
@@ -148,7 +148,7 @@ def _on_device(device: Device, mesh: Mesh | None) -> CorrelatedNoise:
         return values[:size], Kept(order[2:4], vectors) if shape.buffers else ()
 
     def save() -> bytes:
-        raise ValueError('of noise that is made on="device" the optimizer\'s state has all that is kept: save that')
+        raise ValueError('with on="device" the optimizer\'s state has all that is kept: save that')
 
     return CorrelatedNoise(init, _update(noise), save)
 
@@ -172,7 +172,7 @@ def _update(
     def refuse(axis_size: int, in_batched: Any, *arguments: Any) -> Any:
         raise ValueError(
             f"correlated_noise under vmap would give {axis_size} models the same noise, and their difference would "
-            "show their data: make one transformation for each, with a name of its own"
+            "reveal their data: make a separate transformation for each, each with its own name"
         )
 
     def update(updates: Any, state: NoiseState, params: Any = None) -> tuple[Any, NoiseState]:
@@ -185,8 +185,8 @@ def _update(
 
 
 def _mark(leaves: tuple[jax.Array, ...]) -> jax.Array:
-    """Two words that tell gradients apart: sums, the same in whatever order the device adds, of all bits mixed with
-    their place."""
+    """Two words that distinguish gradients: sums of all bits mixed with their place, the same in whatever order the
+    device adds."""
     sums = jnp.zeros(2, jnp.uint32)
     for number, leaf in enumerate(leaves):
         wide = leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))

@@ -1,14 +1,14 @@
 """The normal variables of `evertally_kernels::Normals` in single precision, computed by XLA: the same bytes on every
 device.
 
-Most words become a normal by a polynomial in single precision, each of whose products and sums the host rounds by
-itself. **Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does on CPUs,
-whatever `optimization_barrier` or `reduce_precision` stand between the two. So the bits of every product go through an
-exclusive or with a word that is 0 when the program runs, but that no compiler can know to be (`rounded`). What comes
-between a product and a sum is then an operation on whole numbers, and nothing is left to be fused.
+Most words become a normal by a polynomial in single precision; the host rounds each of its products and sums
+separately. **Compilers fuse a product and the sum after it** into one operation that rounds once: XLA does so on CPUs,
+even with an `optimization_barrier` or `reduce_precision` between the two. So the bits of every product go through an
+exclusive or with a word that is 0 when the program runs, but that no compiler can know to be 0 (`rounded`). Then an
+operation on integers separates product and sum, and the compiler has nothing to fuse.
 
-About one word in 2^15 lies in the tail. It takes 128 more bits and is computed in double precision (`_tails`), in a
-loop that few words enter.
+About one word in 2^15 lies in the tail. It needs 128 more bits and is computed in double precision (`_tails`), in a
+loop for these few words.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ U32 = jnp.uint32
 SIGN = 1 << 31
 # The degree of the polynomials.
 DEGREE = 6
-# Magnitudes below are in the tail.
+# Smaller magnitudes are in the tail.
 RARE = 1 << 16
-# Of how many words one is expected to be.
+# One word in this many is expected to be in the tail.
 ONE_IN = 1 << 15
 LEAST_AT_ONCE = 8
 
 
 def bits(values: Any) -> Any:
-    """Of single precision numbers."""
+    """The bits of single precision numbers."""
     return lax.bitcast_convert_type(values, jnp.uint32)
 
 
 def singles(words: Any) -> Any:
-    """Numbers of these bits."""
+    """The single precision numbers with these bits."""
     return lax.bitcast_convert_type(words, jnp.float32)
 
 
 def rounded(values: Any, zero: Any) -> Any:
-    """The same numbers, made before anything is done with them. `zero` is a word that is 0, and no constant."""
+    """The same numbers, rounded before any further operation. `zero` is a word that is 0 but not a constant."""
     return singles(bits(values) ^ zero)
 
 
@@ -60,7 +60,7 @@ def product(x: Any, y: Any, zero: Any) -> Any:
 def draw(cipher: str, key: Any, node: Node, first: Any, count: int, zero: Any) -> Any:
     """Standard normal variables of a node for `count` coordinates from `first` on: `float32[count]`.
 
-    `first` is a number or, where devices share the work, a word of the device's.
+    `first` is a number or, if devices share the work, a word on the device.
     """
     if isinstance(first, int):
         start, skipped = first // GROUP, first % GROUP
@@ -72,7 +72,7 @@ def draw(cipher: str, key: Any, node: Node, first: Any, count: int, zero: Any) -
 
 
 def normals(cipher: str, key: Any, node: Node, group: Any, groups: int, zero: Any) -> Any:
-    """Those of whole groups of 256 coordinates, from a group on: `float32[groups * 256]`."""
+    """Standard normal variables for whole groups of 256 coordinates, from a group on: `float32[groups * 256]`."""
     drawn = words(cipher, key, node, group, groups)
     values = of_words(drawn, zero)
     rows = drawn.reshape(groups, GROUP)
@@ -103,11 +103,11 @@ def is_rare(words: Any) -> Any:
 
 
 def of_words(words: Any, zero: Any) -> Any:
-    """The normals of words that are not rare; of others anything."""
-    # Leading zeros of the magnitude: below 15, or else anything below 32.
+    """The normals of words that are not rare; arbitrary values for the others."""
+    # Leading zeros of the magnitude: below 15, or for rare words anything below 32.
     octave = lax.clz(words << U32(1) | U32(2))
-    # The leading one is shifted out; the next bit tells the half, and as a sign it counts the offset from the nearer
-    # end.
+    # The leading one is shifted out; the next bit selects the half, and as a sign it makes the offset count from the
+    # nearer end.
     offset = (words << U32(2)) << octave
     row = (octave | offset >> U32(27) & U32(16)).astype(jnp.int32)
     unit = np.float32(2.0**-31)
@@ -121,5 +121,5 @@ def of_words(words: Any, zero: Any) -> Any:
 
 @functools.cache
 def columns() -> list[np.ndarray]:
-    """The coefficients of the polynomials, the constants first, with one for each of 32 segments."""
+    """The coefficients of the polynomials, the constants first, each with one value for each of 32 segments."""
     return list(np.array(_evertally._normal_tables()[0], np.float32).T[: DEGREE + 1])

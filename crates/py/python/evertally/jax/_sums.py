@@ -1,4 +1,4 @@
-"""Sums that cannot be those of clipped gradients."""
+"""Checks whether a sum can be a sum of clipped gradients."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from ._clipping import sum_of_squares
 
 __all__ = ["Sums", "sum_length"]
 
-# Sums in single precision may be longer than the exact ones by this part.
+# Relative tolerance: sums in single precision may be this much longer than exact ones.
 TOLERANCE = 1e-3
 
 
 class Sums:
-    """What the sums of a run can be."""
+    """Checks the sums of a run."""
 
     def __init__(self, plan: evertally.VectorPlan, batches: Order | None) -> None:
         self._plan, self._batches = plan, batches
 
     def check(self, step: int, length: Any) -> None:
-        """Refuses the sum of a step (from 1) by its length, and by what rounds in it: both of `sum_length`."""
+        """Refuses the sum of a step (from 1) if it is too long; `length` is the result of `sum_length`: the length and
+        the relative rounding."""
         long, rounding = (float(number) for number in length)
         if not math.isfinite(long):
             raise evertally.InvalidError(
@@ -37,13 +38,14 @@ class Sums:
         examples = len(self._batches.batch(step))
         if long > self._plan.norm * examples * (1 + TOLERANCE + rounding):
             raise evertally.InvalidError(
-                f"the sum is longer than the gradients of the batch of step {step} can make it, each of the plan's norm "
-                f"{self._plan.norm} at most: clip them before they are added, and change the sum only after the noise"
+                f"the sum is longer than the gradients of the batch of step {step} allow, each at most of the plan's "
+                f"norm {self._plan.norm}: clip them before they are added, and change the sum only after adding the "
+                "noise"
             )
 
 
 def sum_length(leaves: tuple[jax.Array, ...]) -> jax.Array:
-    """The length of a sum, which is not finite if a number of it is not, and the relative rounding of its type."""
+    """The length of a sum (not finite if any of its numbers is not), and the relative rounding of its type."""
     rows = [leaf.reshape(1, -1).astype(jnp.float32) for leaf in leaves]
     largest = jnp.max(jnp.stack([jnp.max(jnp.abs(row), initial=0) for row in rows]))
     scale = jnp.where(largest > 0, largest, 1.0)

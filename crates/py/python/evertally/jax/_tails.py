@@ -1,8 +1,8 @@
 """Normal variables far out in the tail: in double precision, the same bits as those of `evertally_kernels::quantile`.
 
-About one word in 2^15 takes this way. IEEE 754 says what every operation gives; that no product is fused with a sum is
-seen to as in `_normals`. JAX has doubles only where `jax.enable_x64` says so, and numbers of the host become single
-precision on their way into a program: here they come as the words of their bits.
+About one word in 2^15 is in the tail. IEEE 754 defines the result of every operation; as in `_normals`, no product is
+fused with a sum. JAX has doubles only under `jax.enable_x64`, and converts numbers of the host to single precision on
+their way into a program: so they are passed as the words of their bits.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SIGN = 1 << 31
 
 
 def of_rare_words(words: Any, more: list[Any], zero: Any) -> Any:
-    """The normals of words whose magnitude is below 2^16, each with 128 bits more in four arrays of words, the least
-    significant first: `float32`."""
+    """The normals of words whose magnitude is below 2^16, each with 128 additional bits in four arrays of words, the
+    least significant first: `float32`."""
     with _doubles():
         size = lax.convert_element_type(_in_the_tail(_probability(words & U32(SIGN - 1), more), zero), jnp.float32)
     return lax.bitcast_convert_type(lax.bitcast_convert_type(size, jnp.uint32) | words & U32(SIGN), jnp.float32)
@@ -46,7 +46,7 @@ def _probability(magnitude: Any, more: list[Any]) -> Any:
         w3, w2, w1, w0 = (lax.select(empty, b, a) for a, b in ((w3, w2), (w2, w1), (w1, w0), (w0, jnp.zeros_like(w0))))
         skipped = skipped + lax.select(empty, jnp.full_like(w0, 32), jnp.zeros_like(w0))
     by = lax.clz(w3) & U32(31)  # 0 for 0, too
-    # 64 bits from the leading one on; what is below them only tells a rounding that there is something.
+    # 64 bits from the leading one on; the bits below them only affect the rounding.
     high = w3 << by | _shifted_right(w2, by)
     low = w2 << by | _shifted_right(w1, by)
     rest = w1 << by | w0
@@ -59,7 +59,7 @@ def _probability(magnitude: Any, more: list[Any]) -> Any:
 
 
 def _shifted_right(word: Any, left: Any) -> Any:
-    """By 32 - left bits: by one first, for what a shift by all bits gives is not said for every device."""
+    """Shifts by 32 - left bits: by one first, because a shift by all bits is not defined on every device."""
     return word >> U32(1) >> (U32(31) - left)
 
 
@@ -101,7 +101,7 @@ def _in_the_tail(tail: Any, zero: Any) -> Any:
 
 
 def _logarithm(x: Any, product: Any, constant: Any) -> Any:
-    """As FreeBSD's msun has it, and after it musl and Rust's `libm`; 0 < x < 1."""
+    """The algorithm of FreeBSD's msun, also used by musl and Rust's `libm`; 0 < x < 1."""
     bits = lax.bitcast_convert_type(x, jnp.uint32)
     # x = 2^k m, sqrt(1/2) <= m < sqrt(2)
     high = bits[..., 1] + U32(0x3FF00000 - 0x3FE6A09E)

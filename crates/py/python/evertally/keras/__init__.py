@@ -12,7 +12,7 @@
     run.fit()                                          # all steps of the plan
     model.evaluate(public_inputs, public_targets)      # the model's variables are those after the last step
 
-What the caller has to see to is said in `docs/guide/training.md`, and what this module does in `docs/guide/keras.md`.
+`docs/guide/training.md` lists the responsibilities of the caller; `docs/guide/keras.md` describes this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ except ImportError as missing:
 
 if keras.backend.backend() != "jax":
     raise ImportError(
-        f"evertally.keras needs Keras on JAX, and it runs on {keras.backend.backend()}: set the environment variable "
+        f"evertally.keras needs Keras on JAX, but it runs on {keras.backend.backend()}: set the environment variable "
         'KERAS_BACKEND to "jax" before Keras is imported'
     )
 
@@ -33,5 +33,5 @@ from ._run import PrivateRun, make_private
 
 __all__ = ["PrivateRun", "make_private"]
 
-# From here on, so that a loaded model of a private run is guarded, too.
+# Installed on import, so that a loaded model of a private run is guarded, too.
 _install()

@@ -1,4 +1,4 @@
-"""Optimizers of private runs update weights inside of their run alone."""
+"""Ensures that an optimizer of a private run updates weights only inside its run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import keras
 
 __all__ = ["MARK", "install", "of_run"]
 
-#: At the end of an optimizer's name, which Keras saves: whose steps it has taken.
+#: The end of an optimizer's name, which Keras saves: identifies the run whose steps it has taken.
 MARK = re.compile(r"_private_[0-9a-f]{32}$")
 
 _inside = threading.local()
@@ -21,7 +21,7 @@ _inside = threading.local()
 
 @contextmanager
 def of_run() -> Iterator[None]:
-    """Inside, in this thread, the update of a private run is traced."""
+    """Marks that this thread is inside the update of a private run."""
     _inside.depth = getattr(_inside, "depth", 0) + 1
     try:
         yield
@@ -30,9 +30,9 @@ def of_run() -> Iterator[None]:
 
 
 def install() -> None:
-    """Has every update of every optimizer looked at, and models before they begin to train: Keras takes the weights out of
-    a model while `fit` runs, and an error of its first step would lose them. Optimizers are known by their names, which
-    copies and loaded ones have too."""
+    """Checks every update of every optimizer, and every model before it starts to train: Keras moves the weights out of
+    a model while `fit` runs, and an error in its first step would lose them. Optimizers are recognized by their names,
+    which copies and loaded ones have, too."""
     optimizer, model = keras.optimizers.Optimizer, keras.Model
     if not hasattr(optimizer.apply, "__evertally__"):
         optimizer.apply = _guarded(optimizer.apply, lambda self: self)
@@ -45,9 +45,9 @@ def _guarded(method: Callable[..., Any], optimizer_of: Callable[[Any], Any]) -> 
         name = str(getattr(optimizer_of(self), "name", ""))
         if MARK.search(name) and not getattr(_inside, "depth", 0):
             raise RuntimeError(
-                "this optimizer is that of a private run, and an update elsewhere, as of model.fit, would apply exact "
-                "gradients: call fit() or step() of the run that make_private gave. For training that is not private "
-                "compile the model with a new optimizer"
+                "this optimizer is that of a private run, and an update elsewhere, such as by model.fit, would apply "
+                "exact gradients: call fit() or step() of the run that make_private returned. For training that is not "
+                "private compile the model with a new optimizer"
             )
         return method(self, *args, **options)
 

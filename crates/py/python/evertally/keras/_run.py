@@ -22,18 +22,19 @@ from ._guard import MARK, install, of_run
 
 __all__ = ["PrivateRun", "make_private"]
 
-# How many standard deviations above its expected size a batch drawn by lot may be, and still be computed at once: one of
-# a hundred million batches of 64 is larger, one of a million batches of 2. Its step takes longer, and tells of that.
+# A sampled batch of up to this many standard deviations above its expected size is computed at once: one in a hundred
+# million batches of 64 is larger, one in a million batches of 2. The step of a larger one takes longer, and reveals
+# that.
 MARGIN = 6.0
-# The last line of what JAX says about an error of the host that makes the noise.
+# The last line of JAX's message about an error of the host callback that makes the noise.
 CALLBACK = re.compile(r"(?:^|\n)(?:[\w.]+\.)?(\w+): (.*)\s*$")
 
 
 class PrivateRun:
     """A model, its optimizer, its data and the noise of a run, made by `make_private`.
 
-    The model's and the optimizer's variables are always those after the last step taken, and the optimizer's
-    `iterations` say which step that was: a model saved with its optimizer, in Keras' own format, is a checkpoint.
+    The model's and the optimizer's variables are always those after the last step, and the optimizer's `iterations` is
+    the number of that step: a model saved with its optimizer, in Keras' own format, is a checkpoint.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class PrivateRun:
 
     @property
     def step_number(self) -> int:
-        """Steps taken, of the plan's horizon."""
+        """The number of steps taken so far."""
         return int(self.optimizer.iterations.value)
 
     def fit(self, steps: int | None = None) -> None:
-        """Takes so many steps, or all that the plan has left."""
+        """Takes a number of steps, by default all that the plan has left."""
         if steps is not None and steps < 0:
             raise ValueError(f"steps is {steps}: give the number of steps to take")
         left = self.plan.horizon - self.step_number
@@ -84,17 +85,17 @@ class PrivateRun:
             self.step()
 
     def step(self) -> None:
-        """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. An empty batch
-        takes its step, too. A step that is refused changes nothing."""
+        """Takes the next step of the plan, on its batch: clipped sum, noise, the optimizer's step. A step with an empty
+        batch is taken, too. A step that is refused changes nothing."""
         done = self.step_number
         if done == self.plan.horizon:
             raise evertally.HorizonExhausted(
-                f"the plan's {done} steps are taken: a longer run needs a plan of its own, and adds to the budget"
+                f"the plan's {done} steps are taken: a longer run needs its own plan, and spends additional budget"
             )
         if done != int(self.noise_state.step):
             raise ValueError(
-                f"the optimizer has taken {done} steps, and this run {int(self.noise_state.step)}: steps that were "
-                "taken elsewhere are not private; after loading weights make a new run"
+                f"the optimizer has taken {done} steps, but this run {int(self.noise_state.step)}: steps taken "
+                "elsewhere are not private; after loading weights make a new run"
             )
         trainable = [variable.value for variable in self.model.trainable_variables]
         of_optimizer = [variable.value for variable in self.optimizer.variables]
@@ -113,7 +114,7 @@ class PrivateRun:
             variable.assign(value)
 
     def _sum_of(self, trainable: Any, batch: Any, step: int) -> Any:
-        """In parts of one size, whatever that of the batch: what is missing in the last is filled up with zeros."""
+        """The clipped sum, computed in parts of one fixed size; the last part is padded with zeros."""
         total = [jnp.zeros(value.shape, jnp.float32) for value in trainable]
         for first in range(0, max(len(batch), 1), self.microbatch):
             some = batch[first : first + self.microbatch]
@@ -131,7 +132,7 @@ class PrivateRun:
         return total
 
     def epsilon_at(self, delta: float) -> float:
-        """The least ε of (ε, δ)-differential privacy that the whole run has at this δ, also before its end."""
+        """The smallest ε for which the whole run is (ε, δ)-differentially private, also before its end."""
         return self.plan.guarantee.epsilon_at(delta)
 
 
@@ -150,36 +151,37 @@ def make_private(
     noise_state: NoiseState | None = None,
     **options: Any,
 ) -> PrivateRun:
-    """Wraps a Keras model, its optimizer and its data in one call: a run on the batches that the plan is made for.
+    """Wraps a Keras model, its optimizer and its data in one call: a run on the plan's batches.
 
     `data` are inputs and targets: arrays with the examples along their first axis, or lists, tuples and dicts of them.
-    `loss` is one of Keras, its name, or a function of targets and outputs; each example's is that of a batch of one,
-    with what layers add to it. Where the plan has `sampled`, `bins` or `fresh_bins`, batches are drawn by
-    lot from the key. Otherwise they are in the order of the data, `batch_size` at a time, the same in every epoch.
+    `loss` is a Keras loss, its name, or a function of targets and outputs. An example's loss is that of a batch of one,
+    including the losses that layers add. If the plan has `sampled`, `bins` or `fresh_bins`, batches are sampled with
+    the key. Otherwise they follow the order of the data, `batch_size` at a time, the same in every epoch.
 
-    `microbatch` is the number of examples whose gradients are computed at a time; by default a batch drawn by lot
-    almost never has more. Batches are filled up to it, so that everything is compiled once, and a step takes as long
-    whoever takes part. `on` says where the noise is made, see `evertally.jax.correlated_noise`, which has the
+    `microbatch` is the number of examples whose gradients are computed at a time; by default a sampled batch almost
+    never has more. Batches are padded to it, so that everything is compiled once, and the time of a step does not
+    depend on its examples. `on` chooses where the noise is made; see `evertally.jax.correlated_noise`, which has the
     `options`.
 
-    An optimizer that has taken steps of this run goes on after them: load a model that was saved with its optimizer.
-    Steps of another key, name or plan, and those that were not private, are refused: the optimizer's name, which Keras
-    saves, ends with a mark of its run.
-    `noise_state`, that of the earlier run, is needed then only for noise that was made on the device by mechanisms
-    that keep vectors.
+    An optimizer that has taken steps of this run continues after them: load a model that was saved with its optimizer.
+    Steps of another key, name or plan, and steps that were not private, are refused: the optimizer's name, which Keras
+    saves, ends with a mark of its run. `noise_state`, from the earlier run, is then required only for noise that was
+    made on the device by mechanisms that keep vectors.
 
-    Raises ``ValueError`` for layers that keep something of their batches, as `BatchNormalization` does while it is
-    trained, for optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
+    Raises ``ValueError`` for layers that keep state of their batches, as `BatchNormalization` does during training, for
+    optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
     """
     if not isinstance(plan, evertally.VectorPlan):
-        raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
+        raise TypeError(
+            f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
+        )
     inputs, targets = data = jax.tree.map(np.asarray, _pair(data))
     sizes = {len(array) for array in jax.tree.leaves(data)}
     if len(sizes) != 1:
-        raise ValueError(f"inputs and targets have {sorted(sizes)} examples: give all the same number")
+        raise ValueError(f"inputs and targets have {sorted(sizes)} examples: give the same number of each")
     (examples,) = sizes
     if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise TypeError(f"optimizer is one of keras.optimizers, such as SGD(0.1), got {type(optimizer).__name__}")
+        raise TypeError(f"optimizer must be one of keras.optimizers, such as SGD(0.1), got {type(optimizer).__name__}")
     if getattr(optimizer, "loss_scale_factor", None) or isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         raise ValueError("an optimizer that scales the loss would divide gradients that were never multiplied")
     if microbatch is not None and microbatch < 1:
@@ -201,34 +203,34 @@ def make_private(
 def _pair(data: Any) -> tuple[Any, Any]:
     if not (isinstance(data, (tuple, list)) and len(data) == 2):
         raise TypeError(
-            f"data are a pair of arrays, (inputs, targets), got {type(data).__name__}: the batches are the plan's, so that "
-            "no loader makes them"
+            f"data must be a pair of arrays, (inputs, targets), got {type(data).__name__}: the plan determines the "
+            "batches, so there is no loader"
         )
     return data[0], data[1]
 
 
 def _bind(optimizer: Any, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> None:
-    """Marks whose steps an optimizer takes, and refuses one that has taken others: the promise is for all steps of one
-    key, name and plan."""
+    """Marks the optimizer with its run, and refuses one that has taken other steps: the guarantee is for all steps of
+    one key, name and plan."""
     done = int(optimizer.iterations.value)
-    # A state is authenticated: its bytes tell key, name and plan apart, and nothing of the key.
+    # A state is authenticated: its bytes distinguish keys, names and plans, and reveal nothing about the key.
     own = evertally.VectorNoise(plan, key, name, coordinates=1).save()
     mark = f"_private_{hashlib.sha256(own).hexdigest()[:32]}"
     if done and not optimizer.name.endswith(mark):
         raise ValueError(
-            f"the optimizer has taken {done} steps, and not as the run {name!r} with this key and plan: to go on with a run "
-            "give its key, name and plan; another run needs a new optimizer"
+            f"the optimizer has taken {done} steps, and not as the run {name!r} with this key and plan: to continue a "
+            "run give its key, name and plan; another run needs a new optimizer"
         )
     if done > plan.horizon:
         raise ValueError(
             f"the optimizer has taken {done} steps, and the plan has {plan.horizon}: some were not private; make a new "
-            "optimizer, and a model without them"
+            "optimizer, and a model without these steps"
         )
     optimizer.name = MARK.sub("", optimizer.name) + mark
 
 
 def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) -> NoiseState:
-    """The noise's state after so many steps."""
+    """The noise's state after `done` steps."""
     if given is not None:
         if int(given.step) != done:
             raise ValueError(f"noise_state is of step {int(given.step)}, and the optimizer has taken {done} steps")
@@ -236,14 +238,14 @@ def _state(noise: Any, model: keras.Model, done: int, given: NoiseState | None) 
     state: NoiseState = noise.init([variable.value for variable in model.trainable_variables])
     if done and state.kept:
         raise ValueError(
-            f"the optimizer has taken {done} steps, and the noise made on the device keeps vectors: give noise_state, "
-            'that of the earlier run, or on="host"'
+            f"the optimizer has taken {done} steps, and the noise made on the device keeps vectors: give noise_state "
+            'from the earlier run, or on="host"'
         )
     return state._replace(step=jnp.full_like(state.step, done))
 
 
 def _gradients_of(model: keras.Model, loss: Callable[..., Any], data: tuple[Any, Any]) -> Callable[..., Any]:
-    """The gradients of single examples, from the model's stateless call on each of them alone."""
+    """The gradients of single examples, from the model's stateless call on each example alone."""
     training = {"training": True} if _takes_training(model) else {}
 
     def forward(trainable: Any, frozen: Any, example: Any) -> tuple[Any, Any]:
@@ -256,7 +258,7 @@ def _gradients_of(model: keras.Model, loss: Callable[..., Any], data: tuple[Any,
     seeds = [_is_seed(variable) for variable in model.non_trainable_variables]
 
     def of_one(trainable: Any, frozen: Any, example: Any, number: Any, step: Any) -> Any:
-        # A function of step and example: an example that is added or removed leaves what others draw alone.
+        # A function of step and example: adding or removing an example does not change the draws of others.
         drawn = [_seed(value, step, number) if seed else value for value, seed in zip(frozen, seeds)]
         return jax.grad(lambda variables: forward(variables, drawn, example)[0])(trainable)
 
@@ -280,8 +282,8 @@ def _seed(value: Any, step: Any, number: Any) -> Any:
 
 
 def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -> None:
-    """Looks in the traced program for variables that come out otherwise than they went in: what a layer keeps of an
-    example is exact, and has no noise."""
+    """Searches the traced program for variables that it changes: state that a layer keeps of an example is exact, and
+    has no noise."""
     values = [[v.value for v in group] for group in (model.trainable_variables, model.non_trainable_variables)]
     traced = jax.make_jaxpr(forward)(*values, jax.tree.map(lambda array: array[0], data)).jaxpr
     first = len(values[0])
@@ -289,13 +291,13 @@ def _refuse_memory(model: keras.Model, forward: Callable[..., Any], data: Any) -
     for variable, before, after in zip(model.non_trainable_variables, ins, outs):
         if before is not after and not _is_seed(variable):
             raise ValueError(
-                f"`{variable.path}` keeps something of each batch, without noise: take another layer "
+                f"`{variable.path}` keeps something of each batch, without noise: use another layer "
                 "(LayerNormalization and GroupNormalization keep nothing), or freeze this one with trainable = False"
             )
 
 
 def _said_by_the_host(error: Exception) -> Exception | None:
-    """The error of the callback that makes the noise, out of JAX's text about it."""
+    """The error of the callback that makes the noise, parsed from JAX's message about it."""
     said = CALLBACK.search(str(error))
     kind = getattr(evertally, said[1], None) if said else None
     return kind(said[2]) if said and isinstance(kind, type) and issubclass(kind, Exception) else None

@@ -1,4 +1,4 @@
-"""Private running counts and sums of DataFrames of Apache Spark: the values of :func:`evertally.release`, made by a cluster.
+"""Private running counts and sums of Apache Spark DataFrames: the values of :func:`evertally.release`, on a cluster.
 
 >>> import evertally.spark                                                               # doctest: +SKIP
 >>> released = evertally.spark.release(                                                  # doctest: +SKIP
@@ -7,7 +7,7 @@
 ... )
 >>> released.write.parquet("released")                                                   # doctest: +SKIP
 
-Needs PySpark 4 and pyarrow, on the driver and on every worker, and this package there too.
+Needs PySpark 4, pyarrow and this package on the driver and on every worker.
 """
 
 from ._batch import release, unpersist

@@ -25,13 +25,13 @@ from ._handover import KeyFile, hand_over
 if TYPE_CHECKING:
     import os
 
-#: So many released rows a task makes at most, if there are groups enough.
+#: Maximum number of released rows of a task, if there are enough groups.
 ROWS_OF_A_BUCKET = 1_000_000
-#: Shards for each partition: so many that none has much more than its part.
+#: Shards per partition: enough to balance the partitions.
 SHARDS_OF_A_PARTITION = 16
 #: Kinds of digests.
 STEP, BUCKET, NO_SUM = range(3)
-#: Kinds of times, by the type of their column; all others are texts.
+#: Kinds of times, by the type of their column; all others are text.
 KINDS: dict[type[T.DataType], str] = {T.TimestampType: "instant", T.TimestampNTZType: "civil", T.DateType: "date"}
 
 
@@ -43,31 +43,31 @@ def release(
     **keywords: Any,
 ) -> DataFrame:
     """Releases the private running counts or sums of a DataFrame of events, with the keywords of
-    :func:`evertally.release` and the values that it gives for the same events.
+    :func:`evertally.release` and the values that it returns for the same events.
 
-    Of a person who has more events than are kept, the first are kept in order of their times; of several at one instant,
-    a keyed hash says which. So the rows may be in any order (``sort_buffer`` has no meaning here), and no partitioning,
-    retry or speculative task changes what is released.
+    If a person has more events than the bounds allow, the earliest are kept; a keyed hash decides between several at
+    the same instant. So the rows may be in any order (``sort_buffer`` has no effect here), and no partitioning, retry
+    or speculative task changes the release.
 
-    The events are read once, when this is called, and what is about to be released is recorded in the key's ledger. The
-    DataFrame that is returned has its columns, in no order of rows; it is computed when it is used. Until you
-    :func:`unpersist` it, Spark keeps the **exact** sums of steps and groups on the workers, to be guarded as the events
-    are. Should they be lost, they are computed again, and released only if they are what was recorded.
+    This call reads the events once, and records the release in the key's ledger. The returned DataFrame has the same
+    columns, with rows in any order; it is computed when it is used. Until you :func:`unpersist` it, Spark keeps the
+    **exact** sums of steps and groups on the workers: protect them like the events. If they are lost, Spark computes
+    them again, and they are released only if they match the record.
 
-    ``partitions``: How many tasks persons are divided among, and groups at least; ``spark.sql.shuffle.partitions`` without it.
-        It changes no value.
-    ``worker_key``: A path at which the key's file lies on every worker, as a secret that the cluster mounts. Without it,
-        the driver hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free
+    ``partitions``: Number of tasks among which persons are divided, and minimum number of tasks for groups. Defaults to
+        ``spark.sql.shuffle.partitions``. It does not change any value.
+    ``worker_key``: Path of the key file on every worker, such as a secret that the cluster mounts. Without it, the
+        driver hands the key over, sealed, to workers that connect to it (at ``spark.evertally.keyPort``, or any free
         port).
 
-    Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for parameters that do not fit.
+    Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for invalid parameters.
     """
     if not isinstance(df, DataFrame):
-        raise TypeError(f"a Spark DataFrame is needed, not {type(df).__name__}")
+        raise TypeError(f"expected a Spark DataFrame, not {type(df).__name__}")
     if df.isStreaming:
-        raise InvalidError("this DataFrame is a stream: events of it never end; use evertally.spark.stream")
+        raise InvalidError("this DataFrame is a stream, which never ends; use evertally.spark.stream")
     if partitions is not None and (not isinstance(partitions, int) or partitions < 1):
-        raise InvalidError(f"partitions is a number of tasks, 1 or more, not {partitions!r}")
+        raise InvalidError(f"partitions must be a number of tasks, 1 or more, not {partitions!r}")
     given = _arguments(df, keywords)
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
@@ -94,15 +94,15 @@ def release(
 
 
 def unpersist(released: DataFrame) -> None:
-    """Lets Spark forget the exact sums behind a released DataFrame. If it is used again, they are computed again."""
+    """Makes Spark drop the exact sums of a released DataFrame. If it is used again, they are computed again."""
     sums = getattr(released, "_evertally_sums", None)
     if sums is None:
-        raise InvalidError("this DataFrame is none that evertally.spark.release has returned")
+        raise InvalidError("this DataFrame was not returned by evertally.spark.release")
     sums.unpersist()
 
 
 def _said(problem: PySparkException) -> EvertallyError | None:
-    """What a task of ours has said, without the trace that Spark wraps around it."""
+    """The error of one of our tasks, without the trace that Spark wraps around it."""
     found = re.search(r"^evertally\.(?:_errors\.)?(\w+): (.+)$", str(problem), re.MULTILINE)
     kind = getattr(_errors, found[1], None) if found else None
     return kind(found[2]) if found and isinstance(kind, type) and issubclass(kind, EvertallyError) else None
@@ -144,7 +144,7 @@ def _column(name: str) -> Any:
 
 
 def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
-    """The columns that matter, each once."""
+    """The columns that the release uses, each once."""
     named = [facts["time"], *facts["labels"], facts["person"], facts["value"]]
     wanted = list(dict.fromkeys(name for name in named if name is not None))
     _tables._check_columns(wanted, df.columns)
@@ -155,7 +155,7 @@ def _narrowed(df: DataFrame, facts: dict[str, Any]) -> DataFrame:
 
 
 def _sums(events: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any], parts: int) -> DataFrame:
-    """What each step adds to each group, and rows of step 0 that say what was refused."""
+    """The sums that each step adds to each group, and rows of step 0 with the errors of refused rows."""
     if facts["persons"]:
         shards = parts * SHARDS_OF_A_PARTITION
         blocks = events.mapInArrow(_tasks.read(shipped, shards, False), _tasks.BLOCKS)
@@ -164,13 +164,13 @@ def _sums(events: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any], par
         read = counted.mapInArrow(_tasks.read(shipped, 1, True), _tasks.SUMS)
     else:
         read = events.mapInArrow(_tasks.read(shipped, 1, False), _tasks.SUMS)
-    # Sums that leave 64 bits are missing, and refused.
+    # Sums that exceed 64 bits become missing, and are refused.
     return read.groupBy("step", "label").agg(F.try_sum("sum").alias("sum"))
 
 
 def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
-    """Single events, counted or added up by Spark itself, by stretches of time that no step divides; `None` where columns
-    are of types that have to be read one by one."""
+    """Single events, counted or summed by Spark itself, over intervals of time that lie within one step; `None` if
+    columns have types that must be read row by row."""
     kinds = {one.name: one.dataType for one in events.schema}
     time, value = facts["time"], facts["value"]
     roles = [time, *facts["labels"], *([] if value is None else [value])]
@@ -196,20 +196,20 @@ def _counted(events: DataFrame, facts: dict[str, Any]) -> DataFrame | None:
     low, high = (F.lit(bound).cast("long") for bound in facts["bounds"])
     within = F.least(F.greatest(_column(value).cast("long"), low), high)
     counted = events.groupBy(*by, _column(value).isNull().alias(missing)).agg(F.try_sum(within).alias(counts))
-    # A sum that leaves 64 bits is the least number, which the reader refuses; a missing value stays missing.
+    # A sum that exceeds 64 bits becomes the least number, which the reader refuses; a missing value stays missing.
     whole = F.coalesce(F.col(f"`{counts}`"), F.lit(-(2**63)).cast("long"))
     return counted.withColumn(counts, F.when(~F.col(f"`{missing}`"), whole)).drop(missing)
 
 
 def _bucket(buckets: int) -> Any:
-    """The bucket of a group: by its place where it is declared, by its name otherwise."""
+    """The bucket of a group: by its place if it is declared, otherwise by its name."""
     place = F.expr("CAST(conv(hex(substring(label, 2, 4)), 16, 10) AS BIGINT)")
     declared = F.expr("substring(label, 1, 1) IN (X'67', X'6D')")  # g: a sum of a group; m: one of several
     return F.pmod(F.when(declared, place).otherwise(F.xxhash64("label")), F.lit(buckets)).cast("int")
 
 
 def _digests(bucketed: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any]) -> dict[int, Any]:
-    """Digests of steps and of buckets; what was refused is raised. Reads all events."""
+    """Digests of steps and of buckets; raises the errors of refused rows. Reads all events."""
     rows = bucketed.mapInArrow(_tasks.digest(shipped), _tasks.DIGESTS)
     lanes = [F.sum(lane).alias(lane) for lane in _tasks.LANES]
     found: dict[int, Any] = {STEP: [], BUCKET: {}}
@@ -220,7 +220,9 @@ def _digests(bucketed: DataFrame, shipped: _tasks.Shipped, facts: dict[str, Any]
             if label[:1] == b"!":
                 refused.append(label[1:].decode())
             elif row["count"] != 1:
-                raise EvertallyError("the engine has divided a shard of persons, whose bounds would not hold; nothing is released")
+                raise EvertallyError(
+                    "Spark split a shard of persons, so per-person bounds would not hold; nothing was released"
+                )
             continue
         digest = struct.pack("<8Iq", *[row[lane] & 0xFFFFFFFF for lane in _tasks.LANES], row["count"])
         if row["kind"] == STEP:
@@ -245,7 +247,7 @@ def _released(
 ) -> DataFrame:
     time = KINDS.get(type(schema[facts["time"]].dataType), "text")
     columns = from_arrow_schema(pyarrow.table(work.released(time)).schema, prefer_timestamp_ntz=True)
-    # A row for every bucket, so that groups without events are released too.
+    # One row for every bucket, so that groups without events are released, too.
     wanted = "CAST(id AS INT) AS bucket", "CAST(0 AS BIGINT) AS step", "X'' AS label", "CAST(0 AS BIGINT) AS sum"
     every = session.range(buckets).selectExpr(*wanted)
     rows = bucketed.where("step > 0").select("bucket", "step", "label", "sum").unionByName(every)

@@ -1,8 +1,8 @@
-"""How the key comes to the workers: over a connection of its own, sealed, into their memory and nowhere else.
+"""How workers get the key: over a separate connection, sealed, into their memory and nowhere else.
 
-A plan carries a *pass*: 32 random bytes of one run. Whoever shows that they have it agrees with the driver on a cipher
-(X25519, so that what was recorded cannot be opened later) and gets the key. The pass by itself is worth nothing: the key
-is had only from the driver, and only while that runs. Nothing of the key is in a plan,
+A query plan carries a *pass*: 32 random bytes of one run. A worker that proves that it has the pass agrees with the
+driver on a cipher (X25519, so that a recorded connection cannot be decrypted later) and gets the key. The pass by
+itself is worthless: only the driver hands over the key, and only while it runs. Nothing of the key is in a query plan,
 a log, a broadcast, a file or the environment.
 """
 
@@ -19,17 +19,18 @@ from typing import Any
 from .._errors import EvertallyError
 from .._evertally import SecretKey, _ask_for_key, _open_key, _seal_key
 
-#: Bytes that a worker sends behind the name of the run, and of the sealed key: a public number, 24 chosen at random, the
-#: key's 32, and 16 that vouch for it.
+#: Bytes of the name of the run, of a worker's request after it, and of the sealed key: a public number, 24 random
+#: bytes, the key's 32, and a tag of 16.
 RUN, ASKED, SEALED = 16, 32, 104
 
-#: Seconds that a worker waits for the driver, and the driver for what it has to send; of so many at once.
+#: Seconds that a worker waits for the driver, seconds that the driver waits for a worker's request, and the maximum
+#: number of workers served at once.
 PATIENCE, HASTE, MANY = 60.0, 5.0, 256
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Where the key of a run is handed over, and what seals it."""
+    """The address at which the driver hands over the key of a run, and the secret that seals it."""
 
     host: str
     port: int
@@ -47,16 +48,16 @@ class Pass:
                     sealed += part
         except OSError as problem:
             raise EvertallyError(
-                f"this worker cannot reach the driver at {self.host}:{self.port} for the key ({problem}); let workers "
-                f"connect to that port (spark.driver.host, spark.evertally.keyPort), or lay the key's file on every worker "
-                f"and name it with worker_key"
+                f"this worker cannot reach the driver at {self.host}:{self.port} to get the key ({problem}); allow "
+                "workers to connect to that port (spark.driver.host, spark.evertally.keyPort), or put the key file on "
+                "every worker and give its path as worker_key"
             ) from None
         return _open_key(self._seal, bytes(own), sealed)
 
 
 @dataclass(frozen=True)
 class KeyFile:
-    """A key that lies on every worker, as a secret that the cluster has mounted."""
+    """A key file on every worker, such as a secret that the cluster mounts."""
 
     path: str
 
@@ -93,7 +94,7 @@ class _Desk(socketserver.ThreadingTCPServer):
         self.seats = threading.BoundedSemaphore(MANY)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread; who finds no seat within a moment is sent away, and comes again."""
+        """Handles a request in a thread; closes the connection if no place is free in time. The worker tries again."""
         if self.seats.acquire(timeout=HASTE):
             super().process_request(request, client_address)
         else:
@@ -106,7 +107,7 @@ class _Desk(socketserver.ThreadingTCPServer):
             self.seats.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A worker that has gone is nobody's problem."""
+        """Ignores a worker that has disconnected."""
 
 
 _desks: dict[tuple[str, int], _Desk] = {}
@@ -114,7 +115,7 @@ _lock = threading.Lock()
 
 
 def hand_over(key: SecretKey, host: str, bind: str, port: int) -> Pass:
-    """Has the key ready for the workers of a run."""
+    """Offers the key to the workers of a run."""
     with _lock:
         desk = _desks.get((bind, port))
         if desk is None:

@@ -1,4 +1,4 @@
-"""Where the releases of a stream go."""
+"""Destinations of the releases of a stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._errors import EvertallyError
 
 
 def folder_of_steps(folder: str) -> Callable[[int, pyarrow.Table], None]:
-    """A folder with a Parquet file for every step; a file that is there must say the same."""
+    """Writes a Parquet file for every step to a folder; an existing file must have the same content."""
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
 
@@ -21,7 +21,7 @@ def folder_of_steps(folder: str) -> Callable[[int, pyarrow.Table], None]:
         path = place / f"step-{step:012}.parquet"
         if path.exists():
             if not pyarrow.parquet.read_table(path).equals(table):
-                raise EvertallyError(f"{path} holds something else than the release of step {step}; move it away")
+                raise EvertallyError(f"{path} already exists, and is not the release of step {step}; move it away")
             return
         fresh = place / f".step-{step:012}.{os.getpid()}.new"
         with fresh.open("wb") as file:

@@ -1,4 +1,4 @@
-"""A stream that is released window by window."""
+"""Releases of a stream, step by step."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from . import _tasks, _windows
 from ._batch import KINDS, _arguments, _narrowed, _way_of_key
 from ._sinks import folder_of_steps
 
-#: Where the state of shards has to be: the only store that has timers and lists.
+#: The state store that shards need: the only one with timers and lists.
 STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-#: More shards are no use to anybody.
+#: Maximum number of shards; more are never useful.
 MOST_SHARDS = 1 << 16
 TRIGGER = {"processingTime": "10 seconds"}
 
-#: Rows that are sent to a service at once.
+#: Maximum number of rows in one request to a service.
 ROWS_AT_ONCE = 200_000
 
 Sink = Callable[[int, pyarrow.Table], None]
 
-#: The key of the query, its work, and what is done with closed steps.
+#: The key of the query, its work, and the function that handles closed steps.
 Target = tuple[SecretKey, _ClusterWork, Callable[["Closed"], None]]
 
 
@@ -56,51 +56,56 @@ def stream(
     authority: str | os.PathLike[str] | None = None,
     **keywords: Any,
 ) -> StreamingQuery:
-    """Releases a streaming DataFrame of events step by step, with the keywords of :func:`evertally.release`: a step is
-    released once, when its end is behind the watermark, and never before.
+    """Releases a streaming DataFrame of events step by step, with the keywords of :func:`evertally.release`: each step
+    is released once, after the watermark has passed its end.
 
-    Events wait in `shards` shards of persons in Spark's state store, **exact**: guard the `checkpoint` as the events.
-    What a closed step has added is recorded in the `ledger` once and for ever, then released; a batch that is tried
-    again, and a query that begins again from the first event, repeat the same bytes, and anything else is refused.
+    **Exact** events wait in `shards` shards of persons in Spark's state store: protect the `checkpoint` like the
+    events. The sums of a closed step are recorded in the `ledger` once and permanently, then released. A batch that
+    Spark retries, and a query that starts again from the first event, repeat the same bytes; anything else is refused.
 
-    ``ledger``: A folder that all drivers share, or a store of objects: whatever has ``create(name, data)`` (gives a name
-        its bytes unless it has some, and returns those), ``read(name)``, ``replace(name, data)`` and ``forget(name)``. It
-        holds exact sums: guard it as the events.
-    ``checkpoint``: The checkpoint of the query.
-    ``sink``: Where releases go: a folder, which gets a Parquet file for every step; a function of the step and its table,
-        which may be called with the same again; or ``https://HOST:PORT`` of a service, which draws the noise with its own
-        key, keeps the ledger and publishes. Then give the `name` that its stream has there (with ``closing = "sums"``),
-        `token` and `authority` as for :func:`evertally.connect`, a `key` that tells persons apart, and of the others `df`,
-        `checkpoint`, `delay`, `closing`, `shards`, `trigger` and `worker_key`: how it is released, the service knows.
-    ``delay``: How far the watermark stays behind the latest event, or the clock where an event is of the future. An event
-        that comes behind it, when its step has ended, is left out.
-    ``closing``: Whether the watermark ends steps, which follows events, or the clock, `delay` after their end, which does not:
-        then nobody's events decide whose are left out. By the clock a stream cannot be released again from its first event.
-    ``shards``: How many shards there are. It changes no value, but stays for a checkpoint.
-    ``trigger``: As of ``DataStreamWriter.trigger``, such as ``{"processingTime": "1 minute"}`` or ``{"availableNow": True}``.
-    ``worker_key``: As of :func:`release`.
+    ``ledger``: A folder that all drivers share, or an object store: an object with the methods ``create(name, data)``
+        (stores the bytes under a name unless it has some, and returns the stored ones), ``read(name)``,
+        ``replace(name, data)`` and ``forget(name)``. It holds exact sums: protect it like the events.
+    ``checkpoint``: The checkpoint folder of the query.
+    ``sink``: The destination of releases: a folder, which gets a Parquet file for every step; a function of the step
+        and its table, which may be called again with the same arguments; or ``https://HOST:PORT`` of a service, which
+        draws the noise with its own key, keeps the ledger and publishes. For a service give the `name` of its stream
+        there (with ``closing = "sums"``), `token` and `authority` as for :func:`evertally.connect`, a `key` that
+        pseudonymises persons, and otherwise only `df`, `checkpoint`, `delay`, `closing`, `shards`, `trigger` and
+        `worker_key`: the service already defines the release.
+    ``delay``: How far the watermark lags the latest event, or the clock if an event lies in the future. An event that
+        arrives after its step has ended is dropped.
+    ``closing``: Whether steps end by the watermark, which follows events, or by the clock, `delay` after their end,
+        which does not: then no person's events affect which events of others are dropped. A stream that closes by the
+        clock cannot be released again from its first event.
+    ``shards``: Number of shards. It does not change any value, but is fixed for a checkpoint.
+    ``trigger``: As in ``DataStreamWriter.trigger``, such as ``{"processingTime": "1 minute"}`` or
+        ``{"availableNow": True}``.
+    ``worker_key``: As in :func:`release`.
 
-    Needs ``spark.sql.streaming.stateStore.providerClass`` to be that of RocksDB, and protobuf.
+    Requires RocksDB as ``spark.sql.streaming.stateStore.providerClass``, and protobuf.
     """
     if not isinstance(df, DataFrame) or not df.isStreaming:
-        raise TypeError("a streaming DataFrame is needed; evertally.spark.release takes the others")
+        raise TypeError("expected a streaming DataFrame; evertally.spark.release takes the others")
     of_service = isinstance(sink, str) and sink.startswith(("https://", "http://"))
     session = df.sparkSession
     if session.conf.get("spark.sql.streaming.stateStore.providerClass", "") != STORE:
         raise InvalidError(f'set spark.sql.streaming.stateStore.providerClass to "{STORE}": shards need timers and lists')
     if closing not in ("watermark", "clock"):
-        raise InvalidError(f'closing is "watermark" or "clock", not {closing!r}')
+        raise InvalidError(f'closing must be "watermark" or "clock", not {closing!r}')
     if not 1 <= shards <= MOST_SHARDS:
-        raise InvalidError(f"shards is a number from 1 to {MOST_SHARDS}, not {shards!r}")
+        raise InvalidError(f"shards must be a number from 1 to {MOST_SHARDS}, not {shards!r}")
     if not callable(sink) and not isinstance(sink, (str, os.PathLike)):
-        raise InvalidError(f"sink is a folder, a function of a step and its table, or an address of a service, not {sink!r}")
+        raise InvalidError(
+            f"sink must be a folder, a function of a step and its table, or the address of a service, not {sink!r}"
+        )
     if of_service and ledger is not None:
-        raise InvalidError("the service keeps the ledger: leave out ledger")
+        raise InvalidError("the service keeps the ledger: omit ledger")
     if not of_service and ledger is None:
-        raise InvalidError("name the ledger: a folder that all drivers share, or a store of objects")
+        raise InvalidError("ledger is missing: give a folder that all drivers share, or an object store")
     if not of_service and (token is not None or authority is not None):
         raise InvalidError("token and authority are for a service: give its address as sink")
-    # What Spark does not understand is refused before the name is taken.
+    # Refuse arguments that Spark rejects before the name is reserved.
     wait = _milliseconds(session, delay)
     df.writeStream.trigger(**(trigger or TRIGGER))
     secret, work, close = (
@@ -136,7 +141,7 @@ def stream(
 
 @dataclass(frozen=True)
 class Closed:
-    """Steps that a batch of a query has closed."""
+    """Steps that one batch of a query has closed."""
 
     query: str
     batch: int
@@ -146,10 +151,10 @@ class Closed:
 
 
 def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) -> Target:
-    """Steps are recorded in a ledger of the cluster, and released here."""
+    """Records steps in a ledger of the cluster, and releases them here."""
     given = _arguments(df, keywords, "stream")
     if given["through"] is not None:
-        raise InvalidError("a stream is released when its steps have ended: leave out through")
+        raise InvalidError("a stream releases each step when it has ended: omit through")
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
@@ -167,24 +172,26 @@ def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) 
 
 
 def _to_service(url: str, token: str | None, authority: Any, keywords: dict[str, Any]) -> Target:
-    """Steps are sent to a service, which takes each of them once."""
+    """Sends steps to a service, which accepts each of them once."""
     others = sorted(set(keywords) - {"key", "name"})
     if others:
-        raise InvalidError(f"how the stream is released, the service at {url} has declared: leave out {', '.join(others)}")
+        raise InvalidError(f"the service at {url} already defines this release: omit {', '.join(others)}")
     if "key" not in keywords:
-        raise InvalidError("a key is needed, of this query: it tells persons apart. The noise has the key of the service")
+        raise InvalidError(
+            "key is missing: this query needs its own key to pseudonymise persons (the service's key draws the noise)"
+        )
     key = keywords["key"]
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
     there = connect(url, token, authority=authority).stream(keywords.get("name", "main"))
     declared = there.declaration()
     if declared["closing"] != "sums":
-        raise InvalidError(f'{there!r} counts events itself; open a stream with closing = "sums" for those of a cluster')
+        raise InvalidError(f'{there!r} counts events itself; open a stream with closing = "sums" for a cluster\'s sums')
     declaration, plan = json.dumps(declared["declaration"]), json.dumps(declared["plan"])
     work = _ClusterWork.of_service(declaration, plan, declared["digest"], secret)
 
     def close(closed: Closed) -> None:
         sums = pyarrow.table(work.named_sums(closed.sums))
-        # Steps in which somebody is counted one by one, each with its evidence; those between them at once.
+        # Steps with evidence are sent one by one, the steps between them together.
         evidence = dict(work.evidence(closed.sums))
         cuts = sorted({closed.first, closed.last + 1} | set(evidence) | {step + 1 for step in evidence})
         if not evidence:
@@ -201,7 +208,7 @@ def _of_steps(sums: pyarrow.Table, first: int, behind: int) -> pyarrow.Table:
 
 
 def _cut(sums: pyarrow.Table, closed: Closed) -> list[int]:
-    """Where sums of single events are divided: whole steps, of about so many rows."""
+    """The steps at which sums without evidence are divided into requests: whole steps, of about `ROWS_AT_ONCE` rows."""
     cuts, rows = [closed.first], 0
     steps = sums["step"].value_counts().to_pylist()
     for step, count in sorted((one["values"], one["counts"]) for one in steps):
@@ -212,12 +219,12 @@ def _cut(sums: pyarrow.Table, closed: Closed) -> list[int]:
 
 
 def _milliseconds(session: SparkSession, delay: str) -> int:
-    """A time such as "10 minutes", as Spark reads it."""
+    """The milliseconds of a duration such as "10 minutes", as Spark parses it."""
     epoch = "TIMESTAMP '1970-01-01T00:00:00Z'"
     try:
         row = session.sql(f"SELECT unix_millis({epoch} + INTERVAL {delay}) AS delay").first()
     except PySparkException:
         row = None
     if row is None or row["delay"] < 0:
-        raise InvalidError(f'delay is a time such as "10 minutes", not {delay!r}')
+        raise InvalidError(f'delay must be a duration such as "10 minutes", not {delay!r}')
     return int(row["delay"])

@@ -1,4 +1,4 @@
-"""What runs in the workers: a native call for each batch or partition."""
+"""Tasks of the workers: a native call for each batch or partition."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ DIGESTS = "kind int, index long, label binary, count long, " + ", ".join(f"{lane
 Batches = Iterator[Any]
 Task = Callable[[Iterable[Any]], Batches]
 
-#: The work of runs that this process has seen: its key is fetched once.
+#: The work of runs that this process has seen: each key is fetched once.
 _works: dict[tuple[str, Pass | KeyFile], _ClusterWork] = {}
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """The work on a release, for a worker."""
+    """The work of a release, as it is sent to a worker."""
 
     work: str
     key: Pass | KeyFile
@@ -46,12 +46,12 @@ def named(name: str, task: Task) -> Task:
 
 
 def batches(table: Any) -> Batches:
-    """A table of ours as record batches."""
+    """A native table as record batches."""
     yield from pyarrow.table(table).to_batches()
 
 
 def read(shipped: Shipped, shards: int, counts: bool) -> Task:
-    """Events, or counts of them, to sums or to blocks for shards."""
+    """Turns events, or counts of events, into sums or into blocks for shards."""
 
     def task(events: Iterable[Any]) -> Batches:
         reading = shipped.arrived().reader(shards, counts)
@@ -64,7 +64,7 @@ def read(shipped: Shipped, shards: int, counts: bool) -> Task:
 
 
 def bound(shipped: Shipped) -> Task:
-    """Blocks of whole shards to sums."""
+    """Turns the blocks of whole shards into sums."""
 
     def task(blocks: Iterable[Any]) -> Batches:
         shard = shipped.arrived().shard()
@@ -77,7 +77,7 @@ def bound(shipped: Shipped) -> Task:
 
 
 def digest(shipped: Shipped) -> Task:
-    """Sums to digests of steps and buckets."""
+    """Turns sums into digests of steps and buckets."""
 
     def task(sums: Iterable[Any]) -> Batches:
         work = shipped.arrived()
@@ -88,8 +88,8 @@ def digest(shipped: Shipped) -> Task:
 
 
 def release(shipped: Shipped, digests: dict[int, bytes], buckets: int, time: str) -> Task:
-    """Sums of whole buckets, one bucket after the other, to their releases. Of a bucket that has not all of its sums, or
-    others, nothing is released: its digest says so."""
+    """Turns the sums of whole buckets, one bucket after the other, into their releases. If a bucket has missing or
+    other sums, its digest differs, and nothing of it is released."""
 
     def released(number: int, sums: list[Any]) -> Batches:
         work = shipped.arrived()

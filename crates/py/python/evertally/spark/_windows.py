@@ -1,4 +1,4 @@
-"""A shard of persons in the state store of Spark: events wait for the end of their step, and are bounded then."""
+"""A shard of persons in Spark's state store: events wait for the end of their step, and are bounded then."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from .._errors import InvalidError
 from ._tasks import Batches, Shipped, Task, named
 
-#: Blocks on their way to a shard; an empty one has the latest time that their reader has seen.
+#: Blocks on their way to a shard; an empty one carries the latest time that their reader has seen.
 WAITING = "shard int, latest timestamp, step long, block binary"
 
-#: A row that says that the steps through its own are closed, and one that says from which on: shard 0 closes all of them.
+#: Labels of rows that report the last and the first step that a batch has closed. Shard 0 closes all of them.
 CLOSED, FROM = (b"s" + struct.pack(">I", number) for number in (0, 1))
 
 
 def read(shipped: Shipped, shards: int) -> Task:
-    """Events to blocks for shards. Shard 0 hears of every batch, so that it sees all ends of steps."""
+    """Turns events into blocks for shards. Shard 0 gets a row of every batch, so that it sees the end of every step."""
 
     def taken(reading: Any, now: int) -> Batches:
         blocks = pyarrow.table(reading.take())
         none = pyarrow.table({"shard": [0], "step": [0], "block": [b""]}, schema=blocks.schema)
         blocks = pyarrow.concat_tables([none, blocks]).combine_chunks()
-        # An event of the future must not end the steps of others.
+        # An event in the future must not end the steps of others.
         latest = min(reading.latest, now) if reading.latest is not None else None
-        # One row moves the watermark. The others have no time: Spark would drop them behind it, where their steps may be
-        # open still.
+        # One row moves the watermark. The others have no time: Spark would drop them if they are older than it,
+        # although their steps may still be open.
         times = pyarrow.array([latest] + [None] * (len(blocks) - 1), pyarrow.timestamp("us", "UTC"))
         yield from blocks.add_column(1, "latest", times).to_batches()
 
@@ -47,13 +47,13 @@ def read(shipped: Shipped, shards: int) -> Task:
 
 
 class Shard(StatefulProcessor):
-    """One shard. What it remembers: through which step it is closed, what was kept of its persons, and blocks of events
-    of open steps."""
+    """One shard. Its state: the last step that is closed, the bounds' state of its persons, and blocks of events of
+    open steps."""
 
     def __init__(self, shipped: Shipped, shards: int, clock_delay: int | None = None) -> None:
         self.shipped = shipped
         self.shards = shards
-        #: Milliseconds that steps stay open behind the clock; where there are none, the watermark ends them.
+        #: Milliseconds by the clock that steps stay open after their end; if None, the watermark ends them.
         self.clock_delay = clock_delay
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -65,7 +65,7 @@ class Shard(StatefulProcessor):
         work = self.shipped.arrived()
         closed, persons = self._remembered()
         if key[0] == 0:
-            self._remember(closed, persons)  # from the first batch on
+            self._remember(closed, persons)  # from the first batch onward
         through = self._through(timerValues)
         blocks, first = [], None
         for row in rows:
@@ -73,7 +73,7 @@ class Shard(StatefulProcessor):
             if block[:1] == b"!":
                 yield Row(step=0, label=block, sum=1)
             elif block:
-                if row["step"] <= through:  # of steps that have ended nothing is taken in any more
+                if row["step"] <= through:  # steps that have ended accept no more events
                     _, fresh, next_step, _ = work.close_shard((through, through), None, [block])
                 else:
                     fresh, next_step = [block], row["step"]
@@ -91,20 +91,20 @@ class Shard(StatefulProcessor):
         yield from self._close(key, self._through(timerValues))
 
     def _remembered(self) -> tuple[int, bytes | None]:
-        """Through which step the shard is closed, and what was kept of its persons, if that is of this stream and of so many
-        shards. Looked at before anything is written, whatever calls."""
+        """The last closed step, and the state of the shard's persons. Refuses the state of another stream or another
+        number of shards. Every caller reads it before it writes anything."""
         identity = self.shipped.arrived().identity
         closed, persons, shards, stream = self.memory.get() or (0, None, self.shards, identity)
         if stream != identity:
             name = stream.split(" ", 1)[1].rsplit(" ", 1)[0]
             raise InvalidError(
-                f"this checkpoint is of stream {name!r} under its key and plan; what it has closed would be missing here. Take a "
-                f"new checkpoint, ledger and sink for another stream"
+                f"this checkpoint is of stream {name!r} with its key and plan; the steps that it has closed would be "
+                "missing here. Use a new checkpoint, ledger and sink for another stream"
             )
         if shards != self.shards:
             raise InvalidError(
-                f"this checkpoint has {shards} shards, in which persons are remembered, and the query {self.shards}: their "
-                f"bounds would begin anew. Say shards={shards}"
+                f"this checkpoint has {shards} shards with the state of persons, but the query has {self.shards}: the "
+                f"bounds would start again from zero. Give shards={shards}"
             )
         return closed, None if persons is None else bytes(persons)
 
@@ -115,7 +115,7 @@ class Shard(StatefulProcessor):
         if self.clock_delay is None:
             now = timers.getCurrentWatermarkInMs()
         else:
-            # The time of the batch, which is the same when it is tried again.
+            # The time of the batch, which is the same when Spark retries it.
             now = timers.getCurrentProcessingTimeInMs() - self.clock_delay
         return self.shipped.arrived().ended_by(now * 1000)
 
@@ -123,7 +123,7 @@ class Shard(StatefulProcessor):
         try:
             end = self.shipped.arrived().end_of(step)
         except ValueError:
-            return  # behind the last
+            return  # after the last step
         self.handle.registerTimer(-(-end // 1000) + (self.clock_delay or 0))
 
     def _close(self, key: Any, through: int) -> Iterator[Row]:
@@ -148,4 +148,4 @@ class Shard(StatefulProcessor):
         yield Row(step=through, label=CLOSED, sum=1)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Does nothing: there is nothing to release."""

@@ -1,4 +1,4 @@
-"""Private training with PyTorch: any optimizer, with noise in its gradients that a plan decides on.
+"""Private training with PyTorch: any optimizer, with the noise of a plan in its gradients.
 
     import evertally as et
     import evertally.torch
@@ -8,9 +8,9 @@
     for inputs, targets, examples in run.loader:
         run.step(inputs, targets, examples)
 
-`make_private` gives the loader whose batches the plan is made for: drawn by lot from the key (`evertally.Batches`), or
-in one order for all epochs. Per-example gradients are those of `torch.func`. Where they come from elsewhere, such as
-Opacus, wrap the optimizer alone:
+`make_private` returns a loader with the plan's batches: sampled with the key (`evertally.Batches`), or in one order for
+all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus, wrap only the
+optimizer:
 
     private = et.torch.DPFTRL(optimizer, plan, key, "run 1", batches=batches)
     for batch in batches:
@@ -20,28 +20,29 @@ Opacus, wrap the optimizer alone:
 
 The gradient of a step is a vector over all parameters, one after the other in the optimizer's order. Each example's
 vector is clipped to the plan's norm, the vectors are summed, the increment of the plan's noise is added, and the
-result is divided by the expected batch size. Whatever the optimizer makes of it is post-processing, and as private
-as the plan says. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also called DP-SGD
-with correlated noise (Kairouz and others 2021, Denisov and others 2022).
+result is divided by the expected batch size. Everything that the optimizer computes from it is post-processing, and as
+private as the plan guarantees. With the plan's mechanism `input` this is DP-SGD; with the others it is DP-FTRL, also
+called DP-SGD with correlated noise (Kairouz and others 2021, Denisov and others 2022).
 
 `clipped_gradients`, and `make_private(clipping="ghost")`, clip and sum without gradients of single examples. With
-`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get that of their shards. With
-`ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of embeddings get their
-noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and with `DPAdam` the second
-moments are those of gradients without their noise; both in the same release and under the same budget.
+`group=` the processes of `torch.distributed` share examples and noise; sharded parameters get the noise of their
+shards. With `ahead=True` the noise of a step is drawn while its gradients are computed. With `tables=` rows of
+embeddings get their noise when they are used. The threshold may adapt (`adaptive_clipping=AdaptiveClipping(…)`), and
+with `DPAdam` the second moments are those of gradients without their noise; both in the same release and under the same
+budget.
 
-A run goes on from its `state_dict`, or on any number of processes from `save_checkpoint`, bit for bit.
+A run resumes bit for bit from its `state_dict`, or on any number of processes from `save_checkpoint`.
 
-Refused, before anything changes: batches other than the plan's, a step of the wrapped optimizer on exact gradients,
-batch normalization in `make_private`, a `collate_fn` of it that mixes examples, sums that are not finite or longer than
-their examples can make them, noise that was given out for another sum, a loss scale that follows the gradients. What only
-the caller can see to: without `sampled` in the plan, `batches` or `examples`, that no example takes part in more steps
-than its `participations`, nor sooner than its `separation`; that per-example gradients depend on one example each, also
-where batches are padded; that no other optimizer moves the weights; that metrics and early stopping do not read private
-data.
+The module refuses the following before anything changes: batches other than the plan's; a step of the wrapped optimizer
+on exact gradients; in `make_private`, batch normalization or a `collate_fn` that mixes examples; sums that are not
+finite or longer than their examples allow; noise that was already used for another sum; a loss scale that follows the
+gradients. The caller is responsible for the following: without `sampled` in the plan, `batches` or `examples`, no
+example takes part in more steps than its `participations`, nor sooner than its `separation`; per-example gradients
+depend on one example each, also if batches are padded; no other optimizer moves the weights; metrics and early stopping
+do not read private data.
 
-The noise is made on the CPU. Parameters there that are float32 get gradients that are views of one vector, with no
-copy. For others, the vector is copied to their device once a step.
+The noise is made on the CPU. For float32 parameters on the CPU the gradients are views of one vector, without a copy.
+For others, the vector is copied to their device once per step.
 """
 
 try:

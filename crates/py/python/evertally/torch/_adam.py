@@ -12,31 +12,31 @@ import torch
 class DPAdam(torch.optim.Optimizer):
     """Adam, or with `weight_decay` AdamW, whose second moments are those of the gradients without their noise.
 
-    Of a gradient `g` with noise of variance `σ_t²` the square is `g² + σ_t²` in expectation. Where noise is larger than
-    gradients, as in private training, plain Adam divides every coordinate by about `σ_t` alone, and is momentum. Here
-    the known variance is taken off, step by step, with the weights of the moving average (Tang, Shpilevskiy, Lécuyer
-    2024, arXiv 2312.14334, for one `σ`):
+    The square of a gradient `g` with noise of variance `σ_t²` is `g² + σ_t²` in expectation. If the noise is larger
+    than the gradients, as in private training, plain Adam divides every coordinate by about `σ_t`, and becomes
+    momentum. Here the known variance is subtracted at every step, with the weights of the moving average (Tang,
+    Shpilevskiy, Lécuyer 2024, arXiv 2312.14334, for one `σ`):
 
         v_t = β₂ v_(t-1) + (1-β₂) g_t²,      u_t = β₂ u_(t-1) + (1-β₂) σ_t²
         p -= lr · m̂_t / (√max(v̂_t - û_t, floor · e_t) + eps)
 
-    `m̂`, `v̂`, `û` are divided by `1-β^t` as in Adam. `e_t` is the standard error that noise alone, independent over
-    the steps, gives `v̂_t`: what is less cannot be told from zero. `floor` says how many of them a second moment is at
-    least. Without noise this is Adam.
+    `m̂`, `v̂`, `û` are divided by `1-β^t` as in Adam. `e_t` is the standard error of `v̂_t` due to noise alone that is
+    independent over the steps: smaller values cannot be distinguished from zero. `floor` is the minimum of a second
+    moment, as a multiple of it. Without noise this is Adam.
 
-    Wrapped in a `DPFTRL` the optimizer is told `noise_std` before every step: the standard deviation of the plan's
-    noise of that step, which differs from step to step where noise is correlated, in units of the gradient. By itself
-    it needs it set, such as `noise_multiplier * max_grad_norm / expected_batch_size` with Opacus. All of it is a
+    A `DPFTRL` that wraps the optimizer sets `noise_std` before every step: the standard deviation of the plan's noise
+    of that step in units of the gradient, which differs between steps if noise is correlated. Without a wrapper you
+    must set it, such as to `noise_multiplier * max_grad_norm / expected_batch_size` with Opacus. The result is a
     function of the noisy gradients: post-processing, as private as these are.
 
-    With ``DPFTRL(…, second_moments=SecondMoments(…))`` there are `second_moments` as well, released beside the
-    gradients: `v` is then the moving average of these, `u` is 0 and `e` follows from their noise. They are mean squares
-    of *single examples'* clipped gradients, where Adam's are squares of the *batch's* mean: of a batch of `B` with
-    hardly any mean, `B` times as large. Divide by roots of them, and the learning rate is up to `√B` times that of
+    ``DPFTRL(…, second_moments=SecondMoments(…))`` also sets `second_moments`, released together with the gradients: `v`
+    is then their moving average, `u` is 0 and `e` follows from their noise. They are mean squares of *single examples'*
+    clipped gradients, while Adam's are squares of the *batch's* mean: for a batch of `B` with a mean close to zero,
+    they are `B` times as large. Because steps divide by their roots, the learning rate can be up to `√B` times that of
     Adam.
 
-    `eps` and `floor` are at least 0. A step raises ``RuntimeError``, and changes nothing, if `noise_std` was not set, and
-    ``ValueError`` if a gradient is not finite.
+    `eps` and `floor` are at least 0. A step raises ``RuntimeError`` if `noise_std` was not set, and ``ValueError`` if a
+    gradient is not finite; it changes nothing then.
 
         optimizer = et.torch.DPAdam(model.parameters(), lr=1e-3)
         run = et.torch.make_private(model, loss, optimizer, dataset, plan, key, "run 1")
@@ -60,27 +60,28 @@ class DPAdam(torch.optim.Optimizer):
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, floor=floor, weight_decay=weight_decay))
         #: Standard deviation of the noise in each coordinate of the gradients of the next step.
         self.noise_std: float | None = None
-        #: For each tensor an estimate of second moments, one number or one for each coordinate, and its noise's
-        #: standard deviation; None: those of the gradients are taken.
+        #: For each tensor an estimate of second moments, one number or one for each coordinate, and the standard
+        #: deviation of its noise; None uses the squares of the gradients.
         self.second_moments: Sequence[tuple[torch.Tensor, float]] | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step on the noisy gradients in `p.grad`; parameters without one stay. Returns the closure's result."""
+        """One step on the noisy gradients in `p.grad`; parameters without a gradient stay the same. Returns the
+        closure's result."""
         result = None
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
         if self.noise_std is None:
             raise RuntimeError(
-                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which tells it at "
+                "DPAdam needs the standard deviation of the gradients' noise: wrap it in a DPFTRL, which sets it at "
                 "every step, or set noise_std"
             )
         gradients = [p.grad for group in self.param_groups for p in group["params"] if p.grad is not None]
         if not all(bool(gradient.isfinite().all()) for gradient in gradients):
             raise ValueError(
-                "a gradient has a number that is NaN or infinite, and no parameter is moved: clip every example's gradient "
-                "before it is added, and count an example whose gradient is not finite as zero"
+                "a gradient has a number that is NaN or infinite, so no parameter was changed: clip every example's "
+                "gradient before it is added, and count an example whose gradient is not finite as zero"
             )
         moments = iter(self.second_moments or ())
         for group in self.param_groups:

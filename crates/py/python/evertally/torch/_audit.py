@@ -15,8 +15,8 @@ from evertally.torch._run import PrivateRun, make_private
 
 
 class RunAudit:
-    """Canaries for a training loop of one's own: a `module`, a `dataset` and parameters that take the place of the real
-    ones, and a look at every step of the optimizer.
+    """Canaries for your own training loop: a `module`, a `dataset` and parameters that replace the real ones, and an
+    observation of every step of the optimizer.
 
         audit = et.torch.RunAudit(model, loss, dataset, plan)
         optimizer = torch.optim.SGD(audit.module.parameters(), lr=0.1)
@@ -25,10 +25,10 @@ class RunAudit:
         ...                       # the loop as it is, with audit.module, audit.dataset and this optimizer
         print(audit.report())
 
-    The module has a few parameters more, and gives examples that are canaries an output of its own: canaries are known
-    by their inputs, so these must reach the module as the data set gives them (augmentation and changes of type in
-    between hide them, and the report says that canaries are not seen). Everything else in the loop is what it is: its
-    per-example gradients, clipping, sums, noise. What is watched are the gradients with which the wrapped optimizer
+    The module has a few additional parameters, and a special output for canaries. It recognizes canaries by their
+    inputs, which must reach the module as the data set returns them (augmentation and changes of type in between hide
+    them, and the report then says that canaries are not seen). Everything else in the loop stays the same: its
+    per-example gradients, clipping, sums and noise. The audit observes the gradients with which the wrapped optimizer
     moves the canaries' parameters.
 
     Parameters
@@ -36,7 +36,8 @@ class RunAudit:
     module, loss
         The model, and the loss of an output and a target, for batches of one example. The model is not copied.
     dataset
-        It has a length, and pairs of an input (a tensor) and a target. Canaries have the targets of its first example.
+        An object with a length, and pairs of an input (a tensor) and a target. Canaries get the target of its first
+        example.
     canaries, tensors, steps, significance, covariance, seed
         As in :class:`evertally.canaries.TrainingAudit`.
     """
@@ -55,7 +56,7 @@ class RunAudit:
     ) -> None:
         self.plan = plan
         self._options: dict[str, Any] = {"tensors": tensors, "seed": _seed(seed), **options}
-        # Coins are those of the audit that watches: the same seed.
+        # The same seed as the audit that watches, and so the same coins.
         drawn = TrainingAudit(plan, canaries, **self._options, batches=_Nobody(), numbers=np.arange(2 * canaries))
         self._options["covariance"] = drawn.covariance
         example, target = dataset[0]
@@ -68,11 +69,11 @@ class RunAudit:
         self._canaries, self._steps = canaries, 0
 
     def watch(self, optimizer: torch.optim.Optimizer, batches: Order, *, expected_batch_size: float) -> None:
-        """Looks at every step of the optimizer that moves the parameters, not of one that wraps it. `batches` knows who
-        takes part in which step, and gradients are sums over `expected_batch_size`."""
+        """Observes every step of the optimizer that moves the parameters; do not pass an optimizer that wraps it.
+        `batches` has the examples of each step, and gradients are sums divided by `expected_batch_size`."""
         moved = {id(p) for group in optimizer.param_groups for p in group["params"]}
         if any(id(p) not in moved for p in self.module.canaries):
-            raise ValueError("the optimizer lacks the canaries' parameters: make it with audit.module.parameters()")
+            raise ValueError("the optimizer lacks the canaries' parameters: create it with audit.module.parameters()")
         self.audit = TrainingAudit(
             self.plan, self._canaries, **self._options, batches=batches, numbers=self.dataset.numbers
         )
@@ -85,7 +86,7 @@ class RunAudit:
         return self.audit is not None and self.audit.refuted
 
     def report(self, **options: Any) -> AuditReport:
-        """What was found so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
+        """The findings so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
         if self.audit is None:
             raise RuntimeError("nothing was watched: call watch() before the first step")
         return self.audit.report(**options)
@@ -115,7 +116,7 @@ class AuditedRun:
         return self.audit.refuted
 
     def report(self, **options: Any) -> AuditReport:
-        """What was found so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
+        """The findings so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
         return self.audit.report(**options)
 
 
@@ -136,7 +137,7 @@ def audit_run(
     seed: int | None = None,
     **options: Any,
 ) -> AuditedRun:
-    """As `make_private`, with canaries in the data: a run that is watched for whether it keeps the plan.
+    """As `make_private`, with canaries in the data: a run that is audited for keeping its plan.
 
         run = et.torch.audit_run(model, loss, optimizer, dataset, plan, key, "audit 1")
         for batch in run.loader:
@@ -144,12 +145,12 @@ def audit_run(
                 break             # the evidence suffices
         print(run.report())
 
-    **Take a key of its own**, and throw model and optimizer away afterwards: the optimizer gets the canaries'
-    parameters, and the model that comes out has seen their gradients. Data and batches are those of a run with twice as
-    many more examples as there are canaries. `options` go to the `DataLoader`; see :class:`RunAudit` for the others.
+    **Use a separate key**, and discard model and optimizer afterwards: the optimizer gets the canaries' parameters, and
+    the resulting model has seen their gradients. Data and batches are those of a run with two additional examples for
+    each canary. `options` go to the `DataLoader`; see :class:`RunAudit` for the other arguments.
     """
     if options.get("adaptive_clipping") or options.get("second_moments"):
-        raise ValueError("a threshold that adapts changes what canaries add: audit the run with a fixed one")
+        raise ValueError("an adaptive threshold changes the contribution of canaries: audit the run with a fixed one")
     audit = RunAudit(
         module,
         loss,
@@ -170,8 +171,8 @@ def audit_run(
 
 
 class CanaryModule(torch.nn.Module):
-    """A module with the canaries' parameters. Examples whose inputs are those of a canary get an output whose gradient
-    lies in these alone; all others the module's own, whose gradient is zero there."""
+    """A module with the canaries' parameters. Examples with the input of a canary get an output whose gradient lies
+    only in these parameters; all others get the module's own output, whose gradient is zero there."""
 
     inputs: torch.Tensor
     lengths: torch.Tensor
@@ -189,7 +190,7 @@ class CanaryModule(torch.nn.Module):
         return list(self.push.parameters())
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """As the module's."""
+        """The module's output, replaced for canaries."""
         output = self.inner(inputs)
         known = (inputs.unsqueeze(1) == self.inputs.unsqueeze(0)).flatten(2).all(dim=2)
         # A canary and its decoy have the same coordinates.
@@ -200,7 +201,7 @@ class CanaryModule(torch.nn.Module):
         return torch.where(known.any(dim=1).reshape(shape), pushed, output)
 
     def scale_to(self, loss: Callable[..., torch.Tensor], target: torch.Tensor) -> None:
-        """Makes the gradients of canaries as long as they should be, whatever the loss makes of an output."""
+        """Scales the gradients of canaries to their intended lengths, for any loss."""
         one = self.inputs[1:2]
         with torch.enable_grad():
             output = self(one)
@@ -208,15 +209,16 @@ class CanaryModule(torch.nn.Module):
         slope = float(gradient[0]) / float(self.lengths[1])
         if not 1e-6 < abs(slope) < 1e6:
             raise ValueError(
-                f"the loss of a canary has a slope of {slope} in its output: put an example first in the data set "
-                "whose loss changes where its output is near zero"
+                f"the loss of a canary has a slope of {slope} in its output: the first example of the data set must "
+                "have a loss that changes with its output near zero"
             )
         self.lengths /= slope
 
 
 class _Push(torch.nn.Module):
-    """A number for each example: zero, whatever the optimizer makes of the parameters. Only its gradient counts, and is
-    that of a canary or a decoy. A module of its own, for what gathers per-example gradients module by module."""
+    """A number for each example: always zero, whatever the optimizer does with the parameters. Only its gradient
+    counts: it is that of a canary or a decoy. A separate module, for tools that collect per-example gradients by
+    module."""
 
     def __init__(self, canaries: int, tensors: int) -> None:
         super().__init__()
@@ -230,7 +232,7 @@ class _Push(torch.nn.Module):
 
 
 class _WithCanaries(torch.utils.data.Dataset[Any]):
-    """The data set with canaries and decoys, pair by pair, evenly among the others."""
+    """The data set with pairs of canaries and decoys spread evenly among the other examples."""
 
     def __init__(self, dataset: Any, inputs: torch.Tensor, target: Any) -> None:
         self._dataset, self._inputs, self._target = dataset, inputs, target
@@ -253,7 +255,7 @@ class _WithCanaries(torch.utils.data.Dataset[Any]):
 
 
 class _Nobody:
-    """An order in which nobody takes part."""
+    """An order in which no example takes part."""
 
     def batch(self, step: int) -> Iterable[int]:
         """The examples of a step: none."""
@@ -265,7 +267,7 @@ def _seed(seed: int | None) -> int:
 
 
 def _inputs(example: torch.Tensor, dataset: Any, count: int) -> torch.Tensor:
-    """Inputs that no other example has: noise, or of whole numbers mixtures of those of the first examples."""
+    """Inputs that no other example has: noise, or for integers mixtures of the inputs of the first examples."""
     rng = np.random.default_rng(1)
     if example.is_floating_point():
         drawn = torch.from_numpy(rng.standard_normal((count, *example.shape))).to(example.dtype)
@@ -273,5 +275,7 @@ def _inputs(example: torch.Tensor, dataset: Any, count: int) -> torch.Tensor:
         some = torch.stack([torch.as_tensor(dataset[i][0]) for i in range(min(len(dataset), 64))]).reshape(-1)
         drawn = some[torch.from_numpy(rng.integers(0, len(some), (count, *example.shape)))]
     if len(torch.unique(drawn.reshape(count, -1), dim=0)) < count:
-        raise ValueError("inputs are so short that canaries cannot be told from each other: audit with fewer canaries")
+        raise ValueError(
+            "inputs are so short that canaries cannot be distinguished from each other: audit with fewer canaries"
+        )
     return drawn

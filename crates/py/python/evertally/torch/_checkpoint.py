@@ -1,4 +1,4 @@
-"""Runs in the format of `torch.distributed.checkpoint`, for any number of ranks."""
+"""Checkpoints of runs in the format of `torch.distributed.checkpoint`, for any number of ranks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Trained = PrivateRun | tuple[torch.nn.Module, DPFTRL]
 
 
 def save_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any) -> None:
-    """Saves a run with `torch.distributed.checkpoint`, each rank what it has, and what all have once. `run` is what
-    `make_private` gave, or a module and its :class:`DPFTRL` as `(module, optimizer)`, sharded or not. All ranks of the
-    optimizer's group call it.
+    """Saves a run with `torch.distributed.checkpoint`: each rank saves its own part, and shared data are saved once.
+    `run` is the result of `make_private`, or a module and its :class:`DPFTRL` as `(module, optimizer)`, sharded or not.
+    All ranks of the optimizer's group must call it.
 
-    The folder is as secret as the key: it has the noise's state. It is made for its owner alone where there is none.
-    Take a new one each time: what is broken off leaves the last whole. `options` go to
-    `torch.distributed.checkpoint.save`.
+    The folder is as secret as the key: it has the noise's state. If it does not exist, it is created with access for
+    its owner only. Use a new folder each time, so that an interrupted save leaves the last checkpoint intact. `options`
+    go to `torch.distributed.checkpoint.save`.
     """
     from torch.distributed import checkpoint
 
@@ -52,10 +52,11 @@ def save_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
 
 
 def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any) -> None:
-    """Goes on from what `save_checkpoint` has saved of a run of the same plan, key, name, module and optimizer, bit for
-    bit; refuses others, and changes nothing then. All ranks call it, and there may be more or fewer than there were, with
-    shards or without: parameters and the optimizer's state are brought to where they belong, and noise of coordinates that
-    another rank had is drawn once more from the first step. `options` go to `torch.distributed.checkpoint.load`.
+    """Resumes, bit for bit, from a checkpoint of `save_checkpoint` of a run with the same plan, key, name, module and
+    optimizer; refuses others without changing anything. All ranks must call it. There may be more or fewer ranks than
+    before, with or without shards: parameters and the optimizer's state are moved to their ranks, and the noise of
+    coordinates that another rank had is drawn again from the first step. `options` go to
+    `torch.distributed.checkpoint.load`.
     """
     from torch.distributed import checkpoint
 
@@ -64,7 +65,7 @@ def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
         reader = options.pop("storage_reader", None) or checkpoint.FileSystemReader(folder)
         known = reader.read_metadata().state_dict_metadata
         if "run" not in known:
-            raise ValueError(f"{folder} is no checkpoint of save_checkpoint")
+            raise ValueError(f"{folder} is not a checkpoint of save_checkpoint")
         of_module, _ = _apart({"module": _module_state(run)})
         wanted = {name: torch.empty_like(value) for name, value in of_module.items()}
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -102,7 +103,7 @@ def load_checkpoint(folder: str | os.PathLike[str], run: Trained, **options: Any
     module.load_state_dict(own)
 
 
-#: What is taken from the optimizer's state as it is.
+#: Parts of the optimizer's state that are saved unchanged.
 _PLAIN = ("shapes", "clipping", "parameters", "attendance")
 
 
@@ -118,33 +119,33 @@ def _state(run: Trained) -> dict[str, Any]:
 
 
 def _module_state(run: Trained) -> dict[str, Any]:
-    """As it is, for its shapes."""
+    """The current state of the module, for its shapes."""
     if isinstance(run, PrivateRun) and run.tables:
         return run.tables.module_state(run.module)
     return _parts(run)[0].state_dict()
 
 
 def _among(optimizer: DPFTRL) -> dict[str, Any]:
-    """The processes that save and load together."""
+    """The options that name the processes which save and load together."""
     group = optimizer.ranks.group
     return {"no_dist": True} if group is None else {"process_group": group}
 
 
 def _states(state: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    """Of the wrapped optimizer, by the place of the parameter."""
+    """The state of the wrapped optimizer, by the place of the parameter."""
     states: dict[int, dict[str, Any]] = state["optimizer"]["state"]
     return states
 
 
 def _apart(several: dict[str, dict[str, Any]]) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Tensors, which are loaded to where they belong, and whatever else there is."""
+    """Separates tensors, which are loaded into their places, from everything else."""
     all_of_it = {f"{of}.{name}": value for of, values in several.items() for name, value in values.items()}
     tensors = {name: value for name, value in all_of_it.items() if isinstance(value, torch.Tensor)}
     return tensors, {name: value for name, value in all_of_it.items() if name not in tensors}
 
 
 def _packed(described: dict[str, Any]) -> torch.Tensor:
-    """As a tensor: a checkpoint has nothing else, and loads no code."""
+    """Packs the description as a tensor: a checkpoint has only tensors, and loading it runs no code."""
     file = io.BytesIO()
     torch.save(described, file)
     return torch.frombuffer(bytearray(file.getvalue()), dtype=torch.uint8)
@@ -157,7 +158,7 @@ def _unpacked(packed: torch.Tensor) -> dict[str, Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """One process is meant where there is one."""
+    """Suppresses a warning of PyTorch about a single process, which is intended."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is")
         yield
@@ -172,15 +173,15 @@ def _ends_of(name: str) -> list[int]:
 
 
 def _place_for(about: Any, parameter: torch.Tensor | None = None) -> torch.Tensor:
-    """Room for what was saved: of a parameter's shape, it lies as the parameter does."""
+    """An empty tensor for a saved one: like the parameter, if it has the parameter's shape."""
     if parameter is not None and about.size == parameter.shape:
         return torch.empty_like(parameter.detach(), dtype=about.properties.dtype)
     return torch.empty(about.size, dtype=about.properties.dtype)
 
 
 def _noise_of(optimizer: DPFTRL, known: list[str]) -> list[str]:
-    """The states of the noise that this rank needs: of its own ranges, or where these were others', any one, which says
-    whose noise it is."""
+    """The states of the noise that this rank needs: those of this rank's ranges, or if the checkpoint lacks one of
+    them, any state, which identifies the noise."""
     own = [_noise_name(*ends) for ends in optimizer.noise.ranges]
     if set(own) <= set(known):
         return own

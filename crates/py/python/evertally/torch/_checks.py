@@ -1,4 +1,4 @@
-"""What is refused before anything changes."""
+"""Checks that refuse invalid input before anything changes."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import torch
 
 
 def check_scale(scale: float) -> None:
-    """Powers of two round nothing."""
+    """Refuses a scale that is not a power of two: powers of two cause no rounding."""
     if not (0 < scale < math.inf and math.frexp(scale)[0] == 0.5):
         raise ValueError(f"scale is {scale}: give a power of two, such as 1024")
 
 
 def refuse_copy(*_: Any) -> Any:
     raise TypeError(
-        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would step on exact gradients. Its "
-        "state is in state_dict()"
+        "this optimizer is wrapped in a DPFTRL and is not copied or pickled: a copy would take steps on exact "
+        "gradients. Its state is in state_dict()"
     )
 
 
-#: Sums in single precision may be longer than the exact ones by this part.
+#: Relative tolerance: sums in single precision may be this much longer than exact ones.
 TOLERANCE = 1e-3
 
 
 def check_sum(vector: torch.Tensor, norm: float, examples: int | None) -> None:
-    """Refuses what is no sum of so many clipped gradients, as `evertally.VectorNoise` does of its coordinates."""
+    """Refuses a vector that cannot be a sum of `examples` clipped gradients, as `evertally.VectorNoise` does for its
+    coordinates."""
     length = float(torch.linalg.vector_norm(vector, dtype=torch.float64))
     if not math.isfinite(length):
         raise evertally.InvalidError(
@@ -36,6 +37,6 @@ def check_sum(vector: torch.Tensor, norm: float, examples: int | None) -> None:
         )
     if examples is not None and length > norm * examples * (1 + TOLERANCE):
         raise evertally.InvalidError(
-            f"the sum is longer than the gradients of its examples can make it, each of the plan's norm {norm} at most: clip "
+            f"the sum is longer than the gradients of its examples allow, each at most of the plan's norm {norm}: clip "
             "the gradient of every example before they are added"
         )

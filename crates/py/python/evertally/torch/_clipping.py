@@ -1,4 +1,4 @@
-"""Vectors of a model's gradients that hold more than gradients: `evertally.moments` over tensors."""
+"""Vectors with more coordinates than a model's gradient: `evertally.moments` over tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evertally.torch._layers import Formed
 
 
 class Released:
-    """What a step of `DPFTRL` releases: the clipped gradient, and further coordinates where they are asked for."""
+    """The release of a step of `DPFTRL`: the clipped gradient, and further coordinates if they are requested."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Released:
 
     @property
     def coordinates(self) -> int:
-        """Of the noise."""
+        """The number of coordinates of the noise."""
         return sum(self._sizes) if self.clipping is None else self.clipping.coordinates
 
     @property
@@ -48,20 +48,21 @@ class Released:
 
     @property
     def further(self) -> int:
-        """How many coordinates there are beyond the gradient's."""
+        """The number of coordinates in addition to the gradient's."""
         return self.coordinates - sum(self._sizes)
 
     def encode(self, samples: Sequence[torch.Tensor | None]) -> tuple[list[torch.Tensor | None], torch.Tensor]:
-        """Sums of examples' gradients by tensor, and in float64 those of their further coordinates."""
+        """The sums of the examples' gradients by tensor, and of their further coordinates in float64."""
         assert self.clipping is not None
         return encode_and_sum(samples, self._sizes, self.clipping)
 
     def weighing(self, further: torch.Tensor) -> tuple[Weighing, float]:
-        """For gradients of which the lengths are known alone: how they are weighed, with factors of 1 at most, and the
-        power of two that the sums are multiplied by in the end. Further coordinates are added to a vector in float64.
+        """For gradients of which only the lengths are known: the weighing, with factors of at most 1, and the power of
+        two by which the sums are multiplied at the end. Further coordinates are added to a vector in float64.
 
-        A gradient shorter than the threshold is made longer, by `norm / threshold` at most, and so would be what is not
-        exact in tiny numbers: with the power apart, all is as if gradients were clipped to so much less."""
+        A gradient shorter than the threshold is made longer, by `norm / threshold` at most, and so would be the error
+        of tiny numbers. With the power of two applied separately, the computation is as if gradients were clipped to a
+        norm that is smaller by it."""
         clipping, norm = self.clipping, self._norm
         assert clipping is not None and clipping.moments is None
         scale = 2.0 ** max(0, math.frexp(norm / clipping.threshold)[1])
@@ -77,7 +78,8 @@ class Released:
         return weigh, scale
 
     def decode(self, vector: torch.Tensor, step: int) -> None:
-        """Makes of a step's noisy vector the mean gradient, in place, and tells the optimizer what it asks for."""
+        """Turns a step's noisy vector into the mean gradient, in place, and sets the attributes that the optimizer
+        needs."""
         size = sum(self._sizes)
         scale = 1 / self._expected if self.clipping is None else self.clipping.noise_scale
         if self._optimizer is not None:
@@ -90,10 +92,10 @@ class Released:
             self._optimizer.second_moments = self._moments(noisy, float(self._stds[step - 1]))
         self.clipping.update(noisy)
         vector[:size].mul_(scale)
-        vector[size:].zero_()  # nothing is left there for the next step, which may have no examples
+        vector[size:].zero_()  # cleared for the next step, which may have no examples
 
     def _moments(self, noisy: Any, std: float) -> list[tuple[torch.Tensor, float]]:
-        """By tensor, with the standard deviation of their noise."""
+        """The second moments by tensor, with the standard deviation of their noise."""
         assert self.clipping is not None and self.clipping.moments is not None
         found = torch.from_numpy(self.clipping.second_moments(noisy))
         parts = found.split(self._sizes if self.clipping.moments.per == "coordinate" else [1] * len(self._sizes))
@@ -101,7 +103,7 @@ class Released:
         return [(part, float(own[0])) for part, own in zip(parts, stds)]
 
     def refuse_sums(self) -> None:
-        """A sum does not tell how long its gradients were."""
+        """Refuses sums if gradients' lengths are needed: a sum does not contain them."""
         if self.clipping is not None:
             raise ValueError(
                 "adaptive clipping and second moments need the gradients of single examples: leave them in "
@@ -109,20 +111,20 @@ class Released:
             )
 
     def state(self) -> dict[str, Any] | None:
-        """Of the clipping, for a resumed run."""
+        """The state of the clipping, for a resumed run."""
         return None if self.clipping is None else self.clipping.state()
 
     def check_state(self, state: dict[str, Any] | None) -> None:
-        """Refuses one of other clipping."""
+        """Refuses a state of other clipping."""
         if (state is None) != (self.clipping is None):
             raise ValueError(
-                "the state is that of other clipping: give the same adaptive_clipping and second_moments, or none"
+                "the state belongs to other clipping: give the same adaptive_clipping and second_moments, or neither"
             )
         if self.clipping is not None and state is not None:
             self.clipping.check_state(state)
 
     def restore(self, state: dict[str, Any] | None) -> None:
-        """Goes on from one that was checked."""
+        """Continues from a state that was checked."""
         if self.clipping is not None and state is not None:
             self.clipping.restore(state)
 
@@ -132,7 +134,7 @@ def encode_and_sum(
 ) -> tuple[list[torch.Tensor | None], torch.Tensor]:
     """The sum of all examples' vectors: a tensor for each tensor of per-example gradients, and the further coordinates.
 
-    Sums are float32, those of further coordinates float64; None stays, and stands for gradients of zero.
+    Sums are float32, those of further coordinates float64; None, which means gradients of zero, stays None.
     """
     present = [sample for sample in samples if sample is not None]
     same_number(present)
@@ -145,7 +147,7 @@ def encode_and_sum(
 def _lengths(
     samples: Sequence[torch.Tensor | None], sizes: Sequence[int], examples: int, clipping: Clipping
 ) -> torch.Tensor:
-    """In float64 on the CPU, a column for each tensor, or for each coordinate."""
+    """The lengths in float64 on the CPU, with a column for each tensor, or for each coordinate."""
     if clipping.moments is not None and clipping.moments.per == "coordinate":
         parts = [
             torch.zeros(examples, size, dtype=torch.float64)

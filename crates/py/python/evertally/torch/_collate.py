@@ -1,4 +1,4 @@
-"""Whether examples stay apart while they are put into a batch."""
+"""Checks that collation keeps the examples of a batch independent of each other."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import evertally
 import numpy as np
 import torch
 
-#: Batches of which every example is compared; of later ones one.
+#: The first batches, of which every example is compared; of each later batch one example is.
 WHOLE = 3
 
 MIXES = (
-    "collate_fn gives an example other values, another type or another shape in a batch than alone: one example can then "
-    "change the gradients of all others by more than the plan's norm. Pad every example to one length that is fixed "
-    "beforehand, and not to the longest of the batch; leave out what mixes examples, such as mixup or statistics of a batch"
+    "collate_fn returns an example with other values, another type or another shape in a batch than alone: one example "
+    "can then change the gradients of all others by more than the plan's norm. Pad every example to one length that is "
+    "fixed beforehand, not to the longest of the batch; avoid operations that mix examples, such as mixup or batch "
+    "statistics"
 )
 DRAWS = (
-    "collate_fn draws at random, so that it cannot be seen whether it keeps examples apart: draw in the data set, in "
-    "__getitem__, where an example is alone"
+    "collate_fn draws at random, so it is impossible to check whether it mixes examples: draw in the data set, in "
+    "__getitem__, for each example alone"
 )
 
 
 class Apart:
-    """A `collate_fn` that is looked at: each example must come out of a batch as it comes out alone. All examples of the
-    first batches are compared, and one of every later batch.
+    """A checked `collate_fn`: it must return each example of a batch as it returns the example alone. All examples of
+    the first batches are compared, and one of every later batch.
 
-    Random numbers are left as they were, and errors name nothing of the data.
+    The state of random number generators stays as it was, and errors reveal nothing of the data.
     """
 
     def __init__(self, collate: Callable[[list[Any]], Any]) -> None:
@@ -42,7 +43,7 @@ class Apart:
             return self._collate(pairs)
         places = range(count) if self._batches < WHOLE else [self._batches % count]
         self._batches += 1
-        # Before they are collated: that may change them.
+        # Copied first: collation may change the examples.
         kept = {place: copy.deepcopy(pairs[place]) for place in places}
         together = self._collate(pairs)
         with _random_numbers_kept():
@@ -52,13 +53,14 @@ class Apart:
         return together
 
     def _draws(self, pair: Any) -> bool:
-        """Whether an example alone comes out in several ways."""
+        """Whether the result for a single example varies."""
         once, again = (self._collate([copy.deepcopy(pair)]) for _ in range(2))
         return not _same(once, again)
 
 
 def _comes_out(together: Any, alone: Any, place: int, count: int) -> bool:
-    """Whether the example at a place of a batch is what it is alone; what is not of one example must be the same."""
+    """Whether the example at a place of a batch is the same as alone; data that belong to no single example must be
+    equal."""
     if _is_array(together) and _is_array(alone):
         together, alone = _tensor(together), _tensor(alone)
         if together.ndim and alone.ndim and len(together) == count and len(alone) == 1:
@@ -78,7 +80,7 @@ def _comes_out(together: Any, alone: Any, place: int, count: int) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two results are equal, type and shape included."""
+    """Whether two results are equal, including type and shape."""
     if _is_array(one) and _is_array(other):
         one, other = _tensor(one), _tensor(other)
         if one.dtype != other.dtype or one.shape != other.shape:
@@ -95,7 +97,7 @@ def _same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
     if _has_parts(one):
         return _same(vars(one), vars(other))
-    # What cannot be compared is not known to be the same.
+    # Values that cannot be compared count as different.
     return one is other or (one == other) is True or (one != one and other != other)
 
 
@@ -117,13 +119,13 @@ def _is_list(value: Any) -> bool:
 
 
 def _has_parts(value: Any) -> bool:
-    """An object, such as a dataclass, that is known by its attributes."""
+    """Whether a value is an object that is described by its attributes, such as a dataclass."""
     return hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value)
 
 
 @contextmanager
 def _random_numbers_kept() -> Iterator[None]:
-    """Whoever draws inside leaves no trace: a run that was resumed meets the same numbers."""
+    """Restores the random number generators afterwards, so that a resumed run gets the same numbers."""
     state = (torch.get_rng_state(), np.random.get_state(), random.getstate())
     try:
         yield

@@ -1,4 +1,4 @@
-"""Clipped sums of gradients without the gradients of single examples."""
+"""Clipped sums of gradients without the gradients of single examples (ghost clipping)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ def clipped_gradients(
     parameters: Iterable[torch.Tensor] | None = None,
     sparse: Iterable[torch.Tensor] = (),
 ) -> list[torch.Tensor]:
-    """The sum over the examples of their gradients, each clipped to `norm`: what `clip_and_sum` makes of
-    `grad_samples`, without the memory for a gradient of each example (ghost clipping).
+    """The sum of the examples' gradients, each clipped to `norm`: the result of `clip_and_sum` on `grad_samples`,
+    without the memory for a gradient of each example (ghost clipping).
 
     `loss` takes the module's output for a batch of one example and its target, as for `grad_samples`. The sums are
-    float32, one for each of `parameters`, which are by default those of the module that are trainable, in its order.
-    They are for `DPFTRL.step(sums, examples=…)`, which has the order of its optimizer: give `parameters=` where that is
-    another. Those of `sparse`, weights of `Embedding` layers, get sparse sums of the rows that were looked up.
+    float32, one for each of `parameters`, by default the trainable parameters of the module in its order. They are for
+    `DPFTRL.step(sums, examples=…)`, which uses the order of its optimizer: give `parameters=` if that differs. The
+    parameters in `sparse`, weights of `Embedding` layers, get sparse sums of the rows that were looked up.
 
-    How long the gradient of an example is follows from what went into a layer and the gradient of what came out of it
-    (Goodfellow 2015, arXiv 1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, with no second
-    backward pass (Bu and others 2022, arXiv 2210.00038). So it is for `Linear`, convolutions and `Embedding`, which may
-    be used several times, share their weights, and see sequences. Where the gradient of an example is smaller than
-    what its length would be taken from, as in convolutions of large pictures, it is formed (Bu and others 2022, arXiv
-    2205.10683). All other parameters (normalizations, attention's own projections, recurrent cells) get gradients of
-    single examples as in `grad_samples`. Each example runs by itself through `torch.func.vmap`: nothing that a module
-    does can mix them.
+    The length of an example's gradient follows from a layer's input and the gradient of its output (Goodfellow 2015,
+    arXiv 1510.01799; Li and others 2022, arXiv 2110.05679), and so does the sum, without a second backward pass (Bu and
+    others 2022, arXiv 2210.00038). This holds for `Linear`, convolutions and `Embedding`, which may be used several
+    times, share their weights, and process sequences. If the gradient of an example is smaller than the data for its
+    length, as in convolutions of large images, it is formed (Bu and others 2022, arXiv 2205.10683). All other
+    parameters (normalizations, attention's own projections, recurrent cells) get gradients of single examples as in
+    `grad_samples`. Each example runs by itself through `torch.func.vmap`: no operation of a module can mix them.
 
-    Lengths are in float64, with a bound of their error and of what rounds in the sum: what one example adds is never
-    longer than `norm`. An example whose gradient is not finite counts as zero. Batch normalization is refused.
+    Lengths are in float64, with a bound on their error and on the rounding of the sum: the contribution of one example
+    is never longer than `norm`. An example whose gradient is not finite counts as zero. Batch normalization is refused.
 
     >>> import torch, evertally.torch
     >>> module, loss = torch.nn.Linear(3, 2), torch.nn.functional.cross_entropy
@@ -63,7 +62,7 @@ def weighed_gradients(
     weigh: Weighing,
     parameters: Iterable[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """The same with another rule than clipping to a norm: what each gradient is multiplied by follows from its length."""
+    """The same with another rule instead of clipping to a norm: the factor of each gradient follows from its length."""
     return _sums(module, loss, (inputs, targets), list(parameters), lambda found: weighed_sums(found, weigh), set())
 
 
@@ -95,15 +94,15 @@ class _Call:
     """One use of a layer."""
 
     layer: torch.nn.Module
-    #: What comes out for one example, and the like of what is added to it.
+    #: The output for one example, which has the shape of the zeros that are added to it.
     output: torch.Tensor
 
 
 @dataclass
 class _Taken:
-    """What was found on the way, the examples first."""
+    """The results of running all examples, with the examples along the first dimension."""
 
-    #: What went into each call, and the gradient of what came out.
+    #: The input of each call, and the gradient of its output.
     inputs: tuple[torch.Tensor, ...]
     outputs: tuple[torch.Tensor, ...]
     #: Gradients of the parameters that no call accounts for.
@@ -112,21 +111,21 @@ class _Taken:
 
 @dataclass
 class _Path:
-    """What a module and a loss do with one example."""
+    """The path of one example through a module and a loss."""
 
     module: torch.nn.Module
     loss: Callable[..., torch.Tensor]
     trained: dict[str, torch.Tensor]
     calls: list[_Call]
-    #: Of each layer that is called, which parameters it accounts for.
+    #: For each layer that is called, the parameters for which it accounts.
     layers: dict[torch.nn.Module, dict[str, str]]
 
     @classmethod
     def of(
         cls, module: torch.nn.Module, loss: Callable[..., torch.Tensor], one: Any, target: Any, trained: dict[str, Any]
     ) -> _Path:
-        """Follows one example. Layers see their parameters detached: whatever has a gradient still is used elsewhere,
-        too, and no call of a layer accounts for it."""
+        """Traces one example. Layers get their parameters detached: a parameter that still has a gradient is also used
+        elsewhere, and no call of a layer accounts for it."""
         elsewhere: set[str] = set()
         while True:
             layers = _layers(module, trained, elsewhere)
@@ -137,13 +136,13 @@ class _Path:
             elsewhere |= used
 
     def _follow(self, one: Any, target: Any) -> set[str]:
-        """Notes the calls; returns which of the parameters that layers account for are used elsewhere."""
+        """Records the calls; returns the parameters that layers account for but that are also used elsewhere."""
         values = {name: p.detach().requires_grad_() for name, p in self.trained.items()}
         kept: dict[torch.nn.Module, dict[str, Any]] = {}
         seen: list[tuple[torch.Tensor, int]] = []
 
         def before(layer: torch.nn.Module, args: tuple[Any, ...]) -> None:
-            if len(args) == 1:  # a call by keyword is none of ours
+            if len(args) == 1:  # calls with keywords are not handled here
                 kept[layer] = {part: layer._parameters[part] for part in self.layers[layer]}
                 layer._parameters.update({part: value.detach() for part, value in kept[layer].items()})
 
@@ -157,10 +156,10 @@ class _Path:
             for layer in self.layers:
                 hooks.enter_context(_hook(layer.register_forward_pre_hook(before)))
                 hooks.enter_context(_hook(layer.register_forward_hook(after, prepend=True)))
-            # Whatever the module keeps of what it sees must not be of one example: the run would keep none.
+            # The module must not keep state of a single example, so it gets copies of its buffers.
             result = self.loss(self._output(values, one, copied=True), target)
         if any(tensor._version != version for tensor, version in seen):
-            raise ValueError("the module changes in place what went into a layer: the gradient needs it as it was")
+            raise ValueError("the module changes the input of a layer in place, but the gradient needs the original")
         gradients = [None] * len(values)
         if result.requires_grad:
             gradients = torch.autograd.grad(result, list(values.values()), allow_unused=True)
@@ -175,8 +174,8 @@ class _Path:
         return torch.func.functional_call(self.module, {**constants, **values}, (one,))
 
     def run(self, inputs: Any, targets: Any) -> _Taken:
-        """The same with all examples, each by itself. To what comes out of a call zeros are added, whose gradients are
-        taken."""
+        """Runs all examples, each by itself. Zeros are added to the output of each call, and their gradients are
+        returned."""
         accounted = {name for parts in self.layers.values() for name in parts.values()}
         values = {name: p.detach() for name, p in self.trained.items() if name not in accounted}
         zeros = tuple(torch.zeros_like(call.output) for call in self.calls)
@@ -215,7 +214,7 @@ class _Path:
     def forms(self, taken: _Taken, sparse: Set[str] = frozenset()) -> dict[str, Gradients]:
         """The gradients of single examples by parameter, each in its form."""
         if not sparse.isdisjoint(taken.others):
-            raise ValueError("a table is used otherwise than by looking rows up: leave it out of tables")
+            raise ValueError("a table is used in another way than by looking up rows: omit it from tables")
         forms: dict[str, Gradients] = {name: Formed(samples) for name, samples in taken.others.items()}
         uses: dict[tuple[str, str], list[Any]] = {}
         for call, inputs, outputs in zip(self.calls, taken.inputs, taken.outputs):
@@ -230,8 +229,9 @@ class _Path:
 
 
 _ANOTHER_WAY = (
-    "the module takes another way through its layers than for the first example: ghost clipping needs one that is the "
-    'same each time. Use clipping="samples", or grad_samples'
+    "the module takes another path through its layers than for the first example: ghost clipping needs the same path "
+    "for "
+    'every example. Use clipping="samples", or grad_samples'
 )
 
 
@@ -270,7 +270,7 @@ def _hook(handle: Any) -> Iterator[None]:
 
 @contextmanager
 def _precise(device: torch.device) -> Iterator[None]:
-    """Products of matrices in float32, and no less: the margin of the lengths is for these."""
+    """Computes matrix products in full float32: the margin of the lengths assumes it."""
     products = [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
     own = [each for each in products if hasattr(each, "fp32_precision")]
     before = [each.fp32_precision for each in own]

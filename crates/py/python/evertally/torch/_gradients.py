@@ -10,16 +10,16 @@ import torch
 
 from evertally.torch._layers import Formed, Gradients
 
-# A clipped vector must not be longer than the norm after its own rounding to float32 (relative error 2⁻²⁴ a coordinate,
-# and as much in the factor); norms are computed in float64. So the factor aims lower by more than both.
+# A clipped vector must not exceed the norm after it is rounded to float32 (relative error 2⁻²⁴ per coordinate, and as
+# much in the factor); norms are computed in float64. So the factor is reduced by more than both.
 SHRINK = 1.0 - 2.0**-20
 
 
 def clip_and_sum(grad_samples: Sequence[torch.Tensor], norm: float) -> list[torch.Tensor]:
     """Clips each example's gradient over all tensors together to `norm` and sums over the examples.
 
-    Each tensor has the examples along its first dimension. The sums are float32 and lie on their tensor's device. An
-    example whose gradient is not finite counts as zero: it would make the sum, and the whole model, tell of it.
+    Each tensor has the examples along its first dimension. The sums are float32, on their tensor's device. An example
+    whose gradient is not finite counts as zero: otherwise the sum, and the whole model, would reveal it.
     """
     same_number(grad_samples)
     return clipped_sums([Formed(tensor) for tensor in grad_samples], norm)
@@ -30,12 +30,12 @@ def same_number(grad_samples: Sequence[torch.Tensor]) -> None:
     examples = {len(tensor) for tensor in grad_samples}
     if len(examples) != 1:
         raise ValueError(
-            f"per-example gradients of one step have {sorted(examples)} examples: give all the same number"
+            f"per-example gradients of one step have {sorted(examples)} examples: all must have the same number"
         )
 
 
-#: Of the lengths of examples and what each may add because tiny numbers are not exact: which examples count, and what
-#: their gradients are multiplied by, in float32 and 1 at most.
+#: A function of the examples' lengths and of their possible excess due to underflow: returns which examples count, and
+#: the factors of their gradients, in float32 and at most 1.
 Weighing = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -48,7 +48,7 @@ def clipped_sums(
     def weigh(lengths: torch.Tensor, underflow: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         finite = lengths.isfinite() & ~(underflow > norm * 2.0**-22)
         factors = torch.clamp(norm / lengths, max=1.0) * SHRINK
-        # Below the normal numbers float32 rounds by far more than SHRINK has room for: such an example counts as zero.
+        # Below the normal numbers float32 rounds by far more than SHRINK allows for: such an example counts as zero.
         return finite, torch.where(finite & (factors >= 2.0**-126), factors, 0.0).to(torch.float32)
 
     return weighed_sums(gradients, weigh, over)
@@ -57,7 +57,7 @@ def clipped_sums(
 def weighed_sums(
     gradients: Sequence[Gradients], weigh: Weighing, over: Callable[[torch.Tensor], torch.Tensor] | None = None
 ) -> list[torch.Tensor]:
-    """The sums over the examples, each times what `weigh` makes of its length over all parameters together."""
+    """The sums over the examples, each times the factor that `weigh` computes from its length over all parameters."""
     squares = [each.squares() for each in gradients]
     square = torch.stack([own.to(squares[0].device) for own in squares]).sum(dim=0) if squares else torch.zeros(0)
     lengths = (square if over is None else over(square)).sqrt()
@@ -67,8 +67,8 @@ def weighed_sums(
 
 
 def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
-    """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. There float64 adds exactly as long as there are less than
-    2¹⁶ examples: sums of sums are the same in every order."""
+    """A clipped sum, rounded to a grid of 2⁻³⁶ of the norm. On it float64 adds exactly up to 2¹⁶ - 1 examples, so that
+    sums of sums are the same in every order."""
     step = 2.0 ** (math.frexp(norm)[1] - 37)
     if total.is_sparse:
         own = total.coalesce()
@@ -78,7 +78,7 @@ def on_grid(total: torch.Tensor, norm: float) -> torch.Tensor:
 
 
 def added_up(several: Iterable[Sequence[torch.Tensor]], norm: float) -> list[torch.Tensor]:
-    """The sums of several parts of a batch, each rounded to the grid, in float64: the same for every order."""
+    """The sum over several parts of a batch, each rounded to the grid, in float64: the same in every order."""
     totals: list[torch.Tensor] = []
     for sums in several:
         rounded = [on_grid(total, norm) for total in sums]
@@ -98,12 +98,12 @@ def grad_samples(
     *,
     accumulate: bool = False,
 ) -> torch.Tensor:
-    """Leaves the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, by `torch.func`;
-    returns the losses, one for each example.
+    """Stores the gradient of each example's own loss in `p.grad_sample` of every trainable parameter, with
+    `torch.func`; returns the losses, one for each example.
 
     `loss` takes the module's output for a batch of one example and its target, such as
-    `torch.nn.functional.cross_entropy`. With `accumulate`, what is there already stays, as the first part of the same
-    batch. Batch normalization mixes examples, and is refused.
+    `torch.nn.functional.cross_entropy`. With `accumulate`, existing samples stay, as the first part of the same batch.
+    Batch normalization mixes examples, and is refused.
     """
     refuse_mixing(module)
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
@@ -131,6 +131,6 @@ def refuse_mixing(module: torch.nn.Module) -> None:
     for name, part in module.named_modules():
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
             raise ValueError(
-                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: their gradients have "
-                "no bound of their own. Use GroupNorm or LayerNorm"
+                f"`{name or type(part).__name__}` is batch normalization, which mixes examples: the gradient of a "
+                "single example has no bound. Use GroupNorm or LayerNorm"
             )

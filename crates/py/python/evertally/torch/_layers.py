@@ -1,8 +1,8 @@
 """Gradients of single examples with respect to one parameter, in the form that takes the least memory.
 
-Each form knows two things: how long the gradient of each example is at most, and the sum over the examples, each times
-a factor of its own. Both are of the same numbers, so that the sum holds what the lengths promise. Lengths bound what an
-example adds **after rounding**; they never depend on other examples, nor on how many there are.
+Each form provides two things: an upper bound on the length of each example's gradient, and the sum over the examples,
+each times its own factor. Both use the same numbers, so that the lengths are valid for the sum. Lengths bound the
+contribution of an example **after rounding**; they never depend on other examples, nor on their number.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from typing import Any, Protocol
 
 import torch
 
-#: A matrix product adds up so many terms in float32; more than these are added up in float64.
+#: Maximum number of terms that a matrix product adds up in float32; longer sums are added up in float64.
 TERMS = 1024
-#: By how much a sum of so many products may be off, in parts of the sum of the products' lengths: 2⁻²⁴ for each term,
-#: for the factor's product and for the result.
+#: Error bound of a sum of that many products, relative to the sum of the products' lengths: 2⁻²⁴ for each term, for the
+#: factor's product and for the result.
 MARGIN = 1.01 * 2.0**-14
-#: What a product of float32 may be off by, where tiny numbers become zero.
+#: Error bound of a float32 product if tiny numbers become zero.
 TINY = 2.0**-125
 
 CONVOLUTIONS = (torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
 
 
 class Gradients(Protocol):
-    """Of each example, with respect to one parameter."""
+    """The gradients of single examples with respect to one parameter."""
 
     def squares(self) -> torch.Tensor:
-        """At least the square of each example's length, in float64."""
+        """An upper bound on the square of each example's length, in float64."""
 
     def underflow(self) -> torch.Tensor | float:
-        """What an example may add, at most, because tiny numbers are not exact. Mostly some 1e-30."""
+        """An upper bound on the excess of an example because tiny numbers are not exact; usually about 1e-30."""
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        """The sum of those that are finite, each times its factor."""
+        """The sum of the finite gradients, each times its factor."""
 
 
 class Formed:
-    """As they are, the examples along the first dimension."""
+    """Gradients in full, with the examples along the first dimension."""
 
     def __init__(self, gradients: torch.Tensor) -> None:
         self._gradients = gradients
@@ -50,20 +50,20 @@ class Formed:
         return 0.0  # each number times a factor that is not tiny
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        # In float64, so that what one example adds is not lost, or more, beside many others.
+        # In float64, so that the contribution of one example is neither lost nor increased among many others.
         total = torch.zeros(self._gradients.shape[1:], dtype=torch.float64, device=self._gradients.device)
         some = max(1, 2**20 // max(1, total.numel()))  # a few at a time, so that copies are small
         pieces = (part.split(some) for part in (finite.to(total.device), self._gradients, factors.to(total.device)))
         for own, gradients, factor in zip(*pieces):
-            # A product of its own, not a matrix product: those may round harder than float32 (TF32).
+            # An elementwise product, not a matrix product, which may round more coarsely than float32 (TF32).
             clipped = _each(own, gradients, 0.0) * _along(factor, gradients)
             total += clipped.sum(dim=0, dtype=torch.float64)
         return total.to(torch.float32)
 
 
 class Products:
-    """Sums over t of products of what went into a layer and the gradient of what came out: one matrix for each example
-    and group of channels, which is never formed.
+    """Sums over t of products of a layer's input and the gradient of its output: one matrix for each example and group
+    of channels, which is never formed.
 
     `inputs` is (examples, groups, t, in), `outputs` (examples, groups, t, out), in float32.
     """
@@ -75,7 +75,7 @@ class Products:
 
     def squares(self) -> torch.Tensor:
         terms, width = self._inputs.shape[2], self._inputs.shape[3] + self._outputs.shape[3]
-        # The longest that the matrix can be, and what its rounding is in proportion to: terms may cancel.
+        # The maximum length of the matrix, to which its rounding is proportional: terms may cancel.
         longest = (self._of_inputs * self._of_outputs).sum(dim=2)
         if terms == 1:
             return longest.square().sum(dim=1)
@@ -105,7 +105,7 @@ class Products:
 
 
 class Rows:
-    """Of a table of which each example has looked up a few rows: those rows' gradients.
+    """Gradients of a table of which each example has looked up a few rows.
 
     `numbers` is (examples, t), `outputs` (examples, t, width), in float32.
     """
@@ -114,7 +114,7 @@ class Rows:
         examples, terms, width = outputs.shape
         self._examples, self._shape = examples, shape
         of = torch.arange(examples, device=numbers.device)[:, None] * shape[0]
-        # A row that an example has looked up more than once has one gradient.
+        # A row that an example looks up more than once has one gradient.
         keys, places = torch.unique((of + numbers).reshape(-1), return_inverse=True)
         sums = torch.zeros(len(keys), width, dtype=torch.float64, device=outputs.device)
         sums.index_add_(0, places, outputs.reshape(-1, width).double())
@@ -134,7 +134,7 @@ class Rows:
 
 
 class FewRows(Rows):
-    """The same for a table that is too large to write to at every step: sums are sparse."""
+    """The same for a table that is too large to be written at every step: sums are sparse."""
 
     def sum(self, finite: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
         clipped = _each(finite[self._of], self._gradients, 0.0) * _along(factors[self._of], self._gradients)
@@ -145,8 +145,8 @@ class FewRows(Rows):
 
 
 def kind_of(layer: torch.nn.Module) -> type | None:
-    """That of layers whose weight's gradient follows from what goes in and the gradient of what comes out. No subclass:
-    it may do something else."""
+    """The form for layers whose weight's gradient follows from the input and the gradient of the output. Subclasses
+    have none: they may compute something else."""
     if type(layer) is torch.nn.Embedding:
         plain = layer.max_norm is None and not layer.scale_grad_by_freq and not layer.sparse
         return Rows if plain else None
@@ -154,7 +154,7 @@ def kind_of(layer: torch.nn.Module) -> type | None:
 
 
 def of_bias(layer: torch.nn.Module, outputs: torch.Tensor) -> torch.Tensor:
-    """Gradients of a layer's bias."""
+    """The gradients of a layer's bias."""
     outputs = outputs.float()
     if isinstance(layer, torch.nn.Linear):
         return outputs.reshape(len(outputs), -1, outputs.shape[-1]).sum(dim=1)
@@ -165,8 +165,8 @@ def of_bias(layer: torch.nn.Module, outputs: torch.Tensor) -> torch.Tensor:
 def of_weight(
     calls: list[tuple[Any, torch.Tensor, torch.Tensor]], shape: torch.Size, is_sparse: bool = False
 ) -> Gradients:
-    """Gradients of a weight, from the layers that have used it, what went into each, and the gradient of what came out,
-    the examples first."""
+    """The gradients of a weight, from the layers that have used it, their inputs, and the gradients of their outputs,
+    with the examples along the first dimension."""
     if kind_of(calls[0][0]) is Rows:
         pairs = [_looked_up(*call) for call in calls]
         numbers, rows = (torch.cat(parts, dim=1) for parts in zip(*pairs))
@@ -188,7 +188,7 @@ def _looked_up(layer: Any, numbers: torch.Tensor, outputs: torch.Tensor) -> tupl
 
 
 def _terms(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What `Products` takes."""
+    """The arguments of `Products`."""
     inputs, outputs, examples = inputs.float(), outputs.float(), len(inputs)
     if isinstance(layer, torch.nn.Linear):
         return inputs.reshape(examples, 1, -1, inputs.shape[-1]), outputs.reshape(examples, 1, -1, outputs.shape[-1])
@@ -199,7 +199,7 @@ def _terms(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> tuple[tor
     )
 
     def by_example(parts: torch.Tensor) -> torch.Tensor:
-        """Pictures of one example follow each other along t."""
+        """Concatenates the images of one example along t."""
         several = parts.unflatten(0, (examples, -1)).transpose(1, 2)
         return several.flatten(2, 3)
 
@@ -207,19 +207,19 @@ def _terms(layer: Any, inputs: torch.Tensor, outputs: torch.Tensor) -> tuple[tor
 
 
 def _patches(layer: Any, inputs: torch.Tensor) -> torch.Tensor:
-    """What each output of a convolution sees: (pictures, groups, t, channels and places)."""
+    """The inputs of each output of a convolution: (images, groups, t, channels and places)."""
     mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
     seen = torch.nn.functional.pad(inputs, layer._reversed_padding_repeated_twice, mode=mode)
     axes = len(layer.kernel_size)
     for axis, (size, step, spread) in enumerate(zip(layer.kernel_size, layer.stride, layer.dilation)):
         seen = seen.unfold(2 + axis, (size - 1) * spread + 1, step)[..., ::spread]
-    seen = seen.flatten(2, 1 + axes) if axes > 1 else seen  # (pictures, channels, t, places…)
+    seen = seen.flatten(2, 1 + axes) if axes > 1 else seen  # (images, channels, t, places…)
     seen = seen.unflatten(1, (layer.groups, -1)).transpose(2, 3)
     return seen.flatten(3)
 
 
 def _gram(inputs: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
-    """The squared length of each example's and group's matrix, in float64, where products of float32 are exact."""
+    """The squared length of the matrix of each example and group, in float64, where products of float32 are exact."""
     inputs, outputs = inputs.double(), outputs.double()
     return ((inputs @ inputs.transpose(2, 3)) * (outputs @ outputs.transpose(2, 3))).sum(dim=(2, 3))
 

@@ -1,4 +1,4 @@
-"""The noise of a flat vector, or of the ranges of it that a rank has."""
+"""The noise of a flat vector, or of a rank's ranges of it."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class RangedNoise:
 
     @property
     def step(self) -> int:
-        """The step last given out; 0 before the first."""
+        """The last step drawn; 0 before the first."""
         return self._step
 
     @property
     def coordinates(self) -> int:
-        """How many there are here."""
+        """The number of coordinates of these ranges."""
         return sum(end - first for first, end in self._ranges)
 
     @property
     def ranges(self) -> list[Range]:
-        """The coordinates that are here."""
+        """The ranges of coordinates of this rank."""
         return list(self._ranges)
 
     def add_next(self, vector: torch.Tensor, examples: int | None = None) -> None:
-        """Adds the next step's noise to these ranges of the whole vector, a sum of so many examples if that is known. All of
-        them, or none."""
+        """Adds the next step's noise to these ranges of the whole vector, which is a sum of `examples` examples, if
+        that is known. Adds it to all ranges or to none."""
         numbers = vector.numpy()
         try:
             for (first, end), part in zip(self._ranges, self._parts):
@@ -51,27 +51,27 @@ class RangedNoise:
         self._step += 1
 
     def draw_ahead(self) -> None:
-        """Begins to draw the next step in the background: see `VectorNoise.draw_ahead`."""
+        """Starts to draw the next step in the background: see `VectorNoise.draw_ahead`."""
         if len(self._parts) == 1:
             self._parts[0].draw_ahead()
         elif self._parts:
             _evertally._draw_ahead(self._parts)  # on one thread
 
     def stand_at(self, step: int) -> None:
-        """Stands after a step: what has gone on alone is made again."""
+        """Positions all ranges after a step: a range that is at another step is made again."""
         for place, part in enumerate(self._parts):
             if part.step != step:
                 self._parts[place] = self._made(self._ranges[place], step)
         self._step = step
 
     def state(self) -> dict[str, Any]:
-        """For `restored`, and as secret as the key."""
+        """The state for `restored`; as secret as the key."""
         states = [torch.frombuffer(bytearray(part.save()), dtype=torch.uint8) for part in self._parts]
         return {"step": self._step, "ranges": [list(own) for own in self._ranges], "states": states}
 
     def restored(self, state: dict[str, Any]) -> RangedNoise:
-        """The same noise as it was in a state, of these ranges or others: those are drawn anew through the state's
-        step."""
+        """The noise from a state of these ranges or of others; the noise of ranges that the state lacks is drawn again
+        through the state's step."""
         saved = {tuple(own): bytes(kept.numpy().tobytes()) for own, kept in zip(state["ranges"], state["states"])}
         noise = RangedNoise(self._identity, (), self._total, **self._options)
         noise._ranges, noise._step = self._ranges, int(state["step"])
@@ -82,7 +82,7 @@ class RangedNoise:
             self._made(own, state=saved[own]) if own in saved else self._made(own, noise._step) for own in self._ranges
         ]
         if any(part.step != noise._step for part in noise._parts):
-            raise evertally.StateError("the ranges of the state are of different steps: it is none of a DPFTRL")
+            raise evertally.StateError("the ranges of the state are of different steps: it is not a state of a DPFTRL")
         return noise
 
     def _made(self, own: Range, step: int = 0, state: bytes | None = None) -> evertally.VectorNoise:

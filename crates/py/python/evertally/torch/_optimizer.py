@@ -1,4 +1,4 @@
-"""An optimizer whose gradients have a plan's noise."""
+"""An optimizer whose gradients carry the noise of a plan."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ from evertally.torch._shards import Shards
 class DPFTRL(torch.optim.Optimizer):
     """Wraps an optimizer so that its steps see only noisy sums of clipped per-example gradients.
 
-    It is an optimizer itself, with the groups and the state of the wrapped one: schedulers take either. A step of the
-    wrapped one by itself is refused.
+    It is an optimizer itself, with the groups and the state of the wrapped one: schedulers accept either. A direct step
+    of the wrapped optimizer is refused.
 
-    The plan must be one of increments, and needs one step of its horizon for each `step()`. The coordinates of the
-    noise are the trainable parameters in the order of the optimizer's groups: keep model and optimizer as they are
-    for the whole run.
+    The plan must be a plan of increments, and each `step()` uses one step of its horizon. The coordinates of the noise
+    are the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the
+    whole run.
 
     `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
-    and under the same promise. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
-    `DPAdam` is told the noise's standard deviation, and the second moments, before each of its steps.
+    and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
-    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and waits in a
-    vector more of memory (`evertally.VectorNoise.draw_ahead`). Nothing else is different.
+    With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
+    one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
 
-    A plan with `sampled` needs its `batches`: the step then refuses another number of examples than the batch has, and
-    other examples if it is told them. Of a plan without sampling `batches=evertally.FixedBatches(…)` does the same. Without
-    batches a step that is told its `examples` refuses those that take part more often, or sooner again, than the plan
-    allows.
+    A plan with `sampled` needs its `batches`: a step then refuses a number of examples that differs from the batch, and
+    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.FixedBatches(…)` does
+    the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
+    the plan allows.
 
-    Sums that cannot be are refused before they meet their noise: with a number that is NaN or infinite, or, where it is
-    known how many examples there are, longer than as many gradients of the plan's norm.
+    Impossible sums are refused before noise is added: a sum with a number that is NaN or infinite, or, if the number of
+    examples is known, one that is longer than that number of gradients of the plan's norm.
 
     With a `group` of `torch.distributed` each rank gives the sum over **its own part of a batch's examples**, and their
     numbers. The sums are added up, each rank draws the noise of an equal share of the coordinates, and all get the same
-    gradients: bit for bit the noise of one process. Where parameters are sharded (`DTensor`s of
-    `torch.distributed.fsdp.fully_shard`), each rank draws the noise of its shards. What one rank refuses all do.
+    gradients: bit for bit the noise of one process. If parameters are sharded (`DTensor`s of
+    `torch.distributed.fsdp.fully_shard`), each rank draws the noise of its shards. If one rank refuses a step, all do.
 
     `state_dict` holds the optimizer's state and the noise's. **Both are secret**: the state of some mechanisms is
-    noise that is still in use, and whoever has it can take it off the gradients. A resumed run continues bit for
-    bit, on any number of ranks. The noise of a step is always the same: two different sums under it show their exact
-    difference to whoever sees both results. So steps that are taken again, from an older state or by another run under
-    the name, are refused (`evertally.StateError`, and nothing changes) as soon as their sum is not the same; a run with
-    another learning rate or another order needs a name of its own.
+    noise that is still in use, and anyone who has it can remove it from the gradients. A resumed run continues bit for
+    bit, on any number of ranks. The noise of a step is always the same: two different sums with it reveal their exact
+    difference to anyone who sees both results. So repeated steps, from an older state or by another run with the same
+    name, are refused (`evertally.StateError`, and nothing changes) as soon as their sum differs; a run with another
+    learning rate or another order needs its own name.
     """
 
-    #: So that `torch.amp.GradScaler` comes to `step`, which refuses it.
+    #: Makes `torch.amp.GradScaler` call `step`, which refuses it.
     _step_supports_amp_scaling = True
 
     def __init__(
@@ -82,7 +82,7 @@ class DPFTRL(torch.optim.Optimizer):
             raise ValueError(f'the plan\'s series is "{plan.series}": gradients need series="increments"')
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
-                "LBFGS looks at the exact loss several times a step: take one that sees one gradient a step"
+                "LBFGS evaluates the exact loss several times per step: use an optimizer with one gradient per step"
             )
         check_batches(plan, batches, key, name)
         if expected_batch_size is None:
@@ -92,8 +92,8 @@ class DPFTRL(torch.optim.Optimizer):
         if not expected_batch_size > 0:
             raise ValueError(f"expected_batch_size is {expected_batch_size}: give a positive number")
         if vars(optimizer).get("__getstate__") is refuse_copy:
-            raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one, whose state is its own")
-        # Not the base's __init__, which would make groups and a state of its own.
+            raise ValueError("this optimizer is wrapped in a DPFTRL already: make a new one with its own state")
+        # Does not call the base's __init__, which would make separate groups and a separate state.
         self.optimizer = optimizer
         self.batches = batches
         self.plan = plan
@@ -110,7 +110,7 @@ class DPFTRL(torch.optim.Optimizer):
         with self.ranks.together():
             options = {"dtype": "float32", "threads": threads, "memory": memory}
             self.noise = RangedNoise((plan, key, name), self._shards.ranges, self._shards.total, **options)
-        #: What is released: the gradient, then further coordinates where there are any.
+        #: The released vector: the gradient, then further coordinates, if there are any.
         self._vector = self._shards.vector[: self._shards.total]
         self._gradient = self._vector[: sum(sizes)]
         self._parts = self._gradient.split(sizes)
@@ -128,17 +128,17 @@ class DPFTRL(torch.optim.Optimizer):
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        """The trainable parameters, in the order of their coordinates, and of the tensors of a `clipped_sum`."""
+        """The trainable parameters, in the order of their coordinates and of the tensors of a `clipped_sum`."""
         return list(self._parameters)
 
     @property
     def adapts(self) -> bool:
-        """Whether more than a gradient is released: a threshold that adapts, or second moments."""
+        """Whether more than a gradient is released: an adaptive threshold or second moments."""
         return self.released.clipping is not None
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """Those of the wrapped optimizer."""
+        """The parameter groups of the wrapped optimizer."""
         return self.optimizer.param_groups
 
     @param_groups.setter
@@ -147,18 +147,18 @@ class DPFTRL(torch.optim.Optimizer):
 
     @property
     def threshold(self) -> float:
-        """The length to which the gradients of the next step are clipped: the plan's norm, or what `adaptive_clipping`
-        has made of earlier releases. It may be published; the rest of a `state_dict` may not."""
+        """The length to which the gradients of the next step are clipped: the plan's norm, or the threshold that
+        `adaptive_clipping` computed from earlier releases. It may be published; the rest of a `state_dict` may not."""
         return self.released.threshold
 
     @property
     def state(self) -> Any:
-        """That of the wrapped optimizer."""
+        """The state of the wrapped optimizer."""
         return self.optimizer.state
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Those of the wrapped optimizer."""
+        """The defaults of the wrapped optimizer."""
         return self.optimizer.defaults
 
     def __repr__(self) -> str:
@@ -168,10 +168,10 @@ class DPFTRL(torch.optim.Optimizer):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a DPFTRL is not pickled or copied: its noise must not go on twice; see state_dict()")
+        raise TypeError("a DPFTRL is not pickled or copied: its noise must not continue twice; see state_dict()")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Refused: noise covers the parameters that there were at first."""
+        """Raises an error: noise covers only the initial parameters."""
         raise ValueError("parameters cannot be added to a private run: make the optimizer with all of them first")
 
     @torch.no_grad()
@@ -182,22 +182,22 @@ class DPFTRL(torch.optim.Optimizer):
         examples: Iterable[int] | None = None,
         scale: float = 1.0,
     ) -> Any:
-        """One private step. A function in the place of `clipped_sum` is a closure: it is called first, with gradients
-        enabled, and leaves the samples; its result is returned.
+        """One private step. A function given instead of `clipped_sum` is a closure: it is called first, with gradients
+        enabled, and sets the samples; its result is returned.
 
-        Without an argument it clips and sums what is in `p.grad_sample` of each parameter (a tensor with the examples
-        first, or Opacus's list of such tensors) and removes it. With `clipped_sum`, one tensor for each trainable
-        parameter, clipping and summing is the caller's: each example's vector over all tensors must have at most the
-        plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
+        Without an argument, it clips and sums the samples in `p.grad_sample` of each parameter (a tensor with the
+        examples along the first dimension, or Opacus's list of such tensors) and removes them. With `clipped_sum`, one
+        tensor for each trainable parameter, the caller clips and sums: each example's vector over all tensors must have
+        at most the plan's norm. For an empty batch give zeros: the step must be taken, with its noise.
 
-        `examples` are the numbers of the examples. Where batches are drawn by lot they are checked, and needed with
-        `clipped_sum`, which does not tell how many there are. In a group they are always needed, those of this rank's
-        part: no example may be in two. Of sharded parameters, `p.grad_sample` is that of the own shard, with all
-        examples of the batch on each rank.
+        `examples` are the numbers of the examples. With sampled batches they are checked, and required with
+        `clipped_sum`, which does not contain their number. In a group they are always required, for this rank's part:
+        no example may be in two parts. With sharded parameters, `p.grad_sample` belongs to the rank's own shard, with
+        all examples of the batch on each rank.
 
-        `scale` is what the loss was multiplied by, a power of two: samples are divided by it, in float32, before they
-        are clipped. It must be a number that was fixed beforehand, so a step through `torch.amp.GradScaler`, whose
-        scale tells whether gradients have overflowed, is refused.
+        `scale` is the factor by which the loss was multiplied, a power of two: samples are divided by it, in float32,
+        before they are clipped. It must be fixed beforehand, so a step through `torch.amp.GradScaler`, whose scale
+        reveals whether gradients have overflowed, is refused.
         """
         result: list[Any] = []
 
@@ -205,9 +205,9 @@ class DPFTRL(torch.optim.Optimizer):
             check_scale(scale)
             if clipped_sum is not None and not callable(clipped_sum):
                 if scale != 1:
-                    raise ValueError("clipped_sum is taken as it is: divide it by the scale, and leave scale away")
+                    raise ValueError("clipped_sum is used unchanged: divide it by the scale, and omit scale")
                 return list(clipped_sum)
-            # The squares of the lengths meet on their way: nothing may fail on one rank alone before.
+            # Ranks exchange the squares of the lengths next: before that, no error may occur on one rank alone.
             with self.ranks.together() if self._shards.sharded else nullcontext():
                 if clipped_sum is not None:
                     with torch.enable_grad():
@@ -227,8 +227,8 @@ class DPFTRL(torch.optim.Optimizer):
         examples: Iterable[int] | None,
         is_summed: bool = True,
     ) -> None:
-        """One private step with the clipped sums that a function makes, which is given the numbers of the examples. In
-        a group, what it raises on one rank is refused on all."""
+        """One private step with the clipped sums that a function returns; it gets the numbers of the examples. In a
+        group, an error that it raises on one rank is raised on all."""
         with self.ranks.together():
             self._draw_ahead()
             if is_summed:
@@ -238,13 +238,13 @@ class DPFTRL(torch.optim.Optimizer):
             numbers = None if examples is None else [int(example) for example in examples]
             if numbers is None and self.ranks.group is not None:
                 raise ValueError(
-                    "give examples=, the numbers of this rank's part of the batch: no example may be in two"
+                    "give examples=, the numbers of this rank's part of the batch: no example may be in two parts"
                 )
             if numbers is None and is_summed and self.batches is not None:
-                raise ValueError("clipped_sum does not tell whose sum it is: give examples=, the numbers of the batch")
+                raise ValueError("clipped_sum does not contain the examples: give examples=, the numbers of the batch")
         own_shards = self._shards.sharded and not is_summed
         if self._shards.sharded:
-            self.ranks.same(own_shards, "what is given, sums or samples,")
+            self.ranks.same(own_shards, "the kind of input, sums or samples,")
         whole = self._refuse_other_examples(self.ranks.tell((self.noise.step, numbers)), own_shards)
         self.further.zero_()
         try:
@@ -258,7 +258,7 @@ class DPFTRL(torch.optim.Optimizer):
         try:
             self._gather(made, own_shards)
             count = self._count(whole)
-            with self.ranks.together():  # before noise is given out on any rank
+            with self.ranks.together():  # before noise is drawn on any rank
                 if self.ranks.group is not None:
                     check_sum(self._vector, self.plan.norm, count)
             with self.ranks.together():
@@ -269,7 +269,7 @@ class DPFTRL(torch.optim.Optimizer):
             if not self._shards.sharded:
                 self.ranks.collect(self._shards.vector)
         except BaseException:
-            # Gradients of the step before may be views of this vector: they must not show a sum without its noise.
+            # Gradients of the previous step may be views of this vector: they must not show a sum without its noise.
             self._shards.vector.zero_()
             self.further.zero_()
             self.noise.stand_at(before)
@@ -277,7 +277,7 @@ class DPFTRL(torch.optim.Optimizer):
         self.further.zero_()
         if self._attendance is not None and whole is not None:
             self._attendance.note(whole, before + 1)
-        with suppress(MemoryError):  # the next step says so
+        with suppress(MemoryError):  # the next step raises it
             self._draw_ahead()
         self.released.decode(self._vector, self.noise.step)
         self._hand_out()
@@ -289,7 +289,7 @@ class DPFTRL(torch.optim.Optimizer):
             self._stepping = False
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forgets gradients, per-example ones too."""
+        """Clears gradients, including per-example ones."""
         for parameter in self._parameters:
             parameter.grad_sample = None
         self.optimizer.zero_grad(set_to_none=set_to_none)
@@ -308,11 +308,11 @@ class DPFTRL(torch.optim.Optimizer):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a `state_dict` of the same plan, key, name and parameters; refuses others.
 
-        In a group each rank loads a state of its own rank, or of any where there are more or fewer ranks than there
-        were. Then the noise of all steps so far is drawn once more."""
+        In a group each rank loads its own state, or that of any rank if the number of ranks has changed. Then the noise
+        of all steps so far is drawn again."""
         with self.ranks.together():
             if [list(shape) for shape in state["shapes"]] != self._shapes():
-                raise ValueError("the state is that of a model with other parameters: build the model as it was")
+                raise ValueError("the state belongs to a model with other parameters: build the same model as before")
             self.released.check_state(state["clipping"])
             noise = self.noise.restored(state["noise"])
         self.ranks.same((noise.step, state["clipping"]), "the step of the state, or its threshold,")
@@ -325,43 +325,43 @@ class DPFTRL(torch.optim.Optimizer):
         self._restored = Restored(noise.step, state["parameters"])
 
     def _refuse_exact(self, *_: Any) -> None:
-        """Before a step of the wrapped optimizer."""
+        """Runs before a step of the wrapped optimizer."""
         if not self._stepping:
             raise RuntimeError(
-                "this optimizer is wrapped in a DPFTRL, and a step of its own would apply exact gradients: call step() "
-                "of the DPFTRL"
+                "this optimizer is wrapped in a DPFTRL, and its own step would apply exact gradients: call step() of "
+                "the DPFTRL"
             )
 
     def _refuse_scaler(self) -> None:
-        """`GradScaler.step` leaves these, and takes them back afterwards."""
+        """Refuses a step of a `GradScaler`, which sets these attributes and removes them afterwards."""
         found = [self.__dict__.pop(name, None) is not None for name in ("grad_scale", "found_inf")]
         if any(found):
             raise ValueError(
-                "the scale of a GradScaler follows whether gradients have overflowed, which tells of the data without "
-                "noise. Take bfloat16, which needs none; or multiply the loss by a number that is fixed, such as 1024, "
-                "and give step(scale=1024): an example that overflows counts as zero, and the step is taken"
+                "the scale of a GradScaler depends on whether gradients have overflowed, which reveals data without "
+                "noise. Use bfloat16, which needs no scale; or multiply the loss by a fixed number, such as 1024, and "
+                "give step(scale=1024): an example that overflows counts as zero, and the step is taken"
             )
 
     def _refuse_other_examples(
         self, said: list[tuple[int, list[int] | None]], all_have_all: bool
     ) -> list[int] | None:
-        """The plan's promise is for its own batches, and each example counts once. All ranks see the same here. Returns the
-        examples of the step, if they are known."""
+        """Refuses other examples than those of the plan's batch, and examples that occur twice. The input is the same
+        on all ranks. Returns the examples of the step, if they are known."""
         if len({step for step, _ in said}) != 1:
             raise ValueError(f"ranks are at different steps: {[step for step, _ in said]}. Load states of one step")
         if all_have_all and any(numbers != said[0][1] for _, numbers in said):
-            raise ValueError("ranks with shards have different examples: each has the samples of all of them")
+            raise ValueError("ranks with shards have different examples: each must have the samples of all of them")
         parts = [numbers for _, numbers in (said[:1] if all_have_all else said) if numbers is not None]
         numbers = sorted(number for part in parts for number in part)
         step = said[0][0] + 1
         if step > self.plan.horizon or not parts:
-            return None  # the noise says so; or samples are counted
+            return None  # the noise raises the error; or samples are counted
         if len(set(numbers)) != len(numbers):
-            raise ValueError("an example is there twice: each rank gives the sum over a part of the batch of its own")
+            raise ValueError("an example occurs twice: each rank must give the sum over its own part of the batch")
         batch = None if self.batches is None else [int(example) for example in self.batches.batch(step)]
         if batch is not None and numbers != batch:
             raise ValueError(
-                f"these are not the examples of step {step}: the plan's promise is for its own batches; take those of "
+                f"these are not the examples of step {step}: the plan's guarantee is for its own batches; use those of "
                 f"batches.batch({step}), {len(batch)} examples"
             )
         if self._attendance is not None:
@@ -369,7 +369,7 @@ class DPFTRL(torch.optim.Optimizer):
         return numbers
 
     def _count(self, numbers: list[int] | None) -> int | None:
-        """How many examples the sum of the next step has, if that is known."""
+        """The number of examples in the sum of the next step, if it is known."""
         if numbers is not None:
             return len(numbers)
         if self.batches is None or self.noise.step >= self.plan.horizon:
@@ -377,10 +377,10 @@ class DPFTRL(torch.optim.Optimizer):
         return len(self.batches.batch(self.noise.step + 1))
 
     def _refuse_other_counts(self, numbers: list[int] | None) -> None:
-        """Samples of another number of examples than there are."""
+        """Refuses samples of another number of examples than the step has."""
         step = self.noise.step + 1
         if step > self.plan.horizon:
-            return  # the noise says so
+            return  # the noise raises the error
         if numbers is not None:
             expected = len(numbers)
         elif self.batches is not None:
@@ -391,12 +391,12 @@ class DPFTRL(torch.optim.Optimizer):
         if counts - {expected} or (not counts and expected):
             found = " and ".join(str(count) for count in counts) or "no"
             raise ValueError(
-                f"there are gradients of {found} examples, and the batch of step {step} has {expected}: the plan's "
-                f"promise is for its own batches; take batches.batch({step})"
+                f"there are gradients of {found} examples, but the batch of step {step} has {expected}: the plan's "
+                f"guarantee is for its own batches; use batches.batch({step})"
             )
 
     def _refuse_other_gradients(self) -> None:
-        """The optimizer would apply the exact gradient of a parameter that the noise does not cover."""
+        """Refuses parameters that the noise does not cover: the optimizer would apply their exact gradients."""
         covered = {id(parameter) for parameter in self._parameters}
         for parameter in (p for group in self.optimizer.param_groups for p in group["params"]):
             if id(parameter) not in covered and (parameter.requires_grad or parameter.grad is not None):
@@ -409,8 +409,8 @@ class DPFTRL(torch.optim.Optimizer):
         return [list(parameter.shape) for parameter in self._parameters]
 
     def _samples(self, known: bool) -> list[torch.Tensor | None]:
-        """Gradients of single examples by parameter; None for those that no example reached. There may be none at all
-        where it is known of how many examples they are."""
+        """Gradients of single examples by parameter; None for a parameter that no example reached. There may be none at
+        all only if the number of examples is known."""
         samples = [_joined(getattr(parameter, "grad_sample", None)) for parameter in self._parameters]
         present = [sample for sample in samples if sample is not None]
         if not present and not known:
@@ -422,17 +422,17 @@ class DPFTRL(torch.optim.Optimizer):
             if sample is not None and sample.shape[1:] != shape:
                 raise ValueError(
                     f"a grad_sample has shape {list(sample.shape)} for a parameter of shape {list(shape)}: "
-                    "it needs one more dimension, of examples, in front"
+                    "it needs an additional first dimension of examples"
                 )
         if present:
             same_number(present)
         return samples
 
     def _sum_of(self, samples: list[torch.Tensor | None], scale: float) -> list[torch.Tensor | None]:
-        """Their clipped sums."""
+        """The clipped sums of the samples."""
         if self.adapts and any(sample is not None for sample in samples):
             if scale != 1:
-                raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
+                raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
             encoded, further = self.released.encode(samples)
             self.further.copy_(further)
             for parameter in self._parameters:
@@ -454,7 +454,7 @@ class DPFTRL(torch.optim.Optimizer):
                 raise ValueError(f"a clipped sum has shape {list(total.shape)} instead of {list(shape)}")
 
     def _gather(self, sums: Sequence[torch.Tensor | None], own_shards: bool) -> None:
-        """Writes the sums into the one vector that noise is added to; in a group those of all ranks together."""
+        """Writes the sums into the vector to which noise is added; in a group the sums over all ranks."""
         self._gradient.zero_()
         if own_shards:
             for (first, end), total in zip(self._shards.ranges, sums):
@@ -480,7 +480,7 @@ class DPFTRL(torch.optim.Optimizer):
             self.noise.draw_ahead()
 
     def _hand_out(self) -> None:
-        """Sets `p.grad`: views of the vector, on each device a copy of it; of shards their own part."""
+        """Sets `p.grad`: views of the vector, or of a copy of it on each other device; for shards their own part."""
         if self._shards.sharded:
             self._shards.hand_out()
             return
@@ -493,14 +493,14 @@ class DPFTRL(torch.optim.Optimizer):
 
 
 def _joined(samples: torch.Tensor | list[torch.Tensor] | None) -> torch.Tensor | None:
-    """Opacus keeps a list where several backward passes went into one step."""
+    """Joins the list that Opacus keeps if several backward passes contribute to one step."""
     if isinstance(samples, list):
         return torch.cat(samples) if samples else None
     return samples
 
 
 def _examples(parameter: torch.Tensor) -> int | None:
-    """Of how many examples there are gradients."""
+    """The number of examples with gradients."""
     samples = getattr(parameter, "grad_sample", None)
     if isinstance(samples, list):
         return sum(len(sample) for sample in samples)

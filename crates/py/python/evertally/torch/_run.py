@@ -22,8 +22,8 @@ from evertally.torch._tables import Rates, Tables
 class PrivateRun:
     """A model, its private optimizer and the loader of the plan's batches, made by `make_private`.
 
-    The loader gives inputs, targets and numbers of the examples of the steps that are left: after a `load_state_dict`
-    of the `optimizer`, a loop over it goes on where the run was.
+    The loader yields inputs, targets and numbers of the examples of the remaining steps: after a `load_state_dict` of
+    the `optimizer`, a loop over it continues where the run stopped.
     """
 
     def __init__(
@@ -42,15 +42,15 @@ class PrivateRun:
         self.clipping, self.microbatch, self.scale = clipping, microbatch, scale
 
     def step(self, inputs: Any, targets: Any, examples: Iterable[int]) -> None:
-        """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Other examples
-        than those of the step are refused."""
+        """One step of the run on the loader's batch: per-example gradients, and a step of the optimizer. Examples of
+        another step are refused."""
 
         def sums(numbers: list[int] | None) -> list[torch.Tensor]:
             assert numbers is not None
             if not len(inputs) == len(targets) == len(numbers):
                 raise ValueError(
                     f"there are gradients of {len(inputs)} examples with {len(targets)} targets, and numbers of "
-                    f"{len(numbers)}: give what the loader gives"
+                    f"{len(numbers)}: pass the values of the loader"
                 )
             return self._sums_of_all(inputs, targets)
 
@@ -60,7 +60,7 @@ class PrivateRun:
             self._step_with_tables(self.tables, sums, inputs, examples)
 
     def _step_with_tables(self, tables: Tables, sums: Any, inputs: Any, examples: Iterable[int]) -> None:
-        """The tables' steps follow when nothing is refused any more."""
+        """Takes the tables' steps last, when nothing can be refused any more."""
         of_tables: list[torch.Tensor] = []
 
         def others(numbers: list[int] | None) -> list[torch.Tensor]:
@@ -89,8 +89,8 @@ class PrivateRun:
         return made
 
     def _sums(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        """Clipped sums of some examples, with those of their further coordinates behind them if there are any. Gradients
-        are larger by the scale, and are clipped to as much more."""
+        """Clipped sums of some examples, followed by those of their further coordinates, if there are any. Gradients
+        are multiplied by the scale, and so is the norm to which they are clipped."""
         parameters, norm = self.optimizer.parameters, self.optimizer.plan.norm * self.scale
 
         def loss(output: Any, target: Any) -> torch.Tensor:
@@ -110,7 +110,7 @@ class PrivateRun:
         return [total.div_(self.scale) for total in sums]
 
     def _encoded(self, inputs: Any, targets: Any) -> list[torch.Tensor]:
-        """The same where more is released than gradients."""
+        """The same if more than gradients is released."""
         further = torch.zeros_like(self.optimizer.further)
         if self.clipping == "ghost":
             weigh, scale = self.optimizer.released.weighing(further)
@@ -123,7 +123,7 @@ class PrivateRun:
         return [*self._completed(samples, (total for total in encoded if total is not None)), further]
 
     def _samples(self, loss: Any, inputs: Any, targets: Any) -> list[torch.Tensor | None]:
-        """Gradients of single examples by parameter; None for those that no example reached."""
+        """Gradients of single examples by parameter; None for a parameter that no example reached."""
         try:
             grad_samples(self.module, loss, inputs, targets)
             return [getattr(parameter, "grad_sample", None) for parameter in self.optimizer.parameters]
@@ -132,24 +132,24 @@ class PrivateRun:
                 parameter.grad_sample = None
 
     def _completed(self, samples: list[torch.Tensor | None], sums: Iterator[torch.Tensor]) -> list[torch.Tensor]:
-        """With zeros for parameters that no example reached."""
+        """The sums, with zeros for parameters that no example reached."""
         return [
             torch.zeros_like(parameter, dtype=torch.float32) if sample is None else next(sums)
             for parameter, sample in zip(self.optimizer.parameters, samples)
         ]
 
     def catch_up(self) -> None:
-        """Gives all rows of tables the noise that they have missed: then the module may be seen, in whatever way. Without
-        tables there is nothing to do."""
+        """Gives all rows of tables the noise that they have missed: after that the module may be published in any way.
+        Does nothing without tables."""
         if self.tables:
             self.tables.catch_up()
 
     def state_dict(self) -> dict[str, Any]:
-        """Of module, optimizer and noise, for `load_state_dict`: secret, as that of the optimizer is, and rows of tables
-        may be without their noise. A model that is to be seen is `module.state_dict()`.
+        """The state of module, optimizer and noise, for `load_state_dict`. It is secret, like the optimizer's, and rows
+        of tables may lack noise. To publish the model, use `module.state_dict()`.
 
-        With tables, calls of the module, copies and its `state_dict()` are a part of what happens after a state, and a run
-        that goes on from it has to meet them again: take the state last."""
+        With tables, calls of the module, copies and its `state_dict()` change the run: a run that resumes from an
+        earlier state must repeat them. So take the state last."""
         if not self.tables:
             return {"module": self.module.state_dict(), "optimizer": self.optimizer.state_dict(), "tables": []}
         self.tables.check_step(self.optimizer.noise.step)
@@ -158,10 +158,10 @@ class PrivateRun:
         return {"module": module, "optimizer": self.optimizer.state_dict(), **of_tables}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on from a `state_dict` of the same plan, key, name, module and tables; refuses others."""
+        """Continues from a `state_dict` of the same plan, key, name, module and tables; refuses others."""
         own = {name: value.shape for name, value in self.module.named_parameters(remove_duplicate=False)}
         if any(name not in state["module"] or state["module"][name].shape != shape for name, shape in own.items()):
-            raise ValueError("the state is that of a module with other parameters: build the module as it was")
+            raise ValueError("the state belongs to a module with other parameters: build the same module as before")
         noises = self.tables.restored(state["tables"], state["optimizer"]["noise"]["step"]) if self.tables else []
         self.optimizer.load_state_dict(state["optimizer"])
         if self.tables:
@@ -170,7 +170,7 @@ class PrivateRun:
             self.module.load_state_dict(state["module"])
 
     def epsilon_at(self, delta: float) -> float:
-        """The least ε of (ε, δ)-differential privacy that the whole run has at this δ."""
+        """The smallest ε for which the whole run is (ε, δ)-differentially private."""
         return self.optimizer.plan.guarantee.epsilon_at(delta)
 
 
@@ -194,43 +194,46 @@ def make_private(
     ahead: bool = False,
     **options: Any,
 ) -> PrivateRun:
-    """Wraps model, optimizer and data in one call: a run whose loader gives the batches that the plan is made for.
+    """Wraps model, optimizer and data in one call: a run whose loader yields the plan's batches.
 
-    `dataset` has a length, and pairs of an input and a target. Where the plan has `sampled`, `bins` or `fresh_bins`,
-    batches are drawn by lot from the key. Otherwise they are in the order of the data set, `batch_size` at a time, the same in every epoch; what
-    is left at its end takes no part. `options` go to the `DataLoader`; `adaptive_clipping`, `second_moments` and `ahead`
-    to the :class:`DPFTRL`. A `collate_fn` among the options must give an example in a batch as it gives it alone, and is
-    refused otherwise: pad to a fixed length.
+    `dataset` has a length, and pairs of an input and a target. If the plan has `sampled`, `bins` or `fresh_bins`,
+    batches are sampled with the key. Otherwise they follow the order of the data set, `batch_size` at a time, the same
+    in every epoch; examples left over at its end are not used. `options` go to the `DataLoader`; `adaptive_clipping`,
+    `second_moments` and `ahead` to the :class:`DPFTRL`. A `collate_fn` in the options must return an example of a batch
+    as it returns the example alone, and is refused otherwise: pad to a fixed length.
 
-    `clipping="ghost"` takes far less memory for large models, and mostly less time: see `clipped_gradients`. With
-    `"samples"` there are gradients of all examples at once. `microbatch` is the number of examples whose gradients are
-    computed at a time: less memory, and the same sums but for their last bits. `scale`, a power of two, multiplies the
-    loss, for gradients in float16; samples are divided by it before they are clipped.
+    `clipping="ghost"` needs far less memory for large models, and usually less time: see `clipped_gradients`. With
+    `"samples"` the gradients of all examples exist at once. `microbatch` is the number of examples whose gradients are
+    computed at a time: it needs less memory, and the sums are the same except for their last bits. `scale`, a power of
+    two, multiplies the loss, for gradients in float16; samples are divided by it before they are clipped.
 
-    `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step: a
-    row gets the noise of the steps that it has missed when it is used, and never the whole table at once (see
-    `evertally.RowNoise`). Their weights are not the optimizer's: they take plain steps of gradient descent. Whoever calls the
-    module, or its `state_dict()`, finds rows with all their noise; whoever reads the weights calls `catch_up()` first.
+    `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
+    When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
+    once (see `evertally.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of gradient
+    descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the weights
+    directly, call `catch_up()`.
 
-    With a `group` of `torch.distributed` the loader of each rank gives its own part of each batch, and all ranks get
-    the same gradients. With `microbatch` besides, they are those of one process bit for bit, for any number of ranks.
+    With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
+    the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.
     """
     extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments, "ahead": ahead}
     if not isinstance(plan, evertally.VectorPlan):
-        raise TypeError(f"plan is a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}")
+        raise TypeError(
+            f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
+        )
     refuse_mixing(module)
     _check_parameters(module, optimizer, tables)
     check_scale(scale)
     if tables and (clipping != "ghost" or adaptive_clipping or second_moments):
-        raise ValueError('tables need clipping="ghost", and a threshold that is fixed: their rates are')
+        raise ValueError('tables need clipping="ghost" and a fixed threshold, because their learning rates are fixed')
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
         raise ValueError("DistributedDataParallel adds up exact gradients: give the module inside, and group=")
     if any(hasattr(parameter, "device_mesh") for parameter in module.parameters()):
         raise ValueError(
-            "the module's parameters are sharded, and torch.func does not see them whole: use DPFTRL with clipped sums"
+            "the module's parameters are sharded, so torch.func cannot see whole ones: use DPFTRL with clipped sums"
         )
     if clipping not in ("samples", "ghost"):
-        raise ValueError(f'clipping is "samples" or "ghost", got {clipping!r}')
+        raise ValueError(f'clipping must be "samples" or "ghost", got {clipping!r}')
     if microbatch is not None and microbatch < 1:
         raise ValueError(
             f"microbatch is {microbatch}: give the number of examples whose gradients are computed at once"
@@ -238,7 +241,7 @@ def make_private(
     if second_moments and clipping != "samples":
         raise ValueError('second moments need the gradients of single examples: clipping="samples"')
     if (adaptive_clipping or second_moments) and scale != 1:
-        raise ValueError("adaptive clipping and second moments need gradients as they are: leave scale away")
+        raise ValueError("adaptive clipping and second moments need unscaled gradients: omit scale")
     _check_data(dataset)
     order = order_of(plan, key, name, len(dataset), batch_size)
     private = DPFTRL(optimizer, plan, key, name, batches=order, group=group, **extras)
@@ -251,13 +254,13 @@ def make_private(
 
 def _check_data(dataset: Any) -> None:
     if isinstance(dataset, torch.utils.data.DataLoader):
-        raise TypeError("the batches are the plan's: give the loader's dataset in its place")
+        raise TypeError("the plan determines the batches: give the loader's dataset instead of the loader")
     if isinstance(dataset, (tuple, list)) and len(dataset) > 0 and isinstance(dataset[0], torch.Tensor):
-        raise TypeError("the data are tensors: make a data set of pairs of them, TensorDataset(inputs, targets)")
+        raise TypeError("the data are tensors: make a data set of pairs from them, TensorDataset(inputs, targets)")
 
 
 def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer, tables: Any) -> None:
-    """Refuses an optimizer of another module, and parameters that nobody would train."""
+    """Refuses an optimizer of another module, and parameters that neither the optimizer nor tables train."""
     own = {id(p): name for name, p in module.named_parameters()}
     taken = {id(p) for group in optimizer.param_groups for p in group["params"]}
     if not taken <= set(own):
@@ -271,8 +274,7 @@ def _check_parameters(module: torch.nn.Module, optimizer: torch.optim.Optimizer,
 
 
 class _Remaining:
-    """The batches of the steps that are left, those after the last that the noise has given out: of each the part of
-    this rank."""
+    """This rank's parts of the batches of the remaining steps, those after the last step of the noise."""
 
     def __init__(self, private: DPFTRL, microbatch: int | None) -> None:
         self._private, self._microbatch = private, microbatch

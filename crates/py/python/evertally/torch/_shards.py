@@ -1,4 +1,4 @@
-"""Which coordinates of the flat vector are whose."""
+"""The division of the flat vector's coordinates among the ranks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from evertally.torch._ranks import Ranks
 
 
 class Shards:
-    """The parameters of a rank in the vector over all parameters: all of them, with an equal share of the noise, or
-    where they are sharded (`DTensor`s) the rows that lie here. Of whole ones further coordinates may follow."""
+    """A rank's parameters in the vector over all parameters: all of them, with an equal share of the noise, or if they
+    are sharded (`DTensor`s) this rank's rows. After whole parameters, additional coordinates may follow."""
 
     def __init__(self, parameters: Sequence[torch.Tensor], ranks: Ranks, extra: int = 0) -> None:
         self._parameters, self._ranks = parameters, ranks
         if any(getattr(parameter, "_fsdp_flattened", False) for parameter in parameters):
             raise ValueError(
-                "these parameters are flat pieces of FullyShardedDataParallel, which no longer tell whose coordinates they "
-                "are: shard with torch.distributed.fsdp.fully_shard"
+                "these parameters are flat pieces of FullyShardedDataParallel, which do not show the parameter of a "
+                "coordinate: shard with torch.distributed.fsdp.fully_shard"
             )
         sharded = [_is_sharded(parameter) for parameter in parameters]
         self.sharded = any(sharded)
@@ -32,10 +32,10 @@ class Shards:
             self.ranges = [ranks.share(self.total)]
             return
         if not all(sharded) or ranks.group is None:
-            raise ValueError("some parameters are sharded: shard all that are trained, and give group=")
+            raise ValueError("some parameters are sharded: shard all trained parameters, and give group=")
         if extra:
             raise ValueError(
-                "adaptive clipping and second moments are for whole parameters: with sharded ones clip to the plan's norm"
+                "adaptive clipping and second moments need whole parameters: clip sharded ones to the plan's norm"
             )
         self.vector = torch.zeros(self.total, dtype=torch.float32)
         self.shapes = [parameter.to_local().shape for parameter in parameters]
@@ -48,7 +48,7 @@ class Shards:
             start += parameter.numel()
 
     def over_all(self, squares: torch.Tensor) -> torch.Tensor:
-        """Squares of lengths of all examples, added up over the shards in the order of the ranks."""
+        """The squared lengths of all examples, added up over the shards in the order of the ranks."""
         said = self._ranks.tell(squares.cpu())
         return torch.stack(said).sum(dim=0).to(squares.device)
 
@@ -71,12 +71,12 @@ def _is_sharded(parameter: torch.Tensor) -> bool:
 
 
 def _rows(parameter: Any, ranks: Ranks) -> tuple[int, int]:
-    """The rows of a sharded parameter that lie here, as `torch.chunk` cuts them."""
+    """This rank's rows of a sharded parameter, as `torch.chunk` divides them."""
     along = parameter.placements[0]
     if len(parameter.placements) != 1 or not (along.is_shard(0) and parameter.device_mesh.size() == ranks.size):
         raise ValueError(
-            f"a parameter is placed as {parameter.placements}: shards are rows, over the ranks of the group, as those "
-            "of fully_shard with a mesh of one dimension"
+            f"a parameter is placed as {parameter.placements}: shards must be rows over the ranks of the group, as "
+            "with fully_shard and a mesh of one dimension"
         )
     count = len(parameter)
     each = -(-count // ranks.size)

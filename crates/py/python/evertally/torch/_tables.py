@@ -1,4 +1,4 @@
-"""Embeddings whose rows get their noise when they are used."""
+"""Embeddings whose rows get their noise only when they are used."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ Rates = float | Sequence[float]
 
 
 class Tables:
-    """The embeddings of a run whose noise waits, each with its `evertally.RowNoise`.
+    """The embeddings of a run with deferred noise, each with its `evertally.RowNoise`.
 
-    Whoever reads rows through the module reads rows that have caught up, and so does whoever takes its `state_dict()` or
-    a deep copy. The weights themselves are behind: rows that no batch has used since lack noise.
+    Reading rows through the module, its `state_dict()` or a deep copy returns rows that have caught up. The weights
+    themselves are not up to date: rows that no recent batch has used lack noise.
 
-    In a group of processes each has all of the tables, and they are the same on all, which takes the same calls: rows
-    catch up on all that any of them uses, and nobody reads rows by itself before `catch_up()` of all.
+    In a group of processes each has all of the tables. They are the same on all, which requires the same calls on all:
+    a row that one process uses catches up on every process, and no process may read rows on its own before all have
+    called `catch_up()`.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Tables:
     ) -> None:
         plan, key, name = identity
         if not isinstance(rates, Mapping):
-            raise ValueError("tables are given with their learning rates: tables={module.words: 0.5}")
+            raise ValueError("give each table with its learning rate: tables={module.words: 0.5}")
         self.layers, self._ranks = list(rates), private.ranks
         _check(module, self.layers, private)
         self._made = [
@@ -51,14 +52,14 @@ class Tables:
         ]
         self._identity = (plan, key)
         self.noises = [evertally.RowNoise(plan, key, **made) for made in self._made]
-        #: Of each table, the rows that the step at hand has caught up with.
+        #: For each table, the rows that have caught up for the current step.
         self._fresh: list[set[int]] | None = None
-        #: The thread in which rows are read that have caught up before.
+        #: The thread that may read only rows that have already caught up.
         self._reader: int | None = None
-        #: The thread in which the module is saved as it is.
+        #: The thread that saves the module without catching up.
         self._saver: int | None = None
         self._is_loading = False
-        #: Whether all rows have all their noise, as far as is known.
+        #: Whether all rows are known to have all their noise.
         self.caught_up = False
         self._ranks.same(self._made, "the tables, or their rates,")
         for place, layer in enumerate(self.layers):
@@ -71,7 +72,7 @@ class Tables:
             layer.register_state_dict_post_hook(_without_the_table),
             layer.register_load_state_dict_pre_hook(lambda *_: self._refuse_other_rows()),
         ]
-        # A copy has all noise, and no hooks.
+        # A copy has all its noise, and no hooks.
         layer.__dict__["__deepcopy__"] = lambda memo: self._copied(place, [hook.id for hook in hooks], memo)
 
     @property
@@ -81,12 +82,12 @@ class Tables:
 
     @property
     def step(self) -> int:
-        """Steps taken, by all tables alike."""
+        """The number of steps taken, the same for all tables."""
         return self.noises[0].step
 
     @contextmanager
     def of_step(self, module: torch.nn.Module, inputs: Any) -> Iterator[None]:
-        """Catches up with the rows that a batch uses; inside, in this thread, no others may be read."""
+        """Catches up the rows that a batch uses; inside, this thread may read no others."""
         self._fresh = [set() for _ in self.layers]
         try:
             with self._ranks.together():
@@ -100,7 +101,7 @@ class Tables:
             self._fresh = self._reader = None
 
     def _catch_up_with_all(self) -> None:
-        """Catches up with the rows that the batches of all ranks use."""
+        """Catches up the rows that the batches of all ranks use."""
         assert self._fresh is not None
         said = self._ranks.tell(self._fresh)
         self._fresh = [set().union(*of_all) for of_all in zip(*said)]
@@ -126,13 +127,14 @@ class Tables:
         ]
 
     def _read(self, module: torch.nn.Module, inputs: Any) -> None:
-        """Rows catch up as they are looked up. Nothing else comes of it: what a module notes, or draws, is forgotten."""
+        """Looks up rows, so that they catch up. It has no other effect: the module's buffers and random numbers are
+        discarded."""
         buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             torch.func.functional_call(module, buffers, (inputs,))
 
     def check(self, sums: Sequence[torch.Tensor]) -> None:
-        """Refuses what `descend` would refuse, and gradients of rows that were read without their noise."""
+        """Raises the errors of `descend`, and refuses gradients of rows that were read without their noise."""
         assert self._fresh is not None
         for fresh, layer, noise, total in zip(self._fresh, self.layers, self.noises, sums):
             if not fresh.issuperset(total.indices()[0].tolist()):
@@ -142,48 +144,48 @@ class Tables:
             noise.check(_array(layer), total.indices()[0].numpy(), total.values().numpy())
 
     def descend(self, sums: Sequence[torch.Tensor]) -> None:
-        """The step of all tables."""
+        """Takes the step of all tables."""
         self.caught_up = False
         for layer, noise, total in zip(self.layers, self.noises, sums):
             noise.descend(_array(layer), total.indices()[0].numpy(), total.values().numpy())
 
     def catch_up(self) -> None:
-        """All rows get the noise that they have missed. In a group all ranks call it."""
+        """Gives all rows the noise that they have missed. In a group all ranks must call it."""
         if self._reader == threading.get_ident():
-            raise RuntimeError("the module is saved or copied inside of a step: do that after it")
+            raise RuntimeError("the module cannot be saved or copied inside a step: do that after it")
         with self._ranks.together():
             for layer, noise in zip(self.layers, self.noises):
                 noise.catch_up(_array(layer))
             self.caught_up = True
 
     def check_step(self, step: int) -> None:
-        """Refuses tables that are at another step than the rest."""
+        """Refuses tables that are at another step than the optimizer."""
         found = sorted({noise.step for noise in self.noises})
         if found != [step]:
             raise ValueError(
-                f"the tables are at step {found[0]}, and the optimizer at {step}: a step was broken off, or a state of the "
-                "optimizer alone was loaded. Load a run.state_dict(), which holds both"
+                f"the tables are at step {found[0]}, and the optimizer at {step}: a step was interrupted, or a state "
+                "of the optimizer alone was loaded. Load a run.state_dict(), which holds both"
             )
 
     def state(self) -> list[torch.Tensor]:
-        """Of the noise, secret; beside the tables as they are now."""
+        """The state of the noise; secret. It belongs to the current contents of the tables."""
         return [torch.frombuffer(bytearray(noise.save()), dtype=torch.uint8) for noise in self.noises]
 
     def restored(self, states: Sequence[torch.Tensor], step: int) -> list[evertally.RowNoise]:
-        """The noise as it was after a step."""
+        """The noise from a state after a step."""
         plan, key = self._identity
         if len(states) != len(self.noises):
-            raise ValueError(f"the state is that of a run with {len(states)} tables")
+            raise ValueError(f"the state belongs to a run with {len(states)} tables")
         made = [
             evertally.RowNoise.restore(plan, key, own["name"], state.numpy().tobytes(), **_shape(own))
             for own, state in zip(self._made, states)
         ]
         if any(noise.step != step for noise in made):
-            raise ValueError("the state's tables and its optimizer are of different steps: it is none of a run")
+            raise ValueError("the state's tables and its optimizer are of different steps: it is not a state of a run")
         return made
 
     def module_state(self, module: torch.nn.Module) -> dict[str, Any]:
-        """The state of a module with its tables as they are, rows without their noise and all."""
+        """The state of a module with its tables unchanged, including rows that lack noise."""
         self._saver = threading.get_ident()
         try:
             return copy.deepcopy(module.state_dict())
@@ -193,7 +195,7 @@ class Tables:
     def load(
         self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.RowNoise], caught_up: bool
     ) -> None:
-        """Tables and noise as they were."""
+        """Restores tables and noise."""
         self._is_loading = True
         try:
             module.load_state_dict(state)
@@ -202,11 +204,11 @@ class Tables:
         self.noises, self.caught_up = noises, caught_up
 
     def _before(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Before rows are looked up."""
+        """Runs before rows are looked up."""
         if self._reader == threading.get_ident():
             return
         if torch.jit.is_tracing():
-            raise RuntimeError("a trace would keep rows without their noise: trace a copy.deepcopy of the module")
+            raise RuntimeError("a trace would contain rows without their noise: trace a copy.deepcopy of the module")
         rows = torch.unique(args[0] if args else kwargs["input"]).numpy()
         if self._ranks.group is None:
             self.noises[place].catch_up(_array(self.layers[place]), rows)
@@ -216,19 +218,19 @@ class Tables:
             self._fresh[place].update(rows.tolist())
 
     def _refuse_to_read_alone(self) -> None:
-        """Rows that caught up at other steps on one rank than on the others would have other noise."""
+        """Refuses reads on one rank: rows that catch up at other steps than on other ranks would get other noise."""
         if not self.caught_up:
             raise RuntimeError(
-                "in a group of processes rows get their noise on all of them together: call run.catch_up() on all ranks "
+                "in a group of processes all ranks must add noise to rows together: call run.catch_up() on all ranks "
                 "before one of them calls, copies or saves the module"
             )
 
     def _caught_up(self, place: int) -> None:
-        """All rows of a table have all their noise."""
+        """Ensures that all rows of a table have all their noise."""
         if self._saver == threading.get_ident():
             return
         if self._reader == threading.get_ident():
-            raise RuntimeError("the module is saved or copied inside of a step: do that after it")
+            raise RuntimeError("the module cannot be saved or copied inside a step: do that after it")
         if self._ranks.group is not None:
             return self._refuse_to_read_alone()
         self.noises[place].catch_up(_array(self.layers[place]))
@@ -236,8 +238,8 @@ class Tables:
     def _refuse_other_rows(self) -> None:
         if not self._is_loading:
             raise RuntimeError(
-                "rows that are replaced would tell later which of them were used: go on with run.load_state_dict(), or load "
-                "into a fresh module, and make a run of another name"
+                "rows that are replaced would later reveal which of them were used: resume with run.load_state_dict(), "
+                "or load into a fresh module, and make a run with another name"
             )
 
     def _copied(self, place: int, hooks: list[int], memo: dict[int, Any]) -> torch.nn.Embedding:
@@ -255,7 +257,7 @@ class Tables:
 
 
 def _without_the_table(layer: torch.nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
-    """What was saved does not change with the table."""
+    """Copies the weight in a saved state, so that it does not change with the table."""
     state[prefix + "weight"] = state[prefix + "weight"].clone()
 
 
@@ -272,19 +274,19 @@ def _check(module: torch.nn.Module, layers: Sequence[torch.nn.Module], optimizer
     for layer in layers:
         if type(layer) is not torch.nn.Embedding or layer not in set(module.modules()):
             found = type(layer).__name__
-            raise ValueError(f"tables are torch.nn.Embedding layers of the module, got one that is not ({found})")
+            raise ValueError(f"tables must be torch.nn.Embedding layers of the module, got another layer ({found})")
         if "__deepcopy__" in layer.__dict__:
             raise ValueError("this embedding is a table of another run: give a copy.deepcopy of the module, or a fresh one")
         weight = layer.weight
         if layer.max_norm is not None or layer.scale_grad_by_freq or layer.padding_idx is not None:
-            raise ValueError("a table is an Embedding without max_norm, scale_grad_by_freq or padding_idx")
+            raise ValueError("a table must be an Embedding without max_norm, scale_grad_by_freq or padding_idx")
         if weight.device.type != "cpu" or weight.dtype != torch.float32 or not weight.is_contiguous():
-            raise ValueError("a table is in float32 in the CPU's memory: its noise is written to it there")
+            raise ValueError("a table must be contiguous float32 in the CPU's memory, where its noise is added")
         if not weight.requires_grad:
-            raise ValueError("a table's weight does not require gradients: leave a frozen embedding out of tables")
+            raise ValueError("a table's weight does not require gradients: omit a frozen embedding from tables")
         if id(weight) in weights:
             raise ValueError(
-                "the optimizer has the weight of a table: leave it out; tables take plain steps with their own rates"
+                "the optimizer has the weight of a table: omit it; tables take plain steps with their own rates"
             )
         if sum(weight is p for part in module.modules() for p in part._parameters.values()) > 1:
-            raise ValueError("a table's weight is used by another layer, too: rows that wait would be read there")
+            raise ValueError("a table's weight is used by another layer, too, which would read rows that lack noise")

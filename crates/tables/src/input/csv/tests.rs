@@ -4,7 +4,7 @@ use super::*;
 use proptest::prelude::*;
 use std::io::Read;
 
-/// A reader that gives a few bytes at a time, so that every cut falls everywhere.
+/// A reader that returns a few bytes at a time, so that every possible cut occurs.
 struct Dribble<'d>(&'d [u8], usize);
 
 impl Read for Dribble<'_> {
@@ -16,7 +16,7 @@ impl Read for Dribble<'_> {
     }
 }
 
-/// All records, of blocks of what the reader gives at once.
+/// All records, from blocks as the reader returns them.
 fn records(data: &[u8], step: usize) -> Result<Vec<(u64, Vec<String>)>> {
     let options = ReadOptions { block_bytes: step.min(1 << 18), ..ReadOptions::default() };
     let mut blocks = Blocks::new(Dribble(data, step), &options);

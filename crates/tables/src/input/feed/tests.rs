@@ -1,4 +1,4 @@
-//! Any number of threads and any size of blocks against events that are pushed one at a time.
+//! Compares any number of threads and any size of blocks with events that are pushed one at a time.
 
 use std::fmt::Write;
 use std::num::NonZero;
@@ -30,7 +30,8 @@ fn columns() -> Columns {
     Columns { time: "time".into(), labels: vec!["group".into()], person: named("person"), value: named("value") }
 }
 
-/// Hours from 2024 on; at most three events of a person, two of them in one hour, of values from -5 to 5.
+/// Hourly steps from 2024 on; at most three events per person, at most two of them in one hour, with values from -5 to
+/// 5.
 fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
     let start = Instant::from_micros(1_704_067_200_000_000);
     let calendar = StepCalendar::new(start, Horizon::Steps(STEPS), "1h".parse().unwrap(), Zone::utc()).unwrap();
@@ -68,10 +69,10 @@ fn stream(sort_buffer: usize, refusable: Refusable) -> Stream {
     settings.planned(plan).unwrap()
 }
 
-/// What a run gives: the sums of every step and what was read, or the error.
+/// The result of a run: the sums of every step and the totals read, or the error.
 type Outcome = Result<(Vec<Vec<i64>>, Summary), String>;
 
-/// Runs over files, by `feed` with these options or, without, by pushing one event at a time.
+/// Runs over files, by `feed` with these options or, without `feeds`, by pushing one event at a time.
 fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool) -> Outcome {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
     let groups =
@@ -106,7 +107,7 @@ fn run(stream: &Stream, sources: &[PathBuf], options: &ReadOptions, feeds: bool)
     Ok((sums, read))
 }
 
-/// The rows of the good file: in order of time, of 20 persons, over all hours and some beyond.
+/// The rows of the good file: in order of time, of 20 persons, over all hours and some beyond the horizon.
 fn rows() -> Vec<[String; 4]> {
     let row = |number: usize| {
         let (day, hour, minute) = (1 + number / 960, number / 40 % 24, number % 40);
@@ -234,7 +235,7 @@ fn threads_and_blocks_change_nothing() {
             }
             for options in &many {
                 let (threads, bytes) = (options.threads, options.block_bytes);
-                // A byte at a time is slow: only where it is of interest.
+                // One byte at a time is slow, so only for the interesting cases.
                 if bytes == 1 && (sort_buffer > 0 || !name.contains("quote")) {
                     continue;
                 }
@@ -245,7 +246,7 @@ fn threads_and_blocks_change_nothing() {
     assert!(good > 40 && bad > 40, "{good} good and {bad} bad runs");
 }
 
-/// The first error in the order of the files is the one that is told, and files in a row are one input.
+/// The first error in the order of the files is reported, and several files form one input.
 #[test]
 fn files_are_read_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -275,7 +276,7 @@ fn files_are_read_in_their_order() {
     }
 }
 
-/// A refusal in the first rows ends the run although the pipe they came through stays open and says nothing more.
+/// An error in the first rows ends the run even though the pipe stays open without more data.
 #[cfg(unix)]
 #[test]
 fn a_refusal_does_not_wait_for_a_silent_pipe() {
@@ -287,7 +288,7 @@ fn a_refusal_does_not_wait_for_a_silent_pipe() {
     let writer = path.clone();
     let writing = std::thread::spawn(move || {
         let mut file = std::fs::OpenOptions::new().write(true).open(writer).unwrap();
-        // So much is looked at to find out what it is.
+        // Detection of the format needs this many bytes.
         let more = "2024-01-01,a,b,1\n".repeat(500);
         file.write_all(format!("time,group,person,value\n2024-01-01,a,b,x\n{more}").as_bytes()).unwrap();
         let _ = held.recv();
@@ -299,7 +300,7 @@ fn a_refusal_does_not_wait_for_a_silent_pipe() {
     writing.join().unwrap();
 }
 
-/// What is taken after the flag is raised is little, and the run ends as cancelled.
+/// After the flag is raised only a few rows are consumed, and the run ends as cancelled.
 #[test]
 fn cancellation_ends_all_threads() {
     let folder = tempfile::tempdir().unwrap();

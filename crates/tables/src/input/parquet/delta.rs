@@ -1,12 +1,12 @@
-//! How long the values of a page are that holds their lengths as packed differences.
+//! The total length of the values of a page that stores their lengths as packed differences.
 //!
-//! A few bytes can stand for any number of lengths, and under `DELTA_BYTE_ARRAY` a value can repeat a long one. This adds
-//! up what they come to without making any of it.
+//! A few bytes can stand for any number of lengths, and under `DELTA_BYTE_ARRAY` a value can repeat a long one. This
+//! adds up the lengths without producing any value.
 //! [Encoding](https://github.com/apache/parquet-format/blob/master/Encodings.md#delta-encoding-delta_binary_packed--5).
 
 use super::thrift::Compact;
 
-/// How many bytes all values of a page have together, of which there are `most` at most; `None` if that is damaged.
+/// The total number of bytes of all values of a page, which has at most `most` values; `None` if it is damaged.
 pub(super) fn lengths(page: &[u8], has_prefixes: bool, most: u64) -> Option<u64> {
     let first = packed(page, most)?;
     if !has_prefixes {
@@ -16,22 +16,22 @@ pub(super) fn lengths(page: &[u8], has_prefixes: bool, most: u64) -> Option<u64>
     (suffixes.count == first.count).then(|| first.sum.checked_add(suffixes.sum)).flatten()
 }
 
-/// What some packed numbers come to.
+/// The totals of some packed numbers.
 #[derive(Debug, PartialEq, Eq)]
 struct Packed {
     count: u64,
     sum: u64,
-    /// How many bytes they take.
+    /// The number of bytes that they occupy.
     bytes: usize,
 }
 
-/// Adds up numbers that are packed as differences, none of them negative.
+/// Adds up numbers that are packed as differences; none may be negative.
 fn packed(page: &[u8], most: u64) -> Option<Packed> {
     let mut from = Compact::new(page);
     let (block, minis, count) = (from.varint()?, from.varint()?, from.varint()?);
     let mut value = from.zigzag()?;
     let each = block.checked_div(minis)?;
-    // As the format has it; a block is not longer than what it is about, so that room for it is.
+    // As the format requires; and a block is no longer than its contents, which limits its memory.
     if block == 0
         || block % 128 != 0
         || block % minis != 0
@@ -48,7 +48,7 @@ fn packed(page: &[u8], most: u64) -> Option<Packed> {
         let widths: Vec<u8> = (0..minis).map(|_| from.byte()).collect::<Option<_>>()?;
         for width in widths {
             if left == 0 {
-                break; // what is not needed is not there
+                break; // unused miniblocks are not stored
             }
             let bytes = usize::try_from(u64::from(width).checked_mul(each)? / 8).ok()?;
             let bits = from.take(bytes)?;

@@ -1,6 +1,6 @@
-//! Decompressing a page into exactly the bytes that its header declares, and no more.
+//! Decompresses a page into exactly the number of bytes that its header declares.
 //!
-//! The Parquet library makes room for whatever comes out of some of these codecs.
+//! The Parquet library allocates memory for any output of some of these codecs.
 
 use parquet::basic::Compression;
 use std::io::Read;
@@ -11,7 +11,7 @@ pub(super) struct Inflate {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
 }
 
-/// First bytes of a Brotli stream with a window of up to 1 GiB, which no writer of Parquet makes.
+/// The first byte of a Brotli stream with a window of up to 1 GiB, which no Parquet writer produces.
 const LARGE_BROTLI_WINDOW: u8 = 0x11;
 
 impl Inflate {
@@ -24,10 +24,10 @@ impl Inflate {
         self.codec != Compression::UNCOMPRESSED
     }
 
-    /// Appends exactly so many bytes.
+    /// Appends exactly this number of bytes.
     ///
     /// # Errors
-    /// If something else comes out, as a reason.
+    /// A reason, if the output has another length.
     pub(super) fn append(&mut self, from: &[u8], bytes: usize, to: &mut Vec<u8>) -> Result<(), String> {
         let (start, whole) = (to.len(), to.len() + bytes);
         to.reserve_exact(bytes);
@@ -60,7 +60,7 @@ impl Inflate {
                 }
                 read_exactly(brotli::Decompressor::new(from, 4096), bytes, to)
             }
-            other => Err(format!("compressed with {other}, which is not read here")),
+            other => Err(format!("compressed with {other}, which is not supported")),
         }
     }
 }
@@ -71,14 +71,14 @@ fn read_exactly(from: impl Read, bytes: usize, to: &mut Vec<u8>) -> Result<(), S
 }
 
 fn exactly(made: usize, bytes: usize) -> Result<(), String> {
-    if made == bytes { Ok(()) } else { Err("it has another size than its header says once it is decompressed".into()) }
+    if made == bytes { Ok(()) } else { Err("its decompressed size differs from its header".into()) }
 }
 
 fn lz4_block(from: &[u8], to: &mut [u8]) -> Result<usize, String> {
     lz4_flex::block::decompress_into(from, to).map_err(|e| e.to_string())
 }
 
-/// The framing of Hadoop: of each block the size once it is decompressed, and as it is (big-endian), then its bytes.
+/// The Hadoop framing: for each block its decompressed and compressed size (big-endian), then its bytes.
 fn lz4_hadoop(mut from: &[u8], to: &mut [u8]) -> Result<usize, String> {
     let mut made = 0;
     while !from.is_empty() {

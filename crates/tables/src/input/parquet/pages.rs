@@ -1,7 +1,7 @@
-//! Pages of column chunks, whose headers are checked before anything is made of them.
+//! Pages of column chunks, whose headers are checked before they are used.
 //!
-//! The Parquet library makes room for what a header claims, and for whatever a decompressor gives. These readers make
-//! room for what the limits allow, and let nothing else through.
+//! The Parquet library allocates memory for the sizes in a header, and for any output of a decompressor. These readers
+//! allocate only what the limits allow, and refuse everything else.
 
 use super::delta;
 use super::inflate::Inflate;
@@ -15,7 +15,7 @@ use parquet::file::reader::ChunkReader;
 use std::fs::File;
 use std::sync::Arc;
 
-/// Bytes of a page header that are read at first, and at most.
+/// Bytes of a page header that are read first, and at most.
 const HEADER: usize = 256;
 const LONGEST_HEADER: usize = 16 << 20;
 
@@ -25,15 +25,15 @@ const DELTA_LENGTH_BYTE_ARRAY: i64 = 6;
 const DELTA_BYTE_ARRAY: i64 = 7;
 const RLE_DICTIONARY: i64 = 8;
 
-/// Longest value of a column of decimals.
+/// The maximum length of a value in a column of decimals.
 const LONGEST_DECIMAL: usize = 32;
 
-/// The file, and how much of it may be in memory.
+/// The file, and its memory limit.
 pub(super) struct Source {
     pub(super) file: File,
     pub(super) bytes: u64,
     pub(super) metadata: Arc<ParquetMetaData>,
-    /// Bytes that the pages of all columns together may take.
+    /// The memory limit of the pages of all columns together, in bytes.
     pub(super) memory: u64,
 }
 
@@ -48,25 +48,25 @@ pub(super) struct Pages {
     left: u64,
     values_left: u64,
     kind: Type,
-    /// Bytes of a value, where all have as many.
+    /// The size of a value in bytes, if it is fixed.
     width: Option<u64>,
     is_optional: bool,
     /// Whether each value must be as short as a decimal.
     is_decimal: bool,
     inflate: Inflate,
-    /// The next page whose header was read, and where its bytes begin.
+    /// The header of the next page, once read, and the offset of the page's bytes.
     next: Option<(PageHeader, u64)>,
 }
 
 impl Pages {
-    /// Of one leaf column in one row group.
+    /// The pages of one leaf column in one row group.
     pub(super) fn open(source: &Arc<Source>, group: usize, column: usize) -> Result<Self> {
         let chunk: &ColumnChunkMetaData = source.metadata.row_group(group).column(column);
         let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
         let (at, left) = (u64::try_from(start), u64::try_from(chunk.compressed_size()));
         let (Ok(at), Ok(left)) = (at, left) else { return Err(damaged("a column begins before the file")) };
         if at.checked_add(left).is_none_or(|end| end > source.bytes) {
-            return Err(damaged("a column ends behind the file"));
+            return Err(damaged("a column ends after the file"));
         }
         let (kind, described) = (chunk.column_type(), chunk.column_descr());
         let width = match kind {
@@ -93,7 +93,7 @@ impl Pages {
         })
     }
 
-    /// The header of the next page that has values, and where its bytes are.
+    /// The header of the next page that has values, and the offset of its bytes.
     fn peek(&mut self) -> Result<Option<(PageHeader, u64)>> {
         while self.next.is_none() && self.values_left > 0 && self.left > 0 {
             let (header, length) = self.read_header()?;
@@ -101,7 +101,7 @@ impl Pages {
             let at = self.at;
             self.pass(u64::from(header.compressed))?;
             if header.kind == PageKind::Other {
-                continue; // an index, which is not read here
+                continue; // an index, which is not needed
             }
             if header.is_data() {
                 self.values_left = self.values_left.saturating_sub(u64::from(header.values));
@@ -131,7 +131,7 @@ impl Pages {
         }
     }
 
-    /// Refuses a header that claims what cannot be, or what there is no room for.
+    /// Refuses a header with impossible sizes, or with sizes beyond the memory limit.
     fn check(&self, header: &PageHeader) -> Result<()> {
         let bytes = self.bytes_of(header);
         let most = self.source.memory;
@@ -139,7 +139,7 @@ impl Pages {
             return Err(too_large(bytes.max(header.compressed.into()), most));
         }
         if header.kind == PageKind::Dictionary {
-            // Room is made for as many values as it claims.
+            // Memory is allocated for the declared number of values.
             let least = self.width.unwrap_or(4);
             if u64::from(header.values) * least > bytes {
                 return Err(damaged("a dictionary claims more values than it has bytes for"));
@@ -153,7 +153,7 @@ impl Pages {
         Ok(())
     }
 
-    /// How long a page is once it is decompressed.
+    /// The decompressed size of a page.
     fn bytes_of(&self, header: &PageHeader) -> u64 {
         let is_packed = self.inflate.is_needed() && !header.is_uncompressed;
         u64::from(if is_packed { header.uncompressed } else { header.compressed })
@@ -182,12 +182,13 @@ impl Pages {
         Ok(bytes.into())
     }
 
-    /// Where the values of a data page begin, behind its levels. Columns are not nested: there is at most one bit a value.
+    /// The offset of the values of a data page, after its levels. Columns are not nested: levels have at most one bit
+    /// per value.
     fn values_at(&self, header: &PageHeader, page: &[u8]) -> Option<usize> {
         match header.kind {
             PageKind::DataV2 => Some((header.definition_bytes + header.repetition_bytes) as usize),
             _ if !self.is_optional => Some(0),
-            // Packed by bits, as nobody has written them for long.
+            // Bit-packed, an encoding that writers stopped using long ago.
             _ if header.definition_encoding == 4 => Some((header.values as usize).div_ceil(8)),
             _ => {
                 let length = u32::from_le_bytes(*page.first_chunk::<4>()?);
@@ -196,7 +197,7 @@ impl Pages {
         }
     }
 
-    /// How much memory a page takes once it is decoded, besides its bytes; checks what it says of its lengths.
+    /// The memory of a page after decoding, in addition to its bytes; also checks the lengths that it declares.
     fn expansion(&self, header: &PageHeader, page: &[u8]) -> Result<u64> {
         if header.kind == PageKind::Dictionary {
             if self.is_decimal && self.kind == Type::BYTE_ARRAY {
@@ -218,7 +219,7 @@ impl Pages {
         Ok(all)
     }
 
-    /// What the page becomes for the library.
+    /// The page in the type of the library.
     fn page(&mut self, header: PageHeader, at: u64) -> Result<Page> {
         let buf = self.load(&header, at)?;
         self.expansion(&header, &buf)?;
@@ -250,8 +251,8 @@ impl Pages {
         })
     }
 
-    /// Rows and bytes of memory of the next page, whose bytes are only looked at where its header does not say it all;
-    /// whether it is a dictionary; `None` at the end.
+    /// Rows and memory of the next page, and whether it is a dictionary; `None` at the end. Its bytes are read only if
+    /// the header is not sufficient.
     pub(super) fn measure(&mut self) -> Result<Option<Measured>> {
         let Some((header, at)) = self.peek()? else { return Ok(None) };
         self.next = None;
@@ -269,7 +270,7 @@ impl Pages {
     }
 }
 
-/// What a page takes.
+/// The memory use of a page.
 pub(super) struct Measured {
     pub(super) rows: u64,
     pub(super) bytes: u64,
@@ -284,7 +285,7 @@ fn too_large(bytes: u64, most: u64) -> ParquetError {
     ParquetError::External(Box::new(super::TooLarge { bytes, most }))
 }
 
-/// Refuses a dictionary of decimals that are longer than decimals are: each is copied for every row that it stands for.
+/// Refuses a dictionary with decimals beyond the maximum length: each is copied for every row that refers to it.
 fn check_short(mut values: &[u8]) -> Result<()> {
     while let Some((length, rest)) = values.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
@@ -301,14 +302,14 @@ fn encoding(number: i64) -> Result<Encoding> {
         PLAIN => Encoding::PLAIN,
         PLAIN_DICTIONARY => Encoding::PLAIN_DICTIONARY,
         3 => Encoding::RLE,
-        #[allow(deprecated, reason = "old files have it")]
+        #[allow(deprecated, reason = "old files use it")]
         4 => Encoding::BIT_PACKED,
         5 => Encoding::DELTA_BINARY_PACKED,
         DELTA_LENGTH_BYTE_ARRAY => Encoding::DELTA_LENGTH_BYTE_ARRAY,
         DELTA_BYTE_ARRAY => Encoding::DELTA_BYTE_ARRAY,
         RLE_DICTIONARY => Encoding::RLE_DICTIONARY,
         9 => Encoding::BYTE_STREAM_SPLIT,
-        other => return Err(damaged(format!("there is no encoding {other}"))),
+        other => return Err(damaged(format!("unknown encoding {other}"))),
     })
 }
 

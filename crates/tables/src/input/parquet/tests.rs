@@ -12,7 +12,7 @@ use parquet::basic::{Compression, Encoding};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use proptest::prelude::*;
 
-/// A column of every kind that cells have, with and without nulls.
+/// A column of every cell type, with and without nulls.
 fn table(rows: usize) -> RecordBatch {
     let every = |some: usize| (0..rows).map(move |row| (row % some != 0).then_some(row));
     let text = |row: usize| format!("name {} {}", row % 17, "é".repeat(row % 40));
@@ -47,7 +47,7 @@ fn bytes_of(table: &RecordBatch, properties: WriterProperties) -> Vec<u8> {
     bytes
 }
 
-/// All cells as the library reads them, by way of the columns that cells are read from.
+/// All cells as the library reads them, through the columns that cells are read from.
 fn rows_of(batches: impl Iterator<Item = RecordBatch>) -> Vec<String> {
     let (mut rows, missing) = (Vec::new(), []);
     for batch in batches {
@@ -183,7 +183,7 @@ fn damaged_files_are_refused() {
         changed[place] ^= 0x55;
         let path = fixture.file("f.parquet", &changed);
         let options = ReadOptions { memory: 1 << 20, ..ReadOptions::default() };
-        // It may be read where the change is in what is not; nothing panics, and nothing takes much memory.
+        // It may be readable if the change is in an unused part; nothing panics, and nothing takes much memory.
         read += u32::from(read_here(&path, &["time", "short"], &options).is_ok());
     }
     assert!(read > 0);
@@ -212,7 +212,7 @@ proptest! {
         let mut sizes = Sizes::default();
         pages.iter().for_each(|(rows, bytes)| sizes.add(*rows, *bytes));
         let total: u64 = pages.iter().map(|page| page.0).sum();
-        // The pages of each row, and of all rows from one on.
+        // The page of each row, and the bytes of all windows from one row on.
         let of_row: Vec<usize> = pages.iter().enumerate().flat_map(|(place, page)| vec![place; page.0 as usize]).collect();
         let window = |first: usize| {
             let last = (first + rows as usize).min(of_row.len()) - 1;

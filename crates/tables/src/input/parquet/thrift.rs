@@ -1,9 +1,9 @@
-//! As much of Thrift's compact protocol as it takes to look at a footer and at page headers before they are believed.
+//! The part of Thrift's compact protocol that is needed to check a footer and page headers before they are trusted.
 //!
 //! [Protocol](https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md),
 //! [structures](https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift).
 
-/// Structures inside of structures at most.
+/// The maximum nesting depth of structures.
 const DEEPEST: u32 = 24;
 
 const STOP: u8 = 0;
@@ -17,7 +17,7 @@ const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 
-/// Bytes that stand for Thrift values. Methods return `None` where the bytes end too early or make no sense.
+/// Bytes that encode Thrift values. Methods return `None` if the bytes end too early or are invalid.
 pub(super) struct Compact<'b> {
     rest: &'b [u8],
 }
@@ -27,7 +27,7 @@ impl<'b> Compact<'b> {
         Compact { rest: bytes }
     }
 
-    /// How many bytes are left.
+    /// The number of remaining bytes.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
@@ -67,7 +67,7 @@ impl<'b> Compact<'b> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// Number and type of the next field; `None` inside at the end of the structure.
+    /// Number and type of the next field; the inner `None` at the end of the structure.
     fn field(&mut self, last: &mut i64) -> Option<Option<(i64, u8)>> {
         let head = self.byte()?;
         if head == STOP {
@@ -80,7 +80,7 @@ impl<'b> Compact<'b> {
         Some(Some((*last, head & 0x0f)))
     }
 
-    /// How many elements of which type a list has. Each takes a byte at least.
+    /// Number and type of the elements of a list. Each takes at least one byte.
     fn list(&mut self) -> Option<(u64, u8)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -90,7 +90,7 @@ impl<'b> Compact<'b> {
         (count <= self.left() as u64).then_some((count, head & 0x0f))
     }
 
-    /// Goes on behind a value, and adds the elements of its lists to a measure.
+    /// Moves past a value, and adds the elements of its lists to a measure.
     fn skip(&mut self, kind: u8, in_list: bool, depth: u32, measure: &mut Measure) -> Option<()> {
         if depth > DEEPEST {
             return None;
@@ -135,7 +135,7 @@ impl<'b> Compact<'b> {
     }
 }
 
-/// How much memory what a footer describes takes once it is read, from above.
+/// An upper bound on the memory of the structures that a footer describes.
 #[derive(Default)]
 struct Measure {
     bytes: u64,
@@ -143,7 +143,7 @@ struct Measure {
 
 impl Measure {
     fn add_list(&mut self, count: u64, kind: u8, depth: u32) {
-        // Columns of row groups are the largest structures; what is inside of them is small.
+        // Columns of row groups are the largest structures; the structures inside them are small.
         let each = match (kind, depth) {
             (STRUCT, 0..=3) => 1024,
             (STRUCT, _) => 64,
@@ -153,7 +153,7 @@ impl Measure {
     }
 }
 
-/// How many bytes of memory a footer (`FileMetaData`) takes once it is read; `None` if it is damaged.
+/// An upper bound on the memory of a parsed footer (`FileMetaData`); `None` if it is damaged.
 pub(super) fn memory_of_footer(bytes: &[u8]) -> Option<u64> {
     let (mut from, mut last, mut measure) = (Compact::new(bytes), 0, Measure::default());
     while let Some((number, kind)) = from.field(&mut last)? {
@@ -165,11 +165,11 @@ pub(super) fn memory_of_footer(bytes: &[u8]) -> Option<u64> {
     Some(measure.bytes)
 }
 
-/// Goes on behind the schema, a tree written down depth first. Readers call themselves for each level.
+/// Moves past the schema, a tree written depth first. Readers recurse for each level.
 fn schema(from: &mut Compact<'_>, measure: &mut Measure) -> Option<()> {
     let (count, kind) = from.list()?;
     measure.add_list(count, kind, 1);
-    // How many children of the groups around are still to come.
+    // The number of remaining children of each enclosing group.
     let mut open: Vec<u64> = Vec::new();
     for _ in 0..count {
         let children = schema_element(from, measure)?;
@@ -189,7 +189,7 @@ fn schema(from: &mut Compact<'_>, measure: &mut Measure) -> Option<()> {
     open.is_empty().then_some(())
 }
 
-/// Goes on behind an element of the schema; its number of children.
+/// Moves past an element of the schema; returns its number of children.
 fn schema_element(from: &mut Compact<'_>, measure: &mut Measure) -> Option<u64> {
     let (mut last, mut children) = (0, 0);
     while let Some((number, kind)) = from.field(&mut last)? {
@@ -201,7 +201,7 @@ fn schema_element(from: &mut Compact<'_>, measure: &mut Measure) -> Option<u64> 
     Some(children)
 }
 
-/// What a page is.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum PageKind {
     #[default]
@@ -213,11 +213,11 @@ pub(super) enum PageKind {
     DataV2,
 }
 
-/// The header of a page: what it says of itself.
+/// The header of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PageHeader {
     pub(super) kind: PageKind,
-    /// Bytes of the page in the file, and once it is decompressed.
+    /// Size of the page in the file, and after decompression.
     pub(super) compressed: u32,
     pub(super) uncompressed: u32,
     pub(super) values: u32,
@@ -233,7 +233,7 @@ pub(super) struct PageHeader {
 }
 
 impl PageHeader {
-    /// The header at the front of some bytes, and its length; `None` if it is damaged, or there is more of it.
+    /// The header at the front of some bytes, and its length; `None` if it is damaged or incomplete.
     pub(super) fn read(bytes: &[u8]) -> Option<(Self, usize)> {
         let (mut from, mut last, mut header) = (Compact::new(bytes), 0, Self::default());
         while let Some((number, kind)) = from.field(&mut last)? {
@@ -284,7 +284,7 @@ fn page_kind(number: i64) -> PageKind {
     }
 }
 
-/// A number that is not negative, of 31 bits.
+/// A nonnegative number of 31 bits.
 fn count(number: i64) -> Option<u32> {
     i32::try_from(number).ok().and_then(|number| u32::try_from(number).ok())
 }

@@ -1,4 +1,4 @@
-//! What is wrong, where, and what to do: one line for each.
+//! Every error names the problem, its location, and a remedy, on one line.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn empty_files() {
     }
 }
 
-/// The file of a day on which nothing happened must not stop a nightly run.
+/// An empty file of a day without events must not stop a nightly run.
 #[test]
 fn declared_json_lines_may_hold_nothing() {
     let mut fixture = Fixture::new();
@@ -82,7 +82,7 @@ fn encodings_other_than_utf8() {
     let fixture = Fixture::new();
     let message = fixture.error(&[HEADER.as_bytes(), b"1,Z\xfcrich,3,4,5\n"].concat());
     assert_says(&message, &["events.csv, line 2", "not UTF-8", "iconv"]);
-    // Halves of a letter in two cells of a row with quotes, which fuzzing found.
+    // Halves of a character in two cells of a row with quotes: found by fuzzing.
     let message = fixture.error(&[HEADER.as_bytes(), b"1,\"x\",\xc6,\x89,5\n"].concat());
     assert_says(&message, &["events.csv, line 2", "not UTF-8"]);
     assert_says(&fixture.error(b"\xc6,\x89,\"x\"\n"), &["line 1", "not UTF-8"]);
@@ -112,7 +112,7 @@ fn cut_and_damaged_files() {
         assert_says(&message, &["events.csv", "cut short"]);
     }
     let mut packed = gzip(text.as_bytes());
-    // Behind the ten bytes of header: no deflate block begins like this.
+    // After the ten bytes of the header: no deflate block begins like this.
     packed[10] = 0xff;
     assert_says(&fixture.error(&packed), &["cannot be read", "damaged"]);
     assert_says(&fixture.error(b"PAR1 and then nothing"), &["Parquet file cannot be read"]);
@@ -145,7 +145,7 @@ fn json_faults_name_line_and_key() {
     assert_says(&error("{\"time\":1,"), &["line 3", "not a JSON object"]);
     assert_says(&error("{\"time\":1} trailing"), &["line 3", "not a JSON object"]);
     assert_says(&error("42"), &["line 3", "`42` is not a JSON object"]);
-    assert_says(&error("{\"time\":\"\\ud800\",\"delay\":1}"), &["line 3, column `time`", "broken escape"]);
+    assert_says(&error("{\"time\":\"\\ud800\",\"delay\":1}"), &["line 3, column `time`", "invalid escape"]);
 }
 
 #[test]

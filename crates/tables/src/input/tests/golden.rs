@@ -1,4 +1,4 @@
-//! The same events in every format and wrapping.
+//! The same events in every format and compression.
 
 use std::sync::Arc;
 
@@ -191,7 +191,7 @@ fn one_person_has_one_name_whatever_the_type_of_its_number() {
     assert_eq!(identities(&fixture, csv.as_bytes()), [["1", "17"], ["", ""]].map(|row| row.map(str::to_owned)));
 }
 
-/// Group and person of each row, empty where they are missing.
+/// Group and person of each row, empty if missing.
 fn identities(fixture: &Fixture, contents: &[u8]) -> Vec<[String; 2]> {
     let (mut rows, mut scratch) = (Vec::new(), String::new());
     let path = fixture.file("events.csv", contents);

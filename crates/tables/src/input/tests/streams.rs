@@ -115,7 +115,7 @@ mod pipes {
     }
 }
 
-/// Ten million lines that are never all in memory.
+/// Ten million lines that are never in memory all at once.
 struct ManyLines {
     left: u64,
     pending: Vec<u8>,
@@ -134,7 +134,7 @@ impl Read for ManyLines {
     }
 }
 
-/// In a process of its own: other tests have memory of their own.
+/// In a separate process, since other tests use memory, too.
 #[test]
 fn ten_million_rows_pass_through_one_buffer() {
     const ALONE: &str = "EVERTALLY_TEST_ALONE";
@@ -162,7 +162,7 @@ fn ten_million_rows_pass_through_one_buffer() {
     assert_eq!(events.summary().rows, rows);
     assert_eq!(sum, 25 * rows as i64);
     if let (Some(before), Some(after)) = (before, resident_kib()) {
-        // All ten million rows would be 300 MB.
+        // All ten million rows would take 300 MB.
         assert!(after < before + 20 * 1024, "{before} KiB became {after} KiB");
     }
 }

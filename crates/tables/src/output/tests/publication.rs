@@ -45,7 +45,7 @@ fn nothing_stays_behind_without_commit() {
     write(&mut publication, &folder.path().join("a"), "x").unwrap();
     let mut open = publication.add(&folder.path().join("b")).unwrap();
     open.write_all(&[7; 100_000]).unwrap();
-    // Not even a temporary name: a killed run leaves no release that the ledger does not know.
+    // Not even under a temporary name: a killed run leaves no release that the ledger does not know.
     assert_eq!(names(folder.path()), [""; 0]);
     drop(publication);
     assert_eq!(names(folder.path()), [""; 0]);
@@ -58,7 +58,7 @@ fn unfinished_outputs_are_not_published() {
     write(&mut publication, &folder.path().join("a"), "x").unwrap();
     let unfinished = publication.add(&folder.path().join("b")).unwrap();
     let error = publication.commit().unwrap_err().to_string();
-    assert!(error.contains("/b: ") && error.contains("not written to its end"), "{error}");
+    assert!(error.contains("/b: ") && error.contains("it is incomplete"), "{error}");
     drop(unfinished);
     assert_eq!(names(folder.path()), [""; 0]);
 }
@@ -190,7 +190,7 @@ fn reasons_of_the_system_are_put_plainly() {
         (io::ErrorKind::PermissionDenied, "permission to write there is denied"),
         (io::ErrorKind::StorageFull, "the disk is full"),
         (io::ErrorKind::ReadOnlyFilesystem, "read-only"),
-        (io::ErrorKind::BrokenPipe, "reader went away"),
+        (io::ErrorKind::BrokenPipe, "reader closed it"),
     ] {
         let wrapped = io::Error::new(kind, OutputError::from_io(Path::new("out.csv"), &kind.into()));
         let error = plain_io_error(wrapped);

@@ -1,4 +1,4 @@
-//! Every bound against every pattern, in dense matrices.
+//! Every bound compared with every pattern, in dense matrices.
 
 use super::*;
 use crate::mechanism::Columns;
@@ -35,7 +35,7 @@ const STREAMED: [&str; 26] = [
     "normalized-blt",
 ];
 
-/// Those whose figure is exact, not only a bound.
+/// Mechanisms whose value is exact, not only a bound.
 const EXACT: [&str; 9] =
     ["input", "output", "sqrt", "banded-sqrt", "banded-inverse", "blt", "honaker", "smooth", "path"];
 
@@ -73,7 +73,7 @@ fn largest(gram: &DMatrix<f64>, participation: Participation) -> f64 {
     largest
 }
 
-/// No pattern of steps beats a figure; some pattern reaches those that are exact.
+/// No pattern of steps exceeds a bound; some pattern reaches the bounds that are exact.
 #[test]
 fn no_pattern_beats_the_figures() {
     for horizon in [1, 2, 3, 7, 8, 11] {
@@ -88,7 +88,7 @@ fn no_pattern_beats_the_figures() {
                 let several = most > 1 && ["honaker", "smooth", "path"].iter().any(|tree| name.starts_with(tree));
                 let exact = EXACT.iter().any(|exact| name.starts_with(exact)) && !several;
                 assert!(!exact || ours <= want * (1.0 + 1e-6), "{place}");
-                // Subtracted blocks at the end reveal less than their columns say.
+                // Subtracted blocks at the end reveal less than their columns suggest.
                 let most = if name.starts_with("subtract") { 3.25 } else { 1.5 };
                 assert!(ours <= most * want, "{place}");
             }
@@ -96,8 +96,8 @@ fn no_pattern_beats_the_figures() {
     }
 }
 
-/// The largest `Σ G_st` that steps moved one by one come to, from rows of steps `b` apart and from their shifted ends: no
-/// more than the truth.
+/// The largest `Σ G_st` that moving steps one by one reaches, from rows of steps `b` apart and from rows with shifted
+/// ends: a lower bound of the truth.
 fn found(gram: &DMatrix<f64>, participation: Participation) -> f64 {
     let (steps, apart) = (gram.nrows(), participation.separation() as usize);
     let most = participation.within(steps as u64) as usize;
@@ -114,7 +114,7 @@ fn found(gram: &DMatrix<f64>, participation: Participation) -> f64 {
                 let first = if j == 0 { 0 } else { pattern[j - 1] + apart };
                 let end = if j + 1 == most { steps } else { pattern[j + 1] + 1 - apart };
                 for t in first..end {
-                    // The step alone, and all from it on.
+                    // The step alone, and all steps from it on.
                     for others in [j + 1, most] {
                         let mut moved = pattern.clone();
                         for step in &mut moved[j..others] {
@@ -146,8 +146,8 @@ fn gram_of_nodes(mechanism: &dyn Mechanism) -> DMatrix<f64> {
     r.transpose() * r
 }
 
-/// Of the squared sensitivity that a budget allows, this part is really spent, or more: some pattern shows it. (By trees of
-/// blocks, on their nodes.)
+/// At least this part of the squared sensitivity that a budget allows is really spent: some pattern shows it. (For
+/// trees of blocks, measured on their nodes.)
 #[test]
 fn little_of_a_budget_is_left() {
     let spent = [
@@ -177,17 +177,17 @@ fn little_of_a_budget_is_left() {
     }
 }
 
-/// A unit in one step costs what exact accounting says, for long horizons too.
+/// A unit in one step costs what exact accounting says, for long horizons, too.
 #[test]
 fn single_steps_cost_the_exact_figure() {
     for horizon in [1u64, 100, 1024, 1 << 14] {
         for name in STREAMED {
             if name.starts_with("epoch-bands") && horizon > 1024 {
-                continue; // a search of minutes
+                continue; // its search takes minutes
             }
             let Some(mechanism) = build(name, horizon) else { continue };
             let exact = mechanism.exact_l2_squared().unwrap_or(mechanism.column_norms().l2_squared);
-            // Of subtraction without its dense twin.
+            // Subtraction, without its dense twin.
             let exact = if name.starts_with("subtract") { mechanism.column_norms().l2_squared } else { exact };
             for separation in [1, 7, u64::MAX] {
                 let ours = mechanism.participation_squared(Participation::new(1, separation).unwrap());
@@ -198,7 +198,7 @@ fn single_steps_cost_the_exact_figure() {
     }
 }
 
-/// More participation costs more, more separation costs less, and what does not fit into the horizon costs nothing.
+/// More participation costs more, more separation costs less, and steps beyond the horizon cost nothing.
 #[test]
 fn figures_are_monotone() {
     for horizon in [5, 100, 1000] {
@@ -252,7 +252,7 @@ fn sums_of_columns_at_longer_horizons() {
     }
 }
 
-/// After 2^16 steps of a pattern a BLT goes on by the limit of its echoes: above the definition, and near it.
+/// After 2^16 steps of a pattern a BLT uses the limit of its echoes: above the definition, and near it.
 #[test]
 fn very_many_steps() {
     let horizon = 1u64 << 18;
@@ -273,7 +273,7 @@ fn very_many_steps() {
     }
 }
 
-/// Echoes that hardly decay go on growing after 2^16 steps: no more than those of the last step are counted.
+/// Echoes that hardly decay keep growing after 2^16 steps: no more than those of the last step are counted.
 #[test]
 fn very_many_steps_of_slow_buffers() {
     let horizon = 1u64 << 18;
@@ -283,19 +283,19 @@ fn very_many_steps_of_slow_buffers() {
     for (most, separation) in [(u64::MAX, 1), (100_000, 2)] {
         let participation = Participation::new(most, separation).unwrap();
         let (ours, want) = (blt.participation_squared(participation), participation.of_toeplitz(&coefficients, 0));
-        // The decay of the coefficients, below 2^-26, is left out of them.
+        // The decay of the coefficients, below 2^-26, is omitted.
         assert!((1.0 - 1e-7..3.0).contains(&(ours / want)), "{most} steps {separation} apart: {ours}, {want}");
     }
 }
 
-/// Output noise is exact where floating point can hold the figure, and else above it: against 128-bit integers.
+/// Output noise is exact if floating point can hold the value, and otherwise above it: compared with 128-bit integers.
 #[test]
 fn output_noise_is_never_rounded_down() {
     let figure = |horizon: u64, most: u64, separation: u64| {
         let (k, b, steps) = (u128::from(most), u128::from(separation), u128::from(horizon));
         b * (k - 1) * k * (2 * k - 1) / 6 + k * k * (steps - (k - 1) * b)
     };
-    // The third: a product of six times a part of the figure is above 2^53, though the figure is not.
+    // The third: a product of six times a part of the value is above 2^53, though the value is not.
     for (horizon, most, separation) in
         [(7, 3, 3), (1000, 10, 100), (282_454_968_412_420, 7, 43_538_453_355_353), (1 << 62, 1 << 31, 1 << 31)]
     {
@@ -307,7 +307,7 @@ fn output_noise_is_never_rounded_down() {
     }
 }
 
-/// Distances that are not looked at count as the next smaller one.
+/// Distances that are not evaluated use the bound of the next smaller one.
 #[test]
 fn many_pairs() {
     let gamma = |distance: u64| 1.0 / (1.0 + distance as f64).sqrt();
@@ -321,7 +321,7 @@ fn many_pairs() {
     }
 }
 
-/// Columns of one length: never more than the sum over pairs, where steps are in a row less.
+/// Columns of one length: never more than the sum over pairs; for steps in a row, less.
 #[test]
 fn chains_of_normalized_columns() {
     let horizon = 300;

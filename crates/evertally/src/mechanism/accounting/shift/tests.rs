@@ -1,4 +1,4 @@
-//! The shift of the module built explicitly: it hides an event exactly, and is no longer than stated.
+//! The shift of the module built explicitly: it hides an event exactly, and is at most as long as stated.
 
 use crate::mechanism::{Criterion, Mechanism, MechanismName, NoiseKind, Objective};
 use nalgebra::{DMatrix, DVector};
@@ -6,7 +6,7 @@ use nalgebra::{DMatrix, DVector};
 /// A mechanism with its dense `L`, and the parent of every node in the trie (the node above it with the most steps).
 struct Trie {
     mechanism: std::sync::Arc<dyn Mechanism>,
-    /// Integer weights, a row a step.
+    /// Integer weights, one row per step.
     l: DMatrix<f64>,
     inverse: DMatrix<f64>,
     parents: Vec<Option<usize>>,
@@ -22,7 +22,7 @@ impl Trie {
         let inverse = (&l * l.transpose()).cholesky().unwrap().inverse();
         let above = |n: usize| -> Vec<usize> { (0..steps).filter(|&t| l[(t, n)] != 0.0).collect() };
         let steps_of: Vec<_> = (0..nodes).map(above).collect();
-        // Nodes over the same steps are above one another in the order of their numbers.
+        // Nodes over the same steps are stacked in the order of their numbers.
         let holds = |m: usize, n: usize| {
             steps_of[n].iter().all(|t| steps_of[m].contains(t)) && (steps_of[m].len(), m) > (steps_of[n].len(), n)
         };
@@ -80,7 +80,7 @@ const CASES: [(&str, u64); 11] = [
 ];
 
 /// For every step, many grids and sizes: `L v = δ a_i` in whole numbers, and the bounds of the module for one event,
-/// two events apart, and events of opposite signs. Coarse grids, where the bound is loose, are held to it as well.
+/// two events apart, and events of opposite signs. Coarse grids, where the bound is loose, are tested as well.
 #[test]
 fn explicit_shifts_hide_events_within_the_bound() {
     for (name, horizon) in CASES {
@@ -106,13 +106,13 @@ fn explicit_shifts_hide_events_within_the_bound() {
                 }
             }
             assert!(longest <= bound, "{name} with {bits} bits, size {size}: {longest} > {bound}");
-            // The bound is not idle: fine grids reach it.
+            // The bound is tight: fine grids reach it.
             assert!(bits < 12 || longest >= shift.squared() * size * size * (1.0 - 2e-3), "{name}: {longest}, {bound}");
         }
     }
 }
 
-/// The excess that the bound allows is not larger than promised, and a coarser grid would exceed it.
+/// The excess that the bound allows is at most the promised one, and a coarser grid would exceed it.
 #[test]
 fn the_grid_is_as_coarse_as_the_promise_allows() {
     for (name, horizon) in CASES {

@@ -1,4 +1,4 @@
-//! The frozen shares, found again, and the ratios that they have.
+//! Recomputes the frozen shares, and their ratios.
 
 use super::*;
 use crate::mechanism::{Buffers, Dense, Hats, MechanismName};
@@ -8,15 +8,15 @@ use std::f64::consts::PI;
 
 /// Epochs that end by 2^40.
 const SEARCHED: usize = 10;
-/// No share is smaller: that of the last, which nothing follows in the comparison.
+/// The smallest share: that of the last epoch, which no other follows in the comparison.
 const LEAST: f64 = 0.03;
 
-/// The least largest variance that is known for a horizon, over that of a node for sensitivity 1.
+/// The least largest variance known for a horizon, over that of a node for sensitivity 1.
 struct Best(BTreeMap<u64, f64>);
 
 impl Best {
-    /// Of any mechanism under Gaussian noise: certified up to 2048 steps, and a little less than it is beyond. What its
-    /// root has above `ln t / π` falls, by less than 0.01 from there on.
+    /// Of any mechanism under Gaussian noise: certified up to 2048 steps, and slightly underestimated beyond. The
+    /// excess of its root over `ln t / π` falls, by less than 0.01 from there on.
     fn gaussian() -> Self {
         let root = |step: u64| Dense::lower_bound(step, Objective::Max).unwrap().sqrt();
         let steps = (0..=11).flat_map(|power| [1u64 << power, 3 << power]).filter(|step| *step <= 2048);
@@ -38,7 +38,7 @@ impl Best {
         Self(steps.map(|step| (step, least(step))).collect())
     }
 
-    /// Of all families of the planner under Laplace noise, as far as hats go, and of those that go on beyond.
+    /// Of all families of the planner under Laplace noise, up to the end of hats; beyond, of the families without end.
     fn of_all_families() -> Self {
         let mut best = Self::laplace();
         for power in 0..=22 {
@@ -47,7 +47,7 @@ impl Best {
             let root = best.0[&(1 << power)].min(figure.cbrt());
             best.0.insert(1 << power, root);
         }
-        // Between powers of two by interpolation, and what follows the last step of hats is without them.
+        // Between powers of two by interpolation; after the last step of hats, without them.
         let end: u64 = 1 << 22;
         best.0.retain(|step, _| step.is_power_of_two() || *step > end);
         best.0.insert(end + 1, Self::laplace().at(end + 1, 1));
@@ -64,7 +64,7 @@ impl Best {
     }
 }
 
-/// How variances grow where a part of the budget is given away: with the first or the second power.
+/// How variances grow if a part of the budget is spent elsewhere: with the first or the second power.
 struct Kind {
     inside: Inside,
     best: Best,
@@ -81,7 +81,7 @@ impl Kind {
         })
     }
 
-    /// The part of the budget with which a variance that needs all of it is multiplied by so much.
+    /// The part of the budget with which a variance that needs all of it grows by this factor.
     fn part(&self, times: f64) -> f64 {
         if self.inside == Inside::Trees { times.recip().sqrt() } else { times.recip() }
     }
@@ -109,7 +109,7 @@ impl Kind {
         looked_at(steps).into_iter().map(|step| (norm(step), self.best.at(epoch.before + step, self.power))).collect()
     }
 
-    /// The shares `U` of the budget with a largest ratio, if there are any.
+    /// The shares `U` of the budget for a given largest ratio, if there are any.
     fn greedy(&self, looks: &[Vec<(f64, f64)>], ratio: f64) -> Option<Vec<f64>> {
         let (mut base, mut shares) = (0.0, vec![]);
         for looks in looks {
@@ -169,7 +169,7 @@ fn the_shares_are_those_of_the_least_ratio() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// At every step from the first to 2^40 (of 20 thousand); from 16 on where hats are inside.
+/// At 20 thousand steps from the first to 2^40; from 16 on if hats are inside.
 #[test]
 fn no_step_is_far_above_the_best_that_it_could_be() {
     for kind in Kind::all() {
@@ -190,7 +190,7 @@ fn no_step_is_far_above_the_best_that_it_could_be() {
     }
 }
 
-/// What is frozen of the last steps of hats is what they have.
+/// The frozen values of the last steps of hats are the computed ones.
 #[test]
 fn totals_of_hats_are_those_of_their_last_steps() {
     let mut wrong = vec![];

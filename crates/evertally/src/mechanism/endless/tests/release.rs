@@ -86,7 +86,7 @@ fn hats_reach_steps_of_later_epochs() {
     }
 }
 
-/// The fourth moments that intervals are told of are no less than those of the rows.
+/// The fourth moments reported to intervals are at least those of the rows.
 #[test]
 fn tails_of_laplace_noise_are_not_heavier_than_said() {
     for endless in examples().into_iter().filter(|endless| endless.inside.is_laplace()) {
@@ -99,7 +99,7 @@ fn tails_of_laplace_noise_are_not_heavier_than_said() {
     }
 }
 
-/// Steps of a tree far away, where nothing could walk.
+/// Steps of a tree far ahead, which no step-by-step walk could reach.
 #[test]
 fn trees_reach_any_step() {
     let endless = Endless::new(MAX_HORIZON, Inside::Trees).unwrap();
@@ -111,8 +111,8 @@ fn trees_reach_any_step() {
     }
 }
 
-/// Sums that fill 64 bits, up and down, without noise: releases are the running sums, also where an epoch's own sum
-/// leaves 64 bits.
+/// Sums that fill 64 bits, up and down, without noise: releases are the running sums, also if an epoch's own sum
+/// exceeds 64 bits.
 #[test]
 fn the_largest_sums_are_exact() {
     for endless in examples() {

@@ -12,7 +12,7 @@ impl Shape {
             let of = |index| weight.map_or(0.0, |weight| draw(Node { level: level as u32, index }) / weight);
             (0..self.blocks[level]).map(of).collect()
         };
-        // Of every level: what is known inside its blocks, its variance, and the sums over the children.
+        // For every level: the inside estimates of its blocks, their variance, and the sums over the children.
         let first = measured(0);
         let mut levels = vec![(first.clone(), vec![1.0 / precision(0); first.len()], first)];
         for level in 1..self.levels() {
@@ -47,8 +47,8 @@ impl Shape {
 
     /// The weights of all measurements in the estimate of one prefix: the two passes run backwards, in floating point.
     ///
-    /// Downwards the weight of a final estimate is handed on to the block's own inside estimate and to its parent's;
-    /// upwards (here from the top) that of an inside estimate to the own measurement and the children's.
+    /// Downwards the weight of a final estimate passes to the block's own inside estimate and to its parent's; upwards
+    /// (here from the top) that of an inside estimate passes to the own measurement and the children's.
     pub(super) fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let precision = |level| f64::from(self.weight_squared(level));
         let levels = self.levels();

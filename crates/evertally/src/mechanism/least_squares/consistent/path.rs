@@ -1,4 +1,4 @@
-//! The noise of one release after the other, in fixed point with certain rounding, along the blocks around the step.
+//! The noise of one release after another, in fixed point with certain rounding, along the blocks around the step.
 
 use super::Shape;
 use crate::mechanism::Cursor;
@@ -7,24 +7,25 @@ use crate::noise::Node;
 use num_bigint::BigInt;
 use std::sync::Arc;
 
-/// Bits behind the grid at the first attempt: the error is then below 2^-96 of the grid.
+/// Bits below the grid at the first attempt: the error is then below 2^-96 of the grid.
 const DIGITS: u32 = 320;
 /// Bound of the error of a prefix, as a power of two of units of `2^-digits`.
 ///
-/// A variance errs by at most 2^22 units: division rounds by one, and on the way up errors grow at most as the number of
-/// blocks. A gain is a variance times a squared weight below 2^32; it and what follows from it err by less than 2^60.
-/// Noise is below 2^74, so values are below 2^96, one operation errs by less than 2^157, and a prefix passes through
-/// fewer than 2^27 of them.
+/// A variance errs by at most 2^22 units: division rounds by one, and on the way up errors grow at most as the number
+/// of blocks. A gain is a variance times a squared weight below 2^32; its error, and that of derived values, is less
+/// than 2^60. Noise is below 2^74, so values are below 2^96, one operation errs by less than 2^157, and a prefix passes
+/// through fewer than 2^27 of them.
 const ERROR_BITS: u32 = 224;
 /// Words of a number.
 pub(super) const WORDS: u64 = 10;
 
-/// What estimation needs to know of the levels, in units of `2^-digits`.
+/// The variances and weights of the estimation by level, in units of `2^-digits`.
 struct Gains {
     digits: u32,
-    /// Variance of what is known inside a complete block and inside the last one, by level.
+    /// Variance of the inside estimate of a complete block and of the last one, by level.
     variances: Vec<[BigInt; 2]>,
-    /// `inside[m][l]`: the weight of the measurements of level `l` in what is known inside a complete block of level `m`.
+    /// `inside[m][l]`: the weight of the measurements of level `l` in the inside estimate of a complete block of level
+    /// `m`.
     inside: Vec<Vec<BigInt>>,
 }
 
@@ -54,14 +55,14 @@ impl Gains {
 
 /// The children of a block around the step.
 struct Frame {
-    /// Level of the block and its place there.
+    /// Level of the block and its index there.
     level: usize,
     index: u64,
     /// Noise of the prefix before each child, and after the last.
     prefixes: Vec<BigInt>,
 }
 
-/// Stands anywhere with the estimates of the blocks around it.
+/// Stands at any step with the estimates of the blocks around it.
 pub(super) struct PathCursor {
     shape: Arc<Shape>,
     gains: Gains,
@@ -81,7 +82,7 @@ impl PathCursor {
         Self { gains: Gains::new(&shape, digits), rounding, step: 0, frames: vec![], shape }
     }
 
-    /// Numbers that are kept, in words.
+    /// Kept numbers, in words.
     #[cfg(test)]
     pub(super) fn words(&self) -> u64 {
         self.frames.iter().flat_map(|frame| &frame.prefixes).map(|prefix| 3 + prefix.bits().div_ceil(64)).sum()
@@ -101,7 +102,7 @@ impl PathCursor {
         index + 1 == self.shape.blocks[level]
     }
 
-    /// What the measurements inside a block tell of its noise.
+    /// The estimate of a block's noise from the measurements inside it.
     fn inside(&self, level: usize, index: u64, draw: &mut dyn FnMut(Node) -> i128) -> BigInt {
         if level > 0 && self.is_last(level, index) {
             let sum = self.shape.children(level, index).map(|child| self.inside(level - 1, child, draw)).sum();
@@ -133,7 +134,8 @@ impl PathCursor {
         }
     }
 
-    /// The estimates of a block's children: each takes its share of what the block's own differs from their sum.
+    /// The estimates of a block's children: each takes its share of the difference between the block's estimate and
+    /// their sum.
     fn enter(&self, level: usize, index: u64, known: Option<[BigInt; 2]>, draw: &mut dyn FnMut(Node) -> i128) -> Frame {
         let children = self.shape.children(level, index);
         let inside: Vec<BigInt> = children.clone().map(|child| self.inside(level - 1, child, draw)).collect();
@@ -151,7 +153,7 @@ impl PathCursor {
         Frame { level, index, prefixes }
     }
 
-    /// The rounded noise of a step (1 ..= T), or `None` if so many digits do not decide it.
+    /// The rounded noise of a step (1 ..= T), or `None` if this many digits do not decide it.
     fn try_at(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> Option<i128> {
         let place = |level: usize| (step - 1) / self.shape.arity.saturating_pow(level as u32);
         while self.frames.last().is_some_and(|frame| frame.index != place(frame.level)) {
@@ -189,7 +191,7 @@ impl Cursor for PathCursor {
         self.seek(self.step + 1, draw)
     }
 
-    /// Draws what is below the first block that the old step and the new one have in common.
+    /// Draws everything below the first block that the old step and the new one share.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         self.step = step;
         if step == 0 {

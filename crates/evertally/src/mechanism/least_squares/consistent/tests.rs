@@ -101,7 +101,7 @@ fn golden_figures() {
     }
 }
 
-/// mean 90 and max 135 are known for T = 512 with blocks; optimising the weights must not be worse.
+/// A mean of 90 and a max of 135 are known for T = 512 with blocks; optimising the weights must not be worse.
 #[test]
 fn optimised_weights_beat_equal_ones() {
     let (by_max, by_mean) =
@@ -113,8 +113,8 @@ fn optimised_weights_beat_equal_ones() {
     assert!(best(&by_max) <= 135.5, "{}", best(&by_max));
 }
 
-/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and
-/// one that leaves it open is found again.
+/// The search must give the same weights on every machine: a plan that names its mechanism can be read anywhere, and a
+/// plan that leaves it open is found again.
 #[test]
 fn found_weights_are_frozen() {
     assert_eq!(
@@ -190,8 +190,8 @@ fn releases_are_correctly_rounded() {
 
 use num_bigint::BigInt;
 
-/// What a cursor keeps grows with the arity and the logarithm of the horizon, and so does what it draws; where it went
-/// before makes no difference.
+/// The memory of a cursor grows with the arity and the logarithm of the horizon, and so does the number of draws;
+/// earlier positions make no difference.
 #[test]
 fn cursors_keep_little_and_stand_anywhere() {
     for (horizon, k) in [(1 << 20, 16), (250_000, 24), (40_000, 3)] {

@@ -1,11 +1,11 @@
 //! The variance of every prefix, from the leaf up along the blocks that hold its end.
 //!
-//! All complete blocks of a level are alike, so a few numbers a level serve all prefixes. The operations and their order
-//! are frozen: searches compare these figures, and must find the same weights for ever.
+//! All complete blocks of a level are alike, so a few numbers per level serve all prefixes. The operations and their
+//! order are frozen: searches compare these values, and must always find the same weights.
 
 use super::Shape;
 
-/// What a prefix meets on its way up.
+/// The quantities that a prefix uses on its way up.
 pub(super) struct Prefixes<'a> {
     shape: &'a Shape,
     levels: Vec<Level>,
@@ -15,7 +15,7 @@ pub(super) struct Prefixes<'a> {
 struct Level {
     /// `before[j]`: variance of the first `j` complete blocks.
     before: Vec<f64>,
-    /// Variance of what is known inside the last block, which may be cut.
+    /// Variance of the inside estimate of the last block, which may be cut.
     cut: f64,
 }
 
@@ -25,7 +25,7 @@ impl Level {
         Self { before: before.take(arity as usize + 1).collect(), cut }
     }
 
-    /// Of children that are this many blocks of this level, with the last one of all or without it.
+    /// For children that are this many blocks of this level, with or without the last block of the level.
     fn total(&self, children: u64, with_last: bool) -> f64 {
         if with_last { self.before[children as usize - 1] + self.cut } else { self.before[children as usize] }
     }

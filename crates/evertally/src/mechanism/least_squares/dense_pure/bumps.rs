@@ -11,21 +11,20 @@
 //! **Gradient.** For weights `w_t` let `F = Σ w_t ‖L_t‖² = tr((RᵀR)⁻¹ M)` with `M_ij = c_max(i,j)`,
 //! `c_i = Σ_{t≥i} w_t`. Then `dF/dR = -2 R P` with `P = (RᵀR)⁻¹ M (RᵀR)⁻¹`. With `K = B D M` (two running sums a row),
 //! `V = S⁻¹ K`, `W = S⁻¹ (K D Bᵀ) S⁻¹` and `Y = V - W B`, this is `dF/dB_bj = -2 Y_bj / a_j²` and
-//! `dF/da_j = -2 (c_j - Σ_b B_bj (V_bj + Y_bj)) / a_j³`; `V` and `Y` are needed where `B` has its support, nowhere
-//! else.
+//! `dF/da_j = -2 (c_j - Σ_b B_bj (V_bj + Y_bj)) / a_j³`; `V` and `Y` are needed only on the support of `B`.
 
 use crate::mechanism::Matrix;
 use crate::mechanism::dense_twin::cholesky;
 use crate::number::lanes::dot;
 use std::ops::Range;
 
-/// Where the entries of `R` stand in one vector: the diagonal first, then bump after bump.
+/// The layout of the entries of `R` in one vector: the diagonal first, then bump after bump.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
     horizon: usize,
     /// The steps (from 0) every bump may touch.
     spans: Vec<Range<usize>>,
-    /// Where the entries of every bump begin.
+    /// The offset at which the entries of every bump begin.
     offsets: Vec<usize>,
 }
 
@@ -48,7 +47,7 @@ impl Layout {
         &self.spans
     }
 
-    /// Where the entries of a bump stand.
+    /// The index range of the entries of a bump.
     pub(super) fn entries(&self, bump: usize) -> Range<usize> {
         self.offsets[bump]..self.offsets[bump] + self.spans[bump].len()
     }
@@ -68,7 +67,7 @@ fn add(to: &mut [f64], factor: f64, from: &[f64]) {
     to.iter_mut().zip(from).for_each(|(to, from)| *to += factor * from);
 }
 
-/// The steps of both, if any.
+/// The steps that both share, if any.
 fn overlap(a: &Range<usize>, b: &Range<usize>) -> Option<Range<usize>> {
     let common = a.start.max(b.start)..a.end.min(b.end);
     (!common.is_empty()).then_some(common)
@@ -89,8 +88,8 @@ pub(super) struct Solved {
 }
 
 impl Solved {
-    /// The diagonal must be positive; a diagonal that stays above some hundredth of its column keeps `S` well
-    /// conditioned. `O(n² overlap + n³)`.
+    /// The diagonal must be positive; a diagonal above about a hundredth of its column keeps `S` well conditioned.
+    /// `O(n² overlap + n³)`.
     pub(super) fn new(layout: &Layout, r: Vec<f64>) -> Self {
         let inverse_squares: Vec<f64> = r[..layout.horizon].iter().map(|a| 1.0 / (a * a)).collect();
         let mut scaled = r[layout.horizon..].to_vec();
@@ -154,7 +153,7 @@ impl Solved {
         spans.map(|(bump, span)| dot(self.bump(bump, span), &x[span.clone()])).collect()
     }
 
-    /// `D Bᵀ g`: how much the estimate of every step moves when the bumps' multipliers are `g`.
+    /// `D Bᵀ g`: the shift of every step's estimate if the bumps' multipliers are `g`.
     pub(super) fn spread(&self, g: &[f64]) -> Vec<f64> {
         let mut moved = vec![0.0; self.layout.horizon];
         for ((bump, span), g) in self.layout.spans.iter().enumerate().zip(g) {

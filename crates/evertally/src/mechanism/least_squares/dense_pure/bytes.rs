@@ -1,10 +1,10 @@
-//! A found factorization as bytes: what a search of a minute is kept in.
+//! A factorization as bytes: saves repeating a search that takes a minute.
 //!
 //! ```text
 //! "evertally dense-pure" | version, 4 bytes, little endian | horizon, objective, bumps (postcard) | BLAKE3 of all before
 //! ```
 //!
-//! The diagonal is what the bumps leave of a column, so that bytes cannot claim a wrong sensitivity.
+//! The diagonal is the remainder of each column after the bumps, so bytes cannot claim a wrong sensitivity.
 
 use super::{Bump, DensePure};
 use crate::mechanism::{MatrixDigest, Objective};
@@ -31,7 +31,7 @@ impl DensePure {
         bytes
     }
 
-    /// Reads [`to_bytes`](Self::to_bytes) back; all figures are computed anew.
+    /// Reads [`to_bytes`](Self::to_bytes) back; all norms are recomputed.
     ///
     /// # Errors
     /// If the bytes are damaged, of another kind or of another version.
@@ -59,7 +59,7 @@ impl DensePure {
         Self::assemble(body.horizon, objective, body.bumps).map_err(|_| damaged())
     }
 
-    /// The beginning of the hash in the bytes: names the factorization.
+    /// The beginning of the hash in the bytes; it names the factorization.
     pub fn digest(&self) -> MatrixDigest {
         MatrixDigest::of(&blake3::hash(&self.content()))
     }

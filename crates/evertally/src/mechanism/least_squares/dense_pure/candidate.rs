@@ -1,9 +1,9 @@
-//! A point of the search: columns of `R` on the simplex, and what is minimised over them.
+//! A point of the search: columns of `R` on the simplex, and the objective over them.
 //!
 //! **Parameters.** Column `j` of `R` is `φ e_identity + (1 - φ) θ_j² / ‖θ_j‖²`, so that `R ≥ 0` and every column sums
-//! to 1 whatever `θ` is: there is no constraint left. A weight can reach 0 and stays there. The floor `φ` keeps the
-//! diagonal away from 0, where Woodbury's formula would cancel; it costs nothing, because the only bump that drives a
-//! step's diagonal to 0 is one that has shrunk to this very step, and adding its weight to the diagonal is better
+//! to 1 for every `θ`: no constraint remains. A weight can reach 0 and stays there. The floor `φ` keeps the diagonal
+//! away from 0, where Woodbury's formula would cancel; it costs nothing, because the only bump that drives a step's
+//! diagonal to 0 is one that has shrunk to this very step, and adding its weight to the diagonal is better
 //! (`(a + b)² > a² + b²`).
 //!
 //! **Largest variance.** The power mean `(Σ ‖L_t‖^{2p} / T)^{1/p}` is minimised for growing `p`; its gradient is that
@@ -17,14 +17,14 @@ use crate::number::descent::minimise;
 /// `φ`, the least share of the diagonal in a column.
 pub(super) const FLOOR: f64 = 1.0 / 64.0;
 
-/// What is minimised: the mean of `‖L_t‖²`, or its power mean with exponent `2^log_power`.
+/// The objective: the mean of `‖L_t‖²`, or its power mean with exponent `2^log_power`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Aim {
     Mean,
     PowerMean { log_power: u32 },
 }
 
-/// One attempt: where bumps may be, and `θ`.
+/// One attempt: the spans of the bumps, and `θ`.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) layout: Layout,
@@ -43,8 +43,8 @@ impl Candidate {
         2.0 * objective.of(norms.max(), norms.mean())
     }
 
-    /// Hats of every spacing `w` in a partition of unity, each level with its budget, on a support of twice the width,
-    /// where they are a little above 0 so that they can grow.
+    /// Hats of every spacing `w` in a partition of unity, each level with its budget. Their support is twice the width,
+    /// and they are slightly above 0 there so that they can grow.
     pub(super) fn hats(horizon: usize, levels: &[(f64, f64)]) -> Self {
         let (mut spans, mut values) = (vec![], vec![]);
         let steps = horizon as f64;
@@ -66,7 +66,7 @@ impl Candidate {
         Self { layout: Layout::new(horizon, spans), theta }
     }
 
-    /// Descends for at most so many steps and returns the value reached.
+    /// Descends for at most this many steps and returns the value reached.
     pub(super) fn descend(&mut self, aim: Aim, steps: usize) -> f64 {
         let layout = &self.layout;
         let mut objective = |theta: &[f64]| {
@@ -82,19 +82,19 @@ impl Candidate {
         self.layout.spans().len()
     }
 
-    /// Without one bump; the rest of every column grows in proportion.
+    /// Removes one bump; the rest of every column grows in proportion.
     pub(super) fn without(&self, bump: usize) -> Self {
         self.replaced(bump, &[])
     }
 
-    /// With one bump cut in two that overlap around its middle, each fading where the other takes over.
+    /// Cuts one bump in two that overlap around its middle, each fading as the other takes over.
     pub(super) fn split(&self, bump: usize) -> Self {
         let length = self.layout.spans()[bump].len() as f64;
         let right = |i: usize| (1.5 * (i as f64 + 0.5) / length - 0.25).clamp(0.0, 1.0);
         self.replaced(bump, &[&right, &|i| 1.0 - right(i)])
     }
 
-    /// With a bump replaced by parts of it: these shares of its weights.
+    /// Replaces a bump by parts of it: these shares of its weights.
     fn replaced(&self, bump: usize, parts: &[&dyn Fn(usize) -> f64]) -> Self {
         let mut theta = self.theta[..self.layout.entries(bump).start].to_vec();
         let mut spans = self.layout.spans()[..bump].to_vec();
@@ -108,8 +108,8 @@ impl Candidate {
         Self { layout: Layout::new(self.layout.horizon(), spans), theta }
     }
 
-    /// Drops bumps that vanished, gives the weight of those that shrank to a single step to the diagonal, and lets
-    /// every bump reach `margin` steps beyond its support again.
+    /// Drops vanished bumps, gives the weight of bumps that shrank to a single step to the diagonal, and lets every
+    /// bump reach `margin` steps beyond its support again.
     pub(super) fn tidy(&mut self, margin: usize) {
         let entries = self.entries();
         let horizon = self.layout.horizon();

@@ -5,10 +5,10 @@ use crate::mechanism::least_squares::at_once::Solve;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::noise::Node;
 
-/// Bits behind the grid of `ζ` and `δ`.
+/// Bits of `ζ` and `δ` below the grid.
 pub(super) const DIGITS: u32 = 32;
 
-/// `ζ = z/w` in units of `2^-32`, halves up. fits: noise is below 2^74 at any scale a plan can mean.
+/// `ζ = z/w` in units of `2^-32`, halves up. fits: noise is below 2^74 at every scale a plan accepts.
 pub(super) fn share(noise: i128, weight: u32) -> i128 {
     let weight = i128::from(weight);
     ((noise << (DIGITS + 1)) + weight).div_euclid(2 * weight)
@@ -21,7 +21,7 @@ fn rounded(sum: i128) -> i128 {
 }
 
 impl Shape {
-    /// `δ` in units of `2^-32`, from what was measured, or from its noise alone, which gives the same.
+    /// `δ` in units of `2^-32`, from the measurements or, with the same result, from their noise alone.
     ///
     /// fits: the weights are 2^9 and more, so |ζ| ≤ 2^(74 + 32 - 9), times weights below 2^16 on at most 2^9 steps is
     /// below 2^123.
@@ -33,8 +33,8 @@ impl Shape {
         self.bumps.iter().zip(bumps).map(|(bump, value)| (value << DIGITS) - explained(bump)).collect()
     }
 
-    /// `G_t(δ)` for all steps, in units of `2^-8`: any deterministic function would keep the privacy, this one is the
-    /// best.
+    /// `G_t(δ)` for all steps, in units of `2^-8`: any deterministic function would preserve privacy; this one is the
+    /// most accurate.
     pub(super) fn corrections(&self, discrepancies: &[i128]) -> Vec<i128> {
         let unit = f64::from(1u32 << 31) * 2.0; // 2^32
         let delta: Vec<f64> = discrepancies.iter().map(|d| *d as f64 / unit).collect();

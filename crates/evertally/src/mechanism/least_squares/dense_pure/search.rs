@@ -1,9 +1,9 @@
-//! The schedule of the search: many starts, the best of them refined, then bumps taken out and split.
+//! The schedule of the search: many starts; the best are refined, then bumps are removed and split.
 //!
 //! The problem is not convex. Starts are hats of one to three spacings; a short descent ranks them. The best are
-//! descended further, and the winner is improved by removing or splitting one bump after the other, keeping what is
-//! better after another descent. For the largest variance all this is done on power means of moderate exponents, and
-//! the exponent is raised at the end. All choices depend on the figures alone.
+//! refined by further descent. The winner is improved by removing or splitting one bump after the other; a change is
+//! kept if another descent from it is better. For the largest variance all this is done on power means of moderate
+//! exponents, and the exponent is raised at the end. All choices depend on the variances alone.
 
 use super::candidate::{Aim, Candidate};
 use crate::mechanism::Objective;
@@ -11,15 +11,15 @@ use crate::mechanism::Objective;
 /// How many of the starts are refined, and how many of those have their bumps rearranged.
 const REFINED: usize = 6;
 const REARRANGED: usize = 2;
-/// Most sweeps over the bumps of one of them.
+/// Maximum number of sweeps over the bumps of one candidate.
 const SWEEPS: usize = 4;
-/// Steps of a descent that ranks, and of one that finishes.
+/// Number of steps of a descent that ranks, and of one that finishes.
 const SHORT: usize = 150;
 const LONG: usize = 500;
 /// Steps by which a bump may grow beyond its support in one descent.
 const MARGIN: usize = 8;
 
-/// Hears of progress: the best figure and the share of the work done.
+/// Receives progress: the best value and the completed share of the work.
 struct Report<'a> {
     objective: Objective,
     best: f64,
@@ -94,8 +94,8 @@ fn rank_starts(horizon: usize, aim: Aim, report: &mut Report) -> Vec<Ranked> {
     ranked
 }
 
-/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` hears the share of the sweeps
-/// done.
+/// Removes and splits bumps as long as a sweep over all of them gains something. `tell` receives the completed share of
+/// the sweeps.
 fn rearrange((mut value, mut best): Ranked, aim: Aim, tell: &mut dyn FnMut(&Candidate, f64)) -> Ranked {
     for sweep in 0..SWEEPS {
         let before = value;
@@ -103,7 +103,7 @@ fn rearrange((mut value, mut best): Ranked, aim: Aim, tell: &mut dyn FnMut(&Cand
         while bump < best.bumps() {
             for change in [Candidate::without, Candidate::split] {
                 if bump >= best.bumps() {
-                    break; // the last one has gone
+                    break; // the last one was removed
                 }
                 let mut tried = change(&best, bump);
                 tried.tidy(MARGIN);

@@ -1,4 +1,4 @@
-//! The search against dense algebra and known figures; the release against its definition.
+//! The search against dense algebra and known values; the release against its definition.
 
 use super::candidate::{Aim, evaluate};
 use super::release::{DIGITS, share};
@@ -70,7 +70,8 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
     }
 }
 
-/// The tails of every row are no heavier than those of the equal terms it is compared with, and as many as can be.
+/// The tails of every row are no heavier than those of the equal terms it is compared with, and no larger number of
+/// equal terms would do.
 #[test]
 fn row_laws_bound_the_fourth_moment() {
     for found in several() {
@@ -128,7 +129,7 @@ fn spread_events_stay_below_the_bound() {
     }
 }
 
-/// Both aims: the value from the definition, the derivatives by central differences.
+/// Both objectives: the value from the definition, the derivatives by central differences.
 #[test]
 fn derivatives_are_those_of_the_definition() {
     let levels = [(3.0, 0.3), (6.0, 0.36)];
@@ -189,7 +190,7 @@ fn tidying_does_no_harm() {
 }
 
 /// The best that another optimiser reached from forty random starts (twelve at T = 32) over all `R ≥ 0` of any shape
-/// (dense algebra, no structure assumed): the search finds the same figures.
+/// (dense algebra, no structure assumed): the search finds the same values.
 #[test]
 fn small_horizons_reach_the_best_of_many_random_starts() {
     for (horizon, mean, max) in [(8, 9.0, 10.1989), (16, 13.2261, 15.2864), (32, 19.6519, 21.8191)] {
@@ -233,7 +234,7 @@ fn searches_are_deterministic_and_frozen() {
     assert_eq!(found(24, Objective::Max).name().to_string().len(), "dense-pure(objective=max,digest=)".len() + 32);
 }
 
-/// A name stands for the matrix of its digest alone, and a digest has all of its digits.
+/// A name identifies the matrix of its digest alone, and a digest has all of its digits.
 #[test]
 fn a_name_stands_for_one_matrix() {
     let criterion = Criterion::new(NoiseKind::Laplace, Objective::Max);
@@ -275,8 +276,8 @@ fn releases_are_the_rows_times_the_noise() {
     }
 }
 
-/// The proof of the header, number by number: from what was measured, data included, the same discrepancies follow as
-/// from the noise alone, and the release computed from the measurements is the true sum plus the noise of the cursor.
+/// The proof of the header, number by number: the measurements, data included, give the same discrepancies as the noise
+/// alone, and the release computed from the measurements is the true sum plus the noise of the cursor.
 #[test]
 fn data_cancel_exactly() {
     for found in several() {
@@ -309,7 +310,7 @@ fn data_cancel_exactly() {
     }
 }
 
-/// Noise at the edge of what a plan can mean fits.
+/// Noise at the edge of what a plan accepts fits.
 #[test]
 fn the_loudest_noise_fits() {
     let found = found(41, Objective::Max);
@@ -340,7 +341,7 @@ fn bytes_round_trip_and_damage_is_refused() {
     assert!(DensePure::from_bytes(b"").is_err());
 }
 
-/// Bumps that would make a sensitivity wrong, or the estimate ill conditioned, are refused.
+/// Bumps that would make a sensitivity wrong, or the estimate ill conditioned, are rejected.
 #[test]
 fn senseless_bumps_and_horizons_are_refused() {
     let assemble = |first, weights: &[u16]| {

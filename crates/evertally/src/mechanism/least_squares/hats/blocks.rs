@@ -1,8 +1,8 @@
-//! A bound of the shifts of a unit over a long horizon that takes little time for each unit.
+//! A bound of the shifts of a unit over a long horizon that is fast for each unit.
 //!
-//! The exact `max_i Σ_n R_ni c_n` (see [`Shape::capped_column`]) goes through all pieces for every unit. Here pieces are
-//! joined in blocks: of a block the largest weight of a single step is kept, and of every level the most that a step
-//! gives to it, and the largest height and mass of its hats. With these in place of those of each step the sum is no
+//! The exact `max_i Σ_n R_ni c_n` (see [`Shape::capped_column`]) visits all pieces for every unit. Here pieces are
+//! joined into blocks. A block keeps the largest weight of a single step, and for every level the maximum contribution
+//! to a step and the largest height and mass of its hats. With these instead of the values of each step the sum is no
 //! smaller, and as shares change slowly along the steps, hardly larger.
 
 use super::shape::Shape;
@@ -11,10 +11,10 @@ use crate::privacy::Spread;
 /// Ends of pieces in a block.
 const ENDS: usize = 64;
 
-/// Ends of the last pieces, which are blocks by themselves.
+/// Ends of the last pieces, each of which is its own block.
 const LAST: usize = 128;
 
-/// What is kept of the pieces of a shape.
+/// Summary of the pieces of a shape.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     blocks: Vec<Block>,
@@ -28,7 +28,7 @@ struct Block {
     levels: Vec<Widest>,
 }
 
-/// The largest of a level in a block.
+/// The maxima of a level in a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Widest {
     taken: u64,
@@ -39,7 +39,7 @@ struct Widest {
 impl Blocks {
     /// `O(n l)` for `n` hats on `l` levels.
     pub(super) fn new(shape: &Shape) -> Self {
-        // All entries are straight along pieces, and what is summed is convex: it is largest at their ends.
+        // All entries are straight along pieces, and the summed function is convex: it is largest at their ends.
         let ends: Vec<u64> = shape.ends().collect();
         let of_block = |ends: &[u64]| {
             let mut block = Block { identity: 0, levels: vec![Widest::default(); shape.level_count()] };
@@ -56,13 +56,13 @@ impl Blocks {
             }
             block
         };
-        // Towards the end hats fall to 0 and single steps take what they leave: there every end is a block.
+        // Towards the end hats fall to 0 and single steps take the remainder: there every end is a block.
         let (most, last) = ends.split_at(ends.len().saturating_sub(LAST));
         let blocks = most.chunks(ENDS).chain(last.chunks(1)).map(of_block).collect();
         Self { blocks, squares: shape.column_squares() }
     }
 
-    /// At least the lesser of `max_i Σ_n R_ni c_n` and what all events in one column give.
+    /// At least the smaller of `max_i Σ_n R_ni c_n` and the shift of all events in one column.
     pub(super) fn capped_column(&self, spread: Spread) -> u128 {
         let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step));
         let of_level = |level: &Widest| {

@@ -26,12 +26,12 @@ pub(super) fn estimate(piece: &Piece, k: u64, draw: &mut dyn FnMut(Node) -> i128
     rounded_quotient(draw(step_node(piece.first + k)) << STEP_BITS, weight)
 }
 
-/// How much of the estimates is in the hats that are open, by slots.
+/// The parts of the estimates in the open hats, by slots.
 #[derive(Clone, Default)]
 pub(super) struct Covered([i128; SLOTS]);
 
 impl Covered {
-    /// Goes along a piece: hands on the estimates of its steps, then the discrepancies of the hats that end with it, in
+    /// Moves along a piece: emits the estimates of its steps, then the discrepancies of the hats that end with it, in
     /// the order in which hats end.
     ///
     /// Both are functions of the protected sums `y = R x + z` alone, up to the whole number `x` that is added to an

@@ -4,16 +4,16 @@ use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
-/// Most levels of hats.
+/// Maximum number of levels of hats.
 pub(super) const MOST: usize = 6;
 /// Shares are in thousandths.
 pub(super) const WHOLE: u16 = 1000;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
-/// A level takes a **share** of what the coarser levels leave, in thousandths (1 to 999): one share at the first step
-/// and one at the last, and in between along the straight line. What all levels leave is the weight of the single
-/// steps.
+/// A level takes a **share** of the remainder of the coarser levels, in thousandths (1 to 999): one share at the first
+/// step and one at the last, and in between along the straight line. The remainder after all levels is the weight of
+/// the single steps.
 ///
 /// Written `spacing=12/150,first=480/417,last=516/257`, and `spacing=none` without hats.
 ///
@@ -47,7 +47,7 @@ impl HatLevels {
         let wrong = |shares: &[u16]| shares.len() != count || shares.iter().any(|s| !(1..WHOLE).contains(s));
         if wrong(first) || wrong(last) {
             return Err(Error::invalid(format!(
-                "the shares of {count} levels of hats are {count} numbers from 1 to 999 for the first step and as many for \
+                "{count} levels of hats need {count} shares from 1 to 999 for the first step and as many for \
                  the last, got {first:?} and {last:?}"
             )));
         }
@@ -63,7 +63,7 @@ impl HatLevels {
         &self.spacings[..self.len()]
     }
 
-    /// Shares at the first and at the last step, in thousandths of what coarser levels leave.
+    /// Shares at the first and at the last step, in thousandths of the remainder of the coarser levels.
     pub fn shares(&self) -> [&[u16]; 2] {
         [&self.first[..self.len()], &self.last[..self.len()]]
     }
@@ -91,12 +91,12 @@ impl HatLevels {
     }
 }
 
-/// The rules every list of spacings obeys.
+/// Checks the rules for a list of spacings.
 pub(super) fn check_spacings(spacings: &[u32]) -> Result<()> {
     let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
     if spacings.len() > MOST || !grow || spacings.first().is_some_and(|w| *w < 2) {
         return Err(Error::invalid(format!(
-            "spacings of hats are at most {MOST} growing numbers of steps from 2, like 12/150, got {spacings:?}"
+            "spacings of hats are at most {MOST} increasing numbers of steps from 2, like 12/150, got {spacings:?}"
         )));
     }
     Ok(())
@@ -153,10 +153,10 @@ impl std::str::FromStr for HatLevels {
     }
 }
 
-/// How the levels of hats are named.
+/// The level parameters in the name of a mechanism of hats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HatChoice {
-    /// The best.
+    /// The best spacings and shares.
     Best,
     /// These spacings (up to the first 0) with the best shares.
     Spaced([u32; MOST]),
@@ -165,7 +165,7 @@ pub enum HatChoice {
 }
 
 impl HatChoice {
-    /// So many spacings, at most [`MOST`].
+    /// This many spacings, at most [`MOST`].
     fn spaced(given: &[u32]) -> Self {
         let mut spacings = [0; MOST];
         spacings[..given.len()].copy_from_slice(given);
@@ -188,7 +188,7 @@ impl HatChoice {
             (Some(spacing), None, None) => {
                 let wrong = || {
                     Error::invalid(format!(
-                        "`spacing` of `{}` should be at most {MOST} growing numbers of steps from 2, like 12/150",
+                        "`spacing` of `{}` should be at most {MOST} increasing numbers of steps from 2, like 12/150",
                         parameters.text
                     ))
                 };

@@ -3,8 +3,8 @@
 //!
 //! With `D` = diag(`1/W_j²`), the least-squares correction needs `M = I + H D Hᵀ` (see the mechanism's documentation).
 //! Order the hats by their last step. A hat that ends later and shares a step with hat `c` covers the last step of `c`,
-//! so the later neighbours of `c` overlap each other already: eliminating `c` fills no empty place, and at any step
-//! only the hats over it, two a level, are at work. Along a straight piece sums over steps are combinations of the
+//! so the later neighbours of `c` overlap each other already: eliminating `c` causes no fill-in, and at any step only
+//! the hats over it, two per level, are involved. Along a straight piece sums over steps are combinations of the
 //! moments `Σ D_k`, `Σ k D_k` and `Σ k² D_k`.
 
 use super::shape::{Piece, SLOTS, Shape};
@@ -19,7 +19,7 @@ pub(super) struct Elimination<'a> {
     columns: Vec<Column>,
 }
 
-/// What eliminating one hat leaves.
+/// The result of eliminating one hat.
 pub(super) struct Column {
     slot: usize,
     pivot: f64,
@@ -27,7 +27,7 @@ pub(super) struct Column {
     multipliers: Row,
 }
 
-/// What eliminations have left of `M` on the open hats; a slot without a hat has a row of the unit matrix.
+/// The remainder of `M` on the open hats after the eliminations; a slot without a hat has a row of the unit matrix.
 #[derive(Clone)]
 pub(super) struct Front(Square);
 
@@ -50,8 +50,8 @@ impl Front {
     }
 }
 
-/// One more hat on the way forward: its part of the solution, before later hats are known. `carried` is what ended hats
-/// hand on to the open ones.
+/// One more hat in the forward pass: its part of the solution, before later hats are known. `carried` holds the
+/// contributions of ended hats to the open ones.
 pub(super) fn forward(column: &Column, right: f64, carried: &mut Row) -> f64 {
     let value = right + carried[column.slot];
     add(carried, -value, &column.multipliers);
@@ -59,7 +59,7 @@ pub(super) fn forward(column: &Column, right: f64, carried: &mut Row) -> f64 {
     value / column.pivot
 }
 
-/// The same hat on the way back: its part of the solution joins that of the open ones.
+/// The same hat in the backward pass: its part of the solution joins that of the open ones.
 pub(super) fn backward(column: &Column, solution: f64, open: &mut Row) -> f64 {
     let solution = solution - dot(&column.multipliers, open);
     open[column.slot] = solution;
@@ -121,8 +121,8 @@ fn times(matrix: &Square, vector: &Row) -> Row {
     })
 }
 
-/// What is known at the start of a piece, on the way forward: the variance of the prefix given everything that has
-/// ended, and its covariance with what is measured of the hats over it.
+/// The state at the start of a piece in the forward pass: the variance of the prefix given everything that has ended,
+/// and its covariance with the measurements of the hats over it.
 #[derive(Clone, Copy)]
 struct Prefix {
     variance: f64,
@@ -166,7 +166,7 @@ impl<'a> Elimination<'a> {
         (solution, lines)
     }
 
-    /// `H D a_t`: how much of every hat lies in the first `step` steps, in the order of elimination.
+    /// `H D a_t`: the part of every hat in the first `step` steps, in the order of elimination.
     pub(super) fn covered(&self, step: u64) -> Vec<f64> {
         let (mut open, mut covered) = ([0.0; SLOTS], Vec::with_capacity(self.columns.len()));
         for index in 0..self.shape.pieces() {
@@ -187,13 +187,13 @@ impl<'a> Elimination<'a> {
         pieces.map(|piece| moments(&piece, (step + 1).saturating_sub(piece.first).min(piece.length))[0]).sum()
     }
 
-    /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, less what the others
-    /// tell.
+    /// `‖L_t‖²` of all steps, the variance of the prefix: that given all hats that have ended, minus the contribution
+    /// of the others.
     ///
     /// With `f` the covariance of the prefix with the open hats, given those that have ended, the rest is `fᵀ Z f`,
-    /// where `Z` is the block of `M⁻¹` on the open hats: the inverse of what eliminating all hats *but* these leaves.
-    /// Along a piece `f` is a combination of three vectors, so a step costs a quadratic form of three variables.
-    /// `O(T + n l²)`.
+    /// where `Z` is the block of `M⁻¹` on the open hats: the inverse of the remainder after eliminating all *other*
+    /// hats. Along a piece `f` is a combination of three vectors, so the cost of a step is a quadratic form of three
+    /// variables. `O(T + n l²)`.
     pub(super) fn prefix_variances(&self) -> Vec<f64> {
         let prefixes = self.prefixes();
         let mut inverse: Square = [[0.0; SLOTS]; SLOTS];
@@ -267,9 +267,9 @@ fn eliminate(front: &mut Square, slot: usize) -> Column {
 }
 
 impl Column {
-    /// One step of Takahashi's recursion: gives the inverse on the open hats the row and column of this hat, from those
-    /// of the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence `Z_cb = -Σ_m K_mc Z_mb`
-    /// and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
+    /// One step of Takahashi's recursion: adds the row and column of this hat to the inverse on the open hats, from
+    /// those of the later hats it has multipliers for. `Kᵀ M⁻¹ = Δ⁻¹ K⁻¹` is lower triangular, hence
+    /// `Z_cb = -Σ_m K_mc Z_mb` and `Z_cc = 1/Δ_c - Σ_m K_mc Z_mc`.
     fn reopen(&self, inverse: &mut Square) {
         let mut row: Row = [0.0; SLOTS];
         for (later, multiplier) in inverse.iter().zip(&self.multipliers).filter(|(_, m)| **m != 0.0) {

@@ -1,14 +1,14 @@
 //! Choosing spacings and shares for Laplace noise.
 //!
-//! Levels that grow by one factor from 1 to `T / c` with shares of nearly one size are close to the best; what remains
-//! is found by a descent on shares and spacings, as long as evaluating a horizon is cheap.
+//! Levels that grow by one factor from 1 to `T / c` with nearly equal shares are close to the best. A descent on shares
+//! and spacings finds the rest, as long as evaluating a horizon is cheap.
 
 use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
 use crate::mechanism::{Objective, check_horizon};
 
-/// Where to start: two or three hats of the coarsest level and what fits before the first.
+/// A starting point: two or three hats of the coarsest level, plus the room before the first one.
 struct Start {
     /// The horizon over the coarsest spacing.
     division: f64,
@@ -20,18 +20,18 @@ const STARTS: [Start; 2] =
     [Start { division: 2.45, coarsest: [1.18, 0.69] }, Start { division: 3.4, coarsest: [1.36, 0.75] }];
 /// The share of a finer level as a multiple of an equal division.
 const FINER: f64 = 0.97;
-/// The factor between neighbouring levels that starts come close to.
+/// The approximate factor between neighbouring levels in starting points.
 const RATIO: f64 = 14.0;
-/// Up to this horizon no hats at all may be best.
+/// Up to this horizon, no hats at all may be best.
 const SHORT: u64 = 64;
-/// Steps that all evaluations of a search together go through at most, apart from the starts.
+/// Maximum number of steps that all evaluations of a search visit together, apart from the starts.
 const BUDGET: u64 = 1 << 22;
-/// Evaluations that a descent should have; with fewer, there are fewer descents.
+/// Evaluations that a descent should have; if there are fewer, fewer descents are made.
 const PATIENCE: u64 = 300;
-/// Fewer evaluations than these would find nothing: the best start is taken as it is.
+/// With fewer evaluations a descent would find nothing: the best starting point is used unchanged.
 const LEAST_TURNS: u64 = 16;
 
-/// What to minimise.
+/// The objective.
 #[derive(Clone, Copy)]
 enum Figure {
     Mean,
@@ -40,7 +40,7 @@ enum Figure {
     Smooth,
 }
 
-/// What a descent may change.
+/// The parameters that a descent may change.
 #[derive(Clone, Copy)]
 enum Free {
     Shares,
@@ -99,7 +99,7 @@ impl Hats {
         2.0 * s1 * s1 * row
     }
 
-    /// Coordinate descent with shrinking factors, with so many evaluations at most.
+    /// Coordinate descent with shrinking factors, with at most `evaluations` evaluations.
     fn descend(self, figure: Figure, free: Free, evaluations: u64) -> Self {
         let horizon = self.shape.horizon;
         let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
@@ -144,14 +144,14 @@ impl Start {
     }
 }
 
-/// So many spacings that grow by one factor from 1 (excluded) to the coarsest.
+/// This many spacings that grow by one factor from 1 (excluded) to the coarsest.
 fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
     let spacing = |level: usize| libm::pow(coarsest, level as f64 / count as f64).round().max(2.0) as u32;
     (1..=count).map(spacing).collect()
 }
 
-/// The best of several starts after a descent, for long horizons of the most promising ones only; to the largest
-/// variance by way of the smooth figure.
+/// The best of several starts after a descent; for long horizons, of the most promising ones only. The largest variance
+/// is reached by way of the smooth objective.
 fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
     let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);

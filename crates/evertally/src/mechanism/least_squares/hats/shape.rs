@@ -4,16 +4,15 @@ use super::levels::{HatLevels, MOST, WHOLE};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
-/// Hats that lie over a step at once: two a level. Hat `i` of level `l` has slot `2 l + i mod 2`, and gives it up
-/// before the hat after the next needs it.
+/// Hats over one step: two per level. Hat `i` of level `l` has slot `2 l + i mod 2`, and releases it before the hat two
+/// later needs it.
 pub(super) const SLOTS: usize = 2 * MOST;
 
 /// The smallest part of a step's budget that its own weight may be.
 const LEAST_IDENTITY: u64 = 256;
-/// A hat of the coarsest level weighs a share of at least so many units a step of slope (before rounding, a share being
-/// 1).
+/// Minimum slope of a hat of the coarsest level, in units per step, for a share of 1 and before rounding.
 const RESOLUTION_BITS: u32 = 8;
-/// Least column sum.
+/// Minimum column sum.
 const LEAST_TOTAL: u64 = 1 << 12;
 
 /// The matrix `R`: the weights of single steps and of hats, all integers, every column with the sum `total`.
@@ -30,8 +29,8 @@ pub(super) struct Shape {
     starts: Vec<u64>,
 }
 
-/// The hats of one level. Their knots are `spacing` apart and end with `T + 1`, where no hat stands: the last hat falls
-/// to 0 there. The first hat is constant up to its knot.
+/// The hats of one level. Their knots are `spacing` apart and end with `T + 1`, which has no hat: the last hat falls to
+/// 0 there. The first hat is constant up to its knot.
 #[derive(Clone, Debug)]
 struct Level {
     spacing: u64,
@@ -53,7 +52,7 @@ pub(super) struct Piece {
 }
 
 impl Level {
-    /// Where the first knot lies: at least a fifth of a spacing after step 1 where there is room for two hats.
+    /// The level with its first knot: at least a fifth of a spacing after step 1 if there is room for two hats.
     fn placed(horizon: u64, spacing: u64) -> Self {
         let count = ((5 * horizon - spacing) / (5 * spacing)).max(1);
         Self { spacing, first_knot: horizon + 1 - count * spacing, slopes: vec![0; count as usize] }
@@ -75,7 +74,7 @@ impl Level {
         [(hat, falling * (self.spacing - offset) as i64, -falling), (hat + 1, rising * offset as i64, rising)]
     }
 
-    /// What this level takes at a step.
+    /// The budget of this level at a step.
     fn taken(&self, step: u64) -> u64 {
         self.lines(step).iter().map(|line| line.1 as u64).sum()
     }
@@ -102,7 +101,7 @@ impl Shape {
         Self::with_total(horizon, levels, (coarsest.next_power_of_two() << RESOLUTION_BITS).max(LEAST_TOTAL))
     }
 
-    /// The same with this sum of every column, no less than what [`new`](Self::new) takes and at most 2^32.
+    /// The same with this sum of every column, at least the one of [`new`](Self::new) and at most 2^32.
     pub(super) fn with_total(horizon: u64, levels: HatLevels, total: u64) -> Result<Self> {
         let coarsest: u64 = levels.spacings().last().copied().unwrap_or(1).into();
         if coarsest > horizon {
@@ -134,8 +133,8 @@ impl Shape {
         Ok(shape)
     }
 
-    /// First and last steps of all pieces: where a function that is straight or convex along pieces is largest, and one
-    /// that is straight or concave is smallest.
+    /// First and last steps of all pieces: a function that is straight or convex along pieces is largest there, and one
+    /// that is straight or concave is smallest there.
     pub(super) fn ends(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.pieces()).flat_map(|piece| [self.starts[piece], self.last_step(piece)])
     }

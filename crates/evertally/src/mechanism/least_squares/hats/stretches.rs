@@ -1,10 +1,10 @@
 //! The same releases, bit for bit, in memory that grows with the logarithm of the horizon.
 //!
-//! Solving goes forward over all pieces and then back, so a piece needs what comes from both ends. Kept are a few states of
-//! the way forward and of the way back; what lies between two of them is gone through again, with the same noise, once it
-//! is reached: a stretch of pieces is cut into parts, one way forward gives the states before all of them, and one way
-//! back, which goes forward again inside every part, those behind. Every level of parts within parts costs some more draws
-//! a step.
+//! Solving passes over all pieces forwards and then backwards, so a piece needs values from both ends. Only a few
+//! states of the forward and of the backward pass are kept. The pieces between two of them are recomputed, with the
+//! same noise, once they are reached. A stretch of pieces is cut into parts: one forward pass computes the states
+//! before all parts; one backward pass, which includes a forward pass inside every part, computes the states after
+//! them. Every level of nested parts costs some more draws per step.
 
 use super::cursor::{Covered, Running, estimate, in_grid_units};
 use super::normal::{Column, Front, Row, backward, forward, line};
@@ -14,12 +14,12 @@ use crate::noise::Node;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Parts that a stretch is cut into, and most pieces that are solved at once.
+/// Parts that a stretch is cut into, and maximum number of pieces that are solved at once.
 const PARTS: usize = 64;
 /// Words of a state.
 const WORDS: u64 = (SLOTS * SLOTS + 3 * SLOTS + 4) as u64;
 
-/// What is known at the start of a piece from all before it.
+/// The state at the start of a piece, from all pieces before it.
 #[derive(Clone)]
 struct Before {
     front: Front,
@@ -27,21 +27,21 @@ struct Before {
     covered: Covered,
 }
 
-/// Pieces, with what is known before and behind them: there the solution for the hats that are open.
+/// Pieces, with the states before and after them; the state after is the solution for the open hats.
 struct Stretch {
     pieces: Range<usize>,
     before: Before,
     behind: Row,
 }
 
-/// One release after the other.
+/// A cursor that computes one release after the other.
 pub(super) struct StretchCursor {
     shape: Arc<Shape>,
     parts: usize,
     step: u64,
-    /// Those to come, the next one last.
+    /// The remaining stretches, the next one last.
     stretches: Vec<Stretch>,
-    /// The lines of the pieces to come of the present stretch, the next one last.
+    /// The lines of the remaining pieces of the present stretch, the next one last.
     lines: Vec<(usize, (f64, f64))>,
     /// The present piece, its line, and how many of its steps are released.
     present: Option<(Piece, (f64, f64), u64)>,
@@ -54,7 +54,7 @@ impl Before {
         Self { front: Front::new(), carried: [0.0; SLOTS], covered: Covered::default() }
     }
 
-    /// Goes along a piece and hands on the hats that end with it, with their part of the solution so far.
+    /// Moves along a piece, and passes on the hats that end with it, with their part of the solution so far.
     fn pass(
         &mut self,
         shape: &Shape,
@@ -72,7 +72,7 @@ impl Before {
     }
 }
 
-/// Most pieces of a part.
+/// Maximum number of pieces of a part.
 fn part_length(pieces: usize, parts: usize) -> usize {
     pieces.div_ceil(parts)
 }
@@ -108,7 +108,7 @@ impl StretchCursor {
         parts
     }
 
-    /// Goes back over a few pieces, and hands on what is open behind each, the last first.
+    /// The backward pass over a few pieces; reports the open hats after each piece, the last piece first.
     fn back(
         &self,
         pieces: Range<usize>,
@@ -133,7 +133,7 @@ impl StretchCursor {
         open
     }
 
-    /// What is open before a stretch.
+    /// The open hats before a stretch.
     fn sweep(&self, stretch: &Stretch, draw: &mut dyn FnMut(Node) -> i128) -> Row {
         let Stretch { pieces, before, behind } = stretch;
         if pieces.len() <= self.parts {
@@ -146,7 +146,7 @@ impl StretchCursor {
             .fold(*behind, |behind, (pieces, before)| self.sweep(&Stretch { pieces, before, behind }, draw))
     }
 
-    /// Puts the parts of a stretch, with what is behind them, in its place.
+    /// Replaces a stretch by its parts, with the states after them.
     fn enter(&mut self, stretch: Stretch, draw: &mut dyn FnMut(Node) -> i128) {
         let mut behind = stretch.behind;
         for (pieces, before) in self.cut(stretch.pieces, &stretch.before, draw).into_iter().rev() {
@@ -194,18 +194,18 @@ impl Cursor for StretchCursor {
     }
 
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        // One step before, so that the release itself is made again.
+        // One step earlier, so that the release itself is computed again.
         replay(self, step.saturating_sub(1), |now| Self::with_parts(now.shape.clone(), now.parts), draw);
         if step == 0 { 0 } else { self.advance(draw) }
     }
 }
 
-/// Draws a step, and words of memory, for so many pieces.
+/// Draws per step, and words of memory, for this many pieces.
 pub(super) fn cost(pieces: u64) -> (f64, u64) {
     let parts = PARTS as u64;
     let (mut draws, mut depth, mut length) = (2.0, 1, pieces); // the last solution, and the release
     while length > parts {
-        // Forward, then back, which goes forward on every level within.
+        // A forward pass, then a backward pass with a forward pass on every nested level.
         let mut within = length.div_ceil(parts);
         draws += 2.0;
         while within > parts {

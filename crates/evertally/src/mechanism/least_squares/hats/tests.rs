@@ -22,7 +22,7 @@ fn given(horizon: u64) -> Vec<Hats> {
     texts.iter().filter_map(|text| Hats::new(horizon, &text.parse().unwrap()).ok()).collect()
 }
 
-/// The same and the best ones.
+/// The same shapes and the best ones.
 fn shapes(horizon: u64) -> Vec<Hats> {
     let best = [Objective::Mean, Objective::Max].map(|objective| Hats::best(horizon, objective).unwrap());
     given(horizon).into_iter().chain(best).collect()
@@ -92,7 +92,7 @@ fn figures_rows_and_sensitivity_match_dense_linear_algebra() {
     }
 }
 
-/// What `row_law` promises of the fourth moments, for every row.
+/// The promise of `row_law` about the fourth moments, for every row.
 #[test]
 fn tails_are_not_heavier_than_promised() {
     for horizon in [2, 12, 64, 101, 256] {
@@ -110,8 +110,8 @@ fn tails_are_not_heavier_than_promised() {
     assert!(matches!(long.row_law(1 << 15), RowLaw::Like { terms: 2.., .. }), "more than one term where it matters");
 }
 
-/// The recursions keep their digits over many steps: figures against the sum of squares of single rows, releases
-/// against these rows.
+/// The recursions keep their digits over many steps: norms against the sum of squares of single rows, releases against
+/// these rows.
 #[test]
 fn long_horizons_keep_their_digits() {
     for text in
@@ -142,7 +142,7 @@ fn noise(node: Node, bits: u32) -> i128 {
     wide >> (127 - bits)
 }
 
-/// What is drawn again gives the same releases, to the bit, however stretches are cut; and what is kept does not grow with
+/// Recomputed noise gives the same releases, to the bit, however stretches are cut, and the memory does not grow with
 /// the horizon.
 #[test]
 fn stretches_give_the_releases_of_all_at_once() {
@@ -219,7 +219,7 @@ fn the_cursor_follows_the_rows() {
 }
 
 proptest::proptest! {
-    /// Post-processing: from the protected sums `y = R x + z` in place of the noise `z`, the discrepancies are the same
+    /// Post-processing: from the protected sums `y = R x + z` instead of the noise `z`, the discrepancies are the same
     /// numbers, and the release is `A x` more, to the last bit. So the release is a function of `y` alone.
     #[test]
     fn the_release_is_a_function_of_the_protected_sums(
@@ -353,7 +353,7 @@ fn names_round_trip_and_bad_ones_are_refused() {
     assert!(Hats::with_spacings(9, &[3, 3], Objective::Mean).is_err());
 }
 
-/// A name means the same integer matrix for ever: the noise is bound to the name, and two matrices must never share it.
+/// A name always means the same integer matrix: the noise is bound to the name, and two matrices must never share it.
 #[test]
 fn the_matrix_of_a_name_is_frozen() {
     let hats = Hats::new(200, &"spacing=7/41,first=480/417,last=516/257".parse().unwrap()).unwrap();

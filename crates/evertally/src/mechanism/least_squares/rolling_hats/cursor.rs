@@ -1,4 +1,4 @@
-//! The noise of windows, step by step, without end: the corrected noise of every step, of which the last are summed.
+//! The noise of windows, step by step, without end: the sum of the corrected noise of the last steps.
 
 use super::local::{Local, REACH};
 use super::shape::Shape;
@@ -27,17 +27,17 @@ fn rounded_quotient(numerator: i128, denominator: i128) -> i128 {
     (numerator + denominator / 2).div_euclid(denominator)
 }
 
-/// The last steps, and what the estimates of a period need.
+/// The last steps, and the values that the estimates of a period need.
 pub(super) struct RollingCursor {
     shape: Arc<Shape>,
     local: Arc<Local>,
     width: u64,
     step: u64,
-    /// Measured noise of single steps, over their weight, by periods that follow each other.
+    /// Measured noise of single steps, over their weight, by consecutive periods.
     measured: VecDeque<(u64, Vec<i128>)>,
     /// Corrected noise of the steps of the present period.
     period: Vec<i128>,
-    /// That of the window's steps, and its sum.
+    /// The corrected noise of the window's steps, and its sum.
     window: VecDeque<i128>,
     sum: i128,
 }
@@ -48,7 +48,7 @@ impl RollingCursor {
         Self { shape, local, width, step: 0, measured, period, window, sum: 0 }
     }
 
-    /// Draws the single steps around a period, but for those that are known.
+    /// Draws the single steps around a period, except for those that are known.
     fn measure(&mut self, index: u64, draw: &mut dyn FnMut(Node) -> i128) {
         let wanted = index.saturating_sub(REACH)..index + REACH + 1;
         self.measured.retain(|(known, _)| wanted.contains(known));
@@ -82,7 +82,7 @@ impl RollingCursor {
             .collect()
     }
 
-    /// What every hat around a period has of the measured noise of single steps.
+    /// For every hat around a period, its share of the measured noise of single steps.
     fn covered(&self, index: u64) -> Vec<i128> {
         let mut covered = vec![0i128; self.local.hats().len()];
         for (known, values) in &self.measured {
@@ -109,7 +109,7 @@ impl RollingCursor {
         self.period = values.iter().zip(corrections).map(corrected).collect();
     }
 
-    /// Takes the next step into the window.
+    /// Adds the next step to the window.
     fn take(&mut self, draw: &mut dyn FnMut(Node) -> i128) {
         let (index, place) = (self.step / self.shape.period(), self.step % self.shape.period());
         if place == 0 || self.period.is_empty() {
@@ -145,7 +145,7 @@ impl Cursor for RollingCursor {
         step > self.step + self.width
     }
 
-    /// `O(w)` draws from anywhere: what is older than a window is not looked at.
+    /// `O(w)` draws from any position: steps older than a window are not read.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         if step < self.step || step - self.step > self.width {
             *self = Self::new(self.shape.clone(), self.local.clone(), self.width);

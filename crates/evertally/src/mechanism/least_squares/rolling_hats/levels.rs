@@ -5,19 +5,19 @@ use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
-/// Most levels of hats.
+/// Maximum number of levels of hats.
 pub(super) const MOST: usize = 4;
 /// Shares are in thousandths.
 pub(super) const WHOLE: u16 = 1000;
-/// What all levels together may take: the rest is the single steps'.
+/// Maximum share of all levels together: the rest is for the single steps.
 const MOST_TAKEN: u16 = 990;
 /// The widest spacing.
 const WIDEST: u32 = 1 << 15;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
-/// Every spacing is a multiple of the one before. What all levels leave is the weight of the single steps. Written
-/// `spacing=11/110,share=303/370`.
+/// Every spacing is a multiple of the one before. The remainder after all levels is the weight of the single steps.
+/// Written `spacing=11/110,share=303/370`.
 ///
 /// ```
 /// use evertally::mechanism::RollingLevels;
@@ -110,7 +110,7 @@ impl RollingLevels {
     }
 }
 
-/// How the levels are named: `None` for the best.
+/// The level parameters in the name; `None` for the best.
 pub(super) fn parse(parameters: &mut Parameters<'_>) -> Result<Option<RollingLevels>> {
     let wrong = format!(
         "`{}` should have both parameters `spacing` and `share`, like rolling-hats(spacing=11/110,share=303/370), or neither",

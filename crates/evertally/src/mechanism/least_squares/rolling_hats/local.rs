@@ -1,15 +1,15 @@
-//! Least squares around one period: the estimates of its steps from what is measured up to two periods away.
+//! Least squares around one period: the estimates of its steps from measurements up to two periods away.
 //!
 //! With `D` = `1/W²` for the weight `W` of single steps, the estimates are corrected by `D Hᵀ M⁻¹ r` with
-//! `M = I + D H Hᵀ`, as in `hats`, where `H` are the hats that lie in the five periods around. Ordered by their ends,
-//! the later neighbours of a hat overlap each other already, so elimination fills no empty place.
+//! `M = I + D H Hᵀ`, as in `hats`, where `H` are the hats that lie in the five surrounding periods. Ordered by their
+//! ends, the later neighbours of a hat overlap each other already, so elimination causes no fill-in.
 
 use super::shape::Shape;
 
-/// Periods before and behind the one that is estimated. What lies farther away tells so little that the variance of a
-/// window is within 1 % of that with all hats; one period costs 5 to 25 %.
+/// Periods before and after the one that is estimated. Measurements farther away contribute so little that the variance
+/// of a window is within 1 % of that with all hats; one period costs 5 to 25 %.
 pub(super) const REACH: u64 = 2;
-/// Periods that are looked at.
+/// Periods that are used.
 pub(super) const AROUND: u64 = 2 * REACH + 1;
 
 /// A hat in the five periods: its number is counted from their beginning.
@@ -19,7 +19,7 @@ pub(super) struct Hat {
     pub(super) number: u64,
 }
 
-/// What elimination leaves of one hat.
+/// The result of eliminating one hat.
 #[derive(Debug)]
 struct Column {
     pivot: f64,
@@ -32,16 +32,16 @@ struct Column {
 pub(super) struct Local {
     /// In the order of elimination.
     hats: Vec<Hat>,
-    /// Places of the hats of a level in that order; the first is that of number 1.
+    /// Indices of the hats of a level in that order; the first is that of number 1.
     places: Vec<Vec<usize>>,
     columns: Vec<Column>,
 }
 
-/// How much of every measurement is in an estimate.
+/// The weight of every measurement in an estimate.
 pub(super) struct Weights {
-    /// Of the single steps of five periods.
+    /// For the single steps of five periods.
     pub(super) singles: Vec<f64>,
-    /// Of the hats, in their order.
+    /// For the hats, in their order.
     pub(super) hats: Vec<f64>,
 }
 
@@ -64,7 +64,7 @@ impl Local {
         &self.hats
     }
 
-    /// The place of a hat, `None` for those that reach beyond the five periods.
+    /// The index of a hat, `None` for hats that reach beyond the five periods.
     fn place(&self, level: usize, number: u64) -> Option<usize> {
         self.places[level].get((number as usize).checked_sub(1)?).copied()
     }
@@ -90,7 +90,7 @@ impl Local {
             // fits: 2^16 products below 2^46
             both.map(|position| Self::entry(shape, hat, position) * Self::entry(shape, other, position)).sum::<u64>()
         };
-        // Of each level those whose knots are less than the sum of both spacings away.
+        // For each level, the hats whose knots are less than the sum of both spacings away.
         let mut later = vec![];
         for level in 0..shape.level_count() {
             let (spacing, knot) = (shape.spacing(level), hat.number * shape.spacing(hat.level));
@@ -141,7 +141,7 @@ impl Local {
         vector
     }
 
-    /// The places of the hats over a position of the five periods, with their entries.
+    /// The indices of the hats over a position of the five periods, with their entries.
     pub(super) fn over<'a>(&'a self, shape: &'a Shape, position: u64) -> impl Iterator<Item = (usize, u64)> + 'a {
         shape.over(position).filter_map(|(level, number, entry)| Some((self.place(level, number)?, entry)))
     }
@@ -157,7 +157,7 @@ impl Local {
         (first..first + shape.period()).map(at).collect()
     }
 
-    /// How the sum of the estimates of some steps of the middle period depends on what is measured. `O(p l)`.
+    /// How the sum of the estimates of some steps of the middle period depends on the measurements. `O(p l)`.
     pub(super) fn weights(&self, shape: &Shape, steps: std::ops::Range<u64>) -> Weights {
         let single = shape.single as f64;
         let middle = REACH * shape.period();
@@ -180,7 +180,7 @@ impl Local {
         Weights { singles, hats }
     }
 
-    /// Numbers that are kept.
+    /// Number of stored numbers.
     pub(super) fn words(&self) -> u64 {
         self.columns.iter().map(|column| 8 + 2 * column.multipliers.len() as u64).sum()
     }

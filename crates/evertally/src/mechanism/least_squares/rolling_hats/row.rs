@@ -19,7 +19,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Of the steps at the positions `start .. end`; `whole` are the weights of a whole period. `O(w + p l)`.
+    /// The weights for the steps at the positions `start .. end`; `whole` are those of a whole period. `O(w + p l)`.
     pub(super) fn new(shape: &Shape, local: &Local, whole: &Weights, start: u64, end: u64) -> Self {
         let period = shape.period();
         let periods = start / period..(end - 1) / period + 1;
@@ -45,7 +45,7 @@ impl Row {
         row
     }
 
-    /// Adds what the estimates of a period tell.
+    /// Adds the contributions of a period's estimates.
     fn add(&mut self, local: &Local, weights: &Weights, offset: u64) {
         let start = (offset * self.period) as usize;
         let singles = &mut self.singles[start..start + (AROUND * self.period) as usize];
@@ -56,7 +56,7 @@ impl Row {
         }
     }
 
-    /// The number of what is at a place of the lists, counted from step 1 on; `None` before it.
+    /// The number of the measurement at an index of the lists, counted from step 1 on; `None` before it.
     fn number(&self, place: usize, spacing: u64) -> Option<u64> {
         let in_period = self.period / spacing;
         // fits: positions are below 2^63

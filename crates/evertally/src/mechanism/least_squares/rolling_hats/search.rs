@@ -1,8 +1,8 @@
 //! Choosing spacings and shares for a window.
 //!
-//! Spacings that grow by one factor from 1 to a fifth of the window, with equal shares, are close to the best. A descent
-//! on shares and factors finds what remains, as long as evaluating a window is cheap. Variances are looked at in a few
-//! places of a period, so a search sees the largest one within 1 %.
+//! Spacings that grow by one factor from 1 to a fifth of the window, with equal shares, are close to the best. A
+//! descent on shares and factors finds the rest, as long as evaluating a window is cheap. Variances are evaluated at a
+//! few positions of a period, so a search sees the largest one within 1 %.
 
 use super::RollingHats;
 use super::levels::{MOST, RollingLevels, WHOLE};
@@ -12,13 +12,13 @@ use super::shape::Shape;
 use crate::mechanism::Objective;
 use crate::{Error, Result};
 
-/// The widest spacing as a part of the window, where searches start.
+/// The widest spacing of a starting point, as a part of the window.
 const STARTS: [f64; 5] = [0.12, 0.16, 0.22, 0.3, 0.42];
-/// Factors between neighbouring spacings that starts may have.
+/// Factors between neighbouring spacings of starting points.
 const FACTORS: std::ops::RangeInclusive<f64> = 4.0..=40.0;
-/// Places of a period that are looked at.
+/// Positions of a period that are evaluated.
 const PLACES: u64 = 12;
-/// Steps that all evaluations of a search together go through, about.
+/// Approximate number of steps that all evaluations of a search visit together.
 const BUDGET: u64 = 1 << 23;
 /// Evaluations of a descent.
 const TURNS: std::ops::RangeInclusive<u64> = 12..=160;
@@ -81,7 +81,7 @@ fn starts(width: u64) -> Vec<Trial> {
     starts
 }
 
-/// ε² · variance of windows at late steps, in a few places of a period.
+/// ε² · variance of windows at late steps, at a few positions of a period.
 fn figure(width: u64, levels: RollingLevels, objective: Objective) -> f64 {
     let shape = Shape::new(levels);
     let local = Local::new(&shape);

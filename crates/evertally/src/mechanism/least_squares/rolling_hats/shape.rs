@@ -1,11 +1,10 @@
-//! The integer matrix of rolling hats: single steps, and hats on every multiple of a spacing, for ever.
+//! The integer matrix of rolling hats: single steps, and hats on every multiple of a spacing, without end.
 
 use super::levels::{RollingLevels, WHOLE};
 
-/// A hat of the coarsest level weighs a share of at least so many units a step of slope (before rounding, a share being
-/// 1).
+/// Minimum slope of a hat of the coarsest level, in units per step, for a share of 1 and before rounding.
 const RESOLUTION_BITS: u32 = 8;
-/// Least column sum.
+/// Minimum column sum.
 const LEAST_TOTAL: u64 = 1 << 12;
 
 /// The matrix `R`, every column of which has the sum `total`. Positions are counted from 0: step `t` has position
@@ -29,7 +28,7 @@ impl Shape {
             (u64::from(*share) * total / (u64::from(WHOLE) * u64::from(*spacing))).max(1)
         };
         let slopes: Vec<u64> = levels.spacings().iter().zip(levels.shares()).map(slope).collect();
-        // A slope of 1 takes at most a share of 1/256, and only where that share is smaller: the rest is left.
+        // A slope of 1 takes at most a share of 1/256, and if the share is smaller than that, no more is available.
         let taken: u64 = slopes.iter().zip(levels.spacings()).map(|(slope, spacing)| slope * u64::from(*spacing)).sum();
         Self { levels, total, single: total - taken, slopes }
     }
@@ -51,13 +50,13 @@ impl Shape {
         self.slopes[level] * self.spacing(level)
     }
 
-    /// The entry of a hat so far from its knot.
+    /// The entry of a hat at this distance from its knot.
     pub(super) fn entry(&self, level: usize, distance: u64) -> u64 {
         self.slopes[level] * self.spacing(level).saturating_sub(distance)
     }
 
-    /// The hats over a position, as (level, number, entry): two a level, and on a knot one. Hat `m` has its knot at the
-    /// position `m · spacing`.
+    /// The hats over a position, as (level, number, entry): two per level, and one on a knot. Hat `m` has its knot at
+    /// the position `m · spacing`.
     pub(super) fn over(&self, position: u64) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
         (0..self.level_count()).flat_map(move |level| {
             let (hat, offset) = (position / self.spacing(level), position % self.spacing(level));

@@ -1,4 +1,4 @@
-//! Rolling hats against the dense twin, brute force, and the argument for their privacy.
+//! Rolling hats against the dense twin, brute force, and the privacy argument.
 
 use super::*;
 use crate::mechanism::{NoiseKind, Objective};
@@ -25,7 +25,7 @@ fn noise(node: Node) -> i128 {
     i128::from((x ^ (x >> 29)) as i64 >> 20)
 }
 
-/// `L R` is the window, columns and rows have the norms that are said, and so are the largest and the mean row.
+/// `L R` is the window, columns and rows have the reported norms, and so have the largest and the mean row.
 #[test]
 fn the_dense_twin_is_a_window() {
     for horizon in [1, 6, 50, 150] {
@@ -57,7 +57,7 @@ fn the_dense_twin_is_a_window() {
     }
 }
 
-/// Unit by unit: no counts within a spread move the nodes farther than is said.
+/// Unit by unit: no counts within a spread move the nodes farther than reported.
 #[test]
 fn spreads_are_not_underestimated() {
     for hats in shapes(12) {
@@ -69,7 +69,7 @@ fn spreads_are_not_underestimated() {
     }
 }
 
-/// With noise in the place of unit vectors the cursor gives the rows, from wherever it comes.
+/// With unit vectors as noise the cursor gives the rows, from any starting position.
 #[test]
 fn cursors_give_the_rows() {
     for hats in shapes(170) {
@@ -100,8 +100,8 @@ fn cursors_give_the_rows() {
     }
 }
 
-/// The argument for privacy, to the bit: if the noise is what hides other data from the same protected sums, the
-/// releases are the same.
+/// The privacy argument, to the bit: if the noise hides other data under the same protected sums, the releases are the
+/// same.
 #[test]
 fn releases_are_functions_of_protected_sums() {
     let data = |position: u64| i128::from(position * position % 23) - 5;
@@ -123,7 +123,7 @@ fn releases_are_functions_of_protected_sums() {
     }
 }
 
-/// Without end: what a window's variance is depends on its place in a period, any step is reached, and nothing grows.
+/// Without end: a window's variance depends on its position in a period, any step is reached, and nothing grows.
 #[test]
 fn streams_do_not_end() {
     let hats = hats(MAX_HORIZON, 30, "spacing=5/20,share=250/333");
@@ -153,8 +153,8 @@ fn figure(width: u64) -> f64 {
     Criterion::new(NoiseKind::Laplace, Objective::Max).figure(&found)
 }
 
-/// Against noise on each step, 2w. (A numerical descent over all patterns of one level, by another program, reached 26.7,
-/// 29.2, 42.4, 60.0 and 84.9 for the first five.)
+/// Compared with noise on each step, 2w. (A numerical descent over all patterns of one level, by another program,
+/// reached 26.7, 29.2, 42.4, 60.0 and 84.9 for the first five.)
 #[test]
 fn long_windows_need_less_than_noise_on_each_step() {
     assert!(figure(7) >= 14.0 && figure(13) >= 26.0);
@@ -164,7 +164,7 @@ fn long_windows_need_less_than_noise_on_each_step() {
     }
 }
 
-/// The search must find the same on every machine: a plan that leaves it open is found again.
+/// The search must find the same result on every machine: a plan that leaves it open is found again.
 #[test]
 fn what_is_found_is_frozen() {
     let found = |width, objective| RollingHats::best(1 << 40, width, objective).unwrap().name().to_string();

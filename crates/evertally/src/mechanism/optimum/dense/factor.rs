@@ -1,4 +1,4 @@
-//! The lower triangular factor of `X`, as a filter with one state a pole.
+//! The lower triangular factor of `X`, as a filter with one state per pole.
 //!
 //! Above the diagonal, `X_ik = 1ᵀ Φ_i Φ_{i+1} … Φ_{k-1} h_k` with diagonal `Φ_m` (the ratios of the ladders) and `h_k`
 //! (their diagonal entries). The Cholesky factorization `X = U Uᵀ`, `U` upper triangular, from the last column to the
@@ -9,17 +9,17 @@
 //! U_kk y_k = h_k - Q_k 1,   U_kk² = 1ᵀ(h_k - Q_k 1),   Q_{k-1} = Φ_{k-1} (Q_k + y_k y_kᵀ) Φ_{k-1}.
 //! ```
 //!
-//! `R = Uᵀ`, so node `k` sums `y_kᵀ S_k` with the state `S_k = Φ_{k-1} S_{k-1} + 1 x_k`: `O(T n²)` for all of it in
-//! place of `O(T³)`, and `O(n)` for an entry of `R`. The inverse filter has the same states.
+//! `R = Uᵀ`, so node `k` sums `y_kᵀ S_k` with the state `S_k = Φ_{k-1} S_{k-1} + 1 x_k`: `O(T n²)` in total instead of
+//! `O(T³)`, and `O(n)` for an entry of `R`. The inverse filter has the same states.
 
 use crate::mechanism::optimum::poles::LANES;
 use crate::mechanism::optimum::weights::{Ladder, Weights};
 
-/// `R` in states: `n` numbers a step, the steps one after the other.
+/// `R` in states: `n` numbers per step, one step after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Factor {
     states: usize,
-    /// `Φ_k`, the fall from step `k+1` to step `k`.
+    /// `Φ_k`, the decay from step `k+1` to step `k`.
     ratios: Vec<f64>,
     /// `y_k`.
     outputs: Vec<f64>,
@@ -93,7 +93,7 @@ impl Factor {
     }
 
     /// The row vector `row · R⁻¹`. The inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk`; its steps are
-    /// gone through backwards. `O(len · n)`.
+    /// visited backwards. `O(len · n)`.
     pub(super) fn times_inverse(&self, row: &[f64]) -> Vec<f64> {
         let mut result = vec![0.0; row.len()];
         let mut state = vec![0.0; self.states];
@@ -111,7 +111,7 @@ impl Factor {
     }
 }
 
-/// The sum, in lanes that need not wait for each other; the length is a multiple of [`LANES`].
+/// The sum, in independent lanes; the length is a multiple of [`LANES`].
 fn sum(numbers: &[f64]) -> f64 {
     let mut lanes = [0.0; LANES];
     for chunk in numbers.chunks_exact(LANES) {

@@ -2,7 +2,7 @@
 //!
 //! With the float inverse `Z ≈ R⁻¹` let `E = I - 2^-30 R̃ Z`. If the rows of `E` have L1 norms of at most `e < 1`, then
 //! `(2^-30 R̃)⁻¹ = Z (I - E)⁻¹`, and row `t` of `A (2^-30 R̃)⁻¹` has an L1 norm of at most `‖(A Z)_t‖₁ / (1 - e)`. `E`
-//! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the slack that is left.
+//! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the remaining slack.
 
 use super::MATRIX_BITS;
 use super::factor::Factor;
@@ -10,11 +10,11 @@ use crate::mechanism::ColumnNorms;
 use crate::mechanism::toeplitz::filter::packed;
 use crate::{Error, Result};
 
-/// What is known of a factor once its rows have been gone through.
+/// Values of a factor, computed in one pass over its rows.
 pub(super) struct Integer {
     /// `R̃`, row by row.
     pub(super) matrix: Vec<u32>,
-    /// Of `R`.
+    /// The column norms of `R`.
     pub(super) column_norms: ColumnNorms,
     /// `‖L_t‖²`.
     pub(super) row_norms: Vec<f64>,
@@ -29,7 +29,7 @@ struct Bounds {
     row: f64,
     /// Largest diagonal entry of `2^-30 R̃`.
     diagonal: f64,
-    /// Longest row of `A Z`, and the largest share of it a step (row `t` over `t`).
+    /// Longest row of `A Z`, and its largest length per step (row `t` over `t`).
     inverse: f64,
     inverse_per_step: f64,
 }
@@ -69,7 +69,7 @@ impl Integer {
 }
 
 impl Bounds {
-    /// What the [filter](crate::mechanism::toeplitz::filter) asks of a packed matrix, with a factor 2 to spare.
+    /// The conditions of the [filter](crate::mechanism::toeplitz::filter) on a packed matrix, with a factor 2 to spare.
     fn check(&self) -> Result<()> {
         let stretch = 1.0 / (1.0 - self.residual);
         let fits = self.residual < 0.25
@@ -78,7 +78,7 @@ impl Bounds {
         if fits {
             Ok(())
         } else {
-            Err(Error::invalid("the dense optimum is not well conditioned at this horizon; take another mechanism"))
+            Err(Error::invalid("the dense optimum is not well conditioned at this horizon; use another mechanism"))
         }
     }
 }

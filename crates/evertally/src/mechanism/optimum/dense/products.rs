@@ -6,7 +6,7 @@ use crate::privacy::Spread;
 /// Entries are rounded up to multiples of `2^COARSE`, so that products and their sums fit 64 bits: (2^16)² · 2^12.
 const COARSE: u32 = 14;
 
-/// Rows that are worked on at once: they stay in the cache.
+/// Rows that are processed together: they stay in the cache.
 const TOGETHER: usize = 8;
 
 /// `max_i Σ_j u_j G_ij` over the counts `u` that a spread allows, with `G = R̃ᵀR̃` rounded up; the bound is for entries
@@ -38,7 +38,7 @@ pub(super) fn largest_sum(matrix: &[u32], steps: usize, spread: Spread) -> u128 
         }
         sum
     });
-    // saturates only where the caller's simpler bound is smaller: totals near 2^64
+    // saturates only if the caller's simpler bound is smaller: totals near 2^64
     largest.max().unwrap_or(0).saturating_mul(1 << (2 * COARSE))
 }
 

@@ -88,7 +88,7 @@ fn two_steps_are_solved_by_hand() {
     assert!((max - 4.0 / 3.0).abs() < 1e-9 && (mean - (3.0 + 5.0f64.sqrt()) / 4.0).abs() < 1e-9, "{max} {mean}");
 }
 
-/// Three steps by a random search over the three angles of `R`, closer where it finds nothing.
+/// Three steps by a random search over the three angles of `R`, with smaller steps if it finds nothing.
 #[test]
 fn three_steps_are_solved_by_brute_force() {
     let figure = |angles: &[f64; 3], objective: Objective| {
@@ -124,7 +124,7 @@ fn three_steps_are_solved_by_brute_force() {
     }
 }
 
-/// The gap closes; the optimum lies between the bound that was known and every mechanism there is.
+/// The gap closes; the optimum lies between the known bound and every mechanism in the registry.
 #[test]
 fn the_gap_is_closed_and_nothing_is_better() {
     for horizon in [1u64, 2, 5, 16, 100, 257, 700] {
@@ -182,15 +182,15 @@ fn the_factor_is_one_of_x() {
     }
 }
 
-/// The integer matrix that is protected.
+/// The protected integer matrix.
 fn integer_matrix(optimum: &Dense) -> Vec<Vec<u128>> {
     let steps = optimum.factor.steps();
     let row = |t: usize| (0..steps).map(|j| if j <= t { optimum.matrix[packed(t) + j].into() } else { 0 }).collect();
     (0..steps).map(row).collect()
 }
 
-/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are its own, by brute
-/// force.
+/// `R̃` is `2^30 R` to the nearest integer, and nothing was cut off at 0; the sensitivities are those of `R̃` itself,
+/// by brute force.
 #[test]
 fn sensitivities_are_exact_for_the_integer_matrix() {
     for horizon in [1, 2, 5, 33, 80] {
@@ -231,7 +231,7 @@ fn spread_events_stay_below_the_bound() {
     }
 }
 
-/// The release is the definition's, whichever precision decides it.
+/// The release is the one of the definition, whichever precision decides it.
 #[test]
 fn releases_are_correctly_rounded() {
     for optimum in both(40) {

@@ -5,35 +5,35 @@
 //!
 //! ```text
 //! S_i ← ⌊φ_i S_i⌋ + x_t,      n_t = ⌊2^b · 4 Σ ⌊y_i S_i / 4⌋⌋                    the only part that sees data
-//! y_t = n_t + z_t                                                             what is protected
+//! y_t = n_t + z_t                                                             the protected integers
 //! S'_i ← ⌊φ_i S'_i⌋,          w_t = ⌊(y_t - 4 Σ ⌊y_i S'_i / 4⌋) / R⌋,   S'_i ← S'_i + w_t     R⁻¹ y
 //! release = Σ_{s≤t} w_s / 2^b, to the nearest 2^-8 of the grid
 //! ```
 //!
-//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no
-//! privacy.
+//! where the inner floors keep 64 fractional bits. Everything computed after `y` is a function of `y`: its rounding
+//! costs no privacy.
 //!
-//! **What the rounding of `n` costs.** Let `r_i` be what `S_i` falls short of the exact state, in units of `2^-64`.
-//! Each step `r_i ← φ_i r_i + (something in [0, 1))`, so `0 ≤ r_i ≤ m_i` with `m_i ← φ_i m_i + 1`. The four-fold sum
-//! falls short by `Σ y_i r_i` and less than four units a state, and the last floor takes something in `[0, 1)` noise
-//! steps. So `n_t = 2^b (R x)_t - e_t` with
+//! **The cost of rounding `n`.** Let `r_i` be the shortfall of `S_i` from the exact state, in units of `2^-64`. Each
+//! step `r_i ← φ_i r_i + (something in [0, 1))`, so `0 ≤ r_i ≤ m_i` with `m_i ← φ_i m_i + 1`. The four-fold sum falls
+//! short by `Σ y_i r_i` and less than four units per state, and the last floor takes something in `[0, 1)` noise steps.
+//! So `n_t = 2^b (R x)_t - e_t` with
 //!
 //! ```text
 //! 0 ≤ e_t < E = 1 + 2^(b-64) (4n + max_t Σ y_i m_i),
 //! ```
 //!
-//! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (R (x - x'))_t| < E`. Over `T` steps the vectors `n`
+//! for all data, and for two streams `|n_t(x) - n_t(x') - 2^b (R (x - x'))_t| < E`. Over `T` steps the vectors `n`
 //! differ by less than `E √T` more, in L2 norm, than the matrix says ([`truncation_bound`]).
 //!
-//! **What the other roundings cost.** A unit of `2^-64` noise steps that is added to all `S'` at step `s` moves release
-//! `t` by `Σ_k L_tk R_ks`, one added to `y_s` by `L_ts`, and one added to `w_s` moves `S'` and the release by one. Over
-//! `T` steps that is below `T (3 ‖L_t‖ s2 + 1) + 4n √T ‖L_t‖` units: less than `2^-30` noise steps for `T ≤ 2^20`,
-//! where releases are rounded to `2^(b-8)` of them.
+//! **The cost of the other roundings.** A unit of `2^-64` noise steps that is added to all `S'` at step `s` moves
+//! release `t` by `Σ_k L_tk R_ks`, one added to `y_s` by `L_ts`, and one added to `w_s` moves `S'` and the release by
+//! one. Over `T` steps that is below `T (3 ‖L_t‖ s2 + 1) + 4n √T ‖L_t‖` units: less than `2^-30` noise steps for
+//! `T ≤ 2^20`, where releases are rounded to `2^(b-8)` of them.
 //!
 //! **Sizes.** `|x_t| ≤ 2^63` and `T ≤ 2^20` give `S < 2^147`, in units of `2^-64`, and `n < 2^26 · 2^85`. The part of
 //! `S'`, `w` and the sum that comes from the data is `2^b` times as large: below `2^174`. For draws below `2^127` the
 //! part that comes from noise is below `2^191 √(T V)` (Cauchy-Schwarz) with the largest variance `V` of
-//! [`figures`](super::figures), which the constructor keeps below `2^20`: below `2^211`, and the dividend of `w` below
+//! [`figures`](super::figures), which the constructor limits to `2^20`: below `2^211`, and the dividend of `w` below
 //! `2^244`.
 
 use super::MAX_STATES;
@@ -46,11 +46,11 @@ use crate::number::wide::Wide;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// Bits behind the units.
+/// Bits below the units.
 const GUARD: u32 = 64;
 /// Outputs are taken in quarters, as fractions of `2^32`.
 const QUARTERS: u32 = 32 - OUTPUT_BITS;
-/// Bits of the running sum behind those of the release.
+/// Bits of the running sum below those of the release.
 const SUM_BITS: u32 = 16;
 
 /// `E` of the [module](self) for `2^bits` noise steps to a unit of data. `O(T n)`.
@@ -70,7 +70,7 @@ pub(super) fn truncation_bound(frozen: &Frozen, bits: u32) -> f64 {
     1.0 + libm::exp2(f64::from(bits) - f64::from(GUARD)) * units * (1.0 + 1e-9)
 }
 
-/// The cursor of an optimal filter. It has seen the data, and its memory holds them.
+/// The cursor of an optimal filter. It has seen the data, and its memory contains them.
 #[derive(Clone, Debug)]
 pub(super) struct FilterCursor {
     frozen: Arc<Frozen>,
@@ -96,7 +96,7 @@ impl FilterCursor {
         Self { frozen, bits, step: 0, states, sum: Wide::default(), last: 0 }
     }
 
-    /// `n_t` of step `t` (from 0) and its data, in noise steps: what noise must protect.
+    /// `n_t` of step `t` (from 0) and its data, in noise steps: the value that noise must protect.
     #[inline]
     pub(super) fn protected(&mut self, step: usize, value: i64) -> Wide {
         let data = Wide::shifted_up(Wide::from(i128::from(value)));
@@ -146,13 +146,13 @@ impl Cursor for FilterCursor {
         let solved = self.solved(step, protected.plus(Wide::from(noise)));
         self.sum = self.sum.plus(solved);
         // fits: the data are below 2^(63 + 24), and noise below 2^100 is at most multiplied by √(T V) ≤ 2^20: with 24
-        // bits behind them and b fewer, below 2^128 as b ≥ 16
+        // fractional bits and b fewer, below 2^128 as b ≥ 16
         let sum = self.sum.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.bits).low();
         self.last = ((sum + (1 << (SUM_BITS - 1))) >> SUM_BITS) - (i128::from(closed) << FRACTION_BITS);
         self.last
     }
 
-    /// Of a stream of zeros, one step at a time: `O(n · step)`.
+    /// Replays a stream of zeros, step by step: `O(n · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         replay(self, step, |own| Self::new(own.frozen.clone(), own.bits), draw);
         self.last
@@ -169,7 +169,7 @@ impl Cursor for FilterCursor {
         let mut fresh = Self { step, ..Self::new(self.frozen.clone(), self.bits) };
         let states = &mut fresh.states[..self.frozen.states()];
         let known = from_bytes(memory, states, 16).filter(|_| step <= self.frozen.steps() as u64);
-        let (sum, last) = known.ok_or_else(|| Error::state("the saved state is of another mechanism"))?;
+        let (sum, last) = known.ok_or_else(|| Error::state("the saved state belongs to another mechanism"))?;
         fresh.sum = sum;
         fresh.last = i128::from_le_bytes(last.try_into().expect("16 bytes"));
         *self = fresh;

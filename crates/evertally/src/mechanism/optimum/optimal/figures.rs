@@ -1,6 +1,6 @@
-//! Row norms of `L = A R⁻¹`, and what the release needs to know of the inverse filter.
+//! Row norms of `L = A R⁻¹`, and the variances of the inverse filter that the release needs.
 //!
-//! With noise `z` of variance 1 in place of `y`, the inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk`
+//! With noise `z` of variance 1 instead of `y`, the inverse filter gives `w_k = (z_k - y_kᵀ Φ_{k-1} S_{k-1}) / R_kk`
 //! and `S_k = Φ_{k-1} S_{k-1} + 1 w_k`; the noise of the release is `N_k = Σ_{s≤k} w_s`, and `‖L_k‖² = Var N_k`. Let
 //! `P` and `g` be the covariances of `Φ_{k-1} S_{k-1}` with itself and with `N_{k-1}`, `u = P y_k / R_kk`,
 //! `m = gᵀ y_k / R_kk`. Then
@@ -15,7 +15,7 @@
 
 use super::frozen::Frozen;
 
-/// What a pass over all steps finds.
+/// The results of a pass over all steps.
 pub(super) struct RowPass {
     /// `‖L_t‖²`.
     pub(super) squared: Vec<f64>,

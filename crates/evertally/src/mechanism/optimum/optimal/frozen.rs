@@ -1,12 +1,12 @@
 //! The frozen filter: integers that define `R` exactly, and its column norms.
 //!
 //! From the last column to the first, as in [`factor`](crate::mechanism::optimum::dense::factor), but each step with
-//! the frozen numbers of those after it: `y_k` is what the column of `X` leaves once they are subtracted, so that
+//! the frozen numbers of those after it: `y_k` is the remainder of the column of `X` after subtracting them, so that
 //! roundings do not add up, and `1ᵀ(Q_k + y_k y_kᵀ)1` is the squared norm of column `k` of the frozen matrix itself.
 //! Negative outputs (there are none in practice) are frozen to 0: no entry of `R` is negative.
 //!
 //! **Column norms, rounded up.** Only positive numbers are added and multiplied, and frozen ones are exact in `f64`. A
-//! norm has gone through at most 4 roundings a step and 300 at the end, each of at most `2^-53`: it is off by at most
+//! norm has gone through at most 4 roundings per step and 300 at the end, each of at most `2^-53`: it is off by at most
 //! `(4T + 300) 2^-53` of itself and a little more; twice that is added.
 
 use super::super::weights::{Ladder, Weights};
@@ -17,13 +17,13 @@ use crate::{Error, Result};
 const DECAY_BITS: u32 = 32;
 /// Bits of an output: `y = output / 2^30`.
 pub(super) const OUTPUT_BITS: u32 = 30;
-/// Least `R_kk`, in units of `2^-30`: `2^-6`.
+/// Minimum `R_kk`, in units of `2^-30`: `2^-6`.
 const LEAST_DIAGONAL: u64 = 1 << 24;
 
 /// One state at one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Number {
-    /// `2^32 Φ_(k-1)`, on the way from the step before; 0 at the first.
+    /// `2^32 Φ_(k-1)`, the decay from the step before; 0 at the first.
     pub(super) decay: u32,
     /// `2^30 y_k`.
     pub(super) output: u32,
@@ -39,7 +39,7 @@ impl Number {
     }
 }
 
-/// `n` numbers a step, the steps one after the other.
+/// `n` numbers per step, one step after the other.
 #[derive(Debug)]
 pub(super) struct Frozen {
     states: usize,
@@ -47,8 +47,8 @@ pub(super) struct Frozen {
 }
 
 impl Frozen {
-    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of what is frozen.
-    /// `O(T n²)`.
+    /// The factor of `X`, scaled so that its largest column norm is about 1, with the column norms of the frozen
+    /// matrix. `O(T n²)`.
     ///
     /// # Errors
     /// If a diagonal entry is too small or too large to be frozen.
@@ -83,7 +83,7 @@ impl Frozen {
             columns.add(numbers);
         });
         if !fits {
-            return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; take more states"));
+            return Err(Error::invalid("the optimal filter is not well conditioned at this horizon; use more states"));
         }
         let up = 1.0 + (4 * steps + 300) as f64 * f64::EPSILON;
         let ColumnNorms { l1, l2_squared } = columns.largest;
@@ -121,7 +121,7 @@ impl Frozen {
         row
     }
 
-    /// Of all numbers.
+    /// A hash of all numbers.
     pub(super) fn digest(&self, objective: Objective) -> MatrixDigest {
         let mut hasher = blake3::Hasher::new_derive_key("evertally 1 optimal filter");
         hasher.update(&(self.steps() as u64).to_le_bytes());
@@ -162,7 +162,7 @@ impl Columns {
     /// The norms of a column, and `Q` of the column before it.
     fn add(&mut self, numbers: &[Number]) {
         let (mut l1, mut l2_squared) = (0.0, 0.0);
-        // `left` is free from here on.
+        // `left` is unused from here on.
         self.left.iter_mut().zip(numbers).for_each(|(y, number)| *y = number.output());
         for (i, number) in numbers.iter().enumerate() {
             let (y, decay) = (number.output(), number.decay());

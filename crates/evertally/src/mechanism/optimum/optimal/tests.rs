@@ -88,7 +88,7 @@ fn column_norms_are_never_below_the_exact_ones() {
     }
 }
 
-/// On long horizons: columns by following them, rows by the transposed inverse.
+/// On long horizons: columns computed one by one, rows by the transposed inverse.
 #[test]
 fn long_figures_are_those_of_single_columns_and_rows() {
     for horizon in [3000u64, 1 << 16] {
@@ -105,7 +105,7 @@ fn long_figures_are_those_of_single_columns_and_rows() {
                     norm += entry * entry;
                 }
                 largest = largest.max(norm);
-                // The iteration makes all columns that matter equally long.
+                // The iteration makes all relevant columns equally long.
                 assert!(
                     norm <= filter.columns.l2_squared && norm > 0.99,
                     "{} at {horizon}, {j}: {norm}",
@@ -122,7 +122,7 @@ fn long_figures_are_those_of_single_columns_and_rows() {
     }
 }
 
-/// Within so much of what no factorization can beat.
+/// Within this factor of the lower bound of all factorizations.
 #[test]
 fn targets_are_reached() {
     for (horizon, states, objective, within) in [
@@ -156,7 +156,7 @@ fn every_horizon_is_solved() {
     }
 }
 
-/// Solving is deterministic, names lead back to the filter, and bad ones are refused.
+/// Solving is deterministic, names lead back to the filter, and invalid ones are rejected.
 #[test]
 fn names_round_trip_and_bad_ones_are_refused() {
     let shape = Criterion::new(NoiseKind::Gaussian, Objective::Max);
@@ -191,7 +191,7 @@ fn names_round_trip_and_bad_ones_are_refused() {
     assert!(build(&filter.name().to_string(), 301).is_err());
 }
 
-/// Every machine finds the same filters: plans of one are read by others.
+/// Every machine finds the same filters: plans made on one are read on others.
 #[test]
 fn the_filters_are_frozen() {
     for (horizon, states, objective, digest) in [

@@ -1,4 +1,4 @@
-//! Derivatives of a function of a BLT's responses, collected against the flow of the computation.
+//! Derivatives of a function of a BLT's responses, by reverse accumulation.
 
 use super::response::{Modes, Pole, Response, Row, joined};
 
@@ -58,8 +58,8 @@ impl Adjoint {
         self.inverse.add_quadratic(&response.inverse, steps, square, linear, &mut self.lambda);
     }
 
-    /// Adds the derivative by `1 - θ̂_i^m`, whose own derivative by `-ln θ̂_i` is `by_rate`, and one by `1 - θ̂_i`
-    /// where that stands for itself.
+    /// Adds the derivative by `1 - θ̂_i^m`, whose own derivative by `-ln θ̂_i` is `by_rate`, and one by `1 - θ̂_i` for
+    /// its direct occurrences.
     pub(super) fn add_decay(&mut self, i: usize, by_decay: f64, by_rate: f64, by_gap: f64) {
         self.inverse.a[i] += by_decay * by_rate;
         self.inverse.q[i] += by_gap;

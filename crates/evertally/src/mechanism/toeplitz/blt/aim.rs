@@ -1,11 +1,11 @@
-//! What the optimiser minimises: the logarithm of 2ρ·variance, with its gradient by reverse accumulation.
+//! The objective of the optimiser: the logarithm of 2ρ·variance, with its gradient by reverse accumulation.
 //!
 //! Coordinates: `a = -ln θ` of the interlacing poles, shortest first, is `a_0 = e^(y_0)`,
 //! `ln a_m = ln a_(m-1) + e^(y_m)`. Any `y` gives poles that interlace.
 //!
-//! The figure is that of [`RowFigures`](super::figures::RowFigures) on a coarse grid of steps, with real column scales,
-//! and the maximum is softened to a power mean: it decides only where the optimiser stops, the figures of the
-//! result are computed from the result. The plain BLT has a single column scale, and its largest row is the last.
+//! The value is that of [`RowFigures`](super::figures::RowFigures) on a coarse grid of steps, with real column scales,
+//! and the maximum is softened to a power mean. It only decides where the optimiser stops; the norms of the result are
+//! computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
 use super::adjoint::{Adjoint, Terms};
 use super::response::{Pole, Response, Row, row};
@@ -13,7 +13,7 @@ use super::response::{Pole, Response, Row, row};
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;
 
-/// A grid of steps, and what to make of the row norms there.
+/// A grid of steps, and the aggregate of the row norms there.
 #[derive(Clone, Debug)]
 pub(super) struct Aim {
     /// Steps, ascending; the last is the horizon.
@@ -78,13 +78,13 @@ impl Aim {
         (value, gradient)
     }
 
-    /// The value with given column scales, which fall: of the steps up to a grid step that of this step.
+    /// The value with given column scales, which fall: steps up to a grid step have the scale of that step.
     pub(super) fn with_scales(&self, response: &Response, scale: impl Fn(f64) -> f64) -> f64 {
         let scales: Vec<f64> = self.steps.iter().map(|step| scale(*step)).collect();
         self.aggregate(&Walk::forward(response, &self.steps, &scales).norms).0
     }
 
-    /// The columns, less their first entry, whose norms matter: the longest; or, for a normalized BLT, the one that
+    /// The columns whose norms matter, without their first entry: the longest; or, for a normalized BLT, the one that
     /// begins at each grid step, whose norm is the scale of the steps before.
     fn columns(&self, response: &Response) -> Vec<Terms> {
         let horizon = self.steps[self.steps.len() - 1];
@@ -154,20 +154,20 @@ fn chain_to_coordinates(y: &[f64], rates: &[f64], gradient: &mut [f64]) {
     }
 }
 
-/// The states of [`RowFigures`](super::figures::RowFigures) at the grid steps, kept for the way back.
+/// The states of [`RowFigures`](super::figures::RowFigures) at the grid steps, kept for the backward pass.
 struct Walk {
     ranges: Vec<Range>,
     norms: Vec<f64>,
 }
 
-/// What is known of the steps from one grid step to the next, which have one scale.
+/// Values for the steps between two grid steps, which have one scale.
 struct Range {
     /// Number of steps.
     length: f64,
     /// All steps up to the last of them.
     so_far: Terms,
     scale: f64,
-    /// By how much the scale falls at the end.
+    /// The amount by which the scale falls at the end.
     fall: f64,
     /// `K` before the range.
     before: Row,

@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub(super) const FRACTION_BITS: u32 = 62;
 /// Decays are at most `1 - 2^-44`.
 const LONGEST: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
-/// And at least `2^-40`: far above the least number by which `1 - θ` differs from 1 in floating point.
+/// And at least `2^-40`: far above the smallest difference of `1 - θ` from 1 in floating point.
 const SHORTEST: u64 = 1 << (FRACTION_BITS - 40);
 
 /// The buffers of a BLT: `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)` with `θ_i = decay_i / 2^62` and `ω_i = echo_i / 2^62`,
@@ -30,12 +30,12 @@ pub struct Buffers {
     count: u8,
 }
 
-/// How the buffers of a BLT are named: `blt`, `blt(buffers=4)` or `blt(decay=…,echo=…)`.
+/// The buffers in the name of a BLT: `blt`, `blt(buffers=4)` or `blt(decay=…,echo=…)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BufferChoice {
-    /// As many as are worth their time, optimised.
+    /// An optimised choice, with as many buffers as are worth their time.
     Best,
-    /// So many, optimised.
+    /// This many, optimised.
     Count(usize),
     /// The given ones.
     Given(Buffers),

@@ -11,8 +11,8 @@
 //! at a fall:  v + 2 δ Σ λ_i K_i + δ² Σ λ_i λ_j V_ij,  K_i + δ Σ_j λ_j V_ij
 //! ```
 //!
-//! All terms are positive. Inside a segment all of them grow with `m` but `θ̂_i^m K_i`, which falls: so the values at
-//! both ends of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are
+//! All terms are positive. Inside a segment all of them grow with `m` except `θ̂_i^m K_i`, which falls: so the values
+//! at both ends of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are
 //! geometric.
 
 use super::MAX_BUFFERS;
@@ -22,7 +22,7 @@ use super::segments::Segment;
 /// The largest row norm is known to this relative error.
 const MAX_TOLERANCE: f64 = 1e-7;
 
-/// `M` and its covariances where a segment begins.
+/// `M` and its covariances at the start of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Stage {
     /// Steps before the segment.
@@ -47,7 +47,7 @@ pub(super) struct RowFigures {
 }
 
 impl RowFigures {
-    /// Of a response and segments of weights `2^weight_bits / D`.
+    /// From a response and segments of weights `2^weight_bits / D`.
     pub(super) fn new(response: Response, segments: &[Segment], weight_bits: u32) -> Self {
         let mut figures = Self { response, stages: Vec::with_capacity(segments.len()), max: 0.0, mean: 0.0 };
         let scale = |segment: &Segment| libm::exp2(f64::from(weight_bits)) / f64::from(segment.weight);
@@ -91,7 +91,7 @@ impl RowFigures {
         self.stages.iter().map(|stage| (stage.last, stage.scale))
     }
 
-    /// `‖L_t‖²` as a part that grows with the step inside its segment, and one that falls.
+    /// `‖L_t‖²` as a part that grows with the step inside its segment, and a part that falls.
     fn parts(&self, stage: &Stage, step: u64) -> (f64, f64) {
         let Response { inverse, floor, .. } = &self.response;
         let m = (step - stage.before) as f64;
@@ -106,9 +106,9 @@ impl RowFigures {
         (stage.variance + squared * (floor * (floor * m + 2.0 * gained) + coupled), 2.0 * stage.scale * kept)
     }
 
-    /// `⟨L_s, L_t⟩` of steps `s ≤ t`, from 1. With the state of step `s`, `N_t = M_s + Σ g_i λ_i u_i(s)` and what is
-    /// new; `g_i` are `θ̂_i^m` at each fall on the way, times the fall, and at `t`, times the scale there. All terms are
-    /// positive.
+    /// `⟨L_s, L_t⟩` of steps `s ≤ t`, from 1. With the state of step `s`, `N_t = M_s + Σ g_i λ_i u_i(s)` plus new
+    /// noise; `g_i` adds up `θ̂_i^m` at each fall between them, times the fall, and at `t`, times the scale there. All
+    /// terms are positive.
     pub(super) fn product(&self, earlier: u64, later: u64) -> f64 {
         let inverse = &self.response.inverse;
         let place = |step: u64| self.stages.partition_point(|stage| stage.last < step);
@@ -140,7 +140,7 @@ impl RowFigures {
         (stage.variance + stage.scale * stage.scale * floor * floor * m, covariances)
     }
 
-    /// The beginning of the next segment, which has this scale.
+    /// The start of the next segment, which has this scale.
     fn after(&self, stage: &Stage, scale: f64) -> Stage {
         let inverse = &self.response.inverse;
         let fall = stage.scale - scale;
@@ -151,7 +151,7 @@ impl RowFigures {
         Stage { before: stage.last, last: 0, scale, variance, covariances }
     }
 
-    /// The largest `‖L_t‖²`, by bisection of the segments that may hold more than what is known.
+    /// The largest `‖L_t‖²`, by bisection of the segments that may exceed the known maximum.
     fn largest(&self) -> f64 {
         let ends = self.stages.iter().flat_map(|stage| [stage.before + 1, stage.last]);
         let mut best = ends.map(|step| self.at(step)).fold(0.0, f64::max);

@@ -1,36 +1,37 @@
-//! Lazy noise of a BLT: the release of any later step, at a cost that does not depend on how far it is.
+//! Lazy noise of a BLT: the release of any later step, at a cost that does not depend on its distance.
 //!
 //! **The state.** As in [figures](super::figures), let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. The noise of a release is
-//! `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` which, where `D` falls by `δ`, grows by
-//! `δ Σ λ_i u_i`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their sum**, and it is Markov.
+//! `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` that also grows by `δ Σ λ_i u_i` where
+//! `D` falls by `δ`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their sum**, and it is
+//! Markov.
 //!
 //! **A leap** of `n` steps over which `D` does not change takes `u_i` to `θ̂_i^n u_i + e_i` and `M` to `M + D λ_0 e_0`,
 //! where `e_0` is the sum of the new `z`, and `e_i = Σ_{j<n} θ̂_i^j z_(t-j)` the one with a pole. They are normal, with
-//! covariances that are geometric sums: `Cov(e_i, e_k) = (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`, and `θ̂_0 = 1`. Leaps
-//! one after the other are a leap ([`Leap::then`](leap::Leap::then)), also over falls of `D`, with `M` growing by
+//! covariances that are geometric sums: `Cov(e_i, e_k) = (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`, and `θ̂_0 = 1`. Two
+//! successive leaps are one leap ([`Leap::then`](leap::Leap::then)), also over falls of `D`, with `M` growing by
 //! `Σ c_i λ_i u_i` of the old state and by a normal number that is correlated with all `e_i`. Leaps over runs of whole
-//! segments are kept in a [table](spans), so that any skip is one of four pieces at most: to the end of its segment,
-//! two of the table, and on to its goal.
+//! segments are kept in a [table](spans), so that any skip takes at most four pieces: to the end of its segment, two of
+//! the table, and on to its target.
 //!
 //! **Nothing cancels.** `λ_0, λ_i, D, δ` are positive, so all coefficients, variances and covariances are sums and
 //! products of positive numbers. [`Powers`](powers::Powers) holds `1 - θ̂^n`, so variances and covariances have
-//! relative errors of a few dozen roundings, for poles next to 1 as for any. What is kept of the old state has factors
-//! `θ̂^n` with absolute errors of some roundings of 1, which is as good beside what is added.
+//! relative errors of a few dozen roundings, for poles next to 1 as for all others. The kept part of the old state has
+//! factors `θ̂^n` with absolute errors of a few roundings of 1, which is as accurate relative to the added noise.
 //!
 //! **The covariance may be singular**: over `n ≤ d` steps it has rank `n`, and over gaps that are short for a buffer
 //! its `e_i` and `e_0` agree to many digits. [`factor`] gives `F` with `F Fᵀ = Q + E` and `|E_ik| ≤ ε √(Q_ii Q_kk)`,
-//! where `ε` is some `10^-15` (tests: below `10^-14`). That is enough: what a later release sees of the leap is
-//! `Σ f_i x_i` with factors `f_i ≥ 0`, and as `Q` has no negative entry,
+//! where `ε` is about `10^-15` (tests: below `10^-14`). That is enough: the leap enters a later release as `Σ f_i x_i`
+//! with factors `f_i ≥ 0`, and as `Q` has no negative entry,
 //!
 //! ```text
 //! |Σ f_i f_k E_ik| ≤ ε (Σ f_i √Q_ii)² ≤ ε (d+1) Σ f_i² Q_ii ≤ ε (d+1) Σ f_i f_k Q_ik,
 //! ```
 //!
 //! and for two releases with factors `f` and `g`, `|Σ f_i g_k E_ik| ≤ ε (d+1) √(Var Var')`: every covariance of
-//! releases is right up to a few `10^-14` of the standard deviations.
+//! releases is accurate up to a few `10^-14` of the standard deviations.
 //!
-//! **Rounding of the state** is relative to its words, each time: whatever the number of skips, some roundings of the
-//! standard deviations of the words times its square root, far below the unit of any release.
+//! **Rounding of the state** is relative to its words, at each skip. After any number of skips, it is a few roundings
+//! of the standard deviations of the words times the square root of that number, far below the unit of any release.
 
 mod factor;
 mod leap;
@@ -45,16 +46,16 @@ use std::fmt;
 
 /// The noise of a BLT as a Gaussian state-space model that skips any number of steps in `O(d³)`, with `d` buffers and
 /// `d + 1` words of state. The noise at the steps where it stops has the joint law of the entries of `L z` for
-/// independent standard normal `z`; covariances are right up to a few `10^-14` of the standard deviations.
+/// independent standard normal `z`; covariances are accurate up to a few `10^-14` of the standard deviations.
 ///
-/// Built by [`Blt::lazy`](super::Blt::lazy); it knows nothing of keys, and is not changed by use.
+/// Built by [`Blt::lazy`](super::Blt::lazy); it holds no keys, and use does not change it.
 ///
 /// ```
 /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
 /// let blt = Blt::optimised(1 << 20, Columns::Normalized, 4, Objective::Max)?;
 /// let lazy = blt.lazy();
 /// let mut state = vec![0.0; lazy.state_words()];
-/// // The first draw is 1 and all others are 0; a caller has independent standard normal numbers.
+/// // The first draw is 1 and all others are 0; a real caller passes independent standard normals.
 /// let mut normals = std::iter::once(1.0).chain(std::iter::repeat(0.0));
 /// lazy.skip(&mut state, 0, 1, || normals.next().unwrap());
 /// assert!((lazy.noise(&state).powi(2) / blt.row_norm_squared(1) - 1.0).abs() < 1e-12);
@@ -77,7 +78,7 @@ struct Stage {
 }
 
 impl LazyBlt {
-    /// Of a response and segments of weights `2^weight_bits / D`.
+    /// From a response and segments of weights `2^weight_bits / D`.
     pub(super) fn new(response: &Response, segments: &[Segment], weight_bits: u32) -> Self {
         let unit = libm::exp2(f64::from(weight_bits));
         let stage = |segment: &Segment| Stage { last: segment.last, scale: unit / f64::from(segment.weight) };
@@ -103,7 +104,7 @@ impl LazyBlt {
     /// segments.
     ///
     /// # Panics
-    /// Unless `from < to ≤ T` and the state has [so many](Self::state_words) words.
+    /// Unless `from < to ≤ T` and the state has [`state_words`](Self::state_words) words.
     pub fn skip<F: FnMut() -> f64>(&self, state: &mut [f64], from: u64, to: u64, normal: F) {
         assert!(from < to && to <= self.stages[self.stages.len() - 1].last, "a skip goes forwards and stays below T");
         let (first, last) = (self.stage_of(from.max(1)), self.stage_of(to));
@@ -127,7 +128,7 @@ impl LazyBlt {
         state[..self.state_words()].iter().sum()
     }
 
-    /// The place of the segment of a step from 1.
+    /// The index of the segment of a step from 1.
     fn stage_of(&self, step: u64) -> usize {
         self.stages.partition_point(|stage| stage.last < step)
     }

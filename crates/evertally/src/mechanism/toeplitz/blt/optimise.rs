@@ -12,13 +12,13 @@ use crate::number::descent::{minimise, minimum};
 
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 2] = [30.0, 300.0];
-/// A pull to the starting point, so that directions without influence stay where they are.
+/// A pull to the starting point, so that directions without influence stay at their starting values.
 const RIDGE: f64 = 1e-7;
-/// Half the distance of the points between which a slope is measured: figures are good to 10⁻¹², the slopes to 10⁻⁸.
+/// Half the distance of the points between which a slope is measured: values are accurate to 10⁻¹², the slopes to 10⁻⁸.
 const DIFFERENCE: f64 = 1e-4;
-/// The same where weights are rounded.
+/// The same if weights are rounded.
 const LONG_DIFFERENCE: f64 = 5e-3;
-/// And how long to go on there.
+/// And the limits of the descent there.
 const MOST_STEPS: usize = 40;
 const LEAST_GAIN: f64 = 1e-4;
 
@@ -35,7 +35,7 @@ pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: O
 }
 
 /// Good buffers for a plain BLT and units that take part in several steps, for the maximum or the mean over the steps,
-/// from two starting points. `O(d³ min(k, 2^16))` for each of some hundred steps of the search.
+/// from two starting points. `O(d³ min(k, 2^16))` for each of about a hundred steps of the search.
 pub(super) fn buffers_for(
     horizon: u64,
     count: usize,
@@ -49,7 +49,7 @@ pub(super) fn buffers_for(
         let rows = RowFigures::new(response, &segments::plain(horizon), 0);
         libm::log(squared * objective.of(rows.max(), rows.mean()))
     };
-    // What is remembered for longer than until the unit comes back costs more: rates begin around there.
+    // Memory that lasts longer than the time until the unit returns costs more: rates begin around there.
     let stretches = [1, 4].map(|times| horizon.min(participation.separation().saturating_mul(times)));
     let descend = |stretch| {
         let start = start(stretch, count.clamp(1, MAX_BUFFERS));
@@ -65,7 +65,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
         Objective::Mean => vec![Aim::mean(horizon, true)],
         Objective::Max => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
     };
-    // Before so many steps there is no whole pattern.
+    // Before this step there is no whole pattern.
     let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
     let figure = |y: &[f64], aim: &Aim| {
         let (poles, inverse) = interlaced(&rates(y));
@@ -74,7 +74,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
         // The scale is the length of the pattern that ends there; so the longest pattern has length 1.
         aim.with_scales(&response, |step| libm::sqrt(norms.at(horizon as f64 - step.max(first))))
     };
-    // What is remembered for shorter than a pattern lasts is of little use.
+    // Memory shorter than the duration of a pattern is of little use.
     let fastest = [3.0, 3.0 / (runs.most() as f64 * runs.separation() as f64)];
     let descend = |fastest: f64| {
         let start = start_with(horizon, count.clamp(1, MAX_BUFFERS), fastest);
@@ -84,8 +84,8 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     fastest.into_iter().filter_map(descend).collect()
 }
 
-/// Good buffers for any figure, from others that are good for a like one. The figure is that of whole mechanisms, in
-/// which column weights are rounded: slopes are measured over longer distances.
+/// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole
+/// mechanisms, in which column weights are rounded: slopes are measured over longer distances.
 pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f64>) -> Option<Buffers> {
     let Response { direct, inverse, .. } = Response::of_buffers(&others);
     let mut rates: Vec<f64> = direct.poles.iter().chain(&inverse.poles).map(|pole| pole.a).collect();

@@ -4,7 +4,7 @@
 //! **Plain.** The worst pattern is `1, 1+b, 1+2b, …`. From its `j`-th step (from 0) to the next, the sum of its columns
 //! is `1 + Σ_i ω_i θ_i^(b-1) P_i(j-1)`, then `Σ_i ω_i P_i(j) θ_i^m` for `m = 0, 1, …`, with
 //! `P_i(j) = Σ_{l≤j} θ_i^(lb)`. Squares of such sums of exponentials add up in closed form. `P_i(j)` grows with `j`:
-//! after very many steps that of the last one stands for it.
+//! after very many steps, that of the last step is used as a bound.
 //!
 //! **Normalized.** Columns `s < t`, `d` apart, of which the later has `n` entries, have the inner product `w_s w_t G`,
 //!
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
-//! need to be looked at as `t`. [Chains](chain) of single steps, or of blocks of them, give less.
+//! have to be considered as `t`. [Chains](chain) of single steps, or of blocks of them, give smaller bounds.
 
 use super::MAX_BUFFERS;
 use super::response::{Modes, Response, Row, joined, row};
@@ -24,13 +24,13 @@ use crate::mechanism::accounting::chain::{self, Columns};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::privacy::Spread;
 
-/// Head room for the rounding of these sums of positive numbers, as for column norms.
+/// Margin for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
-/// Columns of single steps are followed where there are no more than so many of them in all chains.
+/// Columns of single steps are used if all chains together have at most this many of them.
 const MOST_IN_CHAINS: u64 = 1 << 20;
-/// Of longer ones, so many pairs of blocks of them.
+/// For longer horizons, this many pairs of blocks of columns.
 const MOST_IN_BLOCKS: u64 = 1 << 14;
-/// After so many steps of a pattern the next ones count as if they were the last.
+/// After this many steps of a pattern the next ones count as if they were the last.
 const LONGEST: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
@@ -38,10 +38,11 @@ pub(super) fn plain(response: &Response, horizon: u64, participation: Participat
     sums_of_columns(response, horizon, participation.separation(), &[participation.within(horizon)])[0]
 }
 
-/// The same for several numbers of steps, which do not fall and fit the horizon. `O(d² min(k, 2^16))` for the largest.
+/// The same for several numbers of steps, in non-decreasing order, that fit the horizon. `O(d² min(k, 2^16))` for the
+/// largest.
 fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: &[u64]) -> Vec<f64> {
     let modes = &response.direct;
-    // θ^b = θ^(b-1) θ, and what is left of a column after b - 1 steps.
+    // θ^b = θ^(b-1) θ, and the remainder of a column after b - 1 steps.
     let kept = row(modes.poles.iter().map(|pole| libm::exp(-((separation - 1) as f64) * pole.a)));
     let next = |p: &Row| row(modes.poles.iter().enumerate().map(|(i, pole)| 1.0 + kept[i] * (1.0 - pole.q) * p[i]));
     let echoes = |before: &Row| (0..modes.poles.len()).map(|i| modes.weights[i] * kept[i] * before[i]).sum::<f64>();
@@ -70,16 +71,17 @@ fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: 
             let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
             sum + ((times - LONGEST - 1) as f64 * stretch(&limit, &limit) + end(last, &limit, &limit))
         };
-        // A little less room than in earlier versions, so that no plan of theirs has too little noise by a last digit.
+        // Slightly less margin than in earlier versions, so that no plan made by them has too little noise by a last
+        // digit.
         rounded_up(squared, OPERATIONS - 64 + 2 * LONGEST.min(times))
     };
     numbers.iter().map(&mut squared).collect()
 }
 
 /// The squared norm of `C u` for the worst counts `u` of a unit in one running sum, rounded up: `c` events in each of
-/// the steps `1, 1+b, …` and the rest in the step that follows. (Between exchanges of events and moves to earlier steps
-/// or to each other the norm grows; of the steps of a packed pattern the last one loses least by having the rest.)
-/// For several numbers of events, which do not fall. `O(d² min(k, 2^16))` for the largest.
+/// the steps `1, 1+b, …` and the rest in the step that follows. (Exchanging events, and moving them to earlier steps or
+/// closer to each other, increases the norm; in a packed pattern, giving the rest to the last step loses least.) For
+/// several numbers of events, in non-decreasing order. `O(d² min(k, 2^16))` for the largest.
 pub(super) fn packed(response: &Response, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
     let separation = unit.separation;
     let patterns: Vec<_> = events.iter().map(|events| unit.pattern(*events, horizon)).collect();
@@ -115,12 +117,12 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    /// Of a unit with fewer events in a step than in all.
+    /// For a unit with fewer events in a step than in all.
     pub(super) fn of(spread: Spread) -> Self {
         Self { each: spread.per_step as f64, separation: spread.separation, per_step: spread.per_step }
     }
 
-    /// How many steps are full for so many events, and how many events are in the one that follows, within a horizon.
+    /// How many steps are full for this many events, and how many events are in the next one, within a horizon.
     pub(super) fn pattern(&self, events: u64, horizon: u64) -> (u64, f64) {
         let room = horizon.div_ceil(self.separation);
         let (full, rest) = (events / self.per_step, events % self.per_step);
@@ -137,7 +139,7 @@ fn energies(modes: &Modes, n: u64) -> [Row; MAX_BUFFERS] {
     })
 }
 
-/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from the [sums](energies) for every pair. Buffers that there are not add nothing.
+/// `Σ_{m<n} (Σ_i ω_i P_i θ_i^m)²`, from the [sums](energies) for every pair. Unused buffers add nothing.
 fn energy(factors: &Row, pairs: &[Row; MAX_BUFFERS]) -> f64 {
     let with = |pairs: &Row| pairs.iter().zip(factors).map(|(pair, factor)| pair * factor).sum::<f64>();
     factors.iter().zip(pairs).map(|(factor, pairs)| factor * with(pairs)).sum()
@@ -152,7 +154,7 @@ pub(super) fn normalized(
     participation: Participation,
 ) -> f64 {
     let unit = libm::exp2(-f64::from(weight_bits));
-    // The bound needs weights that do not fall, which no rounding of theirs may spoil.
+    // The bound needs weights that do not fall, and their rounding must not violate this.
     let rising = |most: &mut u32, segment: &Segment| {
         *most = segment.weight.max(*most);
         Some(f64::from(*most) * unit)
@@ -181,7 +183,7 @@ pub(super) fn normalized(
     pairs.min(chains)
 }
 
-/// Columns that are followed in blocks.
+/// Columns that are merged into blocks.
 struct LongColumns<'a> {
     response: &'a Response,
     horizon: u64,
@@ -204,7 +206,7 @@ impl Columns for LongColumns<'_> {
     fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
         let last = earlier.1.min(later.1.saturating_sub(distance));
         if last == 0 {
-            return 0.0; // no step is so far before these
+            return 0.0; // no step lies this far before these
         }
         let distance = if distance == 0 { 0 } else { distance.max(later.0.saturating_sub(last)) };
         let entries = self.horizon - later.0 as u64 + 1;
@@ -230,7 +232,7 @@ fn inner_product(response: &Response, n: u64, distance: u64) -> f64 {
 mod tests {
     use crate::mechanism::{Blt, Columns, Mechanism, Objective, Participation};
 
-    /// Over many steps, in blocks of them: hardly above a row of steps.
+    /// Over many steps, in blocks of steps: hardly above a row of steps.
     #[test]
     fn blocks_of_many_steps() {
         let horizon = 1u64 << 20;
@@ -258,7 +260,8 @@ mod tests {
         }
     }
 
-    /// Plain BLTs reach what another optimizer, without derivatives and in other coordinates, found with four buffers.
+    /// Plain BLTs reach the result of another optimizer, without derivatives and in other coordinates, with four
+    /// buffers.
     #[test]
     fn buffers_for_units_that_come_back() {
         for (most, separation, max, mean) in

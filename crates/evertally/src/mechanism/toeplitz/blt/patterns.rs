@@ -1,4 +1,4 @@
-//! The worst patterns of a unit where all columns have one length, for every number of events in one pass.
+//! The worst patterns of a unit for columns of one length, for every number of events in one pass.
 //!
 //! Column `t` of a normalized BLT is that of `C` times `w_t = 1/D(n)`, `D(n)² = Σ_{m<n} c_m²` for its `n = T-t+1`
 //! entries. Let `ρ_d(n)` be the inner product of two columns `d` apart of which the later one has `n` entries.
@@ -15,27 +15,27 @@
 //! As `c` falls and `D` grows, `D(n+1)²/D(n)² ≥ D(n+d+1)²/D(n+d)²`. So `f` grows at least as fast as the geometric mean of
 //! `D(n)²` and `D(n+d)²`, which is the denominator. ∎
 //!
-//! So the chains of [`chain`](crate::mechanism::accounting::chain) are largest where every step of a pattern is as early as it
-//! can be: at `t_k = 1 + (k-1)b`. With `Q_k = 1 + 2 Σ_{i<k} G_{t_i t_k}` and `f_k = 2 G_{t_1 t_k}` (`f_1 = 0`) such a chain of
-//! `K` steps with `c` events is `c² Σ Q_k`, exactly. Where one of the steps, `p`, has `r < c` events, and counts as the
-//! farthest of those before the later ones, it is
+//! So the chains of [`chain`](crate::mechanism::accounting::chain) are largest if every step of a pattern is as early
+//! as possible: at `t_k = 1 + (k-1)b`. With `Q_k = 1 + 2 Σ_{i<k} G_{t_i t_k}` and `f_k = 2 G_{t_1 t_k}` (`f_1 = 0`)
+//! such a chain of `K` steps with `c` events is `c² Σ Q_k`, exactly. If one of the steps, `p`, has `r < c` events, and
+//! counts as the farthest of those before the later ones, it is
 //!
 //! ```text
 //! c² Σ_{k<p} Q_k + r (r + c (Q_p - 1)) + c Σ_{p<k≤K} (c Q_k - (c-r) f_k)
 //!   = c² Σ_{k≤K} Q_k - c (c-r) Σ_{k≤K} f_k - (c-r) (c (Q_p - Σ_{k≤p} f_k) + r),
 //! ```
 //!
-//! largest where `Q_p - Σ_{k≤p} f_k` is least.
+//! largest if `Q_p - Σ_{k≤p} f_k` is least.
 
 use super::participation::Packing;
 use super::response::{Modes, Response, Row, joined, row};
 use crate::mechanism::accounting::participation::rounded_up;
 
-/// Decays are computed from those of the next step of a pattern, and for one step in so many by themselves.
+/// Decays are computed from those of the next step of a pattern, and from scratch once every this many steps.
 const CHUNK: u64 = 64;
 
-/// The largest squared norms for several numbers of events, which do not fall, rounded up. `O(k d²)` for `k` steps with
-/// events.
+/// The largest squared norms for several numbers of events, in non-decreasing order, rounded up. `O(k d²)` for `k`
+/// steps with events.
 pub(super) fn normalized(response: &Response, horizon: u64, unit: &Packing, events: &[u64]) -> Vec<f64> {
     let mut rows = Rows::new(&response.direct, horizon, unit.separation);
     let squared = |events: &u64| {
@@ -48,8 +48,8 @@ pub(super) fn normalized(response: &Response, horizon: u64, unit: &Packing, even
         if rest > 0.0 {
             squared -= missing * (each * rows.farthest + each * rows.least + rest);
         }
-        // Sums of positive numbers with some roundings each. A little less room than in earlier versions, so that no
-        // plan of theirs has too little noise by a last digit.
+        // Sums of positive numbers with a few roundings each. Slightly less margin than in earlier versions, so that no
+        // plan made by them has too little noise by a last digit.
         let operations = horizon + full.min(horizon);
         rounded_up(squared, 4 * operations - operations / 32 + 192)
     };
@@ -64,7 +64,7 @@ struct Rows<'a> {
     /// `θ^(b-1)` and `1 - θ^b`.
     kept: Row,
     apart: Row,
-    /// `1 - θ^(n-1)` of the steps that follow, the next one last.
+    /// `1 - θ^(n-1)` of the following steps, the next one last.
     ahead: Vec<Row>,
     /// `Σ_{i<k} w_i θ^((k-i)b-1)`, and the part of the first step.
     echoes: Row,

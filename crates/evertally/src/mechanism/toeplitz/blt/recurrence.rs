@@ -5,25 +5,25 @@
 //!
 //! ```text
 //! n_t = 2^b v_t + ⌊2^b Σ ⌊ω_i B_i⌋⌋,     B_i ← ⌊θ_i B_i⌋ + v_t           the only part that sees data
-//! y_t = n_t + z_t                                                       what is protected
+//! y_t = n_t + z_t                                                       the protected integers
 //! w_t = y_t - Σ ⌊ω_i B'_i⌋,              B'_i ← ⌊θ_i B'_i⌋ + w_t          C⁻¹ y
 //! release = Σ_{s≤t} w_s / (2^b W_s),     to the nearest 2^-8 of the grid
 //! ```
 //!
-//! where the inner floors keep 64 fractional bits. Everything after `y` is a function of `y`: its rounding costs no
-//! privacy.
+//! where the inner floors keep 64 fractional bits. Everything computed after `y` is a function of `y`: its rounding
+//! costs no privacy.
 //!
-//! **What the rounding of `n` costs.** Let `β_i` be the exact buffer and `r_i = 2^64 (β_i - B_i)`. Each step
+//! **The cost of rounding `n`.** Let `β_i` be the exact buffer and `r_i = 2^64 (β_i - B_i)`. Each step
 //! `r_i ← θ_i r_i + (something in [0, 1))`, so `0 ≤ r_i < 1/(1-θ_i)`. The sum `Σ ⌊ω_i B_i⌋` falls short of `Σ ω_i β_i`
-//! by `Σ ω_i r_i` and less than one unit a buffer: by something in `[0, d + Σ ω_i/(1-θ_i))` units of `2^-64`; and the
+//! by `Σ ω_i r_i` and less than one unit per buffer: by something in `[0, d + Σ ω_i/(1-θ_i))` units of `2^-64`; and the
 //! last floor takes something in `[0, 1)` noise steps. So `n_t = 2^b (C W x)_t - e_t` with
 //!
 //! ```text
 //! 0 ≤ e_t < E = 1 + 2^(b-64) (d + Σ ω_i / (1-θ_i)),
 //! ```
 //!
-//! whatever the data, and for two streams `|n_t(x) - n_t(x') - 2^b (C W (x - x'))_t| < E`. Over `T` steps the vectors
-//! `n` differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
+//! for all data, and for two streams `|n_t(x) - n_t(x') - 2^b (C W (x - x'))_t| < E`. Over `T` steps the vectors `n`
+//! differ by less than `E √T` more, in L2 norm, than the matrix says ([`rounding_slack`]).
 //!
 //! **Sizes.** `|x_t| < 2^64`, `W ≤ 2^14`, `T ≤ 2^44` (above `2^40` in parts of longer mechanisms only), `θ < 1` and
 //! `Σ ω_i < 1` give `B < 2^122` and, in units of `2^-64`, below `2^186`; `n < 2^b · 2^123`. Draws are below `2^127`, the
@@ -42,9 +42,9 @@ use crate::number::wide::Wide;
 use crate::{Error, Result};
 use std::sync::Arc;
 
-/// Bits behind the units of `v`.
+/// Bits below the units of `v`.
 const GUARD: u32 = 64;
-/// Bits of the running sum behind those of the release: floors of up to 2^12 segments disappear in them.
+/// Bits of the running sum below those of the release: floors of up to 2^12 segments are negligible there.
 const SUM_BITS: u32 = 16;
 
 /// `E` of the [module](self), for `2^bits` noise steps to one unit of `v` and `Σ ω_i / (1 - θ_i)`.
@@ -52,7 +52,7 @@ pub(super) fn rounding_slack(bits: u32, buffers: usize, echo_sum: f64) -> f64 {
     1.0 + libm::exp2(f64::from(bits) - f64::from(GUARD)) * (buffers as f64 + echo_sum)
 }
 
-/// Everything a cursor does not change.
+/// The constants of a cursor.
 #[derive(Debug)]
 pub(super) struct Constants {
     /// `(θ, ω)` as multiples of `2^-64`.
@@ -74,18 +74,18 @@ impl Constants {
     }
 }
 
-/// The cursor of a BLT. It has seen the data, and its memory holds them.
+/// The cursor of a BLT. It has seen the data, and its memory contains them.
 #[derive(Clone, Debug)]
 pub(super) struct Recurrence {
     constants: Arc<Constants>,
     step: u64,
-    /// Place of the segment of the last step.
+    /// Index of the segment of the last step.
     segment: usize,
     /// `B` and `B'`.
     buffers: [(Wide, Wide); MAX_BUFFERS],
     /// `Σ w` over the steps of this segment.
     run: Wide,
-    /// `Σ w / (2^b W)` over the segments before, in units of `2^-(FRACTION_BITS + SUM_BITS)` of the grid.
+    /// `Σ w / (2^b W)` over the earlier segments, in units of `2^-(FRACTION_BITS + SUM_BITS)` of the grid.
     settled: i128,
     /// The noise part of the last release.
     last: i128,
@@ -101,13 +101,13 @@ impl Recurrence {
     fn unsettled(&self) -> i128 {
         let weight = i128::from(self.constants.segments[self.segment].weight);
         // fits: the data are below 2^(b + 14 + 64), and noise below 2^80 is at most multiplied by T ≤ 2^40, where
-        // `bits` grows with T; less b + 40 bits, that is below 2^123. (In a part of 2^44 steps with b = 18 noise below 2^76
-        // leaves 2^126; larger noise, of 2^16 scales, is not drawn in the age of the universe.)
+        // `bits` grows with T; minus b + 40 bits, this is below 2^123. (In a part of 2^44 steps with b = 18 noise below
+        // 2^76 leaves 2^126; larger noise, of 2^16 scales, is not drawn in the age of the universe.)
         let sum = self.run.shifted_down(GUARD - FRACTION_BITS - SUM_BITS).shifted_down(self.constants.bits).low();
         if weight == 1 { sum } else { sum.div_euclid(weight) }
     }
 
-    /// `n_t` of the value `v_t`, in noise steps: what noise must protect.
+    /// `n_t` of the value `v_t`, in noise steps: the value that noise must protect.
     #[inline]
     pub(super) fn protected(&mut self, value: i128) -> Wide {
         let bits = self.constants.bits;
@@ -167,7 +167,7 @@ impl Cursor for Recurrence {
         self.last
     }
 
-    /// Of a stream of zeros, one step at a time: `O(d · step)`.
+    /// Replays a stream of zeros, step by step: `O(d · step)`.
     fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         replay(self, step, |own| Self::new(own.constants.clone()), draw);
         self.last
@@ -186,7 +186,7 @@ impl Cursor for Recurrence {
         let mut fresh = Self { step, segment, ..Self::new(self.constants.clone()) };
         let buffers = &mut fresh.buffers[..self.constants.fractions.len()];
         let known = from_bytes(memory, buffers, 32).filter(|_| segment < self.constants.segments.len());
-        let (run, sums) = known.ok_or_else(|| Error::state("the saved state is of another mechanism"))?;
+        let (run, sums) = known.ok_or_else(|| Error::state("the saved state belongs to another mechanism"))?;
         fresh.run = run;
         let number = |bytes: &[u8]| i128::from_le_bytes(bytes.try_into().expect("16 bytes"));
         (fresh.settled, fresh.last) = (number(&sums[..16]), number(&sums[16..]));

@@ -14,7 +14,7 @@
 use super::MAX_BUFFERS;
 use super::buffers::{Buffers, FRACTION_BITS};
 
-/// A pole `θ` between 0 and 1, held by what is small when it is near 1.
+/// A pole `θ` between 0 and 1, stored as its small distance from 1 so that no digits are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pole {
     /// `q = 1 - θ`.
@@ -59,7 +59,7 @@ pub(super) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
     0.5 * n * (n + 1.0) * series
 }
 
-/// One number a buffer; those beyond the number of buffers are 0 and stay so.
+/// One number per buffer; those beyond the number of buffers are 0 and stay 0.
 pub(super) type Row = [f64; MAX_BUFFERS];
 
 /// A weighted sum of exponentials, `Σ_i w_i θ_i^j`.
@@ -138,7 +138,7 @@ impl Response {
         Self { direct, inverse: Modes::new(lambda.into_iter(), inverse), floor }
     }
 
-    /// Of frozen parameters: the poles of the inverse are the roots of `1 + Σ ω_i / (q_i - q̂)`, one between any two
+    /// From frozen parameters: the poles of the inverse are the roots of `1 + Σ ω_i / (q_i - q̂)`, one between any two
     /// poles and one beyond the last.
     pub(super) fn of_buffers(buffers: &Buffers) -> Self {
         let one = 1u64 << FRACTION_BITS;

@@ -1,9 +1,9 @@
-//! Weights that make the patterns of a unit equally long, not its single events.
+//! Weights that make the patterns of a unit, not its single events, equally long.
 //!
-//! A unit with events in up to `k` steps, `b` apart, is best protected where its worst patterns `t, t-b, …, t-(k-1)b`
-//! are all equally long. Let `N(x)` be the norm of the sum of the `k` columns of `C` of which the last begins `x` steps
+//! A unit with events in up to `k` steps, `b` apart, is best protected if its worst patterns `t, t-b, …, t-(k-1)b` are
+//! all equally long. Let `N(x)` be the norm of the sum of the `k` columns of `C` of which the last begins `x` steps
 //! before the horizon. Column `t` gets the weight `N(0)/N(T-t)`, which grows with `t`; while fewer than `k` steps lie
-//! before `t`, that of the first `t` with so many. For `k = 1` these are the weights of a normalized BLT.
+//! before `t`, that of the first `t` with `k` such steps. For `k = 1` these are the weights of a normalized BLT.
 //!
 //! With `S(y) = Σ_{i<k} c_{y+ib}` (and `c_j = 0` for `j < 0`) the sum of the columns is `S(y)` in the row that is `y`
 //! steps after the beginning of the last one: `N(x)² = Σ_{y ≤ x} S(y)²`, a sum of positive numbers, each of which is a
@@ -91,7 +91,7 @@ impl<'a> Sums<'a> {
     }
 }
 
-/// `N(x)²` in closed form, for searches: it cancels where poles are much slower than the pattern is long.
+/// `N(x)²` in closed form, for searches: it cancels if poles are much slower than the pattern is long.
 pub(super) struct Closed<'a> {
     modes: &'a Modes,
     before: f64,

@@ -5,22 +5,23 @@ use crate::mechanism::{Columns, Criterion, Mechanism, Objective, Participation, 
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
-/// `best` takes another buffer if that lowers the figure by so much.
+/// `best` adds another buffer if that lowers the variance by at least this part.
 const WORTHWHILE: f64 = 5e-4;
-/// `best_for` tries so many stretches of steps.
+/// `best_for` tries at most this many stretches of steps.
 const MAX_STRETCHES: usize = 6;
-/// And optimises for participation in up to so many steps.
+/// And optimises for participation in up to this many steps.
 const MOST_OPTIMISED: u64 = 1 << 12;
-/// `best_by` goes downhill over up to so many steps from what is best for sums, and over fewer also with so many buffers.
+/// `best_by` descends from the best buffers for sums up to the first horizon, and up to the second also from this many
+/// buffers.
 const MOST_DESCENDED: u64 = 1 << 15;
 const MOST_DESCENDED_TWICE: u64 = 1 << 12;
 const DESCENDED: usize = 4;
 
 impl Blt {
-    /// With so many buffers, 1 ..= 8, optimised for the largest or the mean variance. A few milliseconds.
+    /// With `buffers` buffers, 1 ..= 8, optimised for the largest or the mean variance. Takes a few milliseconds.
     ///
     /// # Errors
-    /// If a number is out of range, or the horizon is too short for so many buffers.
+    /// If a number is out of range, or the horizon is too short for that many buffers.
     ///
     /// ```
     /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
@@ -34,12 +35,12 @@ impl Blt {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }
         let found = optimise::buffers(horizon, columns, buffers, objective)
-            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; take fewer")))?;
+            .map_err(|_| Error::invalid(format!("{buffers} buffers are too many for {horizon} steps; use fewer")))?;
         Self::new(horizon, columns, found)
     }
 
-    /// With as many buffers as are worth their time: until one more can be expected to lower the figure by less than
-    /// 0.05 %, if the gains go on falling in the last ratio.
+    /// With as many buffers as are worth their time: until one more is expected to lower the variance by less than 0.05
+    /// %, if the gains keep falling at the last ratio.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -61,10 +62,10 @@ impl Blt {
         Ok(best)
     }
 
-    /// With the best of several buffers for units that take part in several steps, of whom the counting lane knows
-    /// nothing: optimised for the [participation](Mechanism::participation_squared) (of the plain factorization), for
-    /// stretches of steps up to the horizon, from one on which a unit takes part once, and for the horizon. Up to a
-    /// second.
+    /// With the best of several sets of buffers for units that take part in several steps, which [`best`](Self::best)
+    /// does not consider. Optimised for the [participation](Mechanism::participation_squared) (of the plain
+    /// factorization), for stretches of steps up to the horizon, starting with one in which a unit takes part once, and
+    /// for the horizon. Up to a second.
     ///
     /// # Errors
     /// If the horizon is out of range.
@@ -88,7 +89,7 @@ impl Blt {
         let times = participation.within(horizon);
         let mut stretch = participation.separation();
         while times > 1 && stretch < horizon && tried.len() <= MAX_STRETCHES {
-            // Nothing is found for stretches that are too short, here and below.
+            // Searches fail for stretches that are too short, here and below.
             tried
                 .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
             stretch = stretch.saturating_mul(2);
@@ -104,12 +105,12 @@ impl Blt {
         Ok(best.expect("the first was tried").1)
     }
 
-    /// With the best of several buffers for any figure, which is `None` for those that have none: those that are best for
-    /// running sums, and for up to 2^15 steps also what descends from them, and for up to 2^12
-    /// from four buffers. So it is never worse than [`Blt::best_for`].
+    /// The best of several sets of buffers under any criterion; `figure` returns `None` if it does not apply.
+    /// Candidates are the best buffers for running sums; for up to 2^15 steps also a descent from them, and for up to
+    /// 2^12 one from four buffers. So it is never worse than [`Blt::best_for`].
     ///
     /// # Errors
-    /// If the horizon is out of range, or there is no figure.
+    /// If the horizon is out of range, or the criterion applies to no candidate.
     pub fn best_by(
         horizon: u64,
         columns: Columns,
@@ -130,11 +131,11 @@ impl Blt {
         let built = tried.into_iter().filter_map(|buffers| Self::new(horizon, columns, buffers).ok());
         let figures = built.filter_map(|blt| Some((figure(&blt)?, blt)));
         let best = figures.min_by(|(a, _), (b, _)| a.total_cmp(b));
-        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers are found for this figure"))
+        best.map(|(_, blt)| blt).ok_or_else(|| Error::invalid("no buffers were found for this criterion"))
     }
 
-    /// The normalized one for patterns of a unit, with so many buffers, 1 ..= 8, optimised for the largest or the mean
-    /// variance; fewer where the horizon is too short for so many.
+    /// The normalized one for patterns of a unit, with `buffers` buffers, 1 ..= 8, optimised for the largest or the
+    /// mean variance; fewer if the horizon is too short for that many.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -152,7 +153,7 @@ impl Blt {
             built.min_by(|a, b| figure(a).total_cmp(&figure(b)))
         };
         (1..=buffers).rev().find_map(built).ok_or_else(|| {
-            Error::invalid(format!("no buffers are found for {horizon} steps and patterns of {}", runs.most()))
+            Error::invalid(format!("no buffers were found for {horizon} steps and patterns of {}", runs.most()))
         })
     }
 
@@ -201,8 +202,8 @@ impl Blt {
         }
     }
 
-    /// With the buffers of a name; what it leaves open is optimised for the largest or the mean variance. Fewer buffers
-    /// than a name says where the horizon is too short for so many.
+    /// With the buffers of a name; parameters that it leaves open are optimised for the largest or the mean variance.
+    /// Uses fewer buffers than the name asks for if the horizon is too short for them.
     ///
     /// # Errors
     /// As [`Blt::new`] and [`Blt::optimised`].
@@ -214,7 +215,7 @@ impl Blt {
                 if all.is_ok() || !(1..=MAX_BUFFERS).contains(&count) {
                     return all;
                 }
-                // Over a few steps many buffers cannot be told apart; then the best number of those that can.
+                // Over a few steps many buffers cannot be distinguished; then the largest number that can.
                 let fewer = (1..count).filter_map(|count| Self::optimised(horizon, columns, count, objective).ok());
                 fewer.min_by(|a, b| a.figure(objective).total_cmp(&b.figure(objective))).map_or(all, Ok)
             }

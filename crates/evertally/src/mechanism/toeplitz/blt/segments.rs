@@ -1,7 +1,7 @@
 //! Column weights that are constant on segments of steps.
 //!
 //! Column `j` of `C` has `n = T - j + 1` entries, so its norm `D` falls with `j`. Instead of `1 / D` it gets an integer
-//! weight `W` near `2^14 / D`, the same for a segment of columns whose lengths differ by a fiftieth at most (single
+//! weight `W` near `2^14 / D`, the same for a segment of columns whose lengths differ by at most a fiftieth (single
 //! ones below 50): `O(log T)` integers. A weight is rounded down from the longest column of its segment, so that no
 //! column is longer than the last one, whose norm is exactly `2^14`.
 
@@ -9,13 +9,13 @@ use super::response::Response;
 
 /// Bits of the weights of a normalized BLT.
 pub(super) const WEIGHT_BITS: u32 = 14;
-/// Lengths of the columns of one segment differ by less than one part in so many.
+/// Lengths of the columns of one segment differ by less than one part in this many.
 const FINENESS: u64 = 50;
 
 /// Consecutive steps with one weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
-    /// The last of them, from 1.
+    /// The last step, from 1.
     pub(super) last: u64,
     /// `W`.
     pub(super) weight: u32,
@@ -26,7 +26,7 @@ pub(super) fn plain(horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: 1 }]
 }
 
-/// A single segment, in which the first column, the longest, has norm `2^14` at most.
+/// A single segment, in which the first column, the longest, has a norm of at most `2^14`.
 pub(super) fn of_one_weight(response: &Response, horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: weight(response.column_norm_squared(horizon as f64)) }]
 }
@@ -36,7 +36,7 @@ pub(super) fn shared(segments: Vec<Segment>, share: u32, bits: u32) -> Vec<Segme
     if share == 1 << bits {
         return segments;
     }
-    // Below 2^28 before it is shifted.
+    // Below 2^28 before the shift.
     let weight = |weight: u32| ((u64::from(weight) * u64::from(share)) >> bits) as u32;
     segments.into_iter().map(|segment| Segment { weight: weight(segment.weight), ..segment }).collect()
 }
@@ -47,7 +47,7 @@ pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     let mut shortest = 1;
     while shortest <= horizon {
         let longest = (shortest + shortest / FINENESS).min(horizon);
-        // Weights never fall with the step, even where the last bits of the norms do not follow their order.
+        // Weights never fall with the step, even if the last bits of the norms do not follow their order.
         let later = segments.last().map_or(u32::MAX, |later| later.weight);
         let weight = weight(response.column_norm_squared(longest as f64)).min(later);
         match segments.last_mut() {
@@ -60,8 +60,8 @@ pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     segments
 }
 
-/// The segments of given weights of the steps, which grow to 1: those of the first step of each, rounded down, so that
-/// no column gets more than its own.
+/// The segments of given weights of the steps, which grow to 1. A segment has the weight of its first step, rounded
+/// down, so no column gets more than its own weight.
 pub(super) fn of_weights(weights: &[f64]) -> Vec<Segment> {
     let horizon = weights.len() as u64;
     let mut segments: Vec<Segment> = vec![];
@@ -81,7 +81,7 @@ pub(super) fn of_weights(weights: &[f64]) -> Vec<Segment> {
     segments
 }
 
-/// `⌊2^14 / D⌋`, and no more where the float is off.
+/// `⌊2^14 / D⌋`, and no more if the float is inaccurate.
 fn weight(norm_squared: f64) -> u32 {
     let exact = f64::from(1 << WEIGHT_BITS) / libm::sqrt(norm_squared);
     // The column of one entry has norm 1 without any error.

@@ -1,4 +1,4 @@
-//! BLT: figures against dense twins and another arithmetic, the optimiser against its targets.
+//! BLT: norms compared with dense twins and another arithmetic, the optimiser compared with its targets.
 
 mod release;
 
@@ -6,7 +6,7 @@ use super::aim::Aim;
 use super::*;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
-/// Parameters that no optimiser has seen.
+/// Parameters that no optimiser produced.
 fn rough() -> Buffers {
     ROUGH.parse().unwrap()
 }
@@ -87,7 +87,7 @@ fn long_figures_are_those_of_an_enumeration() {
     }
 }
 
-/// Every column, from the last, with the sums of the coefficients that it has.
+/// Every column, from the last, with the sums of its coefficients.
 fn columns_by_summation(blt: &Blt) {
     let Modes { weights, poles, .. } = &blt.figures.response().direct;
     let mut powers: Vec<f64> = weights[..poles.len()].to_vec();
@@ -162,7 +162,7 @@ fn gradients_are_those_of_differences() {
     }
 }
 
-/// On a grid of every step, the objective is the figure.
+/// On a grid of every step, the objective is the exact value.
 #[test]
 fn objectives_are_the_figures_of_short_horizons() {
     let y = [-2.0, -0.2, 0.3, 0.1];
@@ -226,7 +226,7 @@ fn optimisation_succeeds_at_every_horizon() {
             let [plain, normalized] = Columns::BOTH.map(|columns| Blt::best(horizon, columns, objective).unwrap());
             let (p, n) = (plain.figure(objective), normalized.figure(objective));
             assert!(p >= bound * (1.0 - 1e-9) && n >= bound * (1.0 - 1e-9), "{horizon}: {p}, {n}, bound {bound}");
-            // At a horizon of 2 all is in two numbers, and rounded weights cost more than they gain.
+            // At a horizon of 2 two numbers determine everything, and rounded weights cost more than they gain.
             assert!(n <= p * 1.0005 && p <= bound * 1.45, "{horizon} {objective}: {p}, {n}, bound {bound}");
             let one = Blt::optimised(horizon, Columns::Normalized, 1, objective).unwrap();
             assert!(one.figure(objective) >= n * (1.0 - 1e-9), "{horizon}");
@@ -299,7 +299,7 @@ fn parameters_and_names_round_trip_and_bad_ones_are_refused() {
     );
 }
 
-/// A number of buffers that a short horizon cannot bear is lowered; one that no horizon can is refused.
+/// A number of buffers that a short horizon cannot support is lowered; one that no horizon supports is rejected.
 #[test]
 fn short_horizons_take_fewer_buffers() {
     for horizon in [1, 2, 3, 7, 64] {
@@ -316,8 +316,8 @@ fn short_horizons_take_fewer_buffers() {
     assert!(Blt::chosen(1000, Columns::Plain, BufferChoice::Count(0), Objective::Max).is_err());
 }
 
-/// Columns of one entry have norm 1 whatever the buffers, and decays that floating point cannot tell from 0 are
-/// refused.
+/// Columns of one entry have norm 1 for all buffers, and decays that floating point cannot distinguish from 0 are
+/// rejected.
 #[test]
 fn tiny_decays_do_not_hide_a_sensitivity() {
     for text in ["decay=2,echo=1", "decay=3c00000000000000/2,echo=1000000000000000/1", "decay=3fffff,echo=1"] {
@@ -334,8 +334,8 @@ fn tiny_decays_do_not_hide_a_sensitivity() {
     }
 }
 
-/// Weights never fall with the step, which bounds by pairs rest on: not even where the last bits of the norms are out
-/// of order just where a weight changes. (Found by search.)
+/// Weights never fall with the step, which bounds by pairs rely on: not even if the last bits of the norms are out of
+/// order just where a weight changes. (Found by search.)
 #[test]
 fn weights_never_fall() {
     let horizon = 1 << 20;

@@ -2,7 +2,7 @@
 
 use crate::mechanism::Participation;
 
-/// The largest sum of weights over the patterns of a participation. `O(T)` where only the separation binds, `O(T k)`
+/// The largest sum of weights over the patterns of a participation. `O(T)` if only the separation binds, `O(T k)`
 /// otherwise.
 pub(super) fn heaviest(weights: &[u128], participation: Participation) -> u128 {
     let horizon = weights.len() as u64;
@@ -11,7 +11,7 @@ pub(super) fn heaviest(weights: &[u128], participation: Participation) -> u128 {
     if most == horizon.div_ceil(participation.separation()) {
         return *add_one(weights, |t, best: &[u128]| t.checked_sub(apart).map_or(0, |t| best[t])).last().unwrap_or(&0);
     }
-    // `best[t]` over patterns of so many steps up to `t`.
+    // `best[t]` over patterns of this many steps up to `t`.
     let mut best = vec![0; weights.len()];
     for _ in 0..most {
         let fewer = best;

@@ -1,16 +1,16 @@
-//! Inner products of columns that have rows in common, for units that come back sooner than there are bands.
+//! Inner products of columns that share rows, for units that return before as many steps as there are bands.
 
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::{self, Columns};
 
-/// Products that a bound may look at.
+/// Maximum number of products for one bound.
 pub(super) const MOST_WORK: u64 = 1 << 27;
 
 /// An upper bound of the squared sensitivity, from the integers of the matrix.
 pub(super) fn squared(rounded: &[u32], weights: &[u32], bits: u32, participation: Participation) -> f64 {
     let unit = libm::exp2(-f64::from(bits));
     let pairs = Pairs { rounded, weights: weights.iter().map(|w| f64::from(*w)).collect() };
-    // Integers below 2^53 but for the last product and sum of an entry.
+    // Integers below 2^53, except for the last product and sum of an entry.
     unit * unit * chain::of_steps(&pairs, participation, u64::MAX, 16)
 }
 
@@ -22,7 +22,7 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// `Σ_i F_i F_(i+d)` over the first so many terms, for each number of them from 1.
+    /// `Σ_i F_i F_(i+d)` over the first terms, for each number of terms from 1.
     fn sums(&self, distance: usize) -> Vec<f64> {
         let pairs = self.rounded.iter().zip(&self.rounded[distance..]);
         let sums = pairs.scan(0u64, |sum, (a, b)| {
@@ -38,7 +38,7 @@ impl Columns for Pairs<'_> {
         self.weights.len()
     }
 
-    /// The largest at this distance or beyond; for distance 0 the squares.
+    /// The largest product at this distance or beyond; for distance 0 the squares.
     fn inner_products(&self, distance: usize, into: &mut [f64]) {
         into.fill(0.0);
         let end = if distance == 0 { 1 } else { self.rounded.len() };
@@ -52,7 +52,7 @@ impl Columns for Pairs<'_> {
         }
     }
 
-    /// Never asked for: they go step by step.
+    /// Never called: these bounds go step by step.
     fn between(&self, _distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
         f64::INFINITY
     }

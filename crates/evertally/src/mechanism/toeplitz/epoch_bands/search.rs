@@ -1,30 +1,30 @@
 //! Bands and weights of epochs with little error: descent on the error itself.
 //!
 //! Variables are the coefficients `c_1 … c_(bands-1)` and the logarithms of the epochs' weights `w_2, w_3, …`
-//! (`c_0 = w_1 = 1`). Minimised is `log S + log V`: `S` the sum of the `k` largest weights, `V` the mean of the
-//! variances of the steps, or a power mean that comes near to the largest from round to round. What a release is made
-//! of is a linear recursion over the increments ([`Loop`]), so that variances and their slopes are one pass forwards
-//! and one backwards over every column of the inverse. `O(T²)` for every look; over [many](MANY) steps a column is left where
-//! nothing of the inverse is left, and from there only its energy goes on: `O(T · bands)`, some ten times that.
+//! (`c_0 = w_1 = 1`). The search minimises `log S + log V`: `S` is the sum of the `k` largest weights, `V` the mean of
+//! the variances of the steps, or a power mean that approaches the largest from round to round. A release is a linear
+//! recursion over the increments ([`Loop`]), so variances and their slopes take one pass forwards and one backwards
+//! over every column of the inverse. `O(T²)` per evaluation; over [many](MANY) steps a column is dropped once the
+//! inverse has faded, and from there only its energy is followed: `O(T · bands)`, times about ten.
 
 use crate::mechanism::{Objective, Participation};
 use crate::number::descent::minimise;
 
-/// Weights that are told apart: of many epochs, some in a row share one. A smooth curve loses little in so many pieces,
-/// and what they compose to is quickly computed.
+/// Maximum number of distinct weights: if there are many epochs, consecutive ones share a weight. A smooth curve loses
+/// little in this many pieces, and their sums are computed quickly.
 pub(super) const MOST_WEIGHTS: usize = 24;
-/// Columns that are followed side by side.
+/// Columns that are processed side by side.
 const LANES: usize = 8;
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 3] = [30.0, 120.0, 480.0];
 const MOST_STEPS: usize = 60;
-/// Horizons above this are long: what is left of the inverse, or of a momentum, is cut off where it is below [`NOTHING`].
+/// Horizons above this are long: the tail of the inverse, or of a momentum, is cut off once it is below [`NOTHING`].
 const MANY: usize = 1 << 12;
 const NOTHING: f64 = 1e-9;
 const LEAST_GAIN: f64 = 1e-6;
 
-/// What is made of the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`; running
-/// sums where all of these are 1 and there is no momentum.
+/// A linear recursion over the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`;
+/// running sums if all factors are 1 and there is no momentum.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
     /// Momentum of the loop, 0 for none.
@@ -40,10 +40,10 @@ impl Loop {
     }
 }
 
-/// What is looked for.
+/// The search problem.
 pub(super) struct Problem<'a> {
     pub(super) bands: usize,
-    /// Steps of an epoch are this many, and its example takes part in so many epochs.
+    /// The number of steps of an epoch, and the number of epochs in which an example takes part.
     pub(super) runs: Participation,
     pub(super) objective: Objective,
     /// How much more a heavy epoch costs than a light one, see [`Problem::cost`].
@@ -61,7 +61,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Which of the weights is that of a step, from 0.
+    /// The index of the weight of a step, from 0.
     fn place(&self, step: usize) -> usize {
         // fits: an epoch is one of at most 2^14
         step / self.epoch * self.weights.len() / self.epochs
@@ -142,10 +142,10 @@ impl Problem<'_> {
 
     /// `log S`, and its slopes by the logarithms of the weights. `S` is the sum of the `k` largest weights of epochs.
     ///
-    /// Where examples are sampled, a step costs in proportion to `exp(κ w) - 1`, `κ` the squared sensitivity over the
-    /// noise variance (its second moment; higher ones are steeper still): then `S = (w̄/κ) log mean exp(κ w/w̄)`, with
-    /// the mean `w̄`, takes its place, which for small `κ` is the mean. It only chooses the weights: what they promise is
-    /// accounted for as they are.
+    /// If examples are sampled, a step costs in proportion to `exp(κ w) - 1`, `κ` the squared sensitivity over the
+    /// noise variance (its second moment; higher ones are steeper still). Then `S = (w̄/κ) log mean exp(κ w/w̄)`, with
+    /// the mean `w̄`, replaces the sum, which for small `κ` is the mean. It only guides the choice of weights: the
+    /// guarantee is accounted for the chosen weights exactly.
     fn cost(&self, found: &Found) -> (f64, Vec<f64>) {
         let mut of_epochs: Vec<(f64, usize)> = (0..found.epochs)
             .map(|e| found.place(e.saturating_mul(found.epoch)))
@@ -233,7 +233,8 @@ fn padded(inverse: &[f64]) -> Vec<f64> {
     padded
 }
 
-/// After how many steps a column is left: all, or where the rest of the inverse and the momentum are next to nothing.
+/// After how many steps a column is dropped: after all, or once the rest of the inverse and the momentum are
+/// negligible.
 fn reach(of: &Loop, inverse: &[f64]) -> usize {
     if inverse.len() <= MANY {
         return inverse.len();
@@ -260,7 +261,7 @@ fn follow(
     let (mut momentum, mut sum) = ([0.0; LANES], [0.0; LANES]);
     for (ago, t) in (first..end).enumerate() {
         let (kept, rate) = of.steps[t];
-        let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("as many as lanes");
+        let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("one entry per lane");
         for a in 0..LANES {
             momentum[a] = of.momentum * momentum[a] + scales[t] * inverse[a];
             sum[a] = kept * sum[a] + rate * momentum[a];
@@ -269,11 +270,11 @@ fn follow(
     }
 }
 
-/// The variance after every step of what the loop makes of the increments `scale_t Σ_j r_j z_(t-j)`.
+/// The variance, after every step, of the loop's output for the increments `scale_t Σ_j r_j z_(t-j)`.
 pub(super) fn variances(of: &Loop, scales: &[f64], inverse: &[f64]) -> Vec<f64> {
     let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
     let mut variances = vec![0.0; horizon];
-    // The energy of the columns that are left before a step.
+    // The energy of the columns that were dropped before a step.
     let mut left = vec![0.0; horizon + 1];
     for first in (0..horizon).step_by(LANES) {
         let (end, mut energy) = ((first + reach).min(horizon), 0.0);
@@ -301,7 +302,7 @@ struct Slopes {
 fn slopes(of: &Loop, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes {
     let (horizon, padded, reach) = (scales.len(), padded(inverse), reach(of, inverse));
     let (mut by_scale, mut by_inverse) = (vec![0.0; horizon], vec![0.0; padded.len()]);
-    // Slopes by the energy that is left before a step, at the end none.
+    // Slopes by the energy that was dropped before a step; none at the end.
     let mut by_energy = vec![0.0; horizon + 1];
     for t in (reach..horizon).rev() {
         let (kept, _) = of.steps[t];
@@ -317,7 +318,7 @@ fn slopes(of: &Loop, scales: &[f64], inverse: &[f64], shares: &[f64]) -> Slopes 
         let mut kept_after = 1.0;
         for (ago, t) in (first..end).enumerate().rev() {
             let (kept, rate) = of.steps[t];
-            let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("as many as lanes");
+            let inverse: &[f64; LANES] = padded[ago..ago + LANES].try_into().expect("one entry per lane");
             let slopes = &mut by_inverse[ago..ago + LANES];
             let mut own = 0.0;
             for a in 0..LANES {

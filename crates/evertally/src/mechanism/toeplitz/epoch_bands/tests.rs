@@ -63,7 +63,7 @@ fn sensitivities_hold_against_every_pattern() {
     }
 }
 
-/// The figures of the issue that wanted them, at `μ = 1` and norm 1; from columns of one length 13.28 and 10.87.
+/// Known errors at `μ = 1` and norm 1; with columns of one length 13.28 and 10.87.
 #[test]
 fn errors_for_ten_epochs_of_51_steps() {
     let epochs = Participation::new(10, 51).unwrap();
@@ -107,7 +107,7 @@ fn names_find_their_matrix_again_and_no_other() {
     assert!(few.build(24, &criterion).is_ok() && few.build(24, &counts).is_err());
 }
 
-/// Over long horizons, where columns are cut off, the search still finds what it finds for the same epochs, fewer of them.
+/// Over long horizons, where columns are cut off, the search finds the same as for fewer epochs of the same length.
 #[test]
 fn long_horizons_are_searched() {
     let figure = |name: &str, horizon: u64, most: u64| {
@@ -116,7 +116,7 @@ fn long_horizons_are_searched() {
         criterion.figure(&*built).sqrt()
     };
     let [long, short] = [320, 80].map(|epochs| figure("epoch-bands(bands=16)", 16 * epochs, epochs));
-    // Where there are many epochs errors are nearly in proportion to their number.
+    // With many epochs, errors are nearly in proportion to their number.
     assert!(long / short > 2.8 && long / short < 4.2, "{long} {short}");
     assert!(long < figure("normalized-blt", 16 * 320, 320), "{long}");
 }

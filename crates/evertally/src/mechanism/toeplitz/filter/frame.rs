@@ -1,10 +1,10 @@
-//! What all families have in common whose releases filter one node a step.
+//! Common code of all families whose releases filter one node per step.
 
 /// The methods of a [`Mechanism`](crate::mechanism::Mechanism) with a square `L`: node `t` is read from step `t` on,
-/// and sums all steps up to it. Its L1 norms grow, so that it is for Gaussian noise only.
+/// and sums all steps up to it. Its L1 norms grow, so it supports only Gaussian noise.
 macro_rules! filters_one_node_a_step {
     () => {
-        /// `L` is square: the releases reveal what the nodes do.
+        /// `L` is square: the releases reveal as much as the nodes.
         fn exact_l2_squared(&self) -> Option<f64> {
             Some(self.column_norms().l2_squared)
         }
@@ -17,7 +17,7 @@ macro_rules! filters_one_node_a_step {
             Err($crate::mechanism::GROWING_L1)
         }
 
-        /// Under Gaussian noise, the only one, the number of terms does not matter.
+        /// Under Gaussian noise, the only supported one, the number of terms does not matter.
         fn row_law(&self, step: u64) -> $crate::mechanism::RowLaw {
             $crate::mechanism::RowLaw::Like { norm_squared: self.row_norm_squared(step), terms: 1 }
         }

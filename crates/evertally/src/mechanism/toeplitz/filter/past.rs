@@ -1,12 +1,12 @@
-//! Sums of the past against fixed coefficients, `Σ_{j<t} v_j F_{t-j}`, while the `v` become known one by one.
+//! Sums of the past weighted by fixed coefficients, `Σ_{j<t} v_j F_{t-j}`, as the `v` become known one by one.
 //!
 //! The last steps are summed directly. Whenever the number of steps is a multiple of a power of two `B`, the `B` values
-//! since the multiple before it are multiplied with the coefficients `1 … 2B-1` at once, and what they add to the next
-//! `B` steps is kept for them: `O(log² T)` a step, amortized (Fischer, Stockmeyer 1974, doi
+//! since the multiple before it are multiplied with the coefficients `1 … 2B-1` at once, and the contributions to the
+//! next `B` steps are stored: `O(log² T)` per step, amortized (Fischer, Stockmeyer 1974, doi
 //! 10.1016/S0022-0000(74)80047-4; Hoeven 2002, doi 10.1006/jsco.2002.0562). Each pair (j, t) is counted once: in the
 //! block of the largest power of two at which `j` and `t` part, or directly.
 //!
-//! The products are number-theoretic transforms modulo three primes, put together modulo 2^128: integers in, the same
+//! The products are number-theoretic transforms modulo three primes, combined modulo 2^128: integers in, the same
 //! integers out, on every machine.
 
 use super::Rows;
@@ -19,7 +19,7 @@ const DIRECT: usize = 128;
 /// Toeplitz coefficients, with their transforms at every block length once one is needed.
 #[derive(Debug)]
 pub(in crate::mechanism) struct Kernel {
-    /// From last to first; those after the last that is not 0 are left out.
+    /// From last to first; those after the last nonzero one are omitted.
     reversed: Vec<u32>,
     horizon: usize,
     /// For block length `DIRECT << level`: the tables and the transformed coefficients, for each prime.
@@ -30,7 +30,7 @@ pub(in crate::mechanism) struct Kernel {
 type Products = [(Transform, Vec<u64>); 3];
 
 impl Kernel {
-    /// From `F_0, F_1, …`, one for each step.
+    /// From `F_0, F_1, …`, one per step.
     pub(super) fn new(coefficients: &[u32]) -> Self {
         let used = coefficients.iter().rposition(|f| *f != 0).map_or(0, |last| last + 1);
         let reversed = coefficients[..used].iter().rev().copied().collect();
@@ -43,12 +43,12 @@ impl Kernel {
         &self.reversed[self.reversed.len().saturating_sub(t + 1)..]
     }
 
-    /// Whether a few bands are all there is.
+    /// Whether the matrix has only a few bands.
     fn is_narrow(&self) -> bool {
         self.reversed.len() <= 2 * DIRECT
     }
 
-    /// What the transforms need for blocks of length `DIRECT << level`.
+    /// The transformed coefficients for blocks of length `DIRECT << level`.
     fn level(&self, level: usize) -> &Products {
         self.levels[level].get_or_init(|| {
             let length = (2 * DIRECT) << level;
@@ -63,7 +63,7 @@ impl Kernel {
     }
 }
 
-/// The values so far and what they add to later steps.
+/// The values so far and their contributions to later steps.
 pub(super) struct Past {
     rows: Rows,
     values: Vec<i128>,
@@ -88,7 +88,7 @@ impl Past {
         products.map(|(f, v)| v * i128::from(*f)).sum::<i128>() + self.ahead.get(t).copied().unwrap_or(0)
     }
 
-    /// The coefficients, where blocks are carried ahead.
+    /// The coefficients, if blocks contribute to later steps.
     fn kernel(&self) -> Option<&Arc<Kernel>> {
         match &self.rows {
             Rows::Toeplitz(kernel) if !kernel.is_narrow() => Some(kernel),
@@ -133,7 +133,8 @@ impl Past {
 mod tests {
     use super::*;
 
-    /// Against the definition, with values of both signs as large as the filter's, and horizons that end inside blocks.
+    /// Compared with the definition, with values of both signs as large as the filter's, and horizons that end inside
+    /// blocks.
     #[test]
     fn sums_are_those_of_the_definition() {
         for horizon in [1usize, 2, DIRECT, DIRECT + 1, 2 * DIRECT - 1, 7 * DIRECT + 5, 16 * DIRECT, 3000] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below
 /// `3 · 2^(REACH - 16) < 2^100`, and the sum of its products with 2^20 coefficients that add up to less than 2^27 below
-/// 2^127. Larger noise lowers the guard; the largest that a plan can mean, 2^74 (2^14 times its largest scale), leaves
+/// 2^127. Larger noise lowers the guard; the largest that a plan accepts, 2^74 (2^14 times its largest scale), leaves
 /// 40 bits.
 pub(super) const REACH: u32 = 114;
 /// The same for other matrices, see [`Rows::Packed`]; it leaves 32 bits.
@@ -23,7 +23,7 @@ pub(in crate::mechanism) enum Rows {
 }
 
 impl Rows {
-    /// From `F_0, F_1, …`, one for each step.
+    /// From `F_0, F_1, …`, one per step.
     pub(in crate::mechanism) fn toeplitz(coefficients: &[u32]) -> Self {
         Self::Toeplitz(Arc::new(Kernel::new(coefficients)))
     }
@@ -47,7 +47,7 @@ impl Rows {
         &row[..row.len() - 1]
     }
 
-    /// Bits of noise and guard together that fit.
+    /// Bits of noise and guard that fit together.
     pub(super) fn reach(&self) -> u32 {
         match self {
             Self::Toeplitz(_) => REACH,
@@ -56,7 +56,7 @@ impl Rows {
     }
 }
 
-/// Number of entries of a packed triangle of so many rows.
+/// Number of entries of a packed triangle with this many rows.
 pub(in crate::mechanism) fn packed(rows: usize) -> usize {
     rows * (rows + 1) / 2
 }

@@ -1,4 +1,5 @@
-//! What the tests of every factorization with this filter share: the definition of a release, and of a sensitivity.
+//! Common code for the tests of every factorization with this filter: the definitions of a release and of a
+//! sensitivity.
 
 use crate::mechanism::Mechanism;
 use crate::mechanism::rounding::FRACTION_BITS;
@@ -34,7 +35,8 @@ pub(in crate::mechanism) fn by_rationals(matrix: &[Vec<u128>]) -> Vec<i128> {
         .collect()
 }
 
-/// `‖R̃ u‖²` for every `u` that a spread allows, against the mechanism's bound: never above it, and not far below.
+/// `‖R̃ u‖²` for every `u` that a spread allows, compared with the mechanism's bound: never above it, and not far
+/// below.
 pub(in crate::mechanism) fn every_placement_stays_below_the_bound(mechanism: &dyn Mechanism, matrix: &[Vec<u128>]) {
     let steps = matrix.len();
     for spread in [Spread::new(4, 1), Spread::new(4, 2), Spread::new(3, 3)] {

@@ -3,7 +3,7 @@
 use super::SquareRoot;
 use crate::mechanism::accounting::chain::Columns;
 
-/// Of the integer matrix: its columns have the weights `W_j`, which grow, and the coefficients fall.
+/// Columns of the integer matrix: they have the weights `W_j`, which grow, and the coefficients fall.
 impl Columns for SquareRoot {
     fn steps(&self) -> usize {
         self.rounded.len()
@@ -19,7 +19,7 @@ impl Columns for SquareRoot {
         }
     }
 
-    /// Never asked for: such horizons are short enough to go step by step.
+    /// Never called: such horizons are short enough to go step by step.
     fn between(&self, distance: usize, earlier: (usize, usize), later: (usize, usize)) -> f64 {
         let tail = self.rounded.len() - (later.0 - 1);
         let products = self.rounded[..tail.min(self.rounded.len() - distance)].iter().zip(&self.rounded[distance..]);
@@ -28,7 +28,7 @@ impl Columns for SquareRoot {
     }
 }
 
-/// Of the matrix itself, with normalized columns.
+/// Columns of the matrix itself, normalized.
 pub(super) struct Unrounded<'a>(pub(super) &'a SquareRoot);
 
 impl Columns for Unrounded<'_> {
@@ -45,7 +45,7 @@ impl Columns for Unrounded<'_> {
         }
     }
 
-    /// Never asked for: they go step by step.
+    /// Never called: these bounds go step by step.
     fn between(&self, distance: usize, _earlier: (usize, usize), _later: (usize, usize)) -> f64 {
         self.0.closest_pair(distance)
     }

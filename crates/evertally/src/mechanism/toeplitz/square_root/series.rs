@@ -1,4 +1,4 @@
-//! The power series behind the square roots: `(1-x)^(-1/2)`, its inverse, and both cut off after some terms.
+//! The power series of the square roots: `(1-x)^(-1/2)`, its inverse, and both truncated after some terms.
 
 /// `f_0 … f_{T-1}`.
 pub(super) fn coefficients(horizon: u64) -> Vec<f64> {
@@ -27,7 +27,7 @@ pub(super) fn inverse_coefficient(coefficients: &[f64], j: usize) -> f64 {
     if j == 0 { 1.0 } else { -coefficients[j] / (2 * j - 1) as f64 }
 }
 
-/// The first so many coefficients of `(1-z)^exponent`.
+/// The first `length` coefficients of `(1-z)^exponent`.
 pub(super) fn power_of_differences(exponent: f64, length: usize) -> Vec<f64> {
     let next = |r: &mut f64, j: usize| {
         *r *= if j == 0 { 1.0 } else { (j as f64 - 1.0 - exponent) / j as f64 };
@@ -69,7 +69,7 @@ pub(super) fn summed(coefficients: &[f64]) -> Vec<f64> {
     coefficients.iter().scan(0.0, add).collect()
 }
 
-/// The series with every coefficient from the one with this number on replaced by 0.
+/// The series with every coefficient from this index on replaced by 0.
 pub(super) fn cut_off(coefficients: &[f64], bands: usize) -> Vec<f64> {
     let keep = |(j, c): (usize, &f64)| if j < bands { *c } else { 0.0 };
     coefficients.iter().enumerate().map(keep).collect()

@@ -1,4 +1,4 @@
-//! The square root against dense algebra, its integer form, and its correctly rounded release.
+//! The square root compared with dense algebra, its integer form, and its correctly rounded release.
 
 use super::*;
 use crate::mechanism::rounding::FRACTION_BITS;
@@ -42,7 +42,7 @@ fn closed_forms_are_those_of_the_dense_twin() {
     }
 }
 
-/// The integer matrix that is protected.
+/// The protected integer matrix.
 fn integer_matrix(mechanism: &SquareRoot) -> Vec<Vec<u128>> {
     let (f, w) = (&mechanism.rounded, &mechanism.weights);
     (0..f.len()).map(|t| (0..=t).map(|j| u128::from(f[t - j]) * u128::from(w[j])).collect()).collect()
@@ -79,7 +79,7 @@ fn spread_events_stay_below_the_bound() {
     }
 }
 
-/// The bound behind the filter's error analysis.
+/// The bound used by the filter's error analysis.
 #[test]
 fn the_inverse_of_the_rounded_coefficients_is_summable() {
     let mut mechanisms = all(100);
@@ -104,14 +104,14 @@ fn the_inverse_of_the_rounded_coefficients_is_summable() {
     }
 }
 
-/// The release is the definition's, whichever precision decides it.
+/// The release is the one of the definition, whichever precision decides it.
 #[test]
 fn releases_are_correctly_rounded() {
     for mechanism in all(60) {
         let want = by_rationals(&integer_matrix(&mechanism));
         let weights = || mechanism.is_normalized().then(|| mechanism.weights.clone());
         let mut usual = mechanism.cursor();
-        // So few guard bits that the big integers decide nearly always.
+        // So few guard bits that the big integers nearly always decide.
         let mut coarse = Filter::with_guard(mechanism.rows.clone(), weights(), 10);
         for (step, want) in want.into_iter().enumerate() {
             assert_eq!(usual.advance(&mut noise), want, "{} step {step}", mechanism.name());
@@ -182,7 +182,7 @@ fn golden_figures_and_limits() {
     );
 }
 
-/// One band is noise on every input, all bands are the square root; more or none are refused.
+/// One band is noise on every input, all bands are the square root; more or none are rejected.
 #[test]
 fn bands_lead_from_input_noise_to_the_square_root() {
     let (input, whole) = (Input::new(50).unwrap(), SquareRoot::new(50).unwrap());

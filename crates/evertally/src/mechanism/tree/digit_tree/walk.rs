@@ -1,27 +1,28 @@
 //! The paths of a tree of digits: from the highest level down, as many stretches as the size of the digit.
 //!
 //! The blocks of a level are walked from the one that begins (or, for negative digits, ends) where the part of the step
-//! above that level does, so that a growing positive digit goes on along the path, and a negative digit on its way to 0
-//! goes back on it. Blocks are added or subtracted, but each always in the same way, and the noise is symmetric.
+//! above that level does, so a growing positive digit extends the path, and a negative digit that approaches 0 retraces
+//! it. Blocks are added or subtracted, each always in the same way, and the noise is symmetric.
 
 use crate::mechanism::tree::digits::DigitSystem;
 use crate::mechanism::walk::Walk;
 use crate::noise::Node;
 
 /// See the [module](self). It reads the digits itself, in 64 bits: the divisions of 128 bits of
-/// [`DigitSystem::for_each_digit`] would cost more than all else in a lazy read.
+/// [`DigitSystem::for_each_digit`] would cost more than everything else in a lazy read.
 #[derive(Clone, Debug)]
 pub(super) struct DigitWalk {
     digits: DigitSystem,
     base: u64,
     below: u64,
     levels: u32,
-    /// What turns a step into a number with the ordinary digits `d + below`: below 2^64, see [`DigitWalk::new`].
+    /// The offset that turns a step into a number with the ordinary digits `d + below`: below 2^64, see
+    /// [`DigitWalk::new`].
     offset: u64,
 }
 
 impl DigitWalk {
-    /// `None` where the offset and a step of the horizon do not fit 64 bits together.
+    /// `None` if the offset and a step of the horizon do not fit 64 bits together.
     pub(super) fn new(digits: &DigitSystem, horizon: u64) -> Option<Self> {
         let offset = u64::try_from(digits.offset()).ok()?;
         offset.checked_add(horizon)?;
@@ -30,7 +31,7 @@ impl DigitWalk {
 }
 
 impl Walk for DigitWalk {
-    /// Highest level first; the blocks of a level from the one next to the part of the step above that level.
+    /// Highest level first; the blocks of a level start next to the part of the step above that level.
     fn visit(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
         let mut blocks = Vec::with_capacity(self.levels as usize);
         self.digits.for_each_digit(step, |level, digit, lead| blocks.push((level, digit, lead)));
@@ -53,16 +54,16 @@ impl Walk for DigitWalk {
         depth
     }
 
-    /// All above the highest digit that differs, and what its two values have in common.
+    /// Everything above the highest digit that differs, and the common part of its two values.
     fn shared(&self, earlier: u64, later: u64) -> u32 {
         let (mut a, mut b) = (earlier + self.offset, later + self.offset);
         let mut shared = 0;
         for _ in 0..self.levels {
             let (x, y) = (a % self.base, b % self.base);
             if x != y {
-                shared = 0; // paths that part at this level have no lower one in common
+                shared = 0; // paths that part at this level share no lower one
             }
-            // Time goes on: a digit below 0 can only have come nearer to it, one above 0 can only have grown.
+            // Steps only increase: a digit below 0 can only have moved towards 0, and one above 0 can only have grown.
             let common = if x < self.below { self.below.saturating_sub(y) } else { x - self.below };
             shared += common.min(x.abs_diff(self.below)) as u32;
             (a, b) = (a / self.base, b / self.base);

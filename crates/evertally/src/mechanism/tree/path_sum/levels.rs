@@ -1,15 +1,15 @@
 //! The search for the best level weights.
 //!
-//! The figure `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 16
+//! The value `Σ λ_l² · s²` of the best real weights is flat around its minimum, and the divisors of 10080 between 16
 //! and 160 lie close enough to come within one part in 10³ of it, while their least common multiple stays small.
 //! Weights of the middle levels hardly differ: only the lowest and the highest levels of a tree of at most 2^12 leaves
 //! with the same leading bits of the horizon are searched one by one, and a higher tree repeats the middle.
 
 use super::{Levels, height, trie};
 
-/// What all searched weights divide.
+/// The number that all searched weights divide.
 const MULTIPLE: u16 = 10080;
-/// Levels at the bottom and at the top with a weight of their own.
+/// Levels at the bottom and at the top with individual weights.
 const LOWEST: usize = 6;
 const HIGHEST: usize = 5;
 /// Height of the tree that is searched.
@@ -50,7 +50,7 @@ impl Search {
         Self { horizon, divisors, coordinates: (0..levels).map(coordinate).collect() }
     }
 
-    /// Places of divisors: the pattern of long horizons, in several sizes.
+    /// Indices of divisors: the pattern of long horizons, in several sizes.
     fn starts(&self) -> [Vec<usize>; 3] {
         let count = self.coordinates.iter().max().map_or(0, |c| c + 1);
         [50.0, 60.0, 80.0].map(|size| {
@@ -76,7 +76,7 @@ impl Search {
         variance * trie(self.horizon, &weights).sensitivity_squared()
     }
 
-    /// Moves one coordinate at a time by one or two divisors as long as that helps.
+    /// Moves one coordinate at a time by one or two divisors as long as that improves the result.
     fn descend(&self, mut places: Vec<usize>) -> (f64, Vec<u16>) {
         let mut best = self.figure(&places);
         loop {

@@ -7,10 +7,10 @@
 //! G_is = Σ_{j ≥ 1, one block of 2^j} m_j(i) m_j(s) / (2^j e_j) + r(i) r(s) / (2^h e_{h+1}) ≥ 0,
 //! ```
 //!
-//! because the Haar coefficients of `a_i` are 0 but in the blocks around `i`. A pattern of `k` steps has
+//! because the Haar coefficients of `a_i` are 0 outside the blocks around `i`. A pattern of `k` steps has
 //! `Σ_i G_ii ≤ k s²`, and of the pairs of different steps, in a block with `c` of them,
 //! `Σ_{i≠s} m(i) m(s) ≤ (1 - 1/c) (Σ m)²`. There `m` is a tent of height `2^(j-1)` and slope 1, and the distances of
-//! `c` steps, `b` apart, from its top add up to `b ⌊c²/4⌋` at least:
+//! `c` steps, `b` apart, from its top add up to at least `b ⌊c²/4⌋`:
 //!
 //! ```text
 //! Σ_{i≠s} m(i) m(s) ≤ F(c) = (1 - 1/c) (c 2^(j-1) - b ⌊c²/4⌋)²,
@@ -27,7 +27,7 @@ use crate::mechanism::accounting::trie_pairs::{Alpha, Rung, Trie};
 /// What the blocks of every level reveal.
 pub(super) struct Blocks {
     horizon: u64,
-    /// Of every level, leaves first: its variance, `α` of a complete block and of the last one.
+    /// For every level, leaves first: its variance, `α` of a complete block and of the last one.
     levels: Vec<(f64, Alpha, Alpha)>,
 }
 
@@ -39,7 +39,7 @@ impl Blocks {
         for level in 1..=height(horizon) {
             let (below, complete, last) = levels[level as usize - 1];
             let (complete, last) = (complete.under(below), last.under(below));
-            // The last block has two halves where the last one of the level below has an odd number.
+            // The last block has two halves if the last one of the level below has an odd number.
             let cut = if (horizon - 1) >> (level - 1) & 1 == 1 { complete.beside(last) } else { last };
             levels.push((variance(level), complete.beside(complete), cut));
         }
@@ -64,7 +64,7 @@ impl Trie for Blocks {
     }
 }
 
-/// Up to so many steps in a block, each number of them is looked at.
+/// Up to this many steps in a block, every number of them is evaluated.
 const COUNTED: u64 = 1 << 12;
 
 /// An upper bound for these weights, leaves first.
@@ -103,7 +103,7 @@ fn pairs(size: u64, most: u64, participation: Participation) -> (f64, f64) {
         return all.fold((0.0, 0.0), |best: (f64, f64), next| (best.0.max(next.0), best.1.max(next.1)));
     }
     // With y = c b/size the sum is at most c · half (1 - y/2) + b/4; y (1 - y/2)² is at most 8/27, and y (1 - y/2) at
-    // most 1/2. As c is above 2^12 where that matters, b/4 is less than 2^-12 of the sum.
+    // most 1/2. As c is above 2^12 when this is used, b/4 is less than 2^-12 of the sum.
     let full = size as f64 / separation * half;
     let head_room = 1.0 + 4.0 / COUNTED as f64;
     (8.0 / 27.0 * full * half * head_room, 0.25 * full * full * head_room)
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    /// The bound for very many steps in a block is above what is counted, and near it.
+    /// The bound for very many steps in a block is above the counted value, and near it.
     #[test]
     fn many_steps_in_a_block() {
         for (size, separation) in [(1u64 << 14, 1), (1 << 14, 2), (1 << 16, 3), (1 << 16, 5)] {

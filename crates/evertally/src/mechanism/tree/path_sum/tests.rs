@@ -1,4 +1,4 @@
-//! Path sums against the Haar formula, dense linear algebra, and what is known from elsewhere.
+//! Path sums compared with the Haar formula, dense linear algebra, and independently known values.
 
 use super::*;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
@@ -40,7 +40,8 @@ fn full_trees_follow_the_haar_formula() {
     }
 }
 
-/// Any horizon: the dense twin's `L R` is `A`, its columns have the norms of our recursion, and no row norm is off.
+/// Any horizon: the dense twin's `L R` is `A`, its columns have the norms of our recursion, and every row norm is
+/// correct.
 #[test]
 fn dense_twins_agree() {
     for horizon in [1, 2, 3, 4, 5, 7, 8, 9, 21, 33, 64, 65, 100] {
@@ -86,7 +87,7 @@ fn known_figures() {
     }
 }
 
-/// The best weights beat unit ones at any horizon, and are found at once.
+/// The best weights beat unit weights at any horizon, and are found instantly.
 #[test]
 fn best_weights_beat_equal_ones() {
     for horizon in [2, 3, 100, 5000, 10_000, 1 << 20, (1 << 20) + 1, 1 << 40, (1 << 61) + (1 << 58), MAX_HORIZON] {

@@ -1,4 +1,4 @@
-//! The paths of a path-sum tree: one stretch a level, from the root down.
+//! The paths of a path-sum tree: one stretch per level, from the root down.
 
 use crate::mechanism::Levels;
 use crate::mechanism::walk::Walk;
@@ -14,7 +14,7 @@ pub(super) struct LevelWalk {
 }
 
 impl LevelWalk {
-    /// Of the weights of the levels.
+    /// From the weights of the levels.
     pub(super) fn new(weights: Levels) -> Self {
         let mut lengths = vec![0];
         for weight in weights.as_slice().iter().rev() {

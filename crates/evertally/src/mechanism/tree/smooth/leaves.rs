@@ -1,4 +1,5 @@
-//! The leaves of a smooth tree as a trie: numbers with so many one bits, an edge of variance 1 for each of them.
+//! The leaves of a smooth tree as a trie: numbers with a fixed count of one bits, and an edge of variance 1 for each
+//! one bit.
 
 use super::Binomials;
 use crate::mechanism::accounting::trie_pairs::{Alpha, Rung, Trie};
@@ -11,13 +12,13 @@ pub(super) struct Leaves<'a> {
     height: u32,
     ones: u32,
     binomials: &'a Binomials,
-    /// `α` of all numbers of a width with so many ones.
+    /// `α` of all numbers of a width with this many ones.
     complete: Vec<Vec<Alpha>>,
-    /// The same for those between two ranks, where some are missing.
+    /// The same for the numbers between two ranks, if some are missing.
     cut: RefCell<HashMap<(u32, u32, u128, u128), Alpha>>,
 }
 
-/// Some numbers of a width with so many ones, by their first and last rank; more than there are mean all.
+/// Numbers of a width with this many ones, by their first and last rank; a last rank of `None` includes all.
 #[derive(Clone, Copy)]
 struct Range {
     width: u32,
@@ -42,13 +43,13 @@ impl<'a> Leaves<'a> {
         Self { last: horizon.into(), height, ones, binomials, complete, cut: RefCell::default() }
     }
 
-    /// All, where the first rank is 0 and the last is the largest.
+    /// All numbers if the first rank is 0 and the last is the largest.
     fn range(&self, width: u32, ones: u32, first: u128, last: Option<u128>) -> Range {
         let leaves = self.binomials.choose(width, ones);
         Range { width, ones, first, last: last.filter(|last| *last < leaves) }
     }
 
-    /// Numbers with a 0 in front, which come first, and those with a 1.
+    /// Numbers with a leading 0, which come first, and those with a leading 1.
     fn halves(&self, range: Range) -> (Range, Option<Range>) {
         let Range { width, ones, first, last } = range;
         let left = self.binomials.choose(width - 1, ones);

@@ -1,4 +1,4 @@
-//! The paths of the smooth binary mechanism: one stretch for every one bit of a step's leaf number.
+//! The paths of the smooth binary mechanism: one stretch per one bit of a step's leaf number.
 
 use crate::mechanism::tree::smooth::combinations::Binomials;
 use crate::mechanism::walk::Walk;

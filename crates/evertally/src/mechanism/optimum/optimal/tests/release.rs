@@ -81,8 +81,7 @@ fn long_runs_are_those_of_big_integers() {
     assert_eq!(held, want);
 }
 
-/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter forgets
-/// nothing.
+/// Over 2^14 steps with large data and without noise, releases are the running sums: the inverse filter loses nothing.
 #[test]
 fn long_runs_without_noise_are_the_running_sums() {
     for filter in BOTH.map(|objective| solve(1 << 14, 12, objective)) {
@@ -100,7 +99,7 @@ fn long_runs_without_noise_are_the_running_sums() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// The release is the exact running sum plus `L z`, to one unit, whatever the data.
+    /// The release is the exact running sum plus `L z`, to one unit, for any data.
     #[test]
     fn releases_are_prefix_sums_plus_noise(totals in totals(80), which in 0usize..6) {
         let filter = &some(80)[which];
@@ -119,7 +118,7 @@ proptest! {
     /// `n_t = 2^b (R x)_t - e_t` with `0 ≤ e_t < E`, by exact arithmetic; hence the differences of two streams.
     #[test]
     fn protected_integers_differ_by_the_matrix_and_the_slack(totals in totals(60), other in totals(60), which in 0usize..6) {
-        // 60 steps need 60 · 32 bits behind the point.
+        // 60 steps need 60 · 32 fractional bits.
         const POINT: u32 = 30 + 60 * 32;
         let filter = &some(60)[which];
         let bits = filter.noise_bits();
@@ -164,8 +163,8 @@ proptest! {
     }
 }
 
-/// The largest units by which states can fall short: with a guard of few bits they would show. Here `Σ y_i m_i` itself,
-/// by following what every step may lose.
+/// The largest shortfall of the states, in units: with few guard bits it would show. Here `Σ y_i m_i` itself, by adding
+/// up the possible loss of every step.
 #[test]
 fn the_truncation_bound_adds_what_every_step_may_lose() {
     for filter in some(50) {
@@ -182,13 +181,13 @@ fn the_truncation_bound_adds_what_every_step_may_lose() {
             }
             most = most.max(lost);
         }
-        // So many bits that the term shows beside the 1.
+        // Enough bits that the term shows next to the 1.
         let units = (cursor::truncation_bound(&filter.frozen, 64) - 1.0) / (4.0 * n as f64 + most);
         assert!(units > 1.0 && units < 1.0 + 1e-8, "{}: {units}", filter.name());
     }
 }
 
-/// The noise of a stream of zeros, by seeking, and of one step after the other.
+/// The noise of a stream of zeros, by seeking and step by step.
 #[test]
 fn seeking_is_a_stream_of_zeros() {
     for filter in some(50) {
@@ -234,7 +233,7 @@ fn sensitivities_bound_every_placement() {
     }
 }
 
-/// The rounding is cheap on every horizon, and enormous units are refused, not wrapped.
+/// The rounding is cheap on every horizon, and enormous units are rejected, not wrapped.
 #[test]
 fn rounding_costs_little() {
     for horizon in [2, 1024, 1 << 16] {

@@ -1,27 +1,27 @@
-//! What becomes of a state over a number of steps: coefficients and covariances in closed form.
+//! The change of a state over a number of steps: coefficients and covariances in closed form.
 
 use super::Row;
 use super::powers::Powers;
 use crate::mechanism::toeplitz::blt::response::{Response, joined, row};
 use std::iter::repeat_n;
 
-/// What all leaps of a BLT share. With `g_i = λ_i u_i`:
+/// Constants that all leaps of a BLT share. With `g_i = λ_i u_i`:
 #[derive(Clone)]
 pub(super) struct Shape {
     buffers: usize,
     powers: Powers,
-    /// `λ_0²`: what a step adds to `Var M`, for `D = 1`.
+    /// `λ_0²`: the growth of `Var M` per step, for `D = 1`.
     walk: f64,
     /// `λ_0 λ_i / (1 - θ̂_i)`: `Cov(M, g_i)` after infinitely many steps, for `D = 1`.
     drift: Row,
     /// `λ_i λ_k / (1 - θ̂_i θ̂_k)`: `Cov(g_i, g_k)` after infinitely many steps.
     coupling: Vec<Row>,
-    /// Of which `i = k`.
+    /// The entries with `i = k`.
     diagonal: Row,
 }
 
 /// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and
-/// independent of all before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
+/// independent of everything before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
 #[derive(Clone)]
 pub(super) struct Leap {
     /// `1 - θ̂_i^n`.

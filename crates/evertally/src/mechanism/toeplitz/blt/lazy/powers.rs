@@ -5,10 +5,11 @@ use crate::mechanism::toeplitz::blt::response::{Modes, joined};
 
 /// Bits of a digit.
 const BITS: u32 = 5;
-/// Digits there are.
+/// Number of digits.
 const BASE: u64 = 1 << BITS;
 
-/// `1 - θ_i^(digit · 32^place)`, in the order of places and digits. An `expm1` a pole would take several times as long.
+/// `1 - θ_i^(digit · 32^place)`, in the order of places and digits. One `expm1` per pole would take several times as
+/// long.
 #[derive(Clone)]
 pub(super) struct Powers(Vec<Row>);
 

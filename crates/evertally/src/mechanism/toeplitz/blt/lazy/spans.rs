@@ -1,4 +1,4 @@
-//! Leaps over runs of whole segments: any run is one or two of a table.
+//! Leaps over runs of whole segments: any run takes one or two entries of a table.
 //!
 //! Level `h` of the table cuts the segments into blocks of `2^(h+1)`. An entry is the leap from its segment to the
 //! middle of its block, or from the middle to its segment, itself included. A run whose first and last place differ in
@@ -14,7 +14,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// Of leaps over single segments.
+    /// From leaps over single segments.
     pub(super) fn new(shape: &Shape, single: Vec<Leap>) -> Self {
         let mut levels = vec![single];
         while 1 << levels.len() < levels[0].len() {
@@ -25,7 +25,7 @@ impl Spans {
         Self { levels }
     }
 
-    /// The pieces of the run of segments from `first` up to but without `end`, in order.
+    /// The pieces of the run of segments from `first` up to but excluding `end`, in order.
     pub(super) fn pieces(&self, first: usize, end: usize) -> impl Iterator<Item = &Leap> {
         let last = end.saturating_sub(1).max(first);
         let level = &self.levels[(first ^ last).checked_ilog2().unwrap_or(0) as usize];

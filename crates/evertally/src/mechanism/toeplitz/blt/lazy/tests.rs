@@ -10,8 +10,8 @@ use crate::mechanism::dense_twin::{Matrix, cholesky};
 use crate::mechanism::toeplitz::blt::{Blt, BufferChoice, Buffers};
 use crate::mechanism::{Columns, Objective};
 
-/// The words of the state after a skip from `state`, with the normal number of this place 1 and all others 0. `None`
-/// where there are not so many of them.
+/// The words of the state after a skip from `state`, with the normal number at this index 1 and all others 0. `None` if
+/// fewer numbers are drawn.
 fn skipped(lazy: &LazyBlt, state: &[f64], from: u64, to: u64, unit: Option<usize>) -> Option<Vec<f64>> {
     let (mut state, mut drawn) = (state.to_vec(), 0);
     lazy.skip(&mut state, from, to, || {
@@ -54,8 +54,8 @@ fn covariances_of_reads(lazy: &LazyBlt, reads: &[u64]) -> Matrix {
     found
 }
 
-/// Eight decays as long and as close to each other as is allowed, others close to each other in the middle, and some at
-/// both ends of what is allowed; and those of the tests of the figures.
+/// Eight decays as long and as close to each other as allowed, others close to each other in the middle, and some at
+/// both ends of the allowed range; and those of the tests of the norms.
 fn given() -> Vec<Buffers> {
     let one = 1u64 << 62;
     let close: Vec<u64> = (0..8).map(|i| one - (1 << 18) - i).collect();
@@ -66,7 +66,7 @@ fn given() -> Vec<Buffers> {
         Buffers::new(decays, &echoes).unwrap()
     };
     let mut found = vec![quiet(&close), quiet(&middle), quiet(&wide), quiet(&[1 << 22]), quiet(&close[..1])];
-    // So quiet that floating point does not tell C from the identity.
+    // So small that floating point cannot distinguish C from the identity.
     found.push(Buffers::new(&middle, &[1; 8]).unwrap());
     found.extend([LONG, MIDDLE, ROUGH, LONGEST].map(|text| text.parse::<Buffers>().unwrap()));
     found
@@ -106,7 +106,8 @@ fn solve(k: &Matrix, m: &Matrix) -> Matrix {
     out
 }
 
-/// Against `L Lᵀ`: the largest relative error of a covariance, and of the variance of any linear combination of reads.
+/// Compared with `L Lᵀ`: the largest relative error of a covariance, and of the variance of any linear combination of
+/// reads.
 fn errors_of_reads(lazy: &LazyBlt, l: &Matrix, reads: &[u64]) -> (f64, f64) {
     let ours = covariances_of_reads(lazy, reads);
     let (mut exact, mut error) = (Matrix::zeros(reads.len(), reads.len()), Matrix::zeros(reads.len(), reads.len()));

@@ -1,4 +1,4 @@
-//! The pass over a packed pattern against chains, which look at every step, and against sums of columns.
+//! The pass over a packed pattern compared with chains, which evaluate every step, and with sums of columns.
 
 use super::*;
 use crate::mechanism::accounting::chain::{self, Pattern};
@@ -15,7 +15,7 @@ fn responses() -> Vec<Response> {
     vec![of(&[0.02, 0.05, 0.3, 0.9]), of(&[1e-6, 1e-5]), of(&[0.4, 0.8])]
 }
 
-/// What chains of all steps come to, without head room for rounding.
+/// The value of chains of all steps, without margin for rounding.
 fn by_chains(response: &Response, horizon: u64, spread: Spread) -> f64 {
     let once = Participation::ONCE;
     let columns = WeightedColumns::new(response, runs::weights(&runs::norms_squared(response, horizon, once), once));
@@ -42,7 +42,7 @@ fn one_pass_finds_what_chains_of_all_steps_find() {
     }
 }
 
-/// The lemma: a step later, the inner product of normalized columns is no larger.
+/// The lemma: a step later, the inner product of normalized columns does not grow.
 #[test]
 fn inner_products_fall_with_the_step() {
     let steps = 200usize;

@@ -1,4 +1,4 @@
-//! Norms of patterns against their columns, one by one; chains against every placement.
+//! Norms of patterns compared with their columns, one by one; chains compared with every placement.
 
 use super::*;
 use crate::mechanism::accounting::chain::{self, Pattern};

@@ -120,7 +120,7 @@ fn floor_over(x: BigInt, divisor: u32) -> BigInt {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// The release is the exact running sum plus `L z`, to one unit, whatever the data.
+    /// The release is the exact running sum plus `L z`, to one unit, for any data.
     #[test]
     fn releases_are_prefix_sums_plus_noise(totals in totals(80), which in 0usize..8) {
         let blt = &some(80)[which];
@@ -139,7 +139,7 @@ proptest! {
     /// `n_t = 2^b (C W x)_t - e_t` with `0 ≤ e_t < E`, by exact arithmetic; hence the differences of two streams.
     #[test]
     fn protected_integers_differ_by_the_matrix_and_the_slack(totals in totals(60), other in totals(60), which in 0usize..8) {
-        // Θ and Ω have 62 bits: 61 steps need 61 · 62 of them behind the point.
+        // Θ and Ω have 62 bits: 61 steps need 61 · 62 fractional bits.
         const POINT: u32 = 61 * 62 + 64;
         let blt = &some(60)[which];
         let bits = blt.noise_bits() - if blt.scaling.is_plain() { 0 } else { WEIGHT_BITS };
@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// The noise of a stream of zeros, by seeking, and of one step after the other.
+/// The noise of a stream of zeros, by seeking and step by step.
 #[test]
 fn seeking_is_a_stream_of_zeros() {
     for blt in some(50) {
@@ -239,7 +239,7 @@ fn sensitivities_bound_every_placement() {
     }
 }
 
-/// The rounding is cheap on every horizon, and enormous units are refused, not wrapped.
+/// The rounding is cheap on every horizon, and enormous units are rejected, not wrapped.
 #[test]
 fn rounding_costs_little() {
     for horizon in [2, 1024, 1 << 20, 1 << 30, 1 << 40] {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Slopes are those of differences, for all that a problem may have.
+/// Slopes equal those of differences, for every kind of problem.
 #[test]
 fn slopes_are_those_of_differences() {
     let steps = (0..19).map(|t| (1.0 - 0.01 * f64::from(t % 3), 0.5 + 0.1 * f64::from(t % 5))).collect();
@@ -25,7 +25,7 @@ fn slopes_are_those_of_differences() {
     }
 }
 
-/// Over long horizons columns are left early: the same variances and slopes.
+/// Over long horizons columns are dropped early, with the same variances and slopes.
 #[test]
 fn little_is_cut_off_over_long_horizons() {
     let horizon = MANY + 300;

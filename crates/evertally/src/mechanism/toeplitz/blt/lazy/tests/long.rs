@@ -1,4 +1,4 @@
-//! Long horizons and gaps: against the figures, against sums over all steps, and against another arithmetic.
+//! Long horizons and gaps: compared with the norms, with sums over all steps, and with another arithmetic.
 
 use super::*;
 use crate::mechanism::{Columns, Objective};
@@ -12,7 +12,7 @@ fn fresh_covariances(lazy: &LazyBlt, from: u64, to: u64) -> Vec<Vec<f64>> {
     (0..words).map(|i| (0..words).map(|k| entry(i, k)).collect()).collect()
 }
 
-/// What becomes of every unit vector.
+/// The image of every unit vector.
 fn kept(lazy: &LazyBlt, from: u64, to: u64) -> Vec<Vec<f64>> {
     let unit = |place: usize| (0..lazy.state_words()).map(|i| f64::from(i == place)).collect::<Vec<_>>();
     (0..lazy.state_words()).map(|place| skipped(lazy, &unit(place), from, to, None).unwrap()).collect()
@@ -43,7 +43,7 @@ fn long_ones() -> Vec<Blt> {
     found
 }
 
-/// Finite words, no more draws than there are words or steps, and the variance of the figures, for any gap.
+/// Finite words, no more draws than there are words or steps, and the variance that the norms state, for any gap.
 #[test]
 fn variances_are_those_of_the_figures() {
     for blt in long_ones() {
@@ -60,7 +60,7 @@ fn variances_are_those_of_the_figures() {
     }
 }
 
-/// Two skips are one: the same means, the same covariances.
+/// Two skips equal one: the same means, the same covariances.
 #[test]
 fn skips_compose() {
     for blt in long_ones() {
@@ -167,7 +167,7 @@ fn covariances_keep_their_digits() {
             [(found.row(0)[0], at_s, at_s), (found.row(0)[1], both, scale), (found.row(1)[1], at_t, at_t)]
         {
             let error = (found - want).abs();
-            // Small covariances of distant steps are right to 10⁻¹⁰.
+            // Small covariances of distant steps are accurate to 10⁻¹⁰.
             assert!(error < 1e-10 * want && error < 1e-14 * scale, "{} {s} {t}: {found} {want}", blt.name());
         }
     }
