@@ -14,59 +14,12 @@
 //! - Else the program is run without what it [writes](Pass), and once more with it: everything is drawn twice.
 
 use super::VectorNoise;
+use super::waiting::{Stand, Waiting};
 use crate::Real;
 use crate::buffer::Buffer;
 use crate::execute::{Emit, Pass};
 use crate::program::Op;
 use crate::schedule::Apart;
-
-/// What the buffers lack, and whether noise waits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stand {
-    /// Buffers are as they are after the last step.
-    #[default]
-    Settled,
-    /// The noise of the next step waits. Buffers are as after the last step, or where no state holds them, the next.
-    Waiting,
-    /// The last step was given out of what had waited: buffers lack what it writes.
-    Behind,
-}
-
-/// A vector that waits: zeros when it is dropped.
-pub(super) struct Waiting<F: Real> {
-    vector: Buffer<F>,
-    /// What makes the noise of it.
-    given: Vec<Op>,
-    /// What the step writes, once it is given out: with the vector in the accumulator, or where that does not matter, by
-    /// itself.
-    owed: Vec<Op>,
-    /// Whether it is the vector that writes follow from.
-    apart: bool,
-}
-
-impl<F: Real> Waiting<F> {
-    fn new(len: usize) -> Self {
-        let vector = Buffer::zeros(usize::MAX, len); // behind all other buffers
-        Self { vector, given: vec![], owed: vec![], apart: false }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.vector[..])
-    }
-
-    /// The program of what is owed, with the vector in a buffer.
-    fn owed(&self, slot: usize) -> Vec<Op> {
-        let load = self.apart.then_some(Op::Load(slot));
-        load.into_iter().chain(self.owed.iter().cloned()).collect()
-    }
-}
-
-impl<F: Real> Drop for Waiting<F> {
-    fn drop(&mut self) {
-        self.vector.fill(F::default());
-        std::hint::black_box(&mut self.vector[..]); // or else the compiler may leave it out
-    }
-}
 
 impl<F: Real> VectorNoise<F> {
     /// Draws the noise of the next step and lets it wait for [`add_next`](Self::add_next) or

@@ -2,7 +2,7 @@
 //! here needs to be right for a bound to hold.
 
 use super::cells::{Cut, LEAST_NOISE, loss_at};
-use super::{Direction, SampledGaussian};
+use super::event::{Direction, SampledGaussian};
 
 /// Farthest tails that are looked at: e^-684 is still a normal number.
 const FARTHEST: f64 = 37.0;

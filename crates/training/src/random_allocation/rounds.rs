@@ -1,9 +1,9 @@
 //! An example is added, in several rounds: the law of one round, bounded step by step, and its convolution; see the
 //! header of `random_allocation.rs`.
 
-use super::added::Shifted;
 use super::chances::{quantile, share_at_most};
 use super::paths::{Paths, in_parts};
+use super::shifted::Shifted;
 use evertally::number::special::normal_cdf;
 
 /// Rounds of a look before points are chosen.

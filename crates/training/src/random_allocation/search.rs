@@ -1,10 +1,10 @@
 //! The least noise, and the least ε, that are certified.
 
-use super::added::Shifted;
 use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
+use super::shifted::Shifted;
 use super::{KEPT, RandomAllocation, SHARE};
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};

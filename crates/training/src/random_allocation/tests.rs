@@ -1,11 +1,11 @@
 //! Level of one statistical comparison: 10⁻⁹. Coins are fixed, so every test passes always or never.
 
-use super::added::Shifted;
 use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::Paths;
 use super::removed::Tuples;
 use super::rounds::Law;
+use super::shifted::Shifted;
 use super::*;
 use evertally::number::special::normal_cdf;
 
