@@ -4,12 +4,12 @@ use super::compose::{self, Workspace};
 use super::event::{Direction, SampledGaussian};
 use evertally::privacy::gaussian;
 
-/// Head room for the few roundings of a formula.
+/// Headroom for the few roundings of a formula.
 const ROUNDING: f64 = 1e-14;
 
-/// Steps as they are computed: those in which all take part are one step of Gaussian noise.
+/// Steps in computed form: those in which all examples take part are merged into one step of Gaussian noise.
 pub(super) struct Composition {
-    /// Of the steps in which all take part, `μ² = Σ k/σ²`.
+    /// For the steps in which all examples take part, `μ² = Σ k/σ²`.
     pub(super) mu: f64,
     /// All steps, the one of `mu` included.
     pub(super) events: Vec<SampledGaussian>,
@@ -27,18 +27,18 @@ impl Composition {
         Self { mu, events }
     }
 
-    /// Only steps in which all take part.
+    /// Only steps in which all examples take part.
     pub(super) fn is_gaussian(&self) -> bool {
         self.mu > 0.0 && self.events.len() == 1
     }
 
-    /// δ at this ε, rounded up; precise where it is about or above `wanted`.
+    /// δ at this ε, rounded up; precise if it is near or above `wanted`.
     pub(super) fn delta(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         let removed = self.delta_removed(epsilon, wanted, space);
         removed.max(self.delta_added(epsilon, removed, space))
     }
 
-    /// δ if an example is removed, which is mostly the larger one.
+    /// δ if an example is removed, which is usually the larger one.
     pub(super) fn delta_removed(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         if self.is_gaussian() {
             return (gaussian::delta(self.mu, epsilon) * (1.0 + 1e-11)).clamp(f64::MIN_POSITIVE, 1.0);

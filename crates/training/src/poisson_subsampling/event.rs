@@ -2,7 +2,7 @@
 
 use evertally::{Error, Result};
 
-/// Which of the neighbours has the example.
+/// The neighbour that has the example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Direction {
     /// The first law is the mixture.
@@ -11,7 +11,7 @@ pub(super) enum Direction {
     Add,
 }
 
-/// A step of Gaussian noise on a random sample, so many times.
+/// A step of Gaussian noise with Poisson subsampling, repeated `times` times.
 ///
 /// ```
 /// use evertally_training::poisson_subsampling::SampledGaussian;
@@ -28,7 +28,7 @@ pub struct SampledGaussian {
 
 impl SampledGaussian {
     /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest
-    /// norm of what an example adds, and there are so many steps, up to 2²⁰.
+    /// norm of an example's contribution, and there are `times` steps, up to 2²⁰.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -61,7 +61,7 @@ impl SampledGaussian {
     }
 }
 
-/// Noise multipliers that are accounted.
+/// Supported noise multipliers.
 pub(super) const NOISES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 const MOST_STEPS: u64 = 1 << 20;
 

@@ -1,4 +1,4 @@
-//! An example is added; see the header of `random_allocation.rs`.
+//! The case of an added example; see the header of `privacy/allocated.rs`.
 
 use super::bets::{Bet, Weights};
 use super::chances::{quantile, share_at_most};
@@ -7,20 +7,21 @@ use super::rounds::Law;
 use super::shifted::Shifted;
 use evertally::number::special::normal_cdf;
 
-/// Paths of a look before bets are made, fewest and most of a test.
+/// Numbers of paths: of the pilot before bets are placed, and the minimum and maximum of a test.
 const PILOTS: u64 = 1 << 11;
 const LEAST: u64 = 1 << 13;
 const MOST: u64 = 1 << 18;
-/// Paths that are counted where a line is followed.
+/// Paths that are counted for the bound by a line.
 const COUNTED: u64 = 1 << 16;
-/// Of up to so many rounds the laws are convolved. Of more of them the sum is so nearly normal that a line follows it.
+/// Up to this many rounds the laws are convolved. With more rounds the sum is so nearly normal that a line
+/// approximates it.
 const MOST_CONVOLVED: u64 = 64;
 /// Share of the paths below the first point of the line.
 const FIRST: f64 = 0.004;
 
 impl<'a> Shifted<'a> {
-    /// A bound of δ that holds but for a chance of `e^-surprise`, and is precise enough to see whether it is below
-    /// `wanted`; `paths(purpose, part)` are new ones.
+    /// A bound of δ that holds except with probability `e^-surprise`, and is precise enough to decide whether it is
+    /// below `wanted`; `paths(purpose, part)` gives new paths.
     pub(super) fn delta(
         &self,
         epsilon: f64,
@@ -45,7 +46,7 @@ impl<'a> Shifted<'a> {
         }
         let shift = beyond / self.variance;
         let pilot = self.weights(epsilon, shift, PILOTS, &mut paths("added, pilot", 0));
-        // What was not seen may be there.
+        // Unseen weights may exist.
         let mean = pilot.mean().max(wanted / 16.0);
         let variance = pilot.relative_variance().max(bound / mean / 4.0);
         let bet = Bet::new(count, bound, (mean, variance), surprise);
@@ -77,7 +78,7 @@ impl<'a> Shifted<'a> {
         if second <= first {
             return 1.0;
         }
-        // Two counts share the chance to be misled.
+        // Two counts share the failure probability.
         let surprise = surprise + std::f64::consts::LN_2;
         let low = quantile(share_at_most(below_first, count, surprise));
         let high = quantile(1.0 - share_at_most(above_second, count, surprise));

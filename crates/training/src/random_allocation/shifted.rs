@@ -3,7 +3,7 @@
 use super::RandomAllocation;
 use super::paths::{LANES, Paths};
 
-/// An allocation under a noise, seen from the mean of its bins.
+/// An allocation under a noise, relative to the mean of its bins.
 pub(super) struct Shifted<'a> {
     pub(super) allocation: &'a RandomAllocation,
     noise: f64,
@@ -26,7 +26,7 @@ impl<'a> Shifted<'a> {
         Self { allocation, noise, means, variance, square }
     }
 
-    /// `ln M` and `ū` of at least so many paths whose noise is moved by so many times the mean of the bins.
+    /// `ln M` and `ū` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
     pub(super) fn look(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
         let mut seen = [(0.0, 0.0); LANES];
         paths.visit_rounds(count, self.allocation.rounds, |round, block| {
@@ -40,12 +40,12 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// How many bins there are in a round.
+    /// The number of bins in a round.
     pub(super) fn bins(&self) -> u64 {
         self.allocation.bins as u64
     }
 
-    /// `ln M_e` of at least so many single rounds.
+    /// `ln M_e` of at least this many single rounds.
     pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
         paths.visit(count, |block| {
             let mut seen = [(0.0, 0.0); LANES];
@@ -54,7 +54,7 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// What a round adds to `ln M` and `ū` of every lane.
+    /// Adds a round to `ln M` and `ū` of every lane.
     fn add_round(&self, shift: f64, block: &[[f64; LANES]], seen: &mut [(f64, f64); LANES]) {
         let bins = self.allocation.bins;
         let (mut ratios, mut middles) = ([0.0; LANES], [0.0; LANES]);

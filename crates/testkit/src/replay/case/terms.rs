@@ -1,4 +1,4 @@
-//! What is drawn of a declaration, and the rows in its terms.
+//! The generated parts of a declaration, and rows that fit them.
 
 use super::wide::Wide;
 use crate::replay::rows::{FileFormat, LABELS, Row};
@@ -9,32 +9,32 @@ use evertally_declare::stream::{OutOfBounds, Refusable};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// The groups that are declared, and texts that are not.
+/// Declared groups, and texts that are not declared.
 pub(super) const DECLARED: [[&str; 2]; 3] = [["a", "x"], ["b", "x"], ["b", "y"]];
 const OTHERS: [[&str; 2]; 2] = [["c", "x"], ["Zoë", "q"]];
 
 /// The people in every group and step of a stream that discovers its groups.
 const CROWD: usize = 25;
 
-/// Groups that have a crowd.
+/// Groups with many people.
 const CROWDED: [[&str; 2]; 2] = [["a", "x"], ["b", "x"]];
 
-/// A raw row, before it is written in the terms of a declaration.
+/// A raw row, before it is written as the declaration requires.
 #[derive(Clone, Debug)]
 pub(super) struct Raw {
     pub(super) step: u64,
-    /// How far into its step, in 256ths.
+    /// Its position in its step, in 256ths.
     pub(super) at: u8,
     pub(super) group: usize,
     pub(super) person: usize,
     pub(super) value: i32,
-    /// Which cell it lacks: none mostly.
+    /// The cell it lacks, usually none.
     pub(super) lacks: u8,
-    /// It comes with the file after its own, where late events are counted.
+    /// Whether it comes with the next file, if late events are counted.
     pub(super) late: bool,
 }
 
-/// What is drawn of a declaration.
+/// The randomly drawn parts of a declaration.
 #[derive(Clone, Debug)]
 pub(super) struct Terms {
     pub(super) steps: u64,
@@ -60,23 +60,23 @@ pub(super) struct Terms {
     pub(super) wide: Wide,
 }
 
-/// What is kept of a person.
+/// The bounds of a person.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) total: u64,
     pub(super) per_step: Option<u64>,
-    /// These two where there are groups.
+    /// These two only if there are groups.
     pub(super) per_group: Option<u64>,
     pub(super) groups: Option<u64>,
     pub(super) gap: Option<u64>,
     pub(super) period: Option<Reset>,
 }
 
-/// How long a period is.
+/// The length of a period.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reset {
     Steps(u64),
-    /// Whatever suits the width of the steps.
+    /// A period that suits the width of the steps.
     Calendar,
 }
 
@@ -138,7 +138,7 @@ impl Terms {
         match (reset, self.calendar.0) {
             (Reset::Steps(steps), _) => Period::Steps(steps),
             (Reset::Calendar, every) => {
-                // Quarters of an hour and widths of six hours do not always fit into the days of these zones.
+                // Quarter hours and widths of six hours do not always fit into the days of these zones.
                 let text = match every {
                     "1d" => "month",
                     "1h" => "day",
@@ -178,7 +178,7 @@ impl Terms {
         }
     }
 
-    /// Rows of people who have one event each, in groups that are found because of them.
+    /// Rows of people who have one event each, in groups that are discovered because of them.
     pub(super) fn crowd(&self, calendar: &StepCalendar, first: usize) -> Vec<Row> {
         if !self.wide.discovers || self.columns == 0 {
             return Vec::new();

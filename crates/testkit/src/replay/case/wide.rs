@@ -1,4 +1,4 @@
-//! What wide cases declare beyond running sums of declared groups: workloads, measures, publication widths, scales,
+//! Wide cases declare more than running sums of declared groups: workloads, measures, publication widths, scales,
 //! groups that join or are discovered, endless streams.
 
 use evertally_declare::declaration::{Declaration, Groups};
@@ -22,7 +22,7 @@ pub(super) struct Wide {
 }
 
 impl Wide {
-    /// Adds what is declared.
+    /// Adds the declared parts.
     pub(super) fn declare(&self, declaration: Declaration, columns: usize) -> Declaration {
         if !self.is_wide {
             return declaration;
@@ -48,7 +48,7 @@ impl Wide {
         if columns > 0 && self.discovers {
             (declared.groups, declared.rest) = (None, None);
             declared.discover_groups = Some(true);
-            // Enough for the crowds to be found.
+            // Enough for the large groups to be found.
             (declared.rho, declared.epsilon, declared.delta) = (Some(2.0), None, None);
             declared.selection_delta = Some(1e-13);
             declared.select_every = Some(1);
@@ -64,7 +64,7 @@ impl Wide {
         declared
     }
 
-    /// Whether a run may continue another: the parts of a publication that has not ended are kept for one figure alone.
+    /// Whether a run may continue another: the parts of an unfinished publication are kept for one figure only.
     pub(super) fn may_continue(&self) -> bool {
         self.publish.is_none() || (self.measures.is_empty() && self.workloads.len() < 2)
     }

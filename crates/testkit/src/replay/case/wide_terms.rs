@@ -5,7 +5,7 @@ use super::wide::Wide;
 use evertally_declare::steps::TimeFormat;
 use proptest::prelude::*;
 
-/// The terms of wide cases: those of others, with the unit's bounds tight and more to declare.
+/// The terms of wide cases: those of other cases, with tight bounds of the unit and more declarations.
 pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     let workloads: Vec<&'static [&'static str]> = vec![
         &[],
@@ -45,7 +45,7 @@ pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     (terms(), read, more, tight).prop_map(|(terms, read, more, (is_tight, total, period))| {
         let (workloads, measures, publish) = read;
         let (scales, max_total, is_endless, discovers, joins, chooses) = more;
-        // Measures and workloads are two ways to publish several figures; measures are of declared groups of one scale.
+        // Measures and workloads are two ways to publish several figures; measures need declared groups with one scale.
         let workloads = if measures.is_empty() { workloads } else { &[] };
         let (plain, of_values) = (measures.is_empty(), ["sum", "mean", "histogram"]);
         let values = match plain {
