@@ -118,7 +118,7 @@ async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
 }
 
 async fn document(State(app): State<Arc<App>>, text: fn() -> &'static str) -> Result<Response, Problem> {
-    waiting(&app, Work::Quick, |_| Ok(([(CONTENT_TYPE, "application/json")], text()))).await
+    waiting(&app, Work::Quick, move |_| Ok(([(CONTENT_TYPE, "application/json")], text()))).await
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
