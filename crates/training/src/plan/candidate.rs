@@ -25,7 +25,8 @@ pub struct VectorCandidate {
     pub sensitivity: f64,
     /// Standard deviation of one variable.
     pub sigma: f64,
-    /// Largest standard error of a running sum, or of a parameter under an [`Optimizer`], per coordinate.
+    /// Largest standard error of a running sum, or of a parameter under an [`Optimizer`](crate::Optimizer), per
+    /// coordinate.
     pub max_std_error: f64,
     /// Root of the mean variance of the same over the steps.
     pub mean_std_error: f64,
@@ -37,7 +38,7 @@ pub struct VectorCandidate {
     /// logarithm of the horizon.
     pub vectors: u64,
     /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
-    /// the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors
+    /// the noise of `2 √T` steps and more (see [`Memory`](crate::Memory)), banded ones need as many vectors
     /// as bands. Only mechanisms that stream lightly are chosen by default.
     pub streams_lightly: bool,
 }
