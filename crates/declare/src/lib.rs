@@ -17,7 +17,7 @@
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
 //! | [`records`], [`follows`] | a ledger's record of the streams that have begun |
-//! | [`words`], [`hex`](mod@hex) | texts in messages |
+//! | [`words`] | texts in messages |
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,6 @@ pub mod event;
 pub mod field;
 pub mod follows;
 pub mod groups;
-pub mod hex;
 pub mod identity;
 pub mod measures;
 pub mod parameter;

@@ -7,6 +7,7 @@ mod band;
 mod calibrate;
 mod choose;
 mod crossover;
+mod digest;
 mod file;
 mod guarantee;
 mod history;
@@ -29,6 +30,7 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
 pub use choose::ranked;
 pub use choose::{Candidate, competitors};
+pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
@@ -244,6 +246,13 @@ impl Plan {
     /// The threshold for undeclared keys to be shown, if the plan has a selection.
     pub fn threshold(&self) -> Option<&Threshold> {
         self.threshold.as_ref()
+    }
+
+    /// The same plan with another digest, for tests of frozen noise.
+    #[cfg(test)]
+    pub(crate) fn with_digest(self, hexadecimal: &str) -> Self {
+        let byte = |i| u8::from_str_radix(&hexadecimal[2 * i..2 * i + 2], 16).expect("hexadecimal digits");
+        Self { digest: std::array::from_fn(byte), ..self }
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.

@@ -190,7 +190,7 @@ impl Store {
         if bytes.len() != 16 {
             return Err(usage("the identity of the folder is corrupt"));
         }
-        Ok(digits(&bytes))
+        Ok(evertally::hex(&bytes))
     }
 
     /// Writes a note of the folder under a name, replacing an existing one.
@@ -246,12 +246,7 @@ fn random_bytes() -> Result<[u8; 16]> {
 
 /// A unique name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> Result<String> {
-    Ok(digits(&random_bytes()?))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(evertally::hex(&random_bytes()?))
 }
 
 /// A new database in a file that nobody else may read: it holds exact sums, and events of people.

@@ -13,7 +13,7 @@ use super::parts::{Centre, Part};
 use super::planned::{BegunPart, PlannedPart};
 use super::ranks::RankTree;
 use super::readings;
-use crate::hex::hex;
+use evertally::hex;
 use evertally::mechanism::{MechanismName, Workload};
 use evertally::number::parse_scaled;
 use evertally::plan::{Guarantee, NoiseKind, Plan, PlanRequest};
@@ -155,7 +155,7 @@ impl Bundle {
             let request = planned.plan.request();
             BegunPart {
                 name: planned.part.name(),
-                digest: hex(planned.plan.digest()),
+                digest: hex(&planned.plan.digest()),
                 mechanism: request.mechanism().expect("a plan names its mechanism"),
                 noise: *planned.plan.law(),
                 share: planned.share,
