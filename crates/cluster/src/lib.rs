@@ -30,6 +30,7 @@ mod once;
 mod order;
 mod publisher;
 mod reader;
+mod row;
 mod shard;
 mod sums;
 mod window;
@@ -39,8 +40,8 @@ pub use digest::{Digest, Digesting, Digests};
 pub use once::{Once, OnceFolder};
 pub use publisher::Publisher;
 pub use reader::{ForShard, Reader, Taken};
+pub use row::{Row, Rows};
 pub use shard::Shard;
-pub use sums::{Row, Rows};
 pub use window::ShardLeft;
 
 use evertally::hex;

@@ -2,7 +2,6 @@
 
 #![expect(clippy::disallowed_methods, reason = "removes a spool that was sent")]
 
-use super::files::STDIN;
 use crate::store::random_name;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, beside, replace};
@@ -11,6 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
+
+/// The name of standard input.
+pub(super) const STDIN: &str = "-";
 
 const VERSION: u32 = 1;
 

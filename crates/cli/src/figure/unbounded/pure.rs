@@ -1,11 +1,12 @@
 //! The same under pure ε: compared with our mechanism with trees inside, and with a tree for one horizon of 2^40 steps.
 
-use super::{Line, look};
 use crate::figure::Studio;
+use crate::figure::style::look;
 use crate::figure::survey::families;
 use anyhow::Result;
 use evertally::mechanism::{MAX_HORIZON, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
+use evertally_plot::lines::Line;
 use std::collections::BTreeMap;
 
 /// ε² · variance at some steps.
