@@ -19,5 +19,5 @@
 //! ```
 //!
 //! Statistical tests fix their seeds, so that they pass always or never, and state the chance at which they would fail
-//! if everything were right. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's
-//! promise.
+//! if everything were right. `evertally lab audit` draws many releases of neighbouring streams and tries to refute a
+//! plan's promise.
