@@ -6,6 +6,7 @@ use crate::lab::figures::survey::families;
 use anyhow::Result;
 use evertally::mechanism::{MAX_HORIZON, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
+use evertally_plot::lines::Line;
 use std::collections::BTreeMap;
 
 /// ε² · variance at some steps.
