@@ -236,7 +236,7 @@ fn budgets_are_for_like_units() {
     assert_eq!(spent["totals"][0]["period"], "one calendar month", "{spent}");
     let shown = bench.run(&["budget", "show", "months.budget", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["period"], "one calendar month");
-    for (per, says) in [("2w", "plans that begin at different times"), ("fortnight", "is no period")] {
+    for (per, says) in [("2w", "plans that begin at different times"), ("fortnight", "is not a period")] {
         let refused = bench.run(&[&new[..2], &["other.budget"], &new[3..10], &[per]].concat());
         assert!(refused.code == 2 && refused.stderr.contains(says), "{}", refused.stderr);
     }

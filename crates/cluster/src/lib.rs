@@ -75,10 +75,10 @@ impl Work {
     pub fn new(stream: Stream, groups: Option<GroupTable>, key: Arc<SecretKey>) -> Result<Self> {
         let mut cells = None;
         if let Some(bundle) = &stream.measures {
-            let said = if bundle.is_of_workloads() { Workload } else { Measure };
+            let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
             if !stream.publishes_all() {
                 let why = ": a cluster publishes several of them at every step; make steps as long as publications";
-                return Err(usage(sentence![said, " and ", Publish, why]));
+                return Err(usage(sentence![parameter, " and ", Publish, why]));
             }
             let count = groups.as_ref().map_or(1, |table| table.tuples().len());
             let all = bundle.cells().checked_mul(count).and_then(|all| u32::try_from(all).ok());
@@ -110,8 +110,11 @@ impl Work {
         match &self.stream.measures {
             None => Ok(()),
             Some(bundle) => {
-                let said = if bundle.is_of_workloads() { Workload } else { Measure };
-                Err(usage(sentence![said, ": a stream on a cluster has only one; declare a separate stream for each"]))
+                let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
+                Err(usage(sentence![
+                    parameter,
+                    ": a stream on a cluster has only one; declare a separate stream for each"
+                ]))
             }
         }
     }

@@ -223,7 +223,10 @@ impl Store {
         // After a crash, opening does not have to scan the whole folder.
         writing.set_quick_repair(true);
         let done = change(&writing)?;
-        writing.commit().map_err(stored).context("cannot write to the data folder; nothing was accepted or published")?;
+        writing
+            .commit()
+            .map_err(stored)
+            .context("cannot write to the data folder; nothing was accepted or published")?;
         Ok(done)
     }
 }

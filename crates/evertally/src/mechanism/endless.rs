@@ -41,12 +41,13 @@ pub(in crate::mechanism) mod trees;
 mod units;
 
 use super::accounting::truncation::in_noise_steps;
-use super::registry::Parameters;
+use super::name::parameters::Parameters;
 use super::rounding::FRACTION_BITS;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, MatrixDigest, Mechanism, MechanismName,
     RowLaw, check_horizon,
 };
+use crate::mechanism::{EndlessChoice, Inside};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
@@ -77,40 +78,6 @@ pub struct Endless {
     inside: Inside,
     epochs: Arc<[Epoch]>,
     digest: MatrixDigest,
-}
-
-/// The mechanism inside the epochs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Inside {
-    /// BLTs, for units with events in several steps under Gaussian noise.
-    Plain,
-    /// BLTs with columns of one length, for single events under Gaussian noise.
-    Normalized,
-    /// Trees, for Laplace noise: `endless-trees`.
-    Trees,
-    /// Hats, and trees after them, for Laplace noise: `endless-hats`.
-    Hats,
-}
-
-impl Inside {
-    /// Whether the noise is Laplace noise.
-    fn is_laplace(self) -> bool {
-        matches!(self, Self::Trees | Self::Hats)
-    }
-}
-
-/// The name of an [`Endless`]: `endless`, `endless(inside=plain)`, with a digest of everything inside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EndlessChoice {
-    /// `None` = chosen for the noise distribution and the unit.
-    pub inside: Option<Inside>,
-    /// Digest of all weights and buffers.
-    pub digest: Option<MatrixDigest>,
-}
-
-impl EndlessChoice {
-    /// Everything open.
-    pub const OPEN: Self = Self { inside: None, digest: None };
 }
 
 impl Endless {
@@ -313,7 +280,7 @@ impl Mechanism for Endless {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         for (row, node) in pair.nodes.clone().into_iter().enumerate() {
             let (number, inner) = epoch::parts(node);
             let epoch = &self.epochs[number];

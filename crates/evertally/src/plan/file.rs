@@ -27,16 +27,16 @@ struct PlanFile {
     values: Values,
     budget: Budget,
     noise: DiscreteLaw,
-    /// Left out where it is 1.
+    /// Omitted if it is 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     sums_per_event: u64,
-    /// Left out where there is none, likewise.
+    /// Omitted if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<Selection>,
-    /// Left out where it is the running sum, likewise.
+    /// Omitted if it is the running sum.
     #[serde(default, skip_serializing_if = "is_sum")]
     workload: Workload,
-    /// Several that are read from one release, with their weights; then `workload` is left out.
+    /// Several workloads read from one release, with their weights; then `workload` is omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     workloads: Vec<Weighed>,
     #[serde(default)]
@@ -107,7 +107,7 @@ impl TryFrom<PlanFile> for Plan {
             several => Some(Mix::new(&several.iter().map(|own| (own.workload, own.weight)).collect::<Vec<_>>())?),
         };
         if mix.is_some() && !file.workload.is_sum() {
-            return Err(Error::invalid("a plan has `workload` or `workloads`, and not both"));
+            return Err(Error::invalid("a plan has either `workload` or `workloads`, not both"));
         }
         let plan = PlanRequest {
             horizon: file.horizon,
@@ -129,7 +129,8 @@ impl TryFrom<PlanFile> for Plan {
         .plan()?;
         if plan.law != file.noise {
             return Err(Error::invalid(format!(
-                "the plan's noise ({}) is not what its budget needs ({}); the file was changed by hand or by another version",
+                "the plan's noise ({}) is not the one its budget needs ({}); the file was changed by hand or by \
+                 another version",
                 file.noise, plan.law
             )));
         }
@@ -158,7 +159,7 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has something more.
+/// BLAKE3 of the plan in postcard form, in a separate context, and in another one if the form has further fields.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
     let request = &plan.request;

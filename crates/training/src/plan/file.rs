@@ -32,7 +32,7 @@ struct VectorPlanFile {
     sigma: f64,
     #[serde(default)]
     meaning: BTreeMap<String, String>,
-    /// Left out, also of what is digested, where there is none.
+    /// Omitted, also from the digest, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     optimizer: Option<Optimizer>,
     /// Likewise.
@@ -79,9 +79,9 @@ impl VectorPlanFile {
     }
 }
 
-/// BLAKE3 of all of the file but the digest, in postcard form (numbers by their bits), in a context of its own; in
-/// others where there is an optimizer, or sampling, so that no plan without one has the same bytes. Postcard tells a
-/// fraction from a number of bins, and says nothing of what kind of bins they are: fresh ones have their own context.
+/// BLAKE3 of the whole file except the digest, in postcard form (numbers by their bits), in a separate context. Plans
+/// with an optimizer or sampling use other contexts, so that they share no bytes with plans without one. Postcard
+/// distinguishes a fraction from a number of bins, but not the kinds of bins: fresh ones have their own context.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
     let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
     let context = match (&plan.request.optimizer, plan.request.sampling) {
@@ -132,14 +132,16 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
         .plan()?;
         if plan.sigma().to_bits() != file.sigma.to_bits() {
             return Err(Error::invalid(format!(
-                "the vector plan's sigma ({}) is not what its budget needs ({}); the file was changed by hand or by another version",
+                "the vector plan's sigma ({}) is not the one its budget needs ({}); the file was changed by hand or by \
+                 another version",
                 file.sigma,
                 plan.sigma()
             )));
         }
         if hexadecimal(&plan.digest) != file.digest {
             return Err(Error::invalid(
-                "the vector plan's digest is not that of its contents; the file was changed by hand or by another version",
+                "the vector plan's digest does not match its contents; the file was changed by hand or by another \
+                 version",
             ));
         }
         Ok(plan)

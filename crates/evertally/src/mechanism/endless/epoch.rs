@@ -1,7 +1,8 @@
 //! One epoch: the mechanism inside, the node of its total, and how both estimates of the total are mixed.
 
 use super::shares::{ARITIES, ENDS, SHARES};
-use super::{GUARD, Inside, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
+use super::{GUARD, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
+use crate::mechanism::Inside;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     Blt, Buffers, ColumnNorms, Columns, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism, Objective,

@@ -13,9 +13,10 @@
 //! The first release of an epoch draws the noise of all its steps, up to four million.
 
 use super::epoch::{Epoch, Inner};
-use super::{Endless, Inside, WEIGHT_BITS};
+use super::{Endless, WEIGHT_BITS};
 use crate::Result;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::Inside;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, MAX_HORIZON, MatrixDigest, Mechanism, MechanismName};
 use std::fmt;
 use std::sync::Arc;

@@ -38,7 +38,7 @@ mod products;
 use super::weights::Weights;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
@@ -297,7 +297,7 @@ impl Mechanism for Dense {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.factor.steps();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {

@@ -22,7 +22,7 @@ use super::weights::Weights;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
@@ -198,7 +198,7 @@ impl Mechanism for Optimal {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.frozen.steps();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {

@@ -51,7 +51,7 @@ fn times_end_with_the_horizon() {
     assert_eq!(SelectionTimes::twelve(5).unwrap().iter().count(), 5);
 }
 
-/// What a unit can have in a key by a step follows all its bounds.
+/// The events of a unit in a key by a step respect all its bounds.
 #[test]
 fn reach_follows_the_bounds() {
     let of = |unit, values| Reach::of(unit, Neighbours::AddRemove, values, Workload::Sum, 100).unwrap();
@@ -64,7 +64,7 @@ fn reach_follows_the_bounds() {
     let sums = of(Unit::person(9).of_total(50), Values::Sum { lower: -3, upper: 20 });
     assert_eq!((sums.moved(2, 9), sums.moved(9, 9)), (40.0, 50.0));
     assert_eq!(of(Unit::person(3), Values::Sum { lower: -5, upper: -1 }).moved(3, 3), 0.0);
-    // A floor counts persons, who may have been there in each period.
+    // A floor counts persons, who may have been active in each period.
     let monthly = of(Unit::person(4).per_period(30), Values::Count);
     assert_eq!(
         (
@@ -75,14 +75,14 @@ fn reach_follows_the_bounds() {
         ),
         (4.0, 12.0, 24.0, 36.0)
     );
-    // Of values, up to a total that starts anew too.
+    // For values, up to a total that also starts again in every period.
     let sums = of(Unit::person(4).of_total(6).per_period(30), Values::Sum { lower: 0, upper: 5 });
     assert_eq!((sums.moved_by(2, 29, 3), sums.moved_by(2, 29, 1)), (36.0, 12.0));
     let sums = of(Unit::person(4).per_period(30), Values::Sum { lower: 0, upper: 5 });
     assert_eq!(sums.moved_by(2, 29, 3), 120.0);
 }
 
-/// Windows, and sums from a start anywhere in the calendar, touch as many periods as that lets them.
+/// Windows, and sums from a start anywhere in the calendar, touch the number of periods that their width allows.
 #[test]
 fn steps_touch_the_periods_of_calendars() {
     const MONTHS: [u64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
@@ -99,7 +99,8 @@ fn steps_touch_the_periods_of_calendars() {
     }
 }
 
-/// Of windows it is what any stretch of so many steps can hold: every placement of a unit's events, counted.
+/// For windows it is the largest number in any stretch of that many steps, by enumeration of every placement of a
+/// unit's events.
 #[test]
 fn windows_hold_what_any_placement_puts_there() {
     const HORIZON: u64 = 9;
@@ -130,8 +131,8 @@ fn windows_hold_what_any_placement_puts_there() {
     }
 }
 
-/// Bounds start anew in every period: what holds a person's steps apart in one does not across its end, and the first may
-/// end soon.
+/// Bounds start again in every period: the minimum gap of a person's steps applies within a period but not across
+/// its end, and the first period may end early.
 #[test]
 fn gaps_end_with_periods() {
     let values = Values::Count;

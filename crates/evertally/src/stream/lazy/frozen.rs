@@ -1,11 +1,11 @@
-//! What a key produces is frozen: another value here would publish a second noise for what was published already.
+//! The output of a key is frozen: another value here would publish a second noise for a published value.
 
 use super::*;
 use crate::noise::TestSeed;
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 
-/// Digest of the reads of a few sums at a few steps, one sum late and one only once.
+/// Digest of the reads of a few sums at a few steps; one sum is read late and one only once.
 fn digest(mechanism: &str, budget: Budget, sampling: Sampling) -> String {
     let request = PlanRequest::count(1000, budget).with_mechanism(mechanism.parse().unwrap());
     let plan = LazyPlan::new(request.plan().unwrap(), 1 << 40, sampling).unwrap();
