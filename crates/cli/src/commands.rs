@@ -1,4 +1,4 @@
-//! The commands of a publisher and of an operator. [`lab`](crate::lab) has those for research.
+//! The commands of a publisher and of an operator; `lab` has those for research.
 
 mod bounds;
 mod budget;
