@@ -190,7 +190,7 @@ impl Plan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget())
+        Budget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.

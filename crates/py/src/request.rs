@@ -57,7 +57,7 @@ pub(crate) fn budget(options: &Options<'_>) -> PyResult<InnerBudget> {
     if epsilon.or(delta).or(rho).is_some() {
         return Err(invalid("pass either budget or its numbers (epsilon, delta, rho), not both"));
     }
-    Ok(budget.get().0)
+    Ok(budget.get().inner)
 }
 
 /// The mechanism by its name, or `None` for the best one.

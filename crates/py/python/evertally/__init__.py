@@ -3,7 +3,8 @@
 A :func:`plan` is public and is fixed before any data arrive: horizon, budget, privacy unit, mechanism and noise. A
 :class:`Counter`, a :class:`LazyVector` or a :class:`CountSketch` combines a plan, a secret key and the data so far:
 ``add`` adds events to the open step, ``tick`` closes it, ``save`` and ``restore`` move the object between processes.
-:func:`release` does all of this for a table of events. One guarantee covers the whole history of releases.
+:class:`Stream` declares all of this for a table of events, a Spark DataFrame or a service, and :func:`release` does the
+same with keywords. One guarantee covers the whole history of releases.
 
 Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, :func:`plan_vector` for
 the noise of vectors, and :func:`plan_release` for tables.
@@ -17,7 +18,8 @@ the noise of vectors, and :func:`plan_release` for tables.
 """
 
 from . import budget, canaries
-from ._connect import Publication, Receipt, Service, Stream, connect
+from ._connect import Publication, Receipt, Service, ServiceStream, connect
+from ._declare import Stream
 from ._errors import (
     EvertallyError,
     HorizonExhausted,
@@ -54,6 +56,7 @@ from ._evertally import (
 from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
 from ._history import interval
 from ._order import FixedBatches
+from ._parts import Columns, Event, Groups, Person, Steps, Values
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
 
@@ -62,14 +65,18 @@ __all__ = [
     "Batches",
     "Budget",
     "Candidate",
+    "Columns",
     "CountSketch",
     "Counter",
+    "Event",
     "EvertallyError",
     "FixedBatches",
+    "Groups",
     "Guarantee",
     "HorizonExhausted",
     "InvalidError",
     "LazyVector",
+    "Person",
     "Plan",
     "Publication",
     "RandomnessError",
@@ -80,12 +87,15 @@ __all__ = [
     "SecretKey",
     "Service",
     "ServiceError",
+    "ServiceStream",
     "StateError",
+    "Steps",
     "Stream",
     "SumOverflowError",
     "TableError",
     "TestSeed",
     "Training",
+    "Values",
     "VectorCandidate",
     "VectorGuarantee",
     "VectorNoise",

@@ -483,12 +483,12 @@ def plan_release(
         ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
-            that, selection-delta, beside a budget that is not of ε alone.
+            that, selection_delta, beside a budget that is not of ε alone.
         ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
             protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
             It is added to the δ of the budget.
         ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
-            its share of selection-delta. Without it, a twelfth of the horizon.
+            its share of selection_delta. Without it, a twelfth of the horizon.
         ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
             from the same probability. It raises what a group must reach, and costs no budget. Without it, what
             protecting one takes.
@@ -659,12 +659,12 @@ def release(
         ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
         ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
             which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
-            that, selection-delta, beside a budget that is not of ε alone.
+            that, selection_delta, beside a budget that is not of ε alone.
         ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
             protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
             It is added to the δ of the budget.
         ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
-            its share of selection-delta. Without it, a twelfth of the horizon.
+            its share of selection_delta. Without it, a twelfth of the horizon.
         ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
             from the same probability. It raises what a group must reach, and costs no budget. Without it, what
             protecting one takes.
