@@ -6,8 +6,8 @@ A :func:`plan` is public and is fixed before any data arrive: horizon, budget, p
 :class:`Stream` declares all of this for a table of events, a Spark DataFrame or a service, and :func:`release` does the
 same with keywords. One guarantee covers the whole history of releases.
 
-Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, :func:`plan_vector` for
-the noise of vectors, and :func:`plan_release` for tables.
+Each kind has its own plan: :func:`plan` for counters, :func:`plan_lazy`, :func:`plan_sketch`, and
+:func:`plan_release` for tables. :mod:`evertally.training` plans and draws the noise of private training.
 
 >>> import evertally as et
 >>> plan = et.plan(365, epsilon=1.0)
@@ -17,7 +17,7 @@ the noise of vectors, and :func:`plan_release` for tables.
 1
 """
 
-from . import budget, canaries
+from . import budget, training
 from ._connect import Publication, Receipt, Service, ServiceStream, connect
 from ._declare import Stream
 from ._errors import (
@@ -32,7 +32,6 @@ from ._errors import (
 )
 from ._evertally import (
     ArrowTable,
-    Batches,
     Budget,
     Candidate,
     Counter,
@@ -42,27 +41,19 @@ from ._evertally import (
     Plan,
     Reading,
     Release,
-    RowNoise,
     SecretKey,
     TestSeed,
-    Training,
-    VectorCandidate,
-    VectorGuarantee,
     VectorNoise,
-    VectorPlan,
-    Way,
     __version__,
 )
-from ._functions import plan, plan_lazy, plan_release, plan_sketch, plan_training, plan_vector, release
+from ._functions import plan, plan_lazy, plan_release, plan_sketch, release
 from ._history import interval
-from ._order import FixedBatches
 from ._parts import Columns, Event, Groups, Person, Steps, Values
 from ._sums import release_steps, release_sums
 from ._uses import allow_noise_reuse
 
 __all__ = [
     "ArrowTable",
-    "Batches",
     "Budget",
     "Candidate",
     "Columns",
@@ -70,7 +61,6 @@ __all__ = [
     "Counter",
     "Event",
     "EvertallyError",
-    "FixedBatches",
     "Groups",
     "Guarantee",
     "HorizonExhausted",
@@ -83,7 +73,6 @@ __all__ = [
     "Reading",
     "Receipt",
     "Release",
-    "RowNoise",
     "SecretKey",
     "Service",
     "ServiceError",
@@ -94,26 +83,19 @@ __all__ = [
     "SumOverflowError",
     "TableError",
     "TestSeed",
-    "Training",
     "Values",
-    "VectorCandidate",
-    "VectorGuarantee",
     "VectorNoise",
-    "VectorPlan",
-    "Way",
     "__version__",
     "allow_noise_reuse",
     "budget",
-    "canaries",
     "connect",
     "interval",
     "plan",
     "plan_lazy",
     "plan_release",
     "plan_sketch",
-    "plan_training",
-    "plan_vector",
     "release",
     "release_steps",
     "release_sums",
+    "training",
 ]

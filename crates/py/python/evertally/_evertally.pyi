@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, final, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._order import FixedBatches
+from .training._order import FixedBatches
 from ._types import ArrowStream
 from ._types import Number as _Number
 

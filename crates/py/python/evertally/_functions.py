@@ -317,11 +317,11 @@ def plan_vector(
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
-    >>> four_epochs = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
+    >>> once = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+    >>> four_epochs = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
     >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
     True
-    >>> et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", separation=48).participations
+    >>> et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", separation=48).participations
     42
     """
     return _evertally._plan_vector(locals())
@@ -389,7 +389,7 @@ def plan_training(
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> ways = et.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
+    >>> ways = et.training.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
     >>> ways.steps, ways.best.fits, ways.plan.mean_std_error <= ways[-1].plan.mean_std_error
     (120, True, True)
     >>> print(ways)  # doctest: +SKIP

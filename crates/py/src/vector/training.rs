@@ -28,10 +28,10 @@ const POINTS: u64 = 160;
 /// A training option: an order of the examples, a mechanism, and the resulting plan and error.
 ///
 /// >>> import evertally as et
-/// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
+/// >>> way = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
 /// >>> way.order in ("fixed", "sampled", "bins", "fresh_bins"), way.plan.horizon
 /// (True, 10)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct Way {
     words: String,
     order: &'static str,
@@ -89,10 +89,10 @@ impl Way {
 /// shows a picture in a notebook (:meth:`svg`).
 ///
 /// >>> import evertally as et
-/// >>> ways = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
+/// >>> ways = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
 /// >>> ways.steps, len(ways) > 2, ways[0].relative_error
 /// (10, True, 1.0)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct Training {
     ways: Vec<Py<Way>>,
     plans: Vec<Plan>,
@@ -100,7 +100,7 @@ pub(crate) struct Training {
     promise: String,
 }
 
-/// Compares the options. Called by `evertally.plan_training`, which holds its documentation.
+/// Compares the options. Called by `evertally.training.plan_training`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_training")]
 pub(crate) fn plan_training(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Training> {
