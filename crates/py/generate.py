@@ -33,7 +33,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _tables
+from . import _evertally, _keywords, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 '''
@@ -233,7 +233,7 @@ def part_text(part: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         if place == len(first):
             lines.append("_: KW_ONLY")
         row = known[name]
-        own = part.get("field", {}).get(name, {})
+        own = part.get("field", {}).get(name, {})  # instead of the keyword's
         kind, default = own.get("type", row["type"]), own.get("default", row.get("default"))
         default = None if own.get("needed") else default
         lines.append(f"{name}: {kind}{'' if default is None else f' = {default}'}")

@@ -201,7 +201,9 @@ impl Wording {
         let several = value.contains(',');
         match self {
             Self::Flags => self.setting(parameter, value),
-            Self::Keywords | Self::Fields if several => format!("{}=({})", self.name_or_plain(parameter), list.to_lowercase()),
+            Self::Keywords | Self::Fields if several => {
+                format!("{}=({})", self.name_or_plain(parameter), list.to_lowercase())
+            }
             Self::Keywords | Self::Fields => format!("{}={}", self.name_or_plain(parameter), value.to_lowercase()),
             Self::Toml | Self::Json if several => self.setting(parameter, &format!("[{list}]")),
             Self::Toml | Self::Json => self.setting(parameter, value),

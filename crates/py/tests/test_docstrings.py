@@ -16,7 +16,7 @@ def documented() -> Iterator[tuple[str, str]]:
     """Names and docstrings of all modules, classes, methods and properties."""
     for module in (evertally, budget, training, _declare, _errors, _functions, _keywords, _parts, _tables, _types):
         yield module.__name__, module.__doc__ or ""
-    inside = [f"{module.__name__.removeprefix('evertally.')}.{name}" for module in (budget, training) for name in module.__all__]
+    inside = [f"budget.{name}" for name in budget.__all__] + [f"training.{name}" for name in training.__all__]
     for name in (*evertally.__all__, *inside):
         thing = evertally
         for part in name.split("."):
@@ -26,7 +26,8 @@ def documented() -> Iterator[tuple[str, str]]:
         yield name, inspect.getdoc(thing) or ""
         if inspect.isclass(thing) and not issubclass(thing, Exception):
             for part, member in vars(thing).items():
-                if not part.startswith("_"):
+                # The class's docstring describes the fields of a dataclass.
+                if not part.startswith("_") and part not in getattr(thing, "__dataclass_fields__", {}):
                     member = member.__func__ if isinstance(member, staticmethod) else member
                     yield f"{name}.{part}", inspect.getdoc(member) or ""
 

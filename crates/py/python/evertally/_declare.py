@@ -260,7 +260,7 @@ def _budget(budget: Budget | None, numbers: Mapping[str, Any]) -> Budget:
             return budget
         case None, epsilon, None, None if epsilon is not None:
             return Budget.pure(epsilon, allow_weak=allow_weak)
-        case None, epsilon, delta, None if epsilon is not None:
+        case None, epsilon, delta, None if epsilon is not None and delta is not None:
             return Budget.approximate(epsilon, delta, allow_weak=allow_weak)
         case None, None, None, rho if rho is not None:
             return Budget.zcdp(rho, allow_weak=allow_weak)

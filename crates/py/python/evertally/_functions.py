@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _tables
+from . import _evertally, _keywords, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 
@@ -90,7 +90,7 @@ def plan(
     >>> plan.noise, plan.unit
     ('gaussian', 'person (max_events=4)')
     """
-    return _evertally._plan(locals())
+    return _evertally._plan(*_keywords.split(locals()))
 
 
 def plan_lazy(
@@ -164,7 +164,7 @@ def plan_lazy(
     >>> et.plan_lazy(2**20, rho=0.5, sampling="keyed").mechanism.startswith("path-sum")
     True
     """
-    return _evertally._plan_lazy(locals())
+    return _evertally._plan_lazy(*_keywords.split(locals()))
 
 
 def plan_sketch(
@@ -232,7 +232,7 @@ def plan_sketch(
     >>> et.plan_sketch(1000, rows=5, width=1000, epsilon=1.0).meaning
     {'sketch': 'count-sketch(rows=5,width=1000)'}
     """
-    return _evertally._plan_sketch(locals())
+    return _evertally._plan_sketch(*_keywords.split(locals()))
 
 
 def plan_vector(
@@ -317,14 +317,15 @@ def plan_vector(
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> once = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
-    >>> four_epochs = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
+    >>> asked = {"epsilon": 2.0, "delta": 1e-6, "mechanism": "smooth"}
+    >>> once = et.training.plan_vector(2000, **asked)
+    >>> four_epochs = et.training.plan_vector(2000, **asked, participations=4, separation=500)
     >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
     True
-    >>> et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", separation=48).participations
+    >>> et.training.plan_vector(2000, **asked, separation=48).participations
     42
     """
-    return _evertally._plan_vector(locals())
+    return _evertally._plan_vector(*_keywords.split(locals()))
 
 
 def plan_training(
@@ -394,7 +395,7 @@ def plan_training(
     (120, True, True)
     >>> print(ways)  # doctest: +SKIP
     """
-    return _evertally._plan_training(locals())
+    return _evertally._plan_training(*_keywords.split(locals()))
 
 
 def plan_release(

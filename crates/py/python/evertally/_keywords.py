@@ -35,13 +35,20 @@ def declaration(keywords: Mapping[str, Any], *, fields: bool = False) -> dict[st
     if "group" in given and not given.get("discover_groups"):
         given.setdefault("groups", ())
     declared = {}
-    for keyword, value in given.items():
-        parameter = PARAMETERS[keyword]
+    for keyword, parameter in PARAMETERS.items():
+        if keyword not in given:
+            continue
         shown = parameter.field if fields else keyword
-        plain, default = _value(parameter.kind, value, shown), _plain(parameter.default, shown)
+        plain, default = _value(parameter.kind, given[keyword], shown), _plain(parameter.default, shown)
         if plain != default or keyword == "name":
             declared[parameter.name] = plain
     return declared
+
+
+def split(given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The arguments of a plan: those that can be declared, as a declaration, and the others."""
+    others = {name: value for name, value in given.items() if name not in PARAMETERS and name != "budget"}
+    return to_json(given), others
 
 
 def keywords_of(declaration: Mapping[str, Any]) -> dict[str, Any]:

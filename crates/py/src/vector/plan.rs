@@ -10,6 +10,7 @@ use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
 use crate::options::Options;
 use crate::plan::hexadecimal;
+use crate::request::declared;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
@@ -44,9 +45,10 @@ pub(crate) struct VectorPlan {
 /// The plan for a vector. Called by `evertally.training.plan_vector`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_vector")]
-pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
+pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
     let options = Options::new(given)?;
-    let request = request(&options)?;
+    let Whole(horizon) = options.needed("horizon")?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }

@@ -1,10 +1,11 @@
 //! Comparison of training options.
 
 use super::plan::VectorPlan;
-use super::request::request_over;
+use super::request::request;
 use crate::error::OrRaise;
 use crate::html::{Row, table};
 use crate::options::Options;
+use crate::request::declared;
 use crate::running::abandonable;
 use crate::whole::{Place, Whole};
 use evertally::mechanism::MechanismName;
@@ -103,10 +104,10 @@ pub(crate) struct Training {
 /// Compares the options. Called by `evertally.training.plan_training`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_training")]
-pub(crate) fn plan_training(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Training> {
+pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Training> {
     let options = Options::new(given)?;
     let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
-    let (epochs, request) = (options.needed("epochs")?, request_over(&options, 1)?);
+    let (epochs, request) = (options.needed("epochs")?, request(&declared(json)?, &options, 1)?);
     options.finish()?;
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;

@@ -53,9 +53,9 @@ def correlated_noise(
 
     Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: the transformation
     cannot see which examples are in a sum, so use the batch of step t for update t. For a plan without sampling,
-    `batches=evertally.training.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer than the
-    clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the horizon
-    always raise errors.
+    `batches=evertally.training.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer
+    than the clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the
+    horizon always raise errors.
 
     `on` chooses where the noise is made; its bytes are the same. The host has the faster kernels, on `threads` threads;
     there `saved`, the result of `save()` in an earlier process with this plan, key and name, only saves time. On the

@@ -31,16 +31,16 @@ class DPFTRL(torch.optim.Optimizer):
     are the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the
     whole run.
 
-    `adaptive_clipping` and `second_moments` (`evertally.training.moments`) release more than the gradient, in the same vector
-    and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `adaptive_clipping` and `second_moments` (`evertally.training.moments`) release more than the gradient, in the
+    same vector and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
     With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
     one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
 
     A plan with `sampled` needs its `batches`: a step then refuses a number of examples that differs from the batch, and
-    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.training.FixedBatches(…)` does
-    the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
+    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.training.FixedBatches(…)`
+    does the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
     the plan allows.
 
     Impossible sums are refused before noise is added: a sum with a number that is NaN or infinite, or, if the number of

@@ -37,7 +37,8 @@ class FixedBatches:
     def __init__(self, plan: evertally.training.VectorPlan, *, examples: int, batch_size: int) -> None:
         if plan.sampled is not None:
             raise evertally.InvalidError(
-                "the plan's guarantee requires sampled batches: use evertally.training.Batches(plan, key, name, examples=…)"
+                "the plan's guarantee requires sampled batches: use evertally.training.Batches(plan, key, name, "
+                "examples=…)"
             )
         if not 1 <= batch_size <= examples:
             raise evertally.InvalidError(
@@ -120,8 +121,8 @@ def check_batches(plan: evertally.training.VectorPlan, batches: Any, key: everta
         return
     if not isinstance(batches, Order):
         raise TypeError(
-            "batches must be evertally.training.Batches for a plan with sampling, or evertally.training.FixedBatches for one without, "
-            f"got {type(batches).__name__}"
+            "batches must be evertally.training.Batches for a plan with sampling, or evertally.training.FixedBatches "
+            f"for one without, got {type(batches).__name__}"
         )
     if not batches.is_of(plan, key, name):
         raise ValueError("these batches belong to another plan, key or name")

@@ -62,8 +62,8 @@ class TrainingAudit:
         The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries
         are spread over the steps as the plan allows.
     numbers
-        The numbers of canaries and decoys in these batches, an array (canaries, 2). With :class:`evertally.training.Batches` the
-        default is the last ones.
+        The numbers of canaries and decoys in these batches, an array (canaries, 2). With
+        :class:`evertally.training.Batches` the default is the last ones.
     steps
         Number of steps to watch, from the first, at most 2000. By default the whole run.
     significance
