@@ -150,6 +150,21 @@ impl Budget {
         })
     }
 
+    /// The budget of these numbers, for pickles.
+    #[staticmethod]
+    fn _of(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
+        Self::of_numbers(epsilon, delta, rho, allow_weak)
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Option<f64>, Option<f64>, Option<f64>, bool))> {
+        let (epsilon, delta, rho) = numbers(&self.inner);
+        Ok((py.get_type::<Self>().getattr("_of")?, (epsilon, delta, rho, self.allow_weak)))
+    }
+
     fn __hash__(&self) -> u64 {
         let bits = |number: Option<f64>| number.map_or(1, f64::to_bits);
         bits(self.epsilon()) ^ bits(self.delta()).rotate_left(21) ^ bits(self.rho()).rotate_left(42)

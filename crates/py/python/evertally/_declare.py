@@ -112,7 +112,7 @@ class Stream(Frozen):
         >>> import evertally as et
         >>> steps = et.Steps(start="2024-01-01", every="1d", count=366)
         >>> et.Stream(name="visits", steps=steps, budget=et.Budget.pure(1.0)).to_json()
-        '{"every": "1d", "start": "2024-01-01", "steps": 366, "stream": "visits", "epsilon": 1.0}'
+        '{"stream": "visits", "every": "1d", "start": "2024-01-01", "steps": 366, "epsilon": 1.0}'
         """
         return json.dumps(self._declared(), ensure_ascii=False)
 

@@ -13,8 +13,7 @@
 >>> plan = et.training.plan_vector(100, epsilon=2.0, delta=1e-6, mechanism="smooth")
 >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "model", coordinates=3)
 >>> gradients = np.zeros(3, np.float32)
->>> noise.add_next(gradients)
->>> bool(gradients.any())
+>>> bool(noise.add_next(gradients).any())
 True
 """
 
