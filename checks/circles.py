@@ -150,7 +150,7 @@ class Crate:
                 module, rest = path[:cut], path[cut:]
                 break
         if not rest:
-            return set()  # the module itself, whose items are named where they are used
+            return {module} if module else set()  # the module itself, under whose name items are used
         if rest[0] == "*":
             return {owner for target in self.exported[module].values() for owner in self.owners(target)} | {module}
         target = self.exported[module].get(rest[0])

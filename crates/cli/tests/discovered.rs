@@ -249,7 +249,7 @@ fn what_cannot_be_promised_is_refused() {
     says(&[&approximate[..], &["--groups", "a"]].concat(), "do not go together");
     says(&[&approximate[..], &["--rest", "others"]].concat(), "do not go together");
     says(&[&approximate[..], &["--unsafe-show-truth"]].concat(), "do not go together");
-    says(&[&approximate[..], &["--select-every", "0"]].concat(), "1 or more");
+    says(&[&approximate[..], &["--select-every", "0"]].concat(), "at least 1 step");
     says(&["--floor", "3"], "--discover-groups");
     says(&["--discover-groups", "--selection-delta", "1e-9"], "--group-by");
     let weak = [&discover[..], &["--delta", "1e-6", "--selection-delta", "0.5"]].concat();

@@ -191,7 +191,7 @@ fn simulate_draws_lazily() {
     }
     for (more, word) in [
         (&["--lazy"][..], "--at"),
-        (&["--lazy", "--at", "1,2", "--mechanism", "honaker-online"], "cannot be sampled"),
+        (&["--lazy", "--at", "1,2", "--mechanism", "honaker-online"], "does not support"),
         (&["--lazy", "--at", "2,1", "--mechanism", "binary"], "rising"),
         (&["--lazy", "--at", "1,10", "--mechanism", "binary"], "no step 10"),
         (&["--at", "2,2", "--mechanism", "binary"], "rising"),

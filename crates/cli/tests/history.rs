@@ -219,7 +219,7 @@ fn views_of_other_values_are_refused() {
         assert!(!bench.files().contains("no.csv"));
     };
     refused(&["--view", "non-decreasing"], "--band simultaneous");
-    refused(&["--view", "positive"], "is no view");
+    refused(&["--view", "positive"], "is not a view");
     let sum = ["--value", "group", "--bounds=-1,1", "--grid", "0.5"];
     refused(&[&sum[..], &["--view", "non-negative"]].concat(), "not negative");
     refused(&[&sum[..], &["--view", "whole-number"]].concat(), "whole numbers");

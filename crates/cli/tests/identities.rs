@@ -136,7 +136,7 @@ fn groups_match_by_identity_and_keep_their_spelling() {
     assert_eq!(shown, [("0.10", "3"), ("True", "2")]);
     for (groups, says) in [
         ("0.1,1e-1,true", "group `1e-1` is declared twice: `0.1` is another spelling of it"),
-        ("0.1,NaN", "group `NaN` stands for a missing cell"),
+        ("0.1,NaN", "group `NaN` marks a missing cell"),
         ("0.1,1e+20", "group `1e+20` is not an exact id"),
         ("0.1,x,true,x", "group `x` is declared twice"),
     ] {

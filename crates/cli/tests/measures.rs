@@ -263,11 +263,11 @@ fn what_does_not_go_together_is_refused_and_says_why() {
     let person = ["--person", "who", "--max-events", "3"];
     let values = ["--value", "amount", "--bounds", "-5,5", "--grid", "0.25"];
     for (more, says) in [
-        (vec!["--measure", "average"], "none of count, sum, mean"),
+        (vec!["--measure", "average"], "not one of count, sum, mean"),
         (vec!["--measure", "mean"], "needs --value"),
         (vec!["--measure", "distinct"], "needs --person"),
         ([&["--measure", "count", "--measure", "count"][..], &values].concat(), "twice"),
-        ([&["--measure", "count"][..], &values].concat(), "no measure is of values"),
+        ([&["--measure", "count"][..], &values].concat(), "no measure uses values"),
         ([&["--measure", "histogram(0,9)"][..], &values].concat(), "within the bounds"),
         ([&["--measure", "histogram(0)", "--measure", "histogram(1)"][..], &values].concat(), "two histograms"),
         (vec!["--measure", "count", "--unsafe-show-truth"], "true figures"),

@@ -227,7 +227,7 @@ fn what_is_refused_names_a_remedy() {
         (&["--publish", "1mo"][..], "between two publications"),
         (&["--publish", "12h"], "cut"),
         (&["--publish", "1d"], "every step"),
-        (&["--publish", "0"], "is no period"),
+        (&["--publish", "0"], "is not a period"),
         (&["--publish", "1w", "--continue", "--extend"], "do not go together"),
     ] {
         let run = release(&bench, &[&["all.csv", "--out", "a.csv", "--rho", "1"], arguments].concat());
@@ -237,7 +237,7 @@ fn what_is_refused_names_a_remedy() {
     let run = bench.run(&["plan", "--horizon", "100", "--rho", "1", "--publish", "1w"]);
     assert!(run.code == 2 && run.stderr.contains("no calendar"), "{}", run.stderr);
     let run = bench.run(&["plan", "--horizon", "100", "--rho", "1", "--publish", "7"]);
-    assert!(run.code == 2 && run.stderr.contains("no whole number"), "{}", run.stderr);
+    assert!(run.code == 2 && run.stderr.contains("not a whole number"), "{}", run.stderr);
 }
 
 /// Groups, measures and discovered groups are also published by rows.
@@ -263,7 +263,7 @@ fn measures_and_groups_are_published_by_rows() {
     }
     let of = ["all.csv", "--out", "x.csv", "--publish", "1w", "--person", "who", "--max-events", "60", "--rho", "1"];
     let refused = release(&bench, &[&of[..], &["--measure", "distinct(10)"]].concat());
-    assert!(refused.code == 2 && refused.stderr.contains("no whole number of publications"), "{}", refused.stderr);
+    assert!(refused.code == 2 && refused.stderr.contains("not a whole number of publications"), "{}", refused.stderr);
     let found =
         ["all.csv", "--out", "d.csv", "--stream", "d", "--publish", "1w", "--group-by", "who", "--discover-groups"];
     let run = release(&bench, &[&found[..], &["--selection-delta", "1e-9", "--select-every", "1"], &EXACT].concat());

@@ -149,7 +149,7 @@ fn senseless_scales_are_refused() {
         let message = bench.refused(flags);
         assert!(message.contains(words), "{message}");
     };
-    told(&[&SCALED[..11], &["--scales=1"]].concat(), "--scales has 1 numbers, and there are 2 groups");
+    told(&[&SCALED[..11], &["--scales=1"]].concat(), "--scales has 1 numbers, but there are 2 groups");
     told(&[&SCALED[..11], &["--scales=1,0"]].concat(), "is not a scale");
     told(&[&SCALED[..11], &["--scales=1,1e-17"]].concat(), "more than 18 digits");
     told(&[&SCALED[..6], &["--scales=1,2"]].concat(), "--scales needs --value");

@@ -101,7 +101,7 @@ fn bounds_are_kept_and_start_anew_with_the_calendar() {
     assert_eq!(exact("groups", &groups), in_groups);
     assert!(bench.read("t.report.md").contains("(at most 2 events kept, 2 a group, in 1 group, in steps 3 apart)"));
     let plan = bench.read("t.plan.toml");
-    assert!(plan.contains("bounded-person") && plan.contains("min_gap = 3"), "{plan}");
+    assert!(plan.contains("[unit.person]") && plan.contains("min_gap = 3"), "{plan}");
 }
 
 /// Daily runs across weeks, with files that reach into the next week: the table of one run over all data.
@@ -236,7 +236,7 @@ fn budgets_are_for_like_units() {
     assert_eq!(spent["totals"][0]["period"], "one calendar month", "{spent}");
     let shown = bench.run(&["budget", "show", "months.budget", "--json"]).stdout;
     assert_eq!(serde_json::from_str::<Value>(&shown).unwrap()["period"], "one calendar month");
-    for (per, says) in [("2w", "plans that begin at different times"), ("fortnight", "is no period")] {
+    for (per, says) in [("2w", "plans that begin at different times"), ("fortnight", "is not a period")] {
         let refused = bench.run(&[&new[..2], &["other.budget"], &new[3..10], &[per]].concat());
         assert!(refused.code == 2 && refused.stderr.contains(says), "{}", refused.stderr);
     }

@@ -173,10 +173,10 @@ fn mistakes_are_said_in_words() {
         assert_eq!((run.code, bench.files()), (2, before), "{}", run.stderr);
         run.stderr
     };
-    assert!(refused(&["--workload", "windows(7)"]).contains("none of sum, window(W)"));
+    assert!(refused(&["--workload", "windows(7)"]).contains("not one of sum, window(W)"));
     assert!(refused(&["--workload", "window(0)"]).contains("1 to 2^62 steps"));
     assert!(refused(&["--workload", "window(36h)"]).contains("not a whole number of steps of 1d"));
-    assert!(refused(&["--workload", "decay(1mo)"]).contains("not as many in every month"));
+    assert!(refused(&["--workload", "decay(1mo)"]).contains("months differ in their number of steps"));
     assert!(
         refused(&["--workload", "window(7)", "--extend", "--continue", "--through", "2024-01-10"])
             .contains("longer horizon")

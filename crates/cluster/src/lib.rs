@@ -45,7 +45,7 @@ use evertally::number::Grid;
 use evertally::privacy::Unit;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::hex::hex;
+use evertally::hex;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
@@ -75,10 +75,10 @@ impl Work {
     pub fn new(stream: Stream, groups: Option<GroupTable>, key: Arc<SecretKey>) -> Result<Self> {
         let mut cells = None;
         if let Some(bundle) = &stream.measures {
-            let said = if bundle.is_of_workloads() { Workload } else { Measure };
+            let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
             if !stream.publishes_all() {
                 let why = ": a cluster publishes several of them at every step; make steps as long as publications";
-                return Err(usage(sentence![said, " and ", Publish, why]));
+                return Err(usage(sentence![parameter, " and ", Publish, why]));
             }
             let count = groups.as_ref().map_or(1, |table| table.tuples().len());
             let all = bundle.cells().checked_mul(count).and_then(|all| u32::try_from(all).ok());
@@ -110,8 +110,11 @@ impl Work {
         match &self.stream.measures {
             None => Ok(()),
             Some(bundle) => {
-                let said = if bundle.is_of_workloads() { Workload } else { Measure };
-                Err(usage(sentence![said, ": a stream on a cluster has only one; declare a separate stream for each"]))
+                let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
+                Err(usage(sentence![
+                    parameter,
+                    ": a stream on a cluster has only one; declare a separate stream for each"
+                ]))
             }
         }
     }
@@ -123,7 +126,7 @@ impl Work {
 
     /// Text that identifies the key, name and plan together.
     pub fn identity(&self) -> String {
-        format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
+        format!("{} {} {}", self.key.id(), self.stream.name, hex(&self.stream.plan_digest()))
     }
 
     /// By step, a digest in hexadecimal of the kept events of persons; steps without kept events are absent. It is
@@ -132,7 +135,7 @@ impl Work {
         let (mut digests, mut digesting) = (Digests::default(), self.digesting());
         let kept = rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Kept(_))));
         kept.for_each(|row| digests.add_step(row.step, digesting.of_row(row)));
-        let text = |digest: Digest| digest.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = |digest: Digest| hex(&digest.to_bytes());
         digests.steps().map(|(step, digest)| (step, text(digest))).collect()
     }
 

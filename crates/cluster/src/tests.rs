@@ -393,7 +393,7 @@ fn refused_events_are_named_alike_however_they_are_spread() {
     let mut events = events(&mut Dice(6), 100);
     events.push(Happened { minute: -5, group: 0, person: 3, value: 1 });
     events.push(Happened { minute: STEPS * 60 + 3, group: 0, person: 3, value: 1 });
-    let mut said = Vec::new();
+    let mut text = Vec::new();
     for seed in 0..8 {
         let (_, others) = spread(&work, &mut Dice(seed), &events);
         let mut why: Vec<String> = others
@@ -404,11 +404,11 @@ fn refused_events_are_named_alike_however_they_are_spread() {
             })
             .collect();
         why.sort();
-        said.push(why.first().unwrap().clone());
+        text.push(why.first().unwrap().clone());
     }
-    said.dedup();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].starts_with("the table, column `time`: ") && said[0].contains("outside the horizon"), "{said:?}");
+    text.dedup();
+    assert_eq!(text.len(), 1, "{text:?}");
+    assert!(text[0].starts_with("the table, column `time`: ") && text[0].contains("outside the horizon"), "{text:?}");
 }
 
 #[test]

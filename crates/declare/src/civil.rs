@@ -1,4 +1,4 @@
-//! Dates and times of day: reading them, and the one text for each.
+//! Dates and times of day: reading them, and their canonical texts.
 
 mod error;
 mod parse;

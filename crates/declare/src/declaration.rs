@@ -1,11 +1,11 @@
-//! What a stream is: one typed value, whoever declares it.
+//! The declaration of a stream: one typed value for all front ends.
 //!
 //! Flags of the program, a TOML file, keyword arguments of Python and the JSON of a service fill a [`Declaration`], in
 //! which everything is optional; two of them merge ([`Declaration::or`]), and [`Declaration::resolve`] checks it, once,
-//! and gives the [`Settings`] that everything behind it uses.
+//! and returns the [`Settings`] that everything after it uses.
 //!
-//! What can be declared stands in **one table** (`parameter.rs`), a row a [`Parameter`]: name, type,
-//! placeholder, default and help. The structs, the program's flags and their help, the names in files, Python's
+//! All parameters are in **one table** (`parameter.rs`), one row per [`Parameter`]: name, type, placeholder, default
+//! and help. The structs, the program's flags and their help, the names in files, Python's
 //! keywords, the JSON Schema (`docs/declaration.schema.json`) and the names in error messages ([`crate::problem`]) all
 //! come from it.
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a run, said in one line: a declaration, an input, or that somebody wants to stop.
+//! The errors of a run, each reported in one line: a bad declaration, a bad input, or a cancellation.
 
 mod input;
 
@@ -9,19 +9,19 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a call of the pipeline comes to.
+/// The result of a call of the pipeline.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Whatever goes wrong in the pipeline or in the tables that feed it.
+/// An error in the pipeline or in the tables that feed it.
 ///
-/// What it is can be asked: whether the user can mend it ([`is_usage`](Self::is_usage)), where in the input it is
-/// ([`input`](Self::input): file, line or row, column, cell), which parameters are to blame
-/// ([`problem`](Self::problem)). What it says is worded by the front ([`worded`](Self::worded)).
+/// Its methods tell whether the user can fix it ([`is_usage`](Self::is_usage)), where in the input it is
+/// ([`input`](Self::input): file, line or row, column, cell), and which parameters are at fault
+/// ([`problem`](Self::problem)). The front end chooses the wording ([`worded`](Self::worded)).
 pub struct Error(Box<Inner>);
 
 struct Inner {
     kind: Kind,
-    /// What failed by it, the nearest first.
+    /// The operations that failed because of it, the innermost first.
     context: Vec<String>,
 }
 
@@ -35,12 +35,12 @@ enum Kind {
 }
 
 impl Error {
-    /// An error of another kind, for which the user is to blame or not.
+    /// An error of another kind, which the user can fix or not.
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>, is_usage: bool) -> Self {
         Kind::Other { error: error.into(), is_usage }.into()
     }
 
-    /// Whether it is for the user to mend: what was asked for cannot be, or the input is not as declared.
+    /// Whether the user can fix it: the request is impossible, or the input is not as declared.
     pub fn is_usage(&self) -> bool {
         match &self.0.kind {
             Kind::Problem(_) | Kind::Input(_) => true,
@@ -50,27 +50,27 @@ impl Error {
         }
     }
 
-    /// Whether somebody has asked the run to stop.
+    /// Whether the run was asked to stop.
     pub fn is_cancelled(&self) -> bool {
         matches!(self.0.kind, Kind::Cancelled)
     }
 
-    /// What is wrong with the input, and where, if that is what is wrong.
+    /// The problem with the input and its place, if this is an input error.
     pub fn input(&self) -> Option<&InputError> {
         if let Kind::Input(error) = &self.0.kind { Some(error) } else { None }
     }
 
-    /// What is wrong with the declaration, or how it fits the rest, if that is what is wrong.
+    /// The problem with the declaration, if this is such an error.
     pub fn problem(&self) -> Option<&Problem> {
         if let Kind::Problem(problem) = &self.0.kind { Some(problem) } else { None }
     }
 
-    /// What the library says, if it comes from there.
+    /// The library's error, if it is one.
     pub fn library(&self) -> Option<&evertally::Error> {
         if let Kind::Library(error) = &self.0.kind { Some(error) } else { None }
     }
 
-    /// What the system says, if it comes from there.
+    /// The system's error, if it is one.
     pub fn io(&self) -> Option<&io::Error> {
         match &self.0.kind {
             Kind::Io(error) => Some(error),
@@ -84,14 +84,14 @@ impl Error {
         if let Kind::Other { error, .. } = &self.0.kind { error.downcast_ref() } else { None }
     }
 
-    /// The same behind what failed by it.
+    /// This error preceded by the operation that failed because of it.
     #[must_use]
     pub fn context(mut self, what: impl fmt::Display) -> Self {
         self.0.context.push(what.to_string());
         self
     }
 
-    /// All of it in the words of a front: what failed, and behind colons why.
+    /// The whole message in the wording of a front end: the failed operations and the cause, separated by colons.
     pub fn worded(&self, wording: Wording) -> String {
         let cause = match &self.0.kind {
             Kind::Problem(problem) => problem.worded(wording),
@@ -106,7 +106,7 @@ impl Error {
     }
 }
 
-/// In the words of the program, which are those of its manual.
+/// Uses the wording of the program, as its manual does.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
@@ -119,7 +119,7 @@ impl fmt::Debug for Error {
     }
 }
 
-// The causes are already in the message: a chain printer would say them twice.
+// The causes are already in the message: a chain printer would print them twice.
 impl std::error::Error for Error {}
 
 impl From<Kind> for Error {
@@ -158,12 +158,12 @@ impl From<io::Error> for Error {
     }
 }
 
-/// Results that can say what failed by them.
+/// Results to which the failed operation can be added.
 pub trait Context<T> {
-    /// The value, or the error behind what failed by it.
+    /// The value, or the error preceded by the operation that failed.
     ///
     /// # Errors
-    /// As before.
+    /// The original error, with this context.
     fn context(self, what: impl fmt::Display) -> Result<T>;
 }
 
@@ -178,12 +178,12 @@ pub fn usage(problem: impl Into<Sentence>) -> Error {
     Problem::new(problem).into()
 }
 
-/// Something that nobody can mend by asking otherwise.
+/// An error that no other request would avoid.
 pub fn failure(what: impl fmt::Display) -> Error {
     Error::other(what.to_string(), false)
 }
 
-/// The run was asked to stop (Ctrl-C): not a fault of the input.
+/// The run was asked to stop (Ctrl-C); the input is not at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 
@@ -195,7 +195,7 @@ impl fmt::Display for Cancelled {
 
 impl std::error::Error for Cancelled {}
 
-/// Ends a run that was asked to stop.
+/// Returns an error if the run was asked to stop.
 pub fn refuse_if(cancelled: &AtomicBool) -> Result<(), Cancelled> {
     if cancelled.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
 }

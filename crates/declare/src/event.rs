@@ -1,4 +1,4 @@
-//! One event as the readers hand it on: borrowed from the reader's buffer, good until the next one.
+//! One event as readers deliver it: borrowed from the reader's buffer, valid until the next one.
 
 use std::fmt;
 
@@ -9,33 +9,33 @@ use crate::problem::Sentence;
 use crate::words::quoted;
 use evertally::number::{self, Grid};
 
-/// The columns of the input that matter, by name.
+/// The columns of the input that are used, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// When the event happened.
+    /// The time of the event.
     pub time: String,
     /// The columns whose cells together label the event: with its group, or with its item in a sketch.
     pub labels: Vec<String>,
-    /// Who the event belongs to.
+    /// The person to whom the event belongs.
     pub person: Option<String>,
-    /// What is summed.
+    /// The value to sum.
     pub value: Option<String>,
 }
 
-/// What a column is used for.
+/// The use of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// When the event happened.
+    /// The time of the event.
     Time,
     /// One of the label columns, by its place in [`Columns::labels`].
     Label(usize),
-    /// Who the event belongs to.
+    /// The person to whom the event belongs.
     Person,
-    /// What is summed.
+    /// The value to sum.
     Value,
 }
 
-/// The distinct columns to read, and which of them plays which role.
+/// The distinct columns to read, and their roles.
 #[derive(Clone, Debug)]
 pub struct Layout {
     names: Vec<String>,
@@ -46,7 +46,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Each wanted column once, however many roles it has.
+    /// Lists each used column once, however many roles it has.
     pub fn new(columns: &Columns) -> Self {
         let mut names: Vec<String> = Vec::new();
         let mut slot = |name: &String| match names.iter().position(|n| n == name) {
@@ -78,7 +78,7 @@ impl Layout {
     }
 }
 
-/// Where an event stands: the file and the line or row.
+/// The position of an event: the file and the line or row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position<'a> {
     /// The file, as messages name it.
@@ -102,25 +102,25 @@ pub trait Cells {
 /// One row of the input.
 #[derive(Clone, Copy)]
 pub struct Event<'a> {
-    /// Where it stands.
+    /// Its position in the input.
     pub position: Position<'a>,
     cells: &'a dyn Cells,
     layout: &'a Layout,
 }
 
 impl<'a> Event<'a> {
-    /// A row that stands at `position` and has these cells, one for each name of the layout.
+    /// A row at `position` with these cells, one for each name of the layout.
     #[inline]
     pub fn new(position: Position<'a>, cells: &'a dyn Cells, layout: &'a Layout) -> Self {
         Event { position, cells, layout }
     }
 
-    /// When it happened.
+    /// Its time.
     pub fn time(&self) -> Field<'a> {
         self.cells.cell(self.layout.time)
     }
 
-    /// How many label columns there are.
+    /// The number of label columns.
     pub fn label_count(&self) -> usize {
         self.layout.labels.len()
     }
@@ -139,7 +139,7 @@ impl<'a> Event<'a> {
         self.layout.labels.iter().map(move |&slot| cells.cell(slot))
     }
 
-    /// Who it belongs to: missing where no person column was declared.
+    /// The person to whom it belongs; missing if no person column was declared.
     pub fn person(&self) -> Field<'a> {
         self.layout.person.map_or(Field::Missing, |slot| self.cells.cell(slot))
     }
@@ -162,7 +162,7 @@ impl<'a> Event<'a> {
         ids.of(cell, scratch).map_err(|inexact| self.bad_cell(role, inexact.sentence()).remedy(inexact.remedy()))
     }
 
-    /// What is summed: missing where no value column was declared.
+    /// The value to sum; missing if no value column was declared.
     pub fn value(&self) -> Field<'a> {
         self.layout.value.map_or(Field::Missing, |slot| self.cells.cell(slot))
     }
@@ -177,7 +177,7 @@ impl<'a> Event<'a> {
         self.layout.value.is_some()
     }
 
-    /// An error that names this row and the column of `role`, and then says `problem`.
+    /// An error that names this row and the column of `role`, followed by `problem`.
     pub fn error(&self, role: Role, problem: impl Into<Sentence>) -> InputError {
         let error = InputError::of_file(self.position.file, problem).at(self.position.place);
         match self.layout.slot(role) {
@@ -192,8 +192,7 @@ impl<'a> Event<'a> {
         self.error(role, Sentence::from(format!("{} ", quoted(&cell))).then(problem)).with_cell(cell)
     }
 
-    /// The time column as the number of a step, where that is what stands there; also as a text, or a double without a
-    /// fraction.
+    /// The time column as a step number, if it contains one; also as text, or as a double without a fraction.
     pub fn step_number(&self) -> Option<u64> {
         match self.time() {
             Field::Integer(step) => u64::try_from(step).ok(),
@@ -206,12 +205,12 @@ impl<'a> Event<'a> {
         }
     }
 
-    /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but what lies between two multiples
-    /// is none. (Rounding half to even would take two sums that are one multiple apart to others that are two apart.) What
-    /// doubles add up to may miss its multiple by a millionth of the grid.
+    /// The value as the sum of values on `grid`: as [`multiple_of`](Self::multiple_of), but a number between two
+    /// multiples is refused. (Rounding half to even could map two sums that are one multiple apart to multiples that
+    /// are two apart.) Sums of doubles may miss their multiple by a millionth of the grid.
     pub fn sum_on(&self, grid: Grid) -> Result<Option<i64>, InputError> {
         let Some(multiple) = self.multiple_of(grid)? else { return Ok(None) };
-        // Beyond 2^50 multiples doubles are too far apart to tell.
+        // Beyond 2^50 multiples doubles are too far apart to decide.
         let is_near = |value: f64| {
             multiple.unsigned_abs() <= 1 << 50 && (value - grid.to_f64(multiple.into())).abs() <= 1e-6 * grid.to_f64(1)
         };
@@ -227,7 +226,7 @@ impl<'a> Event<'a> {
             return Ok(Some(multiple));
         }
         let problem =
-            format!("lies between two multiples of the grid ({}), and is no sum of values on it", grid.format(1));
+            format!("lies between two multiples of the grid ({}), so it is not a sum of values on it", grid.format(1));
         Err(self.bad_cell(Role::Value, problem))
     }
 

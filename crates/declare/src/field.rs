@@ -9,7 +9,7 @@ use std::fmt;
 pub enum Field<'a> {
     /// Empty, null, absent, or one of the declared missing texts.
     Missing,
-    /// Text; also a number that the file holds as text, so that its digits stay exact.
+    /// Text; also a number that the file stores as text, so that its digits stay exact.
     Text(&'a str),
     /// A whole number of a typed column.
     Integer(i64),
@@ -33,13 +33,13 @@ pub enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Whether the cell holds nothing.
+    /// Whether the cell is empty.
     pub fn is_missing(&self) -> bool {
         matches!(self, Field::Missing)
     }
 
     /// The cell as text; `None` when missing. Text is borrowed, the rest is written to `scratch`. Persons, groups and
-    /// items are told apart by their [identity](crate::identity::Identities::of) instead.
+    /// items are compared by their [identity](crate::identity::Identities::of) instead.
     pub fn text<'s>(&self, scratch: &'s mut String) -> Option<&'s str>
     where
         'a: 's,

@@ -1,4 +1,4 @@
-//! The declared groups of a release, and which of them an event belongs to.
+//! The declared groups of a release, and the group of each event.
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Field, Role};
@@ -18,20 +18,20 @@ use serde::{Deserialize, Serialize};
 /// Scales by the names of groups.
 type ScaleOf = HashMap<Vec<String>, Grid>;
 
-/// So many groups are few.
+/// Up to this number of groups, comparing texts is faster than hashing.
 const FEW: usize = 8;
 
-/// Declared groups: tuples of texts, one text a column, and perhaps a rest.
+/// Declared groups: tuples of texts, one text per column, and optionally a rest.
 #[derive(Clone, Debug)]
 pub struct GroupTable {
     columns: Vec<String>,
     tuples: Vec<Vec<String>>,
-    /// How cells become names of groups.
+    /// The rules by which cells become names of groups.
     ids: Identities,
-    /// From the injective encoding of a tuple's identities to its place.
+    /// The place of each tuple, by the injective encoding of its identities.
     places: HashMap<Vec<u8>, usize>,
     rest: Option<usize>,
-    /// By how much the bounds of each are multiplied.
+    /// The factor that multiplies the bounds of each group.
     scales: Vec<Grid>,
     scratch: Vec<u8>,
     text: String,
@@ -39,11 +39,11 @@ pub struct GroupTable {
 
 /// The groups of a stream that has begun.
 pub struct Begun {
-    /// All of them, in the order in which they are released.
+    /// All groups, in the order in which they are released.
     pub table: GroupTable,
-    /// How many it began with.
+    /// The number of groups that it began with.
     pub first: usize,
-    /// How many are released so far; those behind join now.
+    /// The number of groups released so far; the groups after these join now.
     pub present: usize,
 }
 
@@ -56,7 +56,7 @@ impl GroupTable {
         ids: Identities,
     ) -> Result<Self, Problem> {
         if columns.len() != 1 {
-            let there_are = format!(" column, and there are {}", columns.len());
+            let there_are = format!(" column, but there are {}", columns.len());
             return Err(Problem::new(sentence![GroupNames, " lists names for one ", GroupBy, there_are])
                 .remedy(Piece::Where(GroupsFile, sentence!["use ", GroupsFile], "list tuples".into())));
         }
@@ -72,7 +72,7 @@ impl GroupTable {
     ) -> Result<Self, Problem> {
         if let Some(tuple) = tuples.iter().find(|tuple| tuple.len() != columns.len()) {
             let (has, columns) = (tuple.len(), columns.len());
-            let group = format!("group ({}) has {has} names, and there are {columns} ", tuple.join(", "));
+            let group = format!("group ({}) has {has} names, but there are {columns} ", tuple.join(", "));
             return Err(Problem::new(sentence![group, GroupBy, " columns"]));
         }
         Self::new(columns, tuples, rest, ids)
@@ -85,14 +85,14 @@ impl GroupTable {
         ids: Identities,
     ) -> Result<Self, Problem> {
         if tuples.is_empty() {
-            return Err(Problem::new("no group is declared; groups are never made from the data"));
+            return Err(Problem::new("no group is declared; groups are never taken from the data"));
         }
         let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
         for (place, tuple) in tuples.iter().enumerate() {
             if let Some(name) = tuple.iter().find(|name| name.trim() != *name) {
                 let remedy = Piece::Where(
                     GroupsFile,
-                    sentence!["separate names by commas alone, and put names that hold a comma into a ", GroupsFile],
+                    sentence!["separate names by commas alone, and put names that contain a comma into a ", GroupsFile],
                     "separate names by commas alone, and give a list of names".into(),
                 );
                 let problem = format!("group {} begins or ends with a blank", quoted(name));
@@ -120,16 +120,16 @@ impl GroupTable {
         Ok(Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() })
     }
 
-    /// The same groups with these scales, one for each that is declared, and one for the rest; 1 where none are given.
+    /// The groups with these scales: one for each declared group, and one for the rest; 1 by default.
     ///
     /// # Errors
-    /// If there are more or fewer scales than groups, or one for a rest that is not there.
+    /// If there are more or fewer scales than groups, or a scale for a missing rest.
     pub fn with_scales(mut self, scales: Option<Vec<Grid>>, rest: Option<Grid>) -> Result<Self, Problem> {
         let declared = self.tuples.len() - usize::from(self.rest.is_some());
         if let Some(scales) = scales {
             if scales.len() != declared {
-                let problem = format!(" has {} numbers, and there are {declared} groups", scales.len());
-                let remedy = sentence!["give one for each, in their order; that of the rest is ", RestScale];
+                let problem = format!(" has {} numbers, but there are {declared} groups", scales.len());
+                let remedy = sentence!["give one for each group, in their order; the scale of the rest is ", RestScale];
                 return Err(Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
             }
             self.scales[..declared].copy_from_slice(&scales);
@@ -144,7 +144,7 @@ impl GroupTable {
         Ok(self)
     }
 
-    /// From all tuples in the order in which they are released, which of them is the rest, and their scales.
+    /// A table from all tuples in the order in which they are released, the place of the rest, and the scales.
     fn in_order(
         columns: Vec<String>,
         tuples: Vec<Vec<String>>,
@@ -159,19 +159,19 @@ impl GroupTable {
         Self { columns, tuples, ids, places, rest, scales, scratch: Vec::new(), text: String::new() }
     }
 
-    /// The scales by name: no two groups have the same, and neither has the rest.
+    /// The scales by name. The names of all groups, including the rest, are distinct.
     fn scale_of(&self) -> ScaleOf {
         self.tuples.iter().cloned().zip(self.scales.iter().copied()).collect()
     }
 
-    /// The first so many groups in the order in which they are released: as the table was before others joined.
+    /// The first `count` groups in the order in which they are released: the table before other groups joined.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         let rest = self.rest.filter(|place| *place < count);
         Self::in_order(self.columns.clone(), self.tuples[..count].to_vec(), rest, &self.scale_of(), self.ids)
     }
 
-    /// Only the groups in these places, in their order.
+    /// Only the groups in these places, in the given order.
     pub fn chosen(&self, places: impl Iterator<Item = usize>) -> Self {
         let places: Vec<usize> = places.collect();
         let rest = self.rest.and_then(|rest| places.iter().position(|place| *place == rest));
@@ -180,13 +180,13 @@ impl GroupTable {
         Self::in_order(self.columns.clone(), tuples, rest, &scales, self.ids)
     }
 
-    /// The same groups in the order of a stream that has begun: those that it began with, their rest, those that
-    /// joined since, and behind them those that join now.
+    /// The groups in the order of a stream that has begun: the groups that it began with, their rest, the groups that
+    /// joined since, and last the groups that join now.
     ///
-    /// `meaning` is what the stream's plan says of groups, and `rest` whether it had one.
+    /// `meaning` is the entry of the stream's plan about groups, and `rest` tells whether it had a rest.
     ///
     /// # Errors
-    /// If a group that is released already is missing or stands elsewhere.
+    /// If a group that is released already is missing or out of order.
     pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
         let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let own_rest = self.rest.map(|place| self.tuples[place].clone());
@@ -200,7 +200,7 @@ impl GroupTable {
         let mut begun = Self::in_order(self.columns, declared, None, &scales, ids);
         let put_rest = |table: Self| -> Result<Self, Problem> {
             let tuple = own_rest.clone().ok_or_else(|| {
-                Problem::new(sentence![Rest, " is missing: its group is released already, and goes on"])
+                Problem::new(sentence![Rest, " is missing: its group is released already and must continue"])
             })?;
             let place = table.tuples.len();
             Ok(Self::in_order(table.columns, [table.tuples, vec![tuple]].concat(), Some(place), &scales, ids))
@@ -210,10 +210,9 @@ impl GroupTable {
         }
         if begun.meaning() != meaning {
             let plain = scales.values().all(|scale| *scale == Grid::ONE);
-            let order = if plain { "in their order" } else { "in their order and with their scales" };
-            let problem =
-                format!("the groups are not those that this stream began with, {order}, and new ones behind them");
-            return Err(Problem::new(problem).remedy("groups that are released already go on; new ones stand last"));
+            let order = if plain { "in their original order" } else { "in their original order and with their scales" };
+            let problem = format!("existing groups must come first, {order}, followed by new ones");
+            return Err(Problem::new(problem).remedy("declare the groups that this stream began with"));
         }
         let count = begun.tuples.len();
         let mut table = begun;
@@ -223,8 +222,8 @@ impl GroupTable {
             if next[..] != step.groups[..named] {
                 let names: Vec<String> = step.groups[..named].iter().map(|tuple| tuple.join(", ")).collect();
                 let problem =
-                    format!("{} joined this stream, and must go on where it stands", quoted(&names.join("; ")));
-                return Err(Problem::new(problem).remedy("new groups stand behind all others"));
+                    format!("{} joined this stream earlier and must keep its position", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("new groups come after all others"));
             }
             table = Self::in_order(table.columns, [table.tuples, next].concat(), table.rest, &scales, ids);
             if step.rest {
@@ -232,7 +231,7 @@ impl GroupTable {
                     let name = quoted(&step.groups[named].join(", "));
                     return Err(Problem::new(sentence![
                         Rest,
-                        format!(" joined this stream as {name}, and keeps its name")
+                        format!(" joined this stream as {name} and must keep this name")
                     ]));
                 }
                 table = put_rest(table)?;
@@ -241,8 +240,8 @@ impl GroupTable {
             if table.scales_behind(began) != step.scales {
                 let names: Vec<String> = step.groups.iter().map(|tuple| tuple.join(", ")).collect();
                 let problem =
-                    format!("{} joined this stream with other scales, and keep them", quoted(&names.join("; ")));
-                return Err(Problem::new(problem).remedy("another scale is another stream"));
+                    format!("{} joined this stream with other scales and must keep them", quoted(&names.join("; ")));
+                return Err(Problem::new(problem).remedy("use another stream for other scales"));
             }
         }
         let present = table.tuples.len();
@@ -254,13 +253,13 @@ impl GroupTable {
         Ok(Begun { table, first: count, present })
     }
 
-    /// What a plan says of the groups, besides their columns and rest.
+    /// The entry of a plan about the groups, besides their columns and rest.
     pub fn meaning(&self) -> String {
         format!("{} (digest {})", self.tuples.len(), self.digest())
     }
 
-    /// The groups behind the first `present`, as a ledger records that they joined after a step; `None` where there are
-    /// none.
+    /// The groups after the first `present`, as a ledger records that they joined after a step; `None` if there are
+    /// no such groups.
     pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
         let groups = self.tuples[present..].to_vec();
         let rest = self.rest.is_some_and(|place| place >= present);
@@ -268,21 +267,21 @@ impl GroupTable {
         (!groups.is_empty()).then_some(Joined { after, run: 0, groups, scales, rest })
     }
 
-    /// The scales of the groups behind the first so many; none where all are 1.
+    /// The scales of the groups after the first `present`; empty if all are 1.
     fn scales_behind(&self, present: usize) -> Vec<Grid> {
         let scales = &self.scales[present..];
         if scales.iter().all(|scale| *scale == Grid::ONE) { Vec::new() } else { scales.to_vec() }
     }
 
-    /// By how much the bounds of each group are multiplied.
+    /// The factor that multiplies the bounds of each group.
     pub fn scales(&self) -> &[Grid] {
         &self.scales
     }
 
-    /// The grid of one group, where that of scale 1 is this one.
+    /// The grid of one group, given the grid of scale 1.
     ///
     /// # Panics
-    /// If it has too many digits, which [`grids`](Self::grids) refuses.
+    /// If it has too many digits; [`grids`](Self::grids) checks this.
     #[inline]
     pub fn grid_of(&self, place: usize, grid: Grid) -> Grid {
         match self.scales[place] {
@@ -291,10 +290,10 @@ impl GroupTable {
         }
     }
 
-    /// The grid of each group, where that of scale 1 is this one.
+    /// The grid of each group, given the grid of scale 1.
     ///
     /// # Errors
-    /// If one has too many digits.
+    /// If a grid has too many digits.
     pub fn grids(&self, grid: Grid) -> Result<Vec<Grid>, Problem> {
         self.scales.iter().map(|scale| scaled(grid, *scale)).collect()
     }
@@ -304,22 +303,22 @@ impl GroupTable {
         &self.columns
     }
 
-    /// The texts of every group: declared order, the rest last, and behind it those that joined later.
+    /// The texts of every group, in declared order: first the declared groups, then the rest, then later groups.
     pub fn tuples(&self) -> &[Vec<String>] {
         &self.tuples
     }
 
-    /// The name of the group of all undeclared ones, where there is one.
+    /// The name of the rest, the group of all undeclared groups, if there is one.
     pub fn rest_name(&self) -> Option<&str> {
         self.rest.map(|place| self.tuples[place][0].as_str())
     }
 
-    /// The library's groups: the rest is marked, so that it cannot meet a declared tuple.
+    /// The library's groups. The rest is marked so that it cannot equal a declared tuple.
     pub fn to_library(&self) -> Result<Groups> {
         Ok(Groups::new(self.library_names())?)
     }
 
-    /// The names that the library has for them.
+    /// The names of the groups in the library.
     pub fn library_names(&self) -> Vec<Vec<u8>> {
         let name = |(place, tuple): (usize, &Vec<String>)| {
             let mark = u8::from(self.rest == Some(place));
@@ -328,22 +327,20 @@ impl GroupTable {
         self.tuples.iter().enumerate().map(name).collect()
     }
 
-    /// A short text that stands for all declared groups in the plan.
+    /// The digest of all declared groups and their scales, for the plan.
     pub fn digest(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for tuple in &self.tuples {
-            let code = encode(tuple);
-            hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
+        let mut hasher = blake3::Hasher::new_derive_key("evertally 1 groups of a plan");
+        let mut absorb = |field: &[u8]| {
+            hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
+        };
+        for (tuple, scale) in self.tuples.iter().zip(&self.scales) {
+            absorb(&encode(tuple));
+            absorb(scale.to_string().as_bytes());
         }
-        // Groups that all count alike are the groups that there were before groups had scales.
-        for scale in self.scales_behind(0) {
-            let text = scale.to_string();
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        }
-        hasher.finalize().to_hex()[..16].to_owned()
+        hasher.finalize().to_hex()[..32].to_owned()
     }
 
-    /// What the report says of the groups.
+    /// The facts about the groups for the report.
     pub fn facts(&self) -> GroupFacts {
         GroupFacts {
             columns: self.columns.clone(),
@@ -353,12 +350,12 @@ impl GroupTable {
         }
     }
 
-    /// Where an event belongs; `None` where its group is not declared and there is no rest.
+    /// The place of an event's group; `None` if its group is not declared and there is no rest.
     ///
     /// # Errors
     /// If a label is a number that may have been rounded.
     pub fn place_of(&mut self, event: &Event<'_>) -> Result<Option<usize>> {
-        // Few texts are compared more quickly than one is hashed. A text as it was declared has its identity.
+        // Comparing a few texts is faster than hashing one. A text equal to a declared one has the same identity.
         if self.tuples.len() <= FEW
             && event.label_count() == 1
             && let Field::Text(text) = event.label(0)
@@ -375,7 +372,7 @@ impl GroupTable {
         Ok(self.places.get(self.scratch.as_slice()).copied().or(self.rest))
     }
 
-    /// The error for an event of no declared group.
+    /// The error for an event of an undeclared group.
     pub fn unknown(&self, event: &Event<'_>) -> Error {
         let names: Vec<String> = event.labels().map(|field| field.to_string()).collect();
         let is_missing = |field| matches!(self.ids.of(field, &mut String::new()), Ok(None));
@@ -390,17 +387,13 @@ impl GroupTable {
             ", or give ",
             Rest,
             " a name for all undeclared groups",
-            Piece::Where(
-                UnknownGroup,
-                sentence![", or leave such events out with ", (UnknownGroup, "skip")],
-                "".into()
-            )
+            Piece::Where(UnknownGroup, sentence![", or skip such events with ", (UnknownGroup, "skip")], "".into())
         ];
         event.error(Role::Label(0), problem).remedy(remedy).into()
     }
 }
 
-/// What the cells of a group's events are known by.
+/// The identity of a group, from the identities of its cells.
 fn identity_of(tuple: &[String], ids: Identities) -> Result<Vec<u8>, Problem> {
     let name = |name: &String| ids.of_declared(name).map_err(|why| Problem::new(Sentence::from("group ").then(why)));
     tuple.iter().map(name).collect::<Result<Vec<_>, _>>().map(|names| encode(&names))
@@ -412,7 +405,8 @@ fn declared_twice(first: &[String], second: &[String]) -> Problem {
         return Problem::new(format!("group {first} is declared twice"));
     }
     let problem = format!("group {second} is declared twice: {first} is another spelling of it");
-    Problem::new(problem).remedy("name one of them; where they are different texts, put a letter in front, as in v1.10")
+    let remedy = "name only one of them; if they are different texts, prefix them with a letter, as in v1.10";
+    Problem::new(problem).remedy(remedy)
 }
 
 /// The declared groups.
@@ -420,11 +414,11 @@ fn declared_twice(first: &[String], second: &[String]) -> Problem {
 pub struct GroupFacts {
     /// The columns that name the group.
     pub columns: Vec<String>,
-    /// How many groups are declared, without the rest.
+    /// The number of declared groups, without the rest.
     pub declared: usize,
     /// The name under which all undeclared groups are released, if they are.
     pub rest: Option<String>,
-    /// By how much the bounds of values of each group, and so its noise, are multiplied, where not by 1.
+    /// The factors that multiply the bounds of values of each group, and so its noise, if not all are 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scales: Option<Scales>,
 }
@@ -439,7 +433,7 @@ pub struct Joined {
     pub run: u64,
     /// Their names, one text for each group column.
     pub groups: Vec<Vec<String>>,
-    /// By how much their bounds are multiplied, where not all are 1.
+    /// The factors that multiply their bounds, if not all are 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scales: Vec<Grid>,
     /// Whether the last of them is the rest: all groups that are not declared.
@@ -476,8 +470,8 @@ mod tests {
         assert!(refused(one(&["b"], Some("other")), true, &[]), "one is missing");
         assert!(refused(one(&["b", "a"], None), true, &[]), "the rest is missing");
         assert!(refused(one(&["b", "a"], Some("others")), true, &[]), "the rest has another name");
-        assert!(refused(one(&["b", "a", "d"], Some("other")), true, &[joined(&["c"], false)]), "c goes on");
-        // A rest that joins.
+        assert!(refused(one(&["b", "a", "d"], Some("other")), true, &[joined(&["c"], false)]), "c must stay");
+        // A rest that joins later.
         let meaning = one(&["b"], None).meaning();
         let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
         assert_eq!(begun.table.joining(begun.present, 2).unwrap().rest, true);

@@ -1,9 +1,9 @@
-//! Which cells are one person, one group or one item: the one rule, for every format, column type and front end.
+//! The rule by which cells are one person, group or item, for every format, column type and front end.
 //!
-//! A person under two names would have room for twice as many events as the noise covers. So an identity must not depend
-//! on how a table stores it: a column of integers becomes one of doubles on the day on which one of them is missing, R
-//! writes `1e+05` for 100000, pandas `True` for `true`, and a date becomes a timestamp at midnight. [`Identities::of`]
-//! gives each cell its canonical form:
+//! A person with two names could contribute twice as many events as the noise covers. So an identity must not depend on
+//! how a table stores it: a column of integers becomes a column of doubles once a cell is missing, R writes `1e+05` for
+//! 100000, pandas `True` for `true`, and a date becomes a timestamp at midnight. [`Identities::of`] returns the
+//! canonical form of each cell:
 //!
 //! - **Numbers** of every type, and texts that are decimal numbers: plain digits without needless zeros, sign or exponent
 //!   ([`number`]). Integers are exact, however long. Leading zeros stay: `007` is a text that differs from `7`.
@@ -12,9 +12,9 @@
 //! - **Not a number**: missing, as a double or as the text `NaN` or `nan`.
 //! - **Other texts**: themselves, byte for byte, after the declared [normalisations](Normalisation).
 //!
-//! Numbers that were rounded before they came here are [refused](InexactId): they may belong to anyone. Where it is not
-//! certain that two cells mean the same, they do: two persons who share a name lose accuracy, one person with two names
-//! loses the promise.
+//! Numbers that were rounded before they were read are [refused](InexactId): they may belong to anyone. If it is
+//! uncertain whether two cells mean the same, they are treated as the same: two persons who share a name lose accuracy,
+//! one person with two names loses the guarantee.
 
 mod number;
 
@@ -31,7 +31,7 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 /// Significant bits of a double.
 const DOUBLE_BITS: u32 = f64::MANTISSA_DIGITS;
 
-/// What is done with the texts of identities before they are compared.
+/// A normalisation of the texts of identities before they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalisation {
@@ -44,10 +44,10 @@ pub enum Normalisation {
 }
 
 impl Normalisation {
-    /// All of them.
+    /// All normalisations.
     pub const ALL: [Self; 3] = [Self::Nfc, Self::Trim, Self::Casefold];
 
-    /// Its word in flags and files.
+    /// Its name in flags and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Nfc => "nfc",
@@ -57,7 +57,7 @@ impl Normalisation {
     }
 }
 
-/// Cells as identities, with what was declared of their texts.
+/// The rule that maps cells to identities, with the declared normalisations of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identities {
     nfc: bool,
@@ -121,16 +121,16 @@ impl Identities {
     /// The canonical form of a declared name.
     ///
     /// # Errors
-    /// What is wrong with it: nothing that a cell can hold has this identity.
+    /// A description of the problem with it: no cell can have this identity.
     pub fn of_declared(self, name: &str) -> Result<String, Sentence> {
         match self.of(Field::Text(name), &mut String::new()) {
             Ok(Some(canonical)) => Ok(canonical.to_owned()),
-            Ok(None) => Err(format!("{} stands for a missing cell", quoted(name)).into()),
+            Ok(None) => Err(format!("{} marks a missing cell", quoted(name)).into()),
             Err(inexact) => Err(Sentence::from(format!("{} ", quoted(name))).then(inexact.sentence())),
         }
     }
 
-    /// The declared normalisations, in words of files; `None` where there are none.
+    /// The declared normalisations, as files write them; `None` if there are none.
     pub fn meaning(self) -> Option<String> {
         let has = |one: &Normalisation| match one {
             Normalisation::Nfc => self.nfc,
@@ -141,7 +141,7 @@ impl Identities {
         (!words.is_empty()).then(|| words.join(","))
     }
 
-    /// The rule of a plan that has this [meaning](Self::meaning).
+    /// The rule of a plan with this [meaning](Self::meaning).
     pub fn of_meaning(words: Option<&str>) -> Self {
         let words: Vec<&str> = words.unwrap_or_default().split(',').collect();
         Normalisation::ALL.into_iter().filter(|one| words.contains(&one.word())).collect()
@@ -150,7 +150,7 @@ impl Identities {
     fn normalised(self, text: &str) -> Cow<'_, str> {
         let mut text = Cow::Borrowed(if self.trim { text.trim() } else { text });
         if self.casefold {
-            // Canonical caseless matching (Unicode, D145) where characters are composed too.
+            // Canonical caseless matching (Unicode, D145) if characters are composed too.
             text = Cow::Owned(match (text.is_ascii(), self.nfc) {
                 (true, _) => text.to_ascii_lowercase(),
                 (false, true) => caseless::default_case_fold_str(&text.nfd().collect::<String>()),
@@ -256,11 +256,11 @@ pub enum InexactId {
 }
 
 impl InexactId {
-    /// What is wrong, to follow the text of the cell.
+    /// The problem, to follow the text of the cell.
     pub fn sentence(self) -> Sentence {
         match self {
             Self::Float { bits } => format!(
-                "is not an exact id: floating-point numbers of {bits} bits of precision are rounded from 2^{bits} on"
+                "is not an exact id: floating-point numbers with {bits} bits of precision are rounded from 2^{bits} on"
             )
             .into(),
             Self::Written => {
@@ -272,7 +272,7 @@ impl InexactId {
         }
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedy(self) -> Sentence {
         "write ids as integers or as text".into()
     }

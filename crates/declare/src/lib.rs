@@ -6,18 +6,18 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`parameter`] | the one table of what can be declared |
-//! | [`declaration`] | the declared values, and their one validation |
+//! | [`parameter`] | the single table of all parameters |
+//! | [`declaration`] | the declared values and their validation |
 //! | [`settings`], [`stream`] | a checked declaration, and the same with its plan |
 //! | [`problem`], [`error`] | errors as data, worded by every front end |
-//! | [`steps`], [`publication`], [`closing`] | times, the horizon cut into steps, which of them are published, and through which one |
-//! | [`reading`] | what is published at every step: windows in steps or in time |
-//! | [`event`], [`field`], [`identity`] | one row of events, its cells, and which cells are one person, group or item |
+//! | [`steps`], [`publication`], [`closing`] | times, the steps of the horizon, the published steps, and the last one |
+//! | [`reading`] | the workloads published at every step: windows in steps or in time |
+//! | [`event`], [`field`], [`identity`] | one row of events, its cells, and their identities |
 //! | [`groups`], [`scales`], [`tuples`] | the declared groups of a release |
 //! | [`measures`] | several measures of one stream under one budget |
-//! | [`policy`], [`view`] | what happens to events that do not fit, and what is shown next to released values |
-//! | [`records`], [`follows`] | what a ledger knows of the streams that were begun |
-//! | [`words`], [`hex`](mod@hex) | texts in messages |
+//! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
+//! | [`records`], [`follows`] | a ledger's record of the streams that have begun |
+//! | [`words`] | texts in messages |
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,6 @@ pub mod event;
 pub mod field;
 pub mod follows;
 pub mod groups;
-pub mod hex;
 pub mod identity;
 pub mod measures;
 pub mod parameter;

@@ -2,29 +2,29 @@
 //! quantiles, released together.
 //!
 //! ```text
-//! wanted measures ──▶ parts: what must be summed, each a stream with a plan of its own and its share of the budget
+//! wanted measures ──▶ parts: the sums they need, each a stream with its own plan and its share of the budget
 //!                      count   Σ (x − c)   Σ (h − (x−c)²/h)   people   toggles   bins   blocks of ranks
 //!                        └──────┴──────────────┴─────────────────┴────────┴────────┴─────────┘
-//!                                          estimates with intervals: one row a measure
+//!                                          estimates with intervals: one row per measure
 //! ```
 //!
-//! One name, one budget, one entry in the ledger: the digest of a [`Bundle`] is over the plans of all its parts, and the
-//! digest of the steps over what all of them add up, so that a release is all of it or nothing.
+//! A bundle has one name, one budget and one entry in the ledger: the digest of a [`Bundle`] covers the plans of all
+//! its parts, and the digest of the steps covers the sums of all parts, so a release contains all of it or nothing.
 //!
-//! | part | what one event adds | what one unit can move | the plan |
+//! | part | added by one event | changed by one unit | unit of the plan |
 //! |---|---|---|---|
-//! | count | 1 | as every count | the unit as declared |
-//! | sum | `e = x − c`, `c` the middle of the bounds, `h` half their width: `\|e\| ≤ h` | as every sum between `−h` and `h` | the unit as declared |
-//! | squares | `q = κ (h − e²/h)`, between 0 and `κh` | **nothing further**: see [`parts`] | that of the sum |
-//! | people | 1 for a person's first event in a group | 1 a group | one event a group |
+//! | count | 1 | as any count | the unit as declared |
+//! | sum | `e = x − c`, `c` the middle of the bounds, `h` half their width: `\|e\| ≤ h` | as any sum between `−h` and `h` | the unit as declared |
+//! | squares | `q = κ (h − e²/h)`, between 0 and `κh` | **nothing more**: see [`parts`] | that of the sum |
+//! | people | 1 for a person's first event in a group | 1 per group | one event per group |
 //! | active | +1 and −1 as people become active and inactive | see [`activity`] | replaced events |
 //! | bins | 1 in the bin of its value | as a count: one event is in one bin | the unit as declared |
-//! | ranks | 1 in one block of each level | as so many counts | so many sums an event |
+//! | ranks | 1 in one block of each level | as one count per level | one sum per level and event |
 //!
-//! Several workloads of one count or sum (`--workload sum --workload 'window(7d)'`) take the same way: each is a part, and
-//! all are read from one release, or each has its share of the budget.
+//! Several workloads of one count or sum (`--workload sum --workload 'window(7d)'`) are handled alike: each is a part,
+//! and all are read from one release, or each has its share of the budget.
 //!
-//! What is computed from the parts' releases is post-processing, and costs nothing: see [`estimate`].
+//! The measures are computed from the parts' releases by post-processing, which costs nothing: see [`estimate`].
 
 pub mod activity;
 mod additions;

@@ -1,11 +1,12 @@
-//! The one table of what can be declared (`parameter/rows.rs`): a row for each [`Parameter`].
+//! The single table of all parameters (`parameter/rows.rs`): one row for each [`Parameter`].
 //!
 //! A row contains the struct that the parameter is a field of; its help, in one paragraph; its names as a [`Parameter`]
-//! and as a field; its type; its heading and placeholder in help; who has it; and its default, as a value and in words.
-//! Help refers to other parameters by their names in backquotes; every front end replaces them with its own names. To
-//! add a parameter, add a row there and its effect to [`Declaration::resolve`](crate::declaration::Declaration::resolve).
+//! and as a field; its type; its heading and placeholder in help; the front ends that have it; and its default, as a
+//! value and in words. Help refers to other parameters by their names in backquotes; every front end replaces them with
+//! its own names. To add a parameter, add a row there and its effect to
+//! [`Declaration::resolve`](crate::declaration::Declaration::resolve).
 //!
-//! The rows are a macro, because two modules read them: this one, which knows names and texts and nothing else of the
+//! The rows are a macro because two modules read them: this one, which uses names and texts and nothing else of the
 //! crate, and [`declaration`](crate::declaration), which also needs the types.
 
 mod rows;
@@ -39,7 +40,7 @@ enum Part {
     Questions,
 }
 
-/// What a parameter is about: the headings of the program's help.
+/// The topic of a parameter: a heading in the program's help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heading {
     /// The files of a run.
@@ -48,30 +49,30 @@ pub enum Heading {
     Events,
     /// Steps and horizon.
     Steps,
-    /// What is summed.
+    /// The summed values.
     Values,
-    /// How much may be revealed.
+    /// The privacy budget.
     Budget,
-    /// About whom.
+    /// The privacy unit.
     Unit,
-    /// By which noise.
+    /// Mechanism and noise.
     Mechanism,
-    /// Under which key and name.
+    /// Key and name of the stream.
     Key,
-    /// What is written.
+    /// The files that are written.
     Output,
-    /// Into which groups.
+    /// The groups of the events.
     Groups,
-    /// Into which table of counters.
+    /// The shape of a sketch.
     Sketch,
-    /// Which items are asked for, and when.
+    /// The items to query, and the times of the queries.
     Questions,
-    /// Run after run.
+    /// Continuing a stream in a further run.
     Continuing,
 }
 
 impl Heading {
-    /// As help shows it; `None` for the general ones.
+    /// The heading in help; `None` for general parameters.
     pub fn title(self) -> Option<&'static str> {
         Some(match self {
             Self::None => return None,
@@ -91,7 +92,7 @@ impl Heading {
     }
 }
 
-/// Who has a parameter.
+/// A command or function that has a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// `evertally release`.
@@ -116,12 +117,12 @@ impl Parameter {
         TABLE.iter().map(|row| row.parameter)
     }
 
-    /// Those that somebody has.
+    /// The parameters of a command or function.
     pub fn of(user: Use) -> impl Iterator<Item = Self> {
         Self::all().filter(move |parameter| parameter.row().uses.contains(&user))
     }
 
-    /// The one of this name in files; the reverse of [`name`](Self::name).
+    /// The parameter with this name in files; the reverse of [`name`](Self::name).
     pub fn named(name: &str) -> Option<Self> {
         Self::all().find(|parameter| parameter.name() == name)
     }
@@ -170,13 +171,13 @@ impl Parameter {
         Some(object.map_or_else(|| field.to_owned(), |object| format!("{object}.{field}")))
     }
 
-    /// Whether it says what a stream is, wherever its events come from and its releases go: a field of
+    /// Whether it is part of a stream's declaration, independent of where events come from and releases go: a field of
     /// [`Declaration`](super::Declaration).
     pub fn is_declared(self) -> bool {
         self.row().part == Part::Declaration
     }
 
-    /// Whether its value stands between quotation marks in files and in Python.
+    /// Whether its value is quoted in files and in Python.
     pub(crate) fn is_quoted(self) -> bool {
         let unquoted =
             ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
@@ -184,39 +185,39 @@ impl Parameter {
         !unquoted.contains(&written) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
     }
 
-    /// What stands for its value in help: `COLUMN`. Empty where its words do.
+    /// The placeholder of its value in help: `COLUMN`. Empty if help lists its words instead.
     pub fn placeholder(self) -> &'static str {
         self.row().placeholder
     }
 
-    /// The same, or its name in capitals.
+    /// The placeholder of its value, or its name in capitals if it has none.
     pub fn value_name(self) -> &'static str {
         static CAPITALS: LazyLock<Vec<String>> =
             LazyLock::new(|| TABLE.iter().map(|row| row.field.trim_start_matches("r#").to_uppercase()).collect());
         if self.placeholder().is_empty() { &CAPITALS[self as usize] } else { self.placeholder() }
     }
 
-    /// What it is about.
+    /// Its topic.
     pub fn heading(self) -> Heading {
         self.row().heading
     }
 
-    /// Who has it.
+    /// The commands and functions that have it.
     pub fn uses(self) -> &'static [Use] {
         self.row().uses
     }
 
-    /// What it is, in one paragraph, with units and ranges, without its default; other parameters in backquotes.
+    /// Its help, in one paragraph, with units and ranges, without its default; other parameters in backquotes.
     pub(crate) fn help(self) -> &'static str {
         self.row().help.trim()
     }
 
-    /// Its value where none is given, as flags write it; `None` where that is no value, but something else to do.
+    /// Its default value, as flags write it; `None` if the default is not a value but another behaviour.
     pub fn default(self) -> Option<&'static str> {
         Some(self.row().default).filter(|text| !text.is_empty())
     }
 
-    /// The default in words: the value, or what else is done where none is given. `None` where there is nothing to say.
+    /// The default in words: the value, or the behaviour if no value is given. `None` if there is nothing to state.
     pub fn default_in_words(self) -> Option<String> {
         match (self.row().default, self.row().note) {
             ("", "") => None,
@@ -225,8 +226,8 @@ impl Parameter {
         }
     }
 
-    /// Where one of these is given, none of them, nor this one, is taken from another place: numbers of two budgets, or
-    /// two ways to say where the horizon ends, would mix.
+    /// If one of these is given, neither they nor this parameter are filled from another source. Otherwise numbers of
+    /// two budgets, or two definitions of the end of the horizon, would mix.
     pub fn together(self) -> &'static [Self] {
         match self {
             Self::Epsilon | Self::Delta | Self::Rho | Self::AllowWeakBudget => &[Self::Epsilon, Self::Delta, Self::Rho],
@@ -281,7 +282,7 @@ const READERS: &[Use] = &[Release, Sketch, Table];
 const PROGRAM: &[Use] = &[Release, Sketch];
 const RELEASES: &[Use] = &[Release, Table];
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
-/// One plan is not what they have.
+/// Releases of several measures, which have more than one plan.
 const MEASURED: &[Use] = &[Release, Table];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];

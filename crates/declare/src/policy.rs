@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Band {
-    /// Each interval holds with the confidence; of many, some miss.
+    /// Each interval holds with the confidence level; among many, some miss.
     #[default]
     Pointwise,
     /// All steps of the horizon at once, for each group.
@@ -40,7 +40,7 @@ pub enum Late {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutOfBounds {
-    /// Take the nearer bound.
+    /// Use the nearer bound.
     Clamp,
     /// Stop with an error that names the event.
     Refuse,

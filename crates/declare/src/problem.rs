@@ -1,7 +1,8 @@
-//! Errors as data: which parameter, what is wrong with it, what to do, and where.
+//! Errors as data: the parameter, the problem, the remedy, and the place.
 //!
-//! A sentence refers to parameters instead of spelling them, because every front has another word for them: the program
-//! says `--outside skip`, Python `outside="skip"`, a TOML file `outside = "skip"`. [`Wording`] puts the words in.
+//! A sentence refers to parameters instead of spelling them, because every front end writes them differently: the
+//! program writes `--outside skip`, Python `outside="skip"`, a TOML file `outside = "skip"`. [`Wording`] inserts the
+//! right form.
 //!
 //! ```
 //! use evertally_declare::parameter::Parameter;
@@ -25,21 +26,21 @@ pub enum Piece {
     Name(Parameter),
     /// A parameter with a value: `--outside skip`.
     Setting(Parameter, Cow<'static, str>),
-    /// A parameter with what stands for its value: `--bounds LOW,HIGH`.
+    /// A parameter with the placeholder of its value: `--bounds LOW,HIGH`.
     Example(Parameter),
-    /// Those of the parameters that the front has, with "or" before the last.
+    /// Those of the parameters that the front end has, with "or" before the last.
     Any(&'static [Parameter]),
-    /// Those of the parameters that the front has, with "and" before the last.
+    /// Those of the parameters that the front end has, with "and" before the last.
     All(&'static [Parameter]),
-    /// A parameter's name and what it is, once where these are the same word: `--stream name`.
+    /// A parameter's name and a noun for it, once if the two are the same word: `--stream name`.
     Noun(Parameter, &'static str),
-    /// What is said by fronts that have a parameter, and by the others.
+    /// One sentence for front ends that have a parameter, and another for those that do not.
     Where(Parameter, Sentence, Sentence),
-    /// How a secret key is made, in a file of this name.
+    /// Instructions to create a secret key in a file of this name.
     NewKey(String),
 }
 
-/// What is said of a parameter, without its front's words for it.
+/// A sentence about parameters, independent of how a front end writes them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sentence(Vec<Piece>);
 
@@ -56,7 +57,7 @@ impl Sentence {
         Self(pieces.into_iter().collect())
     }
 
-    /// The sentence in the words of a front.
+    /// The sentence in the wording of a front end.
     pub fn worded(&self, wording: Wording) -> String {
         let mut text = String::new();
         self.0.iter().for_each(|piece| wording.put(piece, &mut text));
@@ -78,7 +79,7 @@ impl Sentence {
             .copied()
     }
 
-    /// The same with another one behind it.
+    /// This sentence followed by another one.
     #[must_use]
     pub fn then(mut self, other: impl Into<Self>) -> Self {
         self.0.extend(other.into().0);
@@ -128,7 +129,7 @@ impl<P: Into<Piece>> From<P> for Sentence {
     }
 }
 
-/// In the words of the program, which are those of its manual.
+/// Uses the wording of the program, as its manual does.
 impl fmt::Display for Sentence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
@@ -136,11 +137,11 @@ impl fmt::Display for Sentence {
 }
 
 impl Parameter {
-    /// What it is, in one paragraph, with units and ranges, in the words of a front, and without its default.
+    /// Its help, in one paragraph, with units and ranges, in the wording of a front end, and without its default.
     pub fn about(self, wording: Wording) -> String {
         let mut text = String::new();
         for (place, part) in self.help().split('`').enumerate() {
-            // Every other part stands between backquotes.
+            // Every other part is between backquotes.
             let named = (place % 2 == 1).then(|| Self::named(part)).flatten().and_then(|named| wording.name(named));
             match named {
                 Some(name) => text.push_str(&name),
@@ -152,7 +153,7 @@ impl Parameter {
     }
 }
 
-/// How a front writes parameters.
+/// How a front end writes parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wording {
     /// The program: `--outside skip`.
@@ -168,7 +169,7 @@ pub enum Wording {
 }
 
 impl Wording {
-    /// The name of a parameter; `None` where the front has none of the kind.
+    /// The name of a parameter; `None` if the front end does not have it.
     pub fn name(self, parameter: Parameter) -> Option<String> {
         match self {
             Self::Flags if parameter == Parameter::Input => Some("FILE".to_owned()),
@@ -194,7 +195,7 @@ impl Wording {
         }
     }
 
-    /// A parameter with what stands for its value.
+    /// A parameter with the placeholder of its value.
     fn example(self, parameter: Parameter) -> String {
         let value = parameter.placeholder();
         let list = value.replace(',', ", ");
@@ -210,7 +211,7 @@ impl Wording {
         }
     }
 
-    /// A sentence may name what its front does not have: then by the name that all share.
+    /// A sentence may name a parameter that its front end does not have, by the name that files use.
     fn name_or_plain(self, parameter: Parameter) -> String {
         self.name(parameter).unwrap_or_else(|| parameter.name().to_owned())
     }
@@ -240,8 +241,8 @@ impl Wording {
                 }
             }
             Piece::Where(parameter, has, lacks) => {
-                let said = if self.name(*parameter).is_some() { has } else { lacks };
-                said.0.iter().for_each(|piece| self.put(piece, text));
+                let chosen = if self.name(*parameter).is_some() { has } else { lacks };
+                chosen.0.iter().for_each(|piece| self.put(piece, text));
             }
             Piece::NewKey(path) => {
                 if matches!(self, Self::Keywords | Self::Fields) {
@@ -253,10 +254,10 @@ impl Wording {
     }
 }
 
-/// Something that cannot be: what was declared, or how it fits the rest.
+/// A problem with a declaration: an invalid value, or a value that contradicts the rest.
 ///
-/// Whoever shows it words it: [`Problem::worded`], or [`Error::worded`](crate::error::Error::worded) for an error that
-/// may have one inside.
+/// The front end that shows it chooses the wording with [`Problem::worded`], or with
+/// [`Error::worded`](crate::error::Error::worded) for an error that may contain a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     parameters: Vec<Parameter>,
@@ -265,7 +266,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem that no parameter is to blame for, or whose sentence names them all.
+    /// A problem without a specific parameter, or whose sentence names all its parameters.
     pub fn new(problem: impl Into<Sentence>) -> Self {
         let problem = problem.into();
         let mut parameters: Vec<Parameter> = Vec::new();
@@ -277,7 +278,7 @@ impl Problem {
         Self { parameters, problem, remedy: None }
     }
 
-    /// A problem with a parameter; the sentence says which.
+    /// A problem with this parameter, which the sentence names.
     pub fn of(parameter: Parameter, problem: impl Into<Sentence>) -> Self {
         let mut of = Self::new(problem);
         of.parameters.retain(|named| *named != parameter);
@@ -285,29 +286,29 @@ impl Problem {
         of
     }
 
-    /// The same with what to do about it, which is said behind a semicolon.
+    /// This problem with a remedy, which is shown after a semicolon.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// The parameters that it is about, first the one to blame.
+    /// The parameters involved, the one at fault first.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// What is wrong.
+    /// The problem itself.
     pub fn problem(&self) -> &Sentence {
         &self.problem
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedies(&self) -> Option<&Sentence> {
         self.remedy.as_ref()
     }
 
-    /// All of it in the words of a front.
+    /// Problem and remedy in the wording of a front end.
     pub fn worded(&self, wording: Wording) -> String {
         let mut text = self.problem.worded(wording);
         if let Some(remedy) = &self.remedy {
@@ -317,7 +318,7 @@ impl Problem {
     }
 }
 
-/// In the words of the program, which are those of its manual.
+/// Uses the wording of the program, as its manual does.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
@@ -332,12 +333,12 @@ impl From<evertally::Error> for Problem {
     }
 }
 
-/// What an error of the library says.
+/// The text of a library error.
 pub(crate) fn of_library(error: &evertally::Error) -> Sentence {
-    let said = error.to_string();
+    let text = error.to_string();
     match error.is_weak_budget() {
-        true => sentence![said, " (", Parameter::AllowWeakBudget, ")"],
-        false => said.into(),
+        true => sentence![text, " (", Parameter::AllowWeakBudget, ")"],
+        false => text.into(),
     }
 }
 

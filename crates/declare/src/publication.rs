@@ -1,15 +1,15 @@
-//! Publishing only some steps: what a mechanism needs to know of the others.
+//! Publication of only some steps, and its effect on the mechanism.
 //!
-//! Events are bounded, late and recorded by *steps*; what is published stands in *rows*, one at the end of every so many
-//! steps; and the mechanism has steps of its own, its *slots*: the fewest of which every row is made. Whatever a row
-//! reads, it reads whole slots of, so that the sums of slots are all that is protected:
+//! Contribution bounds, lateness and the ledger are per *step*. Values are published in *rows*, one at the end of every
+//! fixed number of steps. The mechanism has its own steps, the *slots*: the fewest that make up every row. A row always
+//! reads whole slots, so only the sums of slots need protection:
 //!
-//! | rows read | slots |
+//! | workload of the rows | slots |
 //! |---|---|
 //! | everything so far, or windows of whole rows | the rows themselves |
-//! | other windows, where every row has as many steps | two a row: a window of `q` rows and `r` steps begins `r` steps before the end of one, so that it is `2q + 1` slots long |
-//! | windows of calendar months, with steps of a day or less | 31 days for every month, of which shorter ones leave the last empty: a window of a month is the last 31 of those, the days since this one of the month before |
-//! | anything else | the steps; of what the mechanism makes, only the rows are shown |
+//! | other windows, if every row has the same number of steps | two per row: a window of `q` rows and `r` steps begins `r` steps before the end of a row, so it is `2q + 1` slots long |
+//! | windows of calendar months, with steps of a day or less | 31 days for every month, the last ones empty in shorter months: a window of a month is the last 31 of them, the days since the same day of the previous month |
+//! | anything else | the steps; only the rows among the mechanism's outputs are published |
 
 use crate::parameter::Parameter;
 use crate::problem::{Problem, sentence};
@@ -18,24 +18,24 @@ use crate::steps::{CalendarError, Every, Horizon, Period, Periods, StepCalendar,
 use evertally::mechanism::Workload;
 use evertally::privacy::{PersonBounds, Unit};
 
-/// The slots of which rows are made.
+/// The slots that make up rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slots {
     /// Every step.
     Steps,
     /// Every row.
     Rows,
-    /// Two a row, of which the newer one has so many steps.
+    /// Two per row; the newer one has this many steps.
     Halves(u64),
-    /// So many a day, and 31 days for every calendar month.
+    /// This many per day, and 31 days for every calendar month.
     Months(u64),
 }
 
-/// Days of every month, in slots.
+/// The number of days of every month, in slots.
 const MONTH: u64 = 31;
 
 impl Slots {
-    /// How many there are in a row of `steps` steps.
+    /// The number of slots in a row of `steps` steps.
     pub fn in_a_row(self, steps: u64) -> u64 {
         match self {
             Self::Steps | Self::Months(_) => steps,
@@ -44,7 +44,7 @@ impl Slots {
         }
     }
 
-    /// Most steps in one of them, with at most so many a row.
+    /// The maximum number of steps in a slot, with at most `steps` steps in a row.
     fn longest(self, steps: u64) -> u64 {
         match self {
             Self::Steps | Self::Months(_) => 1,
@@ -53,11 +53,11 @@ impl Slots {
         }
     }
 
-    /// The slots and the workload over them that publish what is read at every `row` of so many steps; the widths in time
-    /// are those of a step and of a row, where there is a calendar. `row` is `None` where rows differ.
+    /// The slots and the workload over them that publish a reading at every row of `row` steps. The widths in time are
+    /// those of a step and of a row, if there is a calendar. `row` is `None` if rows differ.
     ///
     /// # Errors
-    /// If a time is no whole number of steps.
+    /// If a time is not a whole number of steps.
     pub fn reading(
         reading: Reading,
         row: Option<u64>,
@@ -79,11 +79,11 @@ impl Slots {
         })
     }
 
-    /// The unit of so many steps a row at most as the mechanism sees it, with bounds on slots in the place of those on
-    /// steps. Whoever keeps to the bounds of steps keeps to these.
+    /// The unit for the mechanism, with bounds on slots instead of steps, if rows have at most `steps` steps. Data that
+    /// respect the per-step bounds respect these too.
     ///
-    /// A slot of `n` steps has events in `⌈n/gap⌉` of them at most; and steps that are `gap` apart lie in slots that are
-    /// `⌊gap/n⌋` apart at least. A period touches `period` slots at most.
+    /// A slot of `n` steps has events in at most `⌈n/gap⌉` of them, and steps that are `gap` apart are in slots that
+    /// are at least `⌊gap/n⌋` apart. A period touches at most `period` slots.
     #[must_use]
     pub fn unit(self, unit: Unit, steps: u64, period: Option<u64>) -> Unit {
         let Some(bounds) = unit.bounds() else { return unit };
@@ -91,7 +91,7 @@ impl Slots {
         let active = longest.div_ceil(gap);
         Unit::Person(PersonBounds {
             max_events_per_step: bounds.max_events_per_step.map(|events| {
-                // More than all is no bound.
+                // A bound above the total is not a bound.
                 if active == 1 { events } else { events.saturating_mul(active).min(bounds.max_events.max(events)) }
             }),
             min_gap: Some(gap / longest).filter(|slots| *slots > 1),
@@ -100,7 +100,7 @@ impl Slots {
         })
     }
 
-    /// The most slots that a period of so many steps touches, where every row has `row` of them.
+    /// The most slots that a period of `period` steps touches, if every row has `row` steps.
     pub fn touched(self, period: u64, row: u64) -> u64 {
         let rows = if period.is_multiple_of(row) { period / row } else { (period - 1).div_ceil(row) + 1 };
         match self {
@@ -110,8 +110,8 @@ impl Slots {
         }
     }
 
-    /// Slots of calendar months, and how many of them a window of so many months has; `None` where the steps are not parts
-    /// of days that all have as many.
+    /// The slots of calendar months, and the window in slots; `None` if the steps do not divide all days into equally
+    /// many parts.
     pub fn of_months(steps: &StepCalendar, window: Every) -> Option<(Self, Workload)> {
         let months = match window.unit() {
             Width::Month => 1,
@@ -133,7 +133,7 @@ impl Slots {
     }
 }
 
-/// Which steps of a calendar are published.
+/// The published steps of a calendar.
 ///
 /// ```
 /// use evertally_declare::publication::{Publication, Slots};
@@ -148,15 +148,15 @@ pub struct Publication {
     steps: StepCalendar,
     rows: StepCalendar,
     slots: Slots,
-    /// Least and most steps in a row.
+    /// The least and the largest number of steps in a row.
     widths: (u64, u64),
 }
 
 impl Publication {
-    /// One row at the end of each so long a time, the first of which begins with the first step.
+    /// One row at the end of each period; the first period begins with the first step.
     ///
     /// # Errors
-    /// If a row would end inside a step, the last one inside the horizon, or each step is a row.
+    /// If a row would end inside a step, if the horizon does not end with a row, or if each step is a row.
     pub fn new(steps: &StepCalendar, period: Period) -> Result<Self, Problem> {
         let parameter = Parameter::Publish;
         let refuse = |why: String| Problem::of(parameter, sentence![parameter, format!(" {period}: {why}")]);
@@ -182,18 +182,18 @@ impl Publication {
             if through == 0 || steps.end_of(through) != end {
                 let (end, every) = (rows.format(end), steps.every());
                 return Err(refuse(format!("the publication of {end} would cut a step of {every}"))
-                    .remedy(sentence!["publish at ends of steps, or take narrower ", Parameter::Every]));
+                    .remedy(sentence!["publish at ends of steps, or choose a narrower ", Parameter::Every]));
             }
             widths = (widths.0.min(through - before), widths.1.max(through - before));
             before = through;
         }
         if widths.1 == 1 {
-            return Err(refuse("that is every step".into()).remedy("leave it out"));
+            return Err(refuse("that is every step".into()).remedy("omit it"));
         }
         Ok(Self { steps: steps.clone(), rows, slots: Slots::Rows, widths })
     }
 
-    /// Every step, of a mechanism with other slots.
+    /// Every step, for a mechanism with other slots.
     pub fn of_all(steps: &StepCalendar, slots: Slots) -> Self {
         Self { steps: steps.clone(), rows: steps.clone(), slots, widths: (1, 1) }
     }
@@ -203,44 +203,44 @@ impl Publication {
         self.widths.1 == 1
     }
 
-    /// The same with other slots.
+    /// This publication with other slots.
     #[must_use]
     pub fn of_slots(self, slots: Slots) -> Self {
         Self { slots, ..self }
     }
 
-    /// The steps of the rows, one each.
+    /// The calendar of the rows, one step per row.
     pub fn rows(&self) -> &StepCalendar {
         &self.rows
     }
 
-    /// The slots of which rows are made.
+    /// The slots that make up the rows.
     pub fn slots(&self) -> Slots {
         self.slots
     }
 
-    /// How many steps every row has; `None` where they differ.
+    /// The number of steps of every row; `None` if rows differ.
     pub fn row_width(&self) -> Option<u64> {
         (self.widths.0 == self.widths.1).then_some(self.widths.0)
     }
 
-    /// Most steps in a row.
+    /// The largest number of steps in a row.
     pub fn longest_row(&self) -> u64 {
         self.widths.1
     }
 
-    /// How many slots the horizon has.
+    /// The number of slots of the horizon.
     pub fn slot_count(&self) -> u64 {
         self.slots_through(self.steps.steps())
     }
 
-    /// The row whose last step this is.
+    /// The row that ends with this step, if any.
     pub fn row_ending(&self, step: u64) -> Option<u64> {
         let row = self.rows_through(step);
         (row > 0 && self.rows.end_of(row) == self.steps.end_of(step)).then_some(row)
     }
 
-    /// How many rows have ended when a step ends; 0 before the first step.
+    /// The number of rows that have ended when a step ends; 0 before the first step.
     pub fn rows_through(&self, step: u64) -> u64 {
         if step == 0 {
             return 0;
@@ -257,7 +257,7 @@ impl Publication {
         self.steps.step_of(self.rows.end_of(row)).map_or(self.steps.steps(), |next| next - 1)
     }
 
-    /// How many slots have ended when a step ends; 0 before the first step.
+    /// The number of slots that have ended when a step ends; 0 before the first step.
     pub fn slots_through(&self, step: u64) -> u64 {
         let rows = self.rows_through(step);
         match self.slots {
@@ -266,12 +266,12 @@ impl Publication {
             Slots::Halves(_) if rows == self.rows.steps() => 2 * rows,
             Slots::Halves(newer) => 2 * rows + u64::from(step + newer >= self.last_step_of(rows + 1)),
             Slots::Months(per_day) if step == self.steps.steps() => self.slot_of_month(step, per_day),
-            // Those behind the end of a shorter month, too.
+            // Including those after the end of a shorter month.
             Slots::Months(per_day) => self.slot_of_month(step + 1, per_day) - 1,
         }
     }
 
-    /// The slot whose last step this is.
+    /// The slot that ends with this step, if any.
     pub fn slot_ending(&self, step: u64) -> Option<u64> {
         if let Slots::Months(per_day) = self.slots {
             return Some(self.slot_of_month(step, per_day));
@@ -280,7 +280,7 @@ impl Publication {
         (slot > self.slots_through(step - 1)).then_some(slot)
     }
 
-    /// The slot of a step, from the first step on, where every month has 31 days.
+    /// The slot of a step, counted from the first step, if every month has 31 days.
     fn slot_of_month(&self, step: u64, per_day: u64) -> u64 {
         let place = |step: u64| {
             let start = self.steps.start_of(step).timestamp().expect("checked when the steps were laid out");
@@ -293,7 +293,7 @@ impl Publication {
         (place(step) - place(1)) as u64 + 1 // fits: steps rise
     }
 
-    /// The last slot of a row: the one at whose end the mechanism gives the row.
+    /// The last slot of a row, at whose end the mechanism outputs the row.
     pub fn slot_of_row(&self, row: u64) -> u64 {
         match self.slots {
             Slots::Steps => self.last_step_of(row),
@@ -304,7 +304,7 @@ impl Publication {
         }
     }
 
-    /// The row that the mechanism gives at the end of a slot, if any.
+    /// The row that the mechanism outputs at the end of a slot, if any.
     pub fn row_of_slot(&self, slot: u64) -> Option<u64> {
         match self.slots {
             Slots::Steps => self.row_ending(slot),
@@ -321,7 +321,7 @@ impl Publication {
         }
     }
 
-    /// The most slots that one of the periods touches.
+    /// The largest number of slots that one of the periods touches.
     pub fn touched(&self, periods: &Periods) -> Option<u64> {
         let longest = periods.longest()?;
         let is_even = self.steps.width().is_some() && !matches!(self.slots, Slots::Months(_));
@@ -345,7 +345,7 @@ impl Publication {
     }
 }
 
-/// The width in time of a row, which may be declared as so many steps; `None` where it is too long.
+/// The width in time of a row, which may be declared as a number of steps; `None` if it is too long.
 pub fn row_every(step: Every, period: Period) -> Option<Every> {
     match period {
         Period::Time(every) => Some(every),

@@ -1,4 +1,4 @@
-//! What is published at every step, as it is declared: widths in steps or in time.
+//! Declared workloads: the quantities published at every step, with widths in steps or in time.
 
 use crate::problem::{Problem, sentence};
 use crate::steps::{Every, Unit};
@@ -20,11 +20,11 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// In steps.
+    /// A workload in steps.
     Steps(Workload),
-    /// A window of a time.
+    /// A window of a time span.
     Window(Every),
-    /// A half-life.
+    /// A decay whose half-life is a time span.
     Decay(Every),
 }
 
@@ -50,18 +50,18 @@ impl Reading {
             Err(Problem::of(parameter, sentence![parameter, format!(" {self}: {why}")]).remedy(remedy))
         };
         let Some(every) = every else {
-            return refuse("there is no calendar here".into(), "say how many steps it has");
+            return refuse("there is no calendar here".into(), "give a number of steps");
         };
         match (length(time), length(every)) {
             (Some((months, false)), Some((_, true))) if months > 0 => {
-                refuse(format!("steps of {every} are not as many in every month"), "say how many steps it has")
+                refuse(format!("months differ in their number of steps of {every}"), "give a number of steps")
             }
             (Some((time_length, time_elapsed)), Some((step, step_elapsed)))
                 if time_elapsed == step_elapsed && time_length.is_multiple_of(step) =>
             {
                 Ok(of(time_length / step))
             }
-            _ => refuse(format!("it is not a whole number of steps of {every}"), "say how many steps it has"),
+            _ => refuse(format!("it is not a whole number of steps of {every}"), "give a number of steps"),
         }
     }
 }
@@ -104,24 +104,25 @@ impl FromStr for Reading {
             (_, _, Some(time)) => Ok(Self::Decay(time)),
             (Err(problem), ..) if text.contains('(') && text.trim().ends_with("(0)") => Err(problem.to_string()),
             _ => Err(format!(
-                "{} is none of sum, window(W), decay(H), increments, where W and H are numbers of steps or times such as 7d",
+                "{} is not one of sum, window(W), decay(H), increments, where W and H are numbers of steps or times \
+                 such as 7d",
                 quoted(text)
             )),
         }
     }
 }
 
-/// A workload, and what its precision is worth.
+/// A workload and the weight of its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weighed {
-    /// What is published.
+    /// The published workload.
     pub reading: Reading,
-    /// How much its variance weighs beside those of others, each in units of the least that it could be; 1 where nothing
-    /// is said.
+    /// The weight of its variance among those of the other workloads, each in units of its least possible value; 1 by
+    /// default.
     pub weight: f64,
 }
 
-/// What is published at every step: one workload, or several that are read together.
+/// The workloads published at every step: one, or several that are read together.
 ///
 /// ```
 /// use evertally_declare::reading::Workloads;
@@ -139,7 +140,7 @@ impl Workloads {
     }
 }
 
-/// One, as a flag says it.
+/// One workload, as in a flag.
 impl FromStr for Workloads {
     type Err = String;
 
@@ -163,19 +164,19 @@ impl FromStr for Weighed {
     }
 }
 
-/// A text without the weight that stands behind it, and the weight.
+/// A text without the weight that follows it, and the weight.
 pub(crate) fn with_weight(text: &str) -> Result<(&str, f64), String> {
     let Some((what, weight)) = text.rsplit_once('*') else { return Ok((text, 1.0)) };
     let number = weight.trim().parse().ok().filter(|weight| *weight > 0.0 && *weight < 1e12);
     Ok((what, number.ok_or_else(|| format!("{} is not a weight above 0", quoted(weight)))?))
 }
 
-/// What is read, in steps or what is in their place: nothing for running sums.
+/// The workloads in slots, which are steps by default; empty for running sums.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Read(pub Vec<(Weighed, Workload)>);
 
 impl Read {
-    /// The workload, if there is one alone.
+    /// The workload, if there is only one.
     pub fn one(&self) -> Option<Workload> {
         match self.0.as_slice() {
             [] => Some(Workload::Sum),
@@ -184,10 +185,10 @@ impl Read {
         }
     }
 
-    /// A request for them.
+    /// The request with these workloads.
     ///
     /// # Errors
-    /// If several do not go together.
+    /// If several of them cannot be combined.
     pub fn of(&self, request: PlanRequest) -> Result<PlanRequest, Problem> {
         if let Some(one) = self.one() {
             return Ok(request.with_workload(one));
@@ -270,7 +271,7 @@ mod tests {
         assert!(steps("window(1mo)", "1d").unwrap_err().contains("month"));
         assert!(steps("window(90m)", "1h").unwrap_err().contains("whole number"));
         assert!("window(7d)".parse::<Reading>().unwrap().in_steps(None).is_err());
-        assert!("window(d)".parse::<Reading>().unwrap_err().contains("none of"));
+        assert!("window(d)".parse::<Reading>().unwrap_err().contains("is not one of"));
         assert!("windows(7)".parse::<Reading>().is_err());
     }
 }

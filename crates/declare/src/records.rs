@@ -1,4 +1,4 @@
-//! What a record of earlier runs knows of a stream, so that its declaration continues under the plan with which it began.
+//! The record of earlier runs of a stream, so that its declaration continues under the plan with which it began.
 
 use crate::follows::Follows;
 use crate::groups::Joined;

@@ -1,23 +1,23 @@
-//! Groups whose values have bounds of their own.
+//! Groups whose values have separate bounds.
 //!
-//! Bounds and grid of a stream hold for a group of scale 1; those of another group are its scale times as large. Values are
-//! counted in steps of the group's own grid, so that an event is the same number of steps at most wherever it is: one
-//! plan, with one sensitivity in steps, serves all groups, and in units of the data the noise of each is in proportion to
-//! its bounds. All is exact: a scale is a decimal number, and so is its product with the grid.
+//! Bounds and grid of a stream hold for a group of scale 1; those of another group are multiplied by its scale. Values
+//! are counted in steps of the group's grid, so the bound on an event is the same number of steps in every group. One
+//! plan, with one sensitivity in steps, serves all groups, and in units of the data the noise of each is proportional
+//! to its bounds. All of this is exact: a scale is a decimal number, and so is its product with the grid.
 
 use crate::parameter::Parameter::{Grid as GridOf, Scales as ScalesOf};
 use crate::problem::{Problem, sentence};
 use evertally::number::Grid;
 use serde::Serialize;
 
-/// The scales of a stream's groups, as far as they matter to all of it.
+/// A summary of the scales of a stream's groups.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scales {
-    /// The least.
+    /// The smallest scale.
     pub least: f64,
-    /// The greatest.
+    /// The largest scale.
     pub greatest: f64,
-    /// Whether every group's values are whole where the plan's are.
+    /// Whether every group's values are whole numbers if the plan's are.
     #[serde(skip)]
     pub keep_integers: bool,
 }
@@ -29,7 +29,7 @@ impl Default for Scales {
 }
 
 impl Scales {
-    /// Of groups with these scales, on this grid.
+    /// The summary for groups with these scales, on this grid.
     pub(crate) fn of(scales: &[Grid], grid: Grid) -> Self {
         let sizes = || scales.iter().map(|scale| scale.to_f64(1));
         Self {
@@ -39,7 +39,7 @@ impl Scales {
         }
     }
 
-    /// Whether there are others than 1.
+    /// Whether any scale differs from 1.
     pub fn are_declared(&self) -> bool {
         (self.least, self.greatest) != (1.0, 1.0)
     }

@@ -1,4 +1,4 @@
-//! A checked declaration: everything known of a stream before its plan.
+//! A checked declaration: everything known about a stream before its plan.
 
 use crate::event::Columns;
 use crate::groups::GroupTable;
@@ -20,117 +20,117 @@ use evertally::privacy::{Unit, Values};
 use evertally::sketch::Shape;
 use std::sync::Arc;
 
-/// A checked declaration: all that is known of a stream before its plan.
+/// A checked declaration: everything known about a stream before its plan.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its name under the key.
+    /// The name of the stream under its key.
     pub name: StreamName,
-    /// Headline of picture and report.
+    /// The title of the picture and the report.
     pub title: String,
-    /// The columns of the events that matter.
+    /// The columns of the events that are used.
     pub columns: Columns,
-    /// How cells become persons, groups and items.
+    /// The rules by which cells become persons, groups and items.
     pub ids: Identities,
-    /// How the time column writes times.
+    /// The format of the time column.
     pub time_format: TimeFormat,
-    /// Texts that stand for a missing cell.
+    /// Texts that mark a missing cell.
     pub missing_text: Vec<String>,
     /// The steps of the horizon.
     pub calendar: StepCalendar,
-    /// Which of them are published, where not all are.
+    /// The published steps, if not all are.
     pub published: Option<Arc<Publication>>,
-    /// What is kept of a person, in steps; the unit of the plan is in slots.
+    /// The bounds on a person's events, in steps; the unit of the plan is in slots.
     pub kept: Unit,
-    /// The periods in each of which the bounds on a person start anew.
+    /// The periods in which the bounds on a person restart.
     pub periods: Periods,
     /// The last step to publish.
     pub last_step: u64,
-    /// What one event contributes.
+    /// The values that one event may contribute.
     pub values: Values,
-    /// What to do with a value outside its bounds.
+    /// The policy for values outside the bounds.
     pub out_of_bounds: OutOfBounds,
-    /// What to do with an event that lacks a cell.
+    /// The policy for events with a missing cell.
     pub missing: Refusable,
-    /// What to do with an event outside the horizon.
+    /// The policy for events outside the horizon.
     pub outside: Refusable,
-    /// What to do with an event of an undeclared group, where there is no rest.
+    /// The policy for events of undeclared groups, if there is no rest.
     pub unknown_group: Refusable,
-    /// What to do with an event of a step that an earlier run has closed.
+    /// The policy for events of a step that an earlier run has closed.
     pub late: Late,
-    /// Whether the last step to publish was declared, or is that of the horizon for want of a word.
+    /// How the last step to publish was determined.
     pub closing: Closing,
-    /// How many events are held back to put them in order of time.
+    /// The number of events that are buffered to sort them by time.
     pub sort_buffer: usize,
-    /// Confidence of the intervals.
+    /// The confidence level of the intervals.
     pub confidence: f64,
-    /// Whether they hold each by itself, or at all steps at once.
+    /// Whether each interval holds by itself, or all steps hold at once.
     pub band: Band,
-    /// What is shown beside the released values, in order.
+    /// The views of the released values, in order.
     pub views: Vec<View>,
-    /// What events are told apart by.
+    /// The labels that distinguish events.
     pub labels: Labels,
-    /// What the plan is asked for.
+    /// The request for the plan.
     pub request: PlanRequest,
-    /// Which measures are released.
+    /// The released measures.
     pub measures: Measures,
 }
 
-/// The measures of a stream, and what it began with, where it has begun.
+/// The measures of a stream, and the parts with which it began, if it has begun.
 #[derive(Clone, Debug, Default)]
 pub struct Measures {
-    /// None for running sums alone.
+    /// The declared measures; empty for running sums alone.
     pub wanted: Vec<Wanted>,
     pub(crate) began: Vec<BegunPart>,
 }
 
-/// Who says which step is the last to be published.
+/// The source of the last step to be published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
     /// A declared time.
     Through,
-    /// All of the horizon was asked for.
+    /// The whole horizon was requested.
     All,
-    /// Nobody: the clock.
+    /// Not declared: the clock decides.
     Clock,
 }
 
-/// What a plan is asked for: in steps, or where only some are published in the [slots](Slots) of which those are made.
+/// The request for a plan: in steps, or, if only some steps are published, in the [slots](Slots) that make them up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InSlots {
-    /// How many there are; 2^62 where there is no end.
+    /// The number of slots; 2^62 if there is no end.
     pub horizon: u64,
-    /// The unit, with bounds on them.
+    /// The privacy unit, with bounds on slots.
     pub unit: Unit,
-    /// What is read, in them.
+    /// The workloads, in slots.
     pub read: Read,
-    /// Of every so many the last gives what is published.
+    /// The number of slots per published row, whose last slot gives the published value.
     pub per_row: u64,
 }
 
-/// What events are told apart by.
+/// The labels that distinguish events.
 #[derive(Clone, Debug)]
 pub enum Labels {
-    /// Nothing: one running sum.
+    /// No labels: one running sum.
     None,
-    /// Declared groups, a running sum each.
+    /// Declared groups, with one running sum each.
     Groups(GroupTable),
-    /// Groups that nobody declared, a running sum each.
+    /// Groups discovered from the data, with one running sum each.
     Discovered {
         /// The columns that name them.
         columns: Vec<String>,
-        /// Which of them are shown.
+        /// The rule that selects the published groups.
         selection: Selection,
     },
-    /// Items of a sketch.
+    /// The items of a sketch.
     Items(Items),
 }
 
-/// Items of a sketch: very many, of which few are asked for.
+/// The items of a sketch: very many, of which few are queried.
 #[derive(Clone, Debug)]
 pub struct Items {
     /// The columns that together name an item.
     pub columns: Vec<String>,
-    /// What they are counted in: a count sketch, or a tree of counts.
+    /// The structure that counts them: a count sketch, or a tree of counts.
     pub shape: Shape,
 }
 
@@ -143,8 +143,8 @@ impl Settings {
         }
     }
 
-    /// The same, through the last step that is published: no step behind it is closed. All steps of a row can then come
-    /// again with the next run.
+    /// The settings truncated to the last step that is published: no later step is closed, so the next run can read all
+    /// steps of an incomplete row again.
     ///
     /// # Errors
     /// If no row ends by then.
@@ -153,13 +153,13 @@ impl Settings {
         let rows = published.rows_through(self.last_step);
         if rows == 0 {
             let end = self.calendar.format(published.rows().end_of(1));
-            let why = format!("no publication has ended by then: the first is that of {end}");
-            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name it with ", Through]));
+            let why = format!("no publication has ended by then: the first one is at {end}");
+            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name that time with ", Through]));
         }
         Ok(Self { last_step: published.last_step_of(rows), ..self })
     }
 
-    /// A parser of times in other files than the events: written as theirs.
+    /// A parser of times in files other than the events, in the format of the event times.
     pub fn file_times(&self) -> TimeParser {
         TimeParser::new(self.time_format.clone(), self.calendar.zone().clone())
     }
@@ -171,13 +171,13 @@ impl Settings {
 }
 
 impl Measures {
-    /// The name of the column that tells rows of a group apart, where there are several.
+    /// The name of the column that distinguishes the rows of a group, if there are several.
     pub fn column(&self) -> Option<&'static str> {
         let is_workload = |wanted: &Wanted| matches!(wanted.measure, Measure::Workload(..));
         self.wanted.first().map(|first| if is_workload(first) { WORKLOAD } else { MEASURE })
     }
 
-    /// What they change in a request, which says what makes one stream another.
+    /// Adds to a request the meaning by which the measures distinguish one stream from another.
     pub(crate) fn shape(&self, request: PlanRequest) -> PlanRequest {
         if self.wanted.is_empty() {
             return request;
@@ -197,7 +197,7 @@ impl Labels {
         }
     }
 
-    /// What they change in a request, which says what makes one stream another.
+    /// Adds to a request the meaning by which the labels distinguish one stream from another.
     pub(crate) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let (horizon, is_unbounded) = (request.horizon(), request.is_unbounded());
         let is_heavy = |groups| if is_unbounded { groups > HEAVY_WITHOUT_END } else { is_heavy(horizon, groups) };
@@ -220,8 +220,8 @@ impl Labels {
                 request.with_selection(*selection).with_meaning("group-by", columns)
             }
             Self::Items(items) => {
-                // What names an item, and where values are clamped: the plan itself only says how far they can be from
-                // 0.
+                // The columns that name an item, and the bounds that clamp values: the plan itself only records how far
+                // values can be from 0.
                 let columns = serde_json::to_string(&items.columns).expect("texts are JSON");
                 let request = request.with_meaning("key-columns", columns);
                 match request.values() {
@@ -236,8 +236,8 @@ impl Labels {
     }
 }
 
-/// So many groups without an end are served by mechanisms whose pauses and memory grow with time: some hundred kilobytes
-/// each, and in the course of a quarter of a million steps a second each.
+/// Most groups without an end that mechanisms may serve whose pauses and memory grow with time: some hundred kilobytes
+/// per group, and one second per group in the course of a quarter of a million steps.
 const HEAVY_WITHOUT_END: usize = 100;
 
 /// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×

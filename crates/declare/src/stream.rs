@@ -1,8 +1,7 @@
-//! What is known of a stream before any event is read.
+//! A stream before any event is read: its settings and its plan.
 
 use crate::error::{Result, failure, usage};
 use crate::follows::Follows;
-use crate::hex::hex;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 use crate::parameter::Parameter;
@@ -12,20 +11,20 @@ use crate::publication::Slots;
 use crate::scales::Scales;
 use crate::settings::Settings;
 use crate::steps::{Every, Period, StepCalendar};
+use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// Most rows whose errors are computed one by one.
+/// The maximum number of rows whose errors are computed one by one.
 const MOST_LOOKED_AT: u64 = 1 << 16;
 
-/// A stream of events that is to be released, decided and checked: its [settings](Settings), as which it can be used,
-/// and its plan.
+/// A checked stream of events to be released: its [settings](Settings), to which it dereferences, and its plan.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// What was declared. `settings.request` is what the plan was asked for; what it answers is `plan.request()`.
+    /// The declared settings. `settings.request` is the request for the plan; `plan.request()` is the plan's answer.
     pub settings: Arc<Settings>,
     /// The plan.
     pub plan: Plan,
@@ -57,14 +56,14 @@ impl Settings {
     /// The stream that another process has planned, from the plan alone.
     ///
     /// # Errors
-    /// As [`planned`](Self::planned), and if something else comes out here, by this digest.
+    /// As [`planned`](Self::planned), and if the digest of this stream's plans differs from `digest`.
     pub fn arrived(self, plan: Plan, digest: &str) -> Result<Stream> {
         let stream = match self.request.mix() {
             Some(_) => self.planned_together()?,
             None => self.planned(plan)?,
         };
-        if hex(stream.plan_digest()) != digest {
-            return Err(usage("another version of evertally has planned this: install the same one wherever it runs"));
+        if hex(&stream.plan_digest()) != digest {
+            return Err(usage("another version of evertally made this plan: install the same version everywhere"));
         }
         Ok(stream)
     }
@@ -109,7 +108,7 @@ impl Stream {
     /// The intervals of its releases at a confidence: of single steps, or of all at once.
     ///
     /// # Errors
-    /// If the confidence is none.
+    /// If the confidence is out of range.
     pub fn intervals(&self, confidence: f64) -> evertally::Result<Intervals> {
         match self.band {
             Band::Pointwise => self.plan.intervals(confidence),
@@ -117,7 +116,7 @@ impl Stream {
         }
     }
 
-    /// What is counted or summed, in words.
+    /// The counted or summed quantity, in words.
     pub fn quantity(&self) -> String {
         if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
             let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
@@ -149,7 +148,7 @@ impl Stream {
         }
     }
 
-    /// What of the events is read.
+    /// The workload, in words.
     fn reading_in_words(&self) -> String {
         let (workload, row) = (self.plan.request().workload(), self.rows().every());
         match (self.published.as_ref().map(|published| (published.slots(), published.row_width())), workload) {
@@ -166,7 +165,7 @@ impl Stream {
         }
     }
 
-    /// What is promised of the whole history, whatever is released.
+    /// The guarantee for the whole history, whatever is released.
     pub fn guarantee(&self) -> Guarantee {
         self.measures.as_ref().map_or_else(|| self.plan.guarantee(), |bundle| bundle.guarantee())
     }
@@ -176,10 +175,10 @@ impl Stream {
         self.measures.as_ref().map_or_else(|| self.plan.digest(), |bundle| bundle.digest())
     }
 
-    /// Those plans as text.
+    /// These plans as text.
     ///
     /// # Errors
-    /// None that a plan is known to have.
+    /// If a plan cannot be serialised, which no known plan causes.
     pub fn plan_text(&self) -> Result<String> {
         let head = toml::to_string(&self.plan).map_err(failure)?;
         Ok(self.measures.as_ref().map_or(head.clone(), |bundle| format!("{head}\n{}", bundle.text())))
@@ -188,7 +187,7 @@ impl Stream {
     /// Refuses to publish all steps of a stream that has no end.
     ///
     /// # Errors
-    /// If that is what would be done.
+    /// If the last step to publish is the end of an unbounded stream's calendar.
     pub fn check_ends(&self) -> Result<()> {
         if self.plan.is_unbounded() && self.last_step == self.calendar.steps() {
             let why = "an unbounded stream has no last step: name the time through which it is published with ";
@@ -197,22 +196,22 @@ impl Stream {
         Ok(())
     }
 
-    /// The same through the end of its horizon, as whoever closes its steps one by one sees it.
+    /// The stream published through the end of its horizon, for a process that closes its steps one by one.
     #[must_use]
     pub fn through_horizon(self) -> Self {
         let steps = self.calendar.steps();
         self.through(steps)
     }
 
-    /// The same, published through another step.
+    /// The stream published through another step.
     #[must_use]
     pub fn through(mut self, last_step: u64) -> Self {
         self.last_step = last_step;
         self
     }
 
-    /// The same in few words, where lines have names of their own, and with the beginning of what is counted, where that
-    /// stays.
+    /// A short form of [`quantity`](Self::quantity) for pictures whose lines have names, with the start of the count if
+    /// that is fixed.
     pub fn quantity_since(&self) -> String {
         let quantity = match (&self.measures, &self.columns.value) {
             (Some(bundle), Some(column)) => format!("{} measures of {column}", bundle.wanted().len()),
@@ -225,17 +224,17 @@ impl Stream {
         }
     }
 
-    /// Whether the plan's steps are not those of the calendar.
+    /// Whether the plan's steps differ from the calendar's.
     pub fn is_read_in_slots(&self) -> bool {
         self.published.as_ref().is_some_and(|published| published.slots() != Slots::Steps)
     }
 
-    /// The steps of the rows, one each: those that are published.
+    /// The calendar of the published rows, one step per row.
     pub fn rows(&self) -> &StepCalendar {
         self.published.as_ref().map_or(&self.calendar, |published| published.rows())
     }
 
-    /// How many rows have ended when a step ends.
+    /// The number of rows that have ended when a step ends.
     pub fn rows_through(&self, step: u64) -> u64 {
         self.published.as_ref().map_or(step, |published| published.rows_through(step))
     }
@@ -270,13 +269,14 @@ impl Stream {
         self.published.as_ref().map_or(Some(slot), |published| published.row_of_slot(slot))
     }
 
-    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean variance.
+    /// The largest standard error of the published steps under a plan of this stream, and the root of their mean
+    /// variance.
     pub fn errors_of_rows(&self, plan: &Plan) -> (f64, f64) {
         let last = if plan.is_unbounded() { self.last_row().max(1) } else { self.rows().steps() };
         let Some(published) = self.published.as_ref().filter(|published| published.slots() != Slots::Rows) else {
             return plan.errors_through(last);
         };
-        // Between them are slots that are not read; of very many, all are looked at.
+        // Between the rows are slots that are not read. With very many rows, all slots are used.
         if last > MOST_LOOKED_AT {
             return plan.errors_through(published.slot_of_row(last));
         }
@@ -299,7 +299,7 @@ impl Stream {
         Some(declared.unwrap_or(Period::Steps(steps)))
     }
 
-    /// What is done with events that do not fit, where that is not to refuse them: what may change from run to run.
+    /// The policies for events that do not fit, except to refuse them; they may change from run to run.
     pub fn policies(&self) -> BTreeMap<String, String> {
         let skipped = [("outside", self.outside), ("missing", self.missing), ("unknown-group", self.unknown_group)];
         let skipped = skipped.into_iter().filter(|(_, policy)| *policy == Refusable::Skip);
@@ -312,7 +312,7 @@ impl Stream {
         policies
     }
 
-    /// The same stream with the [policies](Self::policies) of a run.
+    /// The stream with the [policies](Self::policies) of a run.
     #[must_use]
     pub fn with_policies(mut self, policies: &BTreeMap<String, String>) -> Self {
         let policy = |name: &str| match policies.get(name).map(String::as_str) {
@@ -329,18 +329,18 @@ impl Stream {
         self
     }
 
-    /// Steps of the streams that this one goes on from: rows count them through.
+    /// The number of steps of the preceding streams; row numbers continue from there.
     pub fn steps_before(&self) -> u64 {
         self.follows.as_ref().map_or(0, |follows| follows.steps)
     }
 
-    /// How many streams the released values add up, each under a plan like this one: 1 where it follows none.
+    /// The number of streams that the released values add up, each under a plan like this one; 1 if it follows none.
     pub fn streams(&self) -> u32 {
         let before = self.follows.iter().flat_map(|follows| &follows.carried).map(|carried| carried.streams).max();
         1 + before.unwrap_or(0)
     }
 
-    /// The beginning of what is counted: a date alone where it is at midnight.
+    /// The start of the count, as a date alone if it is at midnight.
     pub fn start_in_words(&self) -> String {
         if let Some(follows) = &self.follows {
             return follows.since.clone();
@@ -354,7 +354,7 @@ impl Stream {
     }
 }
 
-/// What of the events a workload reads, in words that follow what is counted: `in the last 7 days`.
+/// A workload in words, to follow the counted quantity: `in the last 7 days`.
 pub fn reading_in_words(workload: Workload, every: Every) -> String {
     let steps = match workload {
         Workload::Window(steps) | Workload::Decay(steps) => u32::try_from(steps).ok(),
@@ -368,7 +368,7 @@ pub fn reading_in_words(workload: Workload, every: Every) -> String {
     }
 }
 
-/// The privacy unit of a plan in words; persons are named by `who`. Where no period is named, one is so many steps.
+/// The privacy unit of a plan in words; persons are named by `who`. Without `period`, a period is given in steps.
 pub fn unit_in_words(request: &PlanRequest, who: &str, period: Option<Period>) -> String {
     let Some(bounds) = request.unit().bounds() else { return "one event".into() };
     let kept = format!("at most {} events kept", bounds.max_events);

@@ -21,7 +21,7 @@ pub fn shorten(text: &str) -> String {
     short
 }
 
-/// Four significant digits, without an exponent where that reads well.
+/// Four significant digits, without an exponent if that reads well.
 pub fn short(x: f64) -> String {
     if x == 0.0 || !(1e-3..1e7).contains(&x.abs()) {
         return if x == 0.0 { "0".into() } else { format!("{x:.3e}") };
@@ -43,8 +43,8 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Four digits or a little more, never below the number: a promise must not look stronger than it is. Numbers that are
-/// short already stay as they are.
+/// Four digits or slightly more, never below the number: a guarantee must not look stronger than it is. Numbers that
+/// are already short stay unchanged.
 pub fn at_most(x: f64) -> String {
     let exact = x.to_string();
     if exact.len() <= 5 {
@@ -52,18 +52,18 @@ pub fn at_most(x: f64) -> String {
     }
     let scale = 10f64.powi(3 - x.abs().log10().floor() as i32);
     let text = short((x * scale).ceil() / scale);
-    // The product is rounded, and has no scale where x is next to nothing.
+    // The product is rounded, and the scale overflows if x is tiny.
     if text.parse().is_ok_and(|shown: f64| shown >= x) { text } else { short(x * (1.0 + 1e-3)) }
 }
 
-/// So many decimals, never below the number.
+/// The number with this many decimals, never below it.
 pub fn rounded_up(x: f64, decimals: usize) -> String {
     let unit = 10f64.powi(-(decimals as i32));
     let text = format!("{x:.decimals$}");
     if text.parse().is_ok_and(|shown: f64| shown < x) { format!("{:.decimals$}", x + 0.75 * unit) } else { text }
 }
 
-/// So many decimals, never above the number.
+/// The number with this many decimals, never above it.
 pub fn rounded_down(x: f64, decimals: usize) -> String {
     let unit = 10f64.powi(-(decimals as i32));
     let text = format!("{x:.decimals$}");
@@ -88,7 +88,7 @@ mod tests {
             assert_eq!(at_most(x), text.replace("1e-7", "1.000e-7"), "{x}");
             assert!(at_most(x).parse::<f64>().unwrap() >= x);
         }
-        // Also where the product with the power of ten is rounded down, and where there is no such power.
+        // Also if the product with the power of ten is rounded down, and if there is no such power.
         let mut x = 1e-4;
         while x < 1e9 {
             for x in [x, f64::next_up(x), f64::next_down(x), 1.0001 * x] {

@@ -50,6 +50,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod hex;
 pub mod manual;
 pub mod mechanism;
 pub mod noise;
@@ -61,6 +62,7 @@ pub mod state;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};
+pub use hex::hex;
 #[doc(no_inline)]
 pub use mechanism::{Mechanism, MechanismName, Participation};
 #[doc(no_inline)]

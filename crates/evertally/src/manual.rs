@@ -1,11 +1,11 @@
-//! What one should know before a program that publishes private numbers is trusted with people. Nothing here but words
+//! What to know before trusting people's data to a program that publishes private numbers. This module holds only text
 //! and examples.
 //!
 //! 1. [`promises`]: what a plan promises, and what breaks it.
 //! 2. [`units_and_budgets`]: who is protected, how strongly, and what several streams spend together.
-//! 3. [`keys_and_streams`]: one name, one data set.
-//! 4. [`states_and_restarts`]: going on tomorrow, after a crash, on another machine.
-//! 5. [`errors_and_panics`]: which class of error asks whom to do what.
+//! 3. [`keys_and_streams`]: each key and stream name serve one data set.
+//! 4. [`states_and_restarts`]: continuing tomorrow, after a crash, or on another machine.
+//! 5. [`errors_and_panics`]: who must act on each class of error.
 //! 6. [`testing`]: how to test a program whose results are random.
 
 pub mod errors_and_panics;

@@ -11,427 +11,69 @@
 
 mod accounting;
 pub(crate) mod banded;
+mod column_norms;
 mod criterion;
 mod dense_twin;
 mod differences;
 mod endless;
+mod factorization;
+mod horizon;
+mod lazy;
 mod least_squares;
+mod limits;
 mod mix;
+mod name;
+mod objective;
 mod optimum;
 mod registry;
 mod rounding;
+mod state_space;
 mod streaming;
 mod toeplitz;
 mod tree;
 mod trivial;
+pub(crate) mod units;
 mod walk;
 mod workload;
 
 pub use accounting::{GaussianShift, LaplaceShift, Participation};
 pub use banded::Banded;
-pub use criterion::{Criterion, NoiseKind, Objective};
+pub use column_norms::ColumnNorms;
+pub use criterion::Criterion;
 pub use dense_twin::{DensePair, Matrix};
-pub use endless::{Endless, EndlessChoice, Inside};
-pub use least_squares::{Consistent, DensePure, HatChoice, HatLevels, Hats, RollingHats, RollingLevels};
+pub use endless::Endless;
+use factorization::replay;
+pub use factorization::{Bands, Cost, Cursor, Mechanism, RowLaw};
+use horizon::check_horizon;
+pub use horizon::{MAX_HORIZON, check_steps};
+pub use lazy::Lazy;
+pub use least_squares::{Consistent, DensePure, Hats, RollingHats};
+pub use limits::Limits;
 pub use mix::Mix;
-pub use optimum::{Certificate, Dense, MatrixDigest, Optimal, Optimum};
+pub use name::MechanismName;
+pub use name::buffers::{BufferChoice, Buffers, MAX_BUFFERS};
+pub use name::endless::{EndlessChoice, Inside};
+pub use name::exponent::Exponent;
+pub use name::hat_levels::{HatChoice, HatLevels};
+pub use name::levels::{LevelChoice, Levels};
+pub use name::optimum::{MatrixDigest, Optimum};
+pub use name::rolling_levels::RollingLevels;
+pub use name::sharpness::Sharpness;
+pub use objective::{NoiseKind, Objective};
+pub use optimum::{Certificate, Dense, Optimal};
 pub use registry::{
-    Abilities, Dash, Family, Hue, Limits, Line, Mark, MechanismName, Reach, Steps, Vectors, names_that_stream,
+    Abilities, Competes, Dash, Family, Hue, Line, Mark, Publishes, Reach, Steps, Vectors, names_that_stream,
 };
+pub use state_space::LazyBlt;
 pub use streaming::{BandSteps, BufferSteps, Convolution, LIGHT, Streaming};
-pub use toeplitz::{Blt, BufferChoice, Buffers, Columns, EpochBands, Exponent, LazyBlt, Sharpness, SquareRoot};
-pub use toeplitz::{MAX_BUFFERS, epoch_bands};
-pub use tree::{DigitTree, HonakerOnline, LevelChoice, Levels, PathSum, Smooth};
+pub use toeplitz::{Blt, Columns, EpochBands, SquareRoot, epoch_bands};
+pub use tree::{DigitTree, HonakerOnline, PathSum, Smooth};
 pub use trivial::{Input, Output};
-pub use walk::{Lazy, Walk};
+pub use walk::Walk;
 pub use workload::Workload;
-
-use crate::noise::Node;
-use crate::privacy::Spread;
-use crate::{Error, Result};
-use accounting::participation;
-pub(crate) use accounting::units;
-
-/// The longest horizon any mechanism accepts, `2^62` steps.
-pub const MAX_HORIZON: u64 = 1 << 62;
-
-/// The largest column norms of `R` over the columns (steps) `1 ..= T`: how far one unit of change in one step can
-/// move the vector of node sums.
-///
-/// Only nodes that some step `≤ T` reads are counted: a node that nothing reads costs no privacy.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ColumnNorms {
-    /// `s1`, the largest L1 norm of a column. Exact for 0/1 matrices below 2^53, never below the true value.
-    pub l1: f64,
-    /// `s2²`, the square of the largest L2 norm of a column. Exact for 0/1 matrices below 2^53, never below the
-    /// true value.
-    pub l2_squared: f64,
-}
 
 /// Why the square-root mechanisms, and those derived from them, do not support Laplace noise.
 const GROWING_L1: &str = "its L1 sensitivity grows with the square root of the horizon";
-
-/// A factorization `A = L R` of the prefix sums over a horizon of `T` steps, with closed forms for its norms and a
-/// streaming sampler that never builds a matrix.
-///
-/// Steps are counted from 1.
-#[doc(alias = "matrix mechanism")]
-#[doc(alias = "factorization mechanism")]
-#[doc(alias = "DP-FTRL")]
-pub trait Mechanism: std::fmt::Debug + Send + Sync {
-    /// The name that selects this mechanism, with every parameter, as in `subtract(k=13)`.
-    fn name(&self) -> MechanismName;
-
-    /// Number of steps `T`.
-    fn horizon(&self) -> u64;
-
-    /// The published query at every step: `L R` is this matrix, the prefix sums by default.
-    fn workload(&self) -> Workload {
-        Workload::Sum
-    }
-
-    /// Largest column norms of `R`. `O(log T)`.
-    fn column_norms(&self) -> ColumnNorms;
-
-    /// The noise lives on a grid `2^noise_bits` times finer than the data: 0 where `R` is 0/1.
-    fn noise_bits(&self) -> u32 {
-        0
-    }
-
-    /// How far the events of one unit can move the node sums of one running sum: the largest `‖R u‖²` over the counts
-    /// `u` of a spread (`u_t ≤ per_step`, `Σ u_t ≤ total`, steps with events at least `separation` apart), never below
-    /// the true value, in squared units of `2^-noise_bits`. For one event this is `s2²`, exactly. `u128::MAX` if it
-    /// does not fit, or if the node sums are not integral.
-    ///
-    /// ```
-    /// use evertally::mechanism::{Input, Mechanism};
-    /// use evertally::privacy::Spread;
-    /// // Seven events, at most three in a step: 3² + 3² + 1.
-    /// assert_eq!(Input::new(100)?.spread_squared(Spread::new(7, 3)), 19);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    fn spread_squared(&self, spread: Spread) -> u128;
-
-    /// [`spread_squared`](Self::spread_squared) of parts of a unit with these numbers of events, in non-decreasing
-    /// order. Faster than separate calls if computing the bound for many events includes computing it for few.
-    ///
-    /// ```
-    /// use evertally::mechanism::{Input, Mechanism};
-    /// use evertally::privacy::Spread;
-    /// assert_eq!(Input::new(100)?.spreads_squared(Spread::new(7, 3), &[2, 7]), [4, 19]);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    fn spreads_squared(&self, spread: Spread, events: &[u64]) -> Vec<u128> {
-        events.iter().map(|events| self.spread_squared(spread.in_one_sum(*events))).collect()
-    }
-
-    /// The exact squared sensitivity under Gaussian noise, `max_i a_iᵀ (L Lᵀ)⁻¹ a_i` with `a_i` = ones from step `i`
-    /// on. This is what the covariance of the releases reveals: at most the column norm, and equal to it if `L` is
-    /// square. `None` if there is no closed form and the horizon is too long (over 512) for the dense twin.
-    fn exact_l2_squared(&self) -> Option<f64> {
-        exact_by_dense_twin(self)
-    }
-
-    /// The squared sensitivity under continuous Gaussian noise to a unit that takes part in several steps, with a
-    /// vector of norm at most 1 in each. Never below the true value. Patterns, vectors and data may depend on earlier
-    /// releases; proofs are in the header of `mechanism/accounting/participation.rs`.
-    ///
-    /// ```
-    /// use evertally::mechanism::{Input, Mechanism, Participation};
-    /// assert_eq!(Input::new(100)?.participation_squared(Participation::new(7, 10)?), 7.0);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    fn participation_squared(&self, participation: Participation) -> f64 {
-        participation::of_any_mechanism(self, participation)
-    }
-
-    /// The bands of `R`, if columns at least this many steps apart have no row in common: what accounting for sampled
-    /// batches needs. `None` if there are no such bands, or if the horizon is too long to find them (above 2^20).
-    ///
-    /// ```
-    /// use evertally::mechanism::{Input, Mechanism, SquareRoot};
-    /// assert_eq!(Input::new(3)?.bands().unwrap().squares, [1.0; 3]);
-    /// assert_eq!(SquareRoot::banded(9, 2)?.bands().unwrap().count, 2);
-    /// assert!(SquareRoot::new(9)?.bands().is_none());
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    fn bands(&self) -> Option<Bands> {
-        None
-    }
-
-    /// Whether every node is read only after all of its steps have closed. Then per-node privacy composes even if the
-    /// data adapt to releases and the adversary chooses the event adaptively.
-    fn is_causal(&self) -> bool {
-        false
-    }
-
-    /// Whether the noise of any step can be computed from its own nodes by [seeking](Cursor::seek), at a cost that
-    /// grows at most logarithmically with the step. Defaults to the ability of the family.
-    fn has_random_access(&self) -> bool {
-        self.name().family().abilities.random_access
-    }
-
-    /// `‖L_t‖²` of one step, `1 ≤ step ≤ T`. `O(log T)`.
-    fn row_norm_squared(&self, step: u64) -> f64;
-
-    /// The largest `‖L_t‖²` over all steps. `O(log T)`.
-    fn max_row_norm_squared(&self) -> f64;
-
-    /// The mean of `‖L_t‖²` over all steps. `O(log T)`.
-    fn mean_row_norm_squared(&self) -> f64;
-
-    /// `⟨L_s, L_t⟩` of two steps, `1 ≤ earlier ≤ later ≤ T`: the covariance of their releases over the variance of a
-    /// node. `O(log T)` for trees, `O(d² + log T)` for a BLT with `d` buffers, `O(1)` for noise on inputs or outputs;
-    /// otherwise the cost of the two rows, which is linear in the steps, or nearly so.
-    ///
-    /// ```
-    /// use evertally::mechanism::{DigitTree, Mechanism};
-    /// let tree = DigitTree::binary(100)?;
-    /// assert_eq!(tree.row_product(6, 6), tree.row_norm_squared(6));
-    /// // 6 = 4 + 2 and 7 = 4 + 2 + 1: they share two blocks.
-    /// assert_eq!(tree.row_product(6, 7), 2.0);
-    /// assert_eq!(tree.row_product(3, 4), 0.0);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    ///
-    /// # Panics
-    /// May panic if the steps are not in order or beyond the horizon.
-    fn row_product(&self, earlier: u64, later: u64) -> f64 {
-        product_of_rows(self, earlier, later)
-    }
-
-    /// Visits the entries of row `step` of `L`: the nodes the release of that step uses, with their weights, each
-    /// node once.
-    fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64));
-
-    /// `(L z)_t` of all steps, in floating point, for simulations of the public noise distribution. `draw` returns the
-    /// value of a node; it is called once per node, or returns the same value every time. No release is made from it.
-    /// Off by less than 10⁻³ of the standard deviation for values of variance 1, and far less where a family has its
-    /// own implementation. `O(T)` steps of a cursor, or of floating-point operations; `O(T log T)` for square roots.
-    ///
-    /// ```
-    /// use evertally::mechanism::{DigitTree, Mechanism};
-    /// // Every block is off by 1: the release of step 7 = 4 + 2 + 1 by 3.
-    /// assert_eq!(DigitTree::binary(7)?.noise_path(&mut |_| 1.0)[6], 3.0);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    fn noise_path(&self, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
-        path_of_cursor(self, draw)
-    }
-
-    /// The steps whose data a node sums (a row of `R` is 1 on them), first and last; the last may lie beyond `T`.
-    fn node_span(&self, node: Node) -> (u64, u64);
-
-    /// The value of a node's row of `R` on the steps it sums.
-    fn node_weight(&self, _node: Node) -> f64 {
-        1.0
-    }
-
-    /// Noise values come in units of `2^-fraction_bits` of the noise grid: 0 where `L` is integral.
-    fn fraction_bits(&self) -> u32 {
-        0
-    }
-
-    /// The law of the noise of row `step` of `L`, for intervals.
-    fn row_law(&self, step: u64) -> RowLaw {
-        RowLaw::Sum(vec![(1.0, self.row_norm_squared(step) as u64)])
-    }
-
-    /// A sampler positioned before the first step.
-    fn cursor(&self) -> Box<dyn Cursor>;
-
-    /// The cost of a step, in numbers for comparisons.
-    fn cost(&self) -> Cost;
-
-    /// How far a change of one unit in one step moves the nodes, measured for Laplace noise.
-    ///
-    /// # Errors
-    /// If this mechanism does not support Laplace noise: the reason, phrased to follow its name.
-    fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str>;
-
-    /// How exact accounting carries over to discrete Gaussian noise on a fine grid, for an integral `L`; `None` if that
-    /// is not known, or if it is not better than the column norm.
-    fn gaussian_shift(&self) -> Option<GaussianShift> {
-        None
-    }
-
-    /// How the noise of single readings is sampled, without drawing all noise before them; `None` if no method is
-    /// known. (For a mechanism with [random access](Abilities::random_access), any step can also be computed from its
-    /// own nodes.)
-    fn lazy(&self) -> Option<Lazy> {
-        None
-    }
-
-    /// How the noise of many coordinates is drawn step by step; `None` if no fast method is known.
-    fn streaming(&self) -> Option<Streaming> {
-        match self.lazy() {
-            Some(Lazy::Paths(walk)) => Some(Streaming::Paths(walk)),
-            _ => None,
-        }
-    }
-
-    /// The dense twin: `L` and `R` with exactly the nodes that some step `≤ T` uses. For tests and small `T`.
-    ///
-    /// # Panics
-    /// If `T` exceeds 4096: the matrices would not fit a test's memory.
-    fn dense(&self) -> DensePair {
-        DensePair::of(self)
-    }
-}
-
-/// A lower triangular `R` with few diagonals.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Bands {
-    /// How many diagonals there are.
-    pub count: u64,
-    /// The squared norms of the columns, one per step, never too small.
-    pub squares: Vec<f64>,
-}
-
-/// The cost of one step of a stream.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cost {
-    /// Expected noise draws: amortized number of nodes touched.
-    pub draws_per_step: f64,
-    /// The same, or the number of multiplications if there are far more of them.
-    pub work_per_step: f64,
-    /// Maximum memory of a [`Cursor`], in words.
-    pub memory_words: u64,
-}
-
-impl Cost {
-    /// The cost if the draws dominate the work of a step.
-    pub(crate) fn of_draws(draws_per_step: f64, memory_words: u64) -> Self {
-        Self { draws_per_step, work_per_step: draws_per_step, memory_words }
-    }
-}
-
-/// What a confidence interval needs to know about one row of `L`.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RowLaw {
-    /// The noise is a sum of independent variables: (|weight|, number of variables with it).
-    Sum(Vec<(f64, u64)>),
-    /// Very many unequal terms: their `‖L_t‖²`, with tails no heavier than those of `terms` equal terms of that
-    /// variance.
-    Like {
-        /// `‖L_t‖²`.
-        norm_squared: f64,
-        /// Number of equal terms whose fourth moment is at least as large.
-        terms: u64,
-    },
-}
-
-/// Streams `L z` step by step in `O(1)` amortized draws per step and logarithmic space.
-pub trait Cursor: Send {
-    /// The last step produced, 0 before the first.
-    fn step(&self) -> u64;
-
-    /// Moves to the next step and returns its noise `(L z)_t`, in units of `2^-fraction_bits`. `draw` gives the
-    /// value of a node and must give the same value every time it is asked for the same node.
-    ///
-    /// The caller keeps the step within the horizon.
-    fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128;
-
-    /// Writes the nodes that the next steps will read, in order, as far as they are known and fit; returns their
-    /// number. The caller can then compute their bits in parallel.
-    fn foretell(&self, _nodes: &mut [Node]) -> usize {
-        0
-    }
-
-    /// Moves to the next step, whose data sum to `total` grid units and whose exact running sum is `closed`. Returns
-    /// the release minus that sum, in units of `2^-fraction_bits`.
-    ///
-    /// For most mechanisms that is `(L z)_t`, independent of the data. A mechanism that rounds the sums it protects has
-    /// to see them: its release is computed from the protected sums alone, and the result contains the rounding.
-    fn advance_with(&mut self, _total: i64, _closed: i64, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
-        self.advance(draw)
-    }
-
-    /// What a cursor must [recall](Self::recall) to continue from here, or `None` if [`seek`](Self::seek) is enough
-    /// because no noise depends on the data. The memory contains data: protect it like the data.
-    fn memory(&self) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// Moves to `step` (0 ≤ `step` ≤ `T`) with the [memory](Self::memory) of a cursor at that step, and returns the
-    /// last value that cursor returned (0 for step 0).
-    ///
-    /// # Errors
-    /// If this is not the memory of a cursor of the same mechanism.
-    fn recall(&mut self, _step: u64, _memory: &[u8]) -> Result<i128> {
-        Err(Error::state("the saved state has a mechanism memory, but its mechanism keeps none"))
-    }
-
-    /// Whether [`seek`](Self::seek) reaches this later step with fewer draws than advancing step by step, and returns
-    /// the same noise. Always false if the noise depends on the data.
-    fn leaps_to(&self, _step: u64) -> bool {
-        false
-    }
-
-    /// Moves to any step (0 ≤ `step` ≤ `T`), forwards or backwards, and returns its noise (0 for step 0). If the noise
-    /// depends on the data, this is the noise of a stream of zeros.
-    fn seek(&mut self, step: u64, draw: &mut dyn FnMut(Node) -> i128) -> i128;
-}
-
-/// Moves a cursor forwards step by step; starts over if the step is before its position.
-fn replay<C: Cursor>(cursor: &mut C, step: u64, fresh: impl FnOnce(&C) -> C, draw: &mut dyn FnMut(Node) -> i128) {
-    if step < cursor.step() {
-        *cursor = fresh(cursor);
-    }
-    while cursor.step() < step {
-        cursor.advance(draw);
-    }
-}
-
-/// The exact Gaussian sensitivity from the dense twin, for short horizons.
-fn exact_by_dense_twin<M: Mechanism + ?Sized>(mechanism: &M) -> Option<f64> {
-    if mechanism.horizon() > 512 { None } else { mechanism.dense().exact_l2_squared() }
-}
-
-/// The noise path of a cursor, with node values on a grid of `2^-24`, or of `2^-6` of a mechanism's own finer grid, as
-/// filters require.
-fn path_of_cursor<M: Mechanism + ?Sized>(mechanism: &M, draw: &mut dyn FnMut(Node) -> f64) -> Vec<f64> {
-    let bits = match mechanism.noise_bits() {
-        0 => 24,
-        fine => fine + 6,
-    };
-    let unit = libm::exp2(f64::from(bits));
-    // Noise steps are `2^-noise_bits` of the data's; the remaining `bits - noise_bits` bits are finer still.
-    let output = libm::exp2(-f64::from(bits - mechanism.noise_bits() + mechanism.fraction_bits()));
-    let mut cursor = mechanism.cursor();
-    // Float-to-int casts saturate; values are a few deviations of 1.
-    let mut step = || cursor.advance(&mut |node| (draw(node) * unit).round() as i128) as f64 * output;
-    (0..mechanism.horizon()).map(|_| step()).collect()
-}
-
-/// The inner product of two rows of `L`, entry by entry.
-fn product_of_rows<M: Mechanism + ?Sized>(mechanism: &M, earlier: u64, later: u64) -> f64 {
-    let mut row = std::collections::BTreeMap::new();
-    mechanism.visit_row(earlier, &mut |node, weight| {
-        row.insert(node, weight);
-    });
-    let mut product = 0.0;
-    mechanism.visit_row(later, &mut |node, weight| product += row.get(&node).map_or(0.0, |other| other * weight));
-    product
-}
-
-/// Rejects horizons that no mechanism supports, before any search computes with them.
-pub fn check_steps(horizon: u64) -> Result<()> {
-    if horizon > MAX_HORIZON {
-        return Err(Error::invalid(format!("the horizon must be at most 2^62 steps, got {horizon}")));
-    }
-    check_horizon(horizon, MAX_HORIZON, "plan").map(drop)
-}
-
-fn check_horizon(horizon: u64, max: u64, mechanism: &str) -> Result<u64> {
-    if horizon == 0 {
-        return Err(Error::invalid("the horizon must be at least 1 step, got 0"));
-    }
-    if horizon > max {
-        return Err(Error::invalid(format!("the horizon of `{mechanism}` must be at most {max} steps, got {horizon}")));
-    }
-    Ok(horizon)
-}
 
 #[cfg(test)]
 mod tests;

@@ -38,6 +38,7 @@ mod binomial;
 mod bits;
 pub mod bridge;
 mod chacha;
+mod derive;
 mod gaussian;
 mod geometric;
 mod hat;

@@ -1,4 +1,4 @@
-//! Plans: everything that is decided before the first datum, and the error it implies.
+//! Plans: all decisions made before the first data arrive, and the error that they imply.
 //!
 //! A [`Plan`] holds no secret. It fixes the horizon, the budget, who counts as a neighbour, the factorization and the
 //! exact noise law, and it knows the standard error and an interval for every step before any data are seen.
@@ -7,11 +7,13 @@ mod band;
 mod calibrate;
 mod choose;
 mod crossover;
+mod digest;
 mod file;
 mod guarantee;
 mod history;
 mod interval;
 mod lower_bound;
+mod moments;
 mod periods;
 mod prepared;
 pub mod ranking;
@@ -20,6 +22,7 @@ mod readings;
 mod request;
 mod search;
 mod selection;
+mod sensitivity;
 mod tails;
 mod unbounded;
 
@@ -27,11 +30,13 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
 pub use choose::ranked;
 pub use choose::{Candidate, competitors};
+pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
+pub use moments::NoiseMoments;
 pub use prepared::Prepared;
-pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
+pub use ratio::{NoisyPair, RatioIntervals, RatioSet};
 pub use readings::Readings;
 pub use request::PlanRequest;
 pub use search::Search;
@@ -43,13 +48,13 @@ use crate::mechanism::{Criterion, Mechanism, RowLaw, Workload};
 use crate::noise::{DiscreteLaw, FRACTION_BITS, rounded};
 use std::sync::{Arc, Mutex};
 
-/// A decided plan; see the [module](self).
+/// A finished plan; see the [module](self).
 #[derive(Clone, Debug)]
 pub struct Plan {
     request: PlanRequest,
     kind: NoiseKind,
     law: DiscreteLaw,
-    /// How many steps of the noise grid make one of the data's.
+    /// The number of steps of the noise grid per step of the data's grid.
     noise_divisor: u64,
     exact_accounting: bool,
     /// Variance of one noise variable in squared units of the data.
@@ -57,11 +62,40 @@ pub struct Plan {
     guarantee: Guarantee,
     threshold: Option<Threshold>,
     mechanism: Arc<dyn Mechanism>,
-    /// As each of several workloads reads it.
+    /// The factorization as each of several workloads reads it.
     readings: Arc<[Arc<dyn Mechanism>]>,
     digest: [u8; 32],
-    /// The bands that were asked for.
+    /// Cached bands.
     bands: Arc<Mutex<Vec<Band>>>,
+}
+
+impl PlanRequest {
+    /// Calibrates the noise, choosing the mechanism and law that are not named.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
+    pub fn plan(self) -> Result<Plan> {
+        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
+        Plan::build(self, best)
+    }
+
+    /// The plan and all its candidates, smallest error first, by one search.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
+        let candidates = self.candidates()?;
+        let best = candidates.first().expect("some candidate fits every budget").clone();
+        Ok((Plan::build(self, best)?, candidates))
+    }
+
+    /// All candidates that fit the request, smallest error first.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+        choose::candidates(self)
+    }
 }
 
 impl Plan {
@@ -69,7 +103,7 @@ impl Plan {
     pub(crate) fn build(mut request: PlanRequest, chosen: Candidate) -> Result<Self> {
         request.mechanism = Some(chosen.mechanism.name());
         request.noise = Some(chosen.kind);
-        // It has done its work, and is no part of the plan.
+        // The search is done, and is not part of the plan.
         request.search = Search::default();
         let Candidate { mechanism, kind, law, noise_divisor, exact_accounting, guarantee, readings, .. } = chosen;
         let node_variance = node_variance(&request, noise_divisor, &law);
@@ -95,11 +129,11 @@ impl Plan {
         Ok(plan)
     }
 
-    /// A plan for each of the [workloads](PlanRequest::with_mix) that are read from one release, in their order, the first
-    /// being this one; this one alone where there are no others.
+    /// A plan for each of the [workloads](PlanRequest::with_mix) that are read from one release, in their order,
+    /// beginning with this one; only this one if there are no others.
     ///
     /// All have the same digest, guarantee and noise: streams of the same name under them release different functions
-    /// of the very same noisy integers, which the budget pays for once.
+    /// of exactly the same noisy integers, which cost the budget once.
     pub fn readings(&self) -> Vec<Self> {
         let Some(mix) = self.request.mix else { return vec![self.clone()] };
         let read = |(mechanism, workload): (&Arc<dyn Mechanism>, Workload)| Self {
@@ -111,7 +145,8 @@ impl Plan {
         self.readings.iter().zip(mix.workloads()).map(read).collect()
     }
 
-    /// What the states of streams are bound to: the digest, and which of several workloads they read.
+    /// The digest that states of streams are bound to: the plan's, combined with the workload if it is
+    /// not the first of several.
     pub(crate) fn state_digest(&self) -> [u8; 32] {
         match self.request.mix {
             Some(mix) if mix.readings()[0].0 != self.request.workload => {
@@ -132,7 +167,7 @@ impl Plan {
         self.request.horizon
     }
 
-    /// Whether there is no end: see [`PlanRequest::unbounded`].
+    /// Whether the horizon is endless: see [`PlanRequest::unbounded`].
     pub fn is_unbounded(&self) -> bool {
         self.request.is_unbounded()
     }
@@ -148,9 +183,9 @@ impl Plan {
         &self.law
     }
 
-    /// How many steps of the noise grid make one step of the data's grid. 1 for trees under Laplace noise; a large
-    /// number for real-valued factorizations, and where Gaussian noise is calibrated by exact accounting, which needs a
-    /// fine grid.
+    /// The number of steps of the noise grid per step of the data's grid. 1 for trees under Laplace noise; a large
+    /// number for real-valued factorizations, and for Gaussian noise calibrated by exact accounting, which needs a fine
+    /// grid.
     pub fn noise_divisor(&self) -> u64 {
         self.noise_divisor
     }
@@ -171,16 +206,16 @@ impl Plan {
         self.noise_divisor > 1 << self.mechanism.noise_bits()
     }
 
-    /// What hides one unit's change where Gaussian-like noise of variance `λ² μ` is added to every stretch of weight
-    /// `λ` of a mechanism's [paths](crate::mechanism::Walk): how many steps of such a noise's grid make one of the
-    /// data's, the bound of `Σ (shift/λ)²` in squared steps, and of the number of shifts that are not 0. `None` under
-    /// Laplace noise.
+    /// The shift that Gaussian-like noise of variance `λ² μ`, added to every stretch of weight `λ` of a mechanism's
+    /// [paths](crate::mechanism::Walk), must hide for one unit's change: the number of steps of the noise's grid per
+    /// step of the data's grid, the bound of `Σ (shift/λ)²` in squared steps, and the bound of the number of non-zero
+    /// shifts. `None` under Laplace noise.
     pub(crate) fn shift_along_stretches(&self) -> Result<Option<(u64, f64, f64)>> {
         let (Some(squared), sensitivity) = (self.guarantee.hidden_squared(), self.request.sensitivity()?) else {
             return Ok(None);
         };
         if !self.exact_accounting {
-            // The weights are 1, and the shifts whole numbers.
+            // The weights are 1, and the shifts are integers.
             return Ok(Some((self.noise_divisor, squared, squared)));
         }
         let shift = self.mechanism.gaussian_shift().expect("the plan counts by it");
@@ -189,9 +224,8 @@ impl Plan {
         Ok(Some((divisor, squared, squared * each)))
     }
 
-    /// What a cursor returns, in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's
-    /// own is rounded to the nearest, halves up: as the exact sum is a whole number, this rounds the release, after the
-    /// fact.
+    /// The value of a cursor in units of `2^-fraction_bits` of the grid. Noise on a finer grid than the mechanism's own
+    /// is rounded to the nearest, halves up: because the exact sum is an integer, this rounds the release afterwards.
     pub(crate) fn rounded_noise(&self, noise: i128) -> i128 {
         if !self.has_fine_noise() {
             return noise;
@@ -204,14 +238,21 @@ impl Plan {
         self.kind
     }
 
-    /// What is promised about the whole history of releases.
+    /// The privacy guarantee of the whole history of releases.
     pub fn guarantee(&self) -> Guarantee {
         self.guarantee
     }
 
-    /// What keys that nobody declared must reach to be shown, where they are.
+    /// The threshold for undeclared keys to be shown, if the plan has a selection.
     pub fn threshold(&self) -> Option<&Threshold> {
         self.threshold.as_ref()
+    }
+
+    /// The same plan with another digest, for tests of frozen noise.
+    #[cfg(test)]
+    pub(crate) fn with_digest(self, hexadecimal: &str) -> Self {
+        let byte = |i| u8::from_str_radix(&hexadecimal[2 * i..2 * i + 2], 16).expect("hexadecimal digits");
+        Self { digest: std::array::from_fn(byte), ..self }
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.
@@ -246,8 +287,8 @@ impl Plan {
         (self.node_variance * self.mechanism.max_row_norm_squared()).sqrt()
     }
 
-    /// By which plans are compared: the largest standard error, or the root of the mean variance where that is the
-    /// objective; of running sums without an end, which grow, the standard error of step 2^20.
+    /// The error by which plans are compared: the largest standard error, or the root of the mean variance if that is
+    /// the objective; for endless running sums, whose error grows, the standard error of step 2^20.
     pub fn compared_std_error(&self) -> f64 {
         const LATE: u64 = 1 << 20;
         if self.request.grows_without_end() {
@@ -256,7 +297,8 @@ impl Plan {
         self.request.objective.of(self.max_std_error(), self.mean_std_error())
     }
 
-    /// The law of the noise of the released value of a step (1 ..= T), as far as combinations with other noise need it.
+    /// The law of the noise of the released value of a step (1 ..= T), as far as needed for combinations with other
+    /// noise.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.
@@ -281,7 +323,7 @@ impl Plan {
         (self.node_variance * self.mechanism.mean_row_norm_squared()).sqrt()
     }
 
-    /// The largest standard error of the first `steps` steps, and the root of their mean variance, where there is no end;
+    /// The largest standard error of the first `steps` steps, and the root of their mean variance, for an endless plan;
     /// otherwise those of all steps.
     ///
     /// ```
@@ -294,7 +336,7 @@ impl Plan {
     /// ```
     pub fn errors_through(&self, steps: u64) -> (f64, f64) {
         let criterion = Criterion::new(self.kind, self.request.objective);
-        // What never ends is the same over any horizon.
+        // An endless plan is the same over any horizon.
         let first = self
             .request
             .grows_without_end()
@@ -323,9 +365,9 @@ impl Plan {
         self.fine_intervals(confidence, 1)
     }
 
-    /// The same with half-widths in steps of a grid that is so many times (at least once) finer than the data's.
-    /// Releases that are [finer than the grid](Self::fraction_bits) are rounded, which is not in them: half of a unit
-    /// of theirs.
+    /// The same with half-widths in steps of a grid that is `parts` times (at least once) finer than the data's. They
+    /// do not include the rounding of releases that are [finer than the grid](Self::fraction_bits): half a unit of the
+    /// release.
     ///
     /// # Errors
     /// If the confidence is out of range.
@@ -337,7 +379,7 @@ impl Plan {
 }
 
 impl Plan {
-    /// The scale of a continuous variable like the noise, in steps of the data's grid.
+    /// The scale of the corresponding continuous variable, in steps of the data's grid.
     fn unit_scale(&self) -> f64 {
         self.law.scale() / self.noise_divisor as f64
     }
@@ -350,13 +392,13 @@ pub struct Intervals {
     /// Variance of one noise variable in squared units of the data.
     node_variance: f64,
     table: interval::IntervalTable,
-    /// Where they hold at all steps at once.
+    /// The band, if they hold at all steps at once.
     band: Option<Band>,
 }
 
 impl Intervals {
-    /// The least whole number `q` of grid steps so that the true running sum lies within `± q` of the release of this
-    /// step (1 ..= T) with the given confidence.
+    /// The smallest whole number `q` of grid steps such that the true running sum lies within `± q` of the release of
+    /// this step (1 ..= T) with the given confidence.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.
@@ -365,7 +407,7 @@ impl Intervals {
         self.of_law(&law)
     }
 
-    /// The band that they are, where they hold at all steps at once.
+    /// The band of these intervals, if they hold at all steps at once.
     pub fn band(&self) -> Option<Band> {
         self.band
     }
@@ -373,15 +415,15 @@ impl Intervals {
     fn of_law(&mut self, law: &RowLaw) -> u128 {
         match self.band.and_then(|band| band.standard_errors) {
             None => self.table.half_width(law),
-            // What holds at all steps at once is never narrower than what holds at one.
+            // An interval that holds at all steps at once is never narrower than one that holds at one step.
             Some(standard_errors) => {
                 self.table.half_width_of_band(standard_errors, law).max(self.table.half_width(law))
             }
         }
     }
 
-    /// The standard error of a step in units of the data, as [`Plan::std_error`] has it, and the half-width of its
-    /// interval: both for the price of one, which is that of the step's row where a mechanism has no constant error.
+    /// The standard error of a step in units of the data, as in [`Plan::std_error`], and the half-width of its
+    /// interval: both for the cost of one, which is that of the step's row if a mechanism has no constant error.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.
@@ -399,7 +441,7 @@ impl Intervals {
         let norm_squared = match &law {
             RowLaw::Like { norm_squared, .. } => *norm_squared,
             RowLaw::Sum(terms) => match terms[..] {
-                [(1.0, terms)] => terms as f64, // exact: so many nodes are below 2^53
+                [(1.0, terms)] => terms as f64, // exact: the number of nodes is below 2^53
                 _ => self.mechanism.row_norm_squared(step),
             },
         };

@@ -1,10 +1,10 @@
 //! Privacy budgets as validated types, and the conversions between them.
 //!
-//! A budget is a promise about the **whole history** of releases. Three currencies are spoken: pure ε-DP ([`Epsilon`]),
-//! ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one into another,
-//! always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise,
-//! [`skellam`] what Skellam noise protects, [`composition`] what several
-//! plans spend together; [`contribution`] bounds how much of the data is one person's.
+//! A budget is a guarantee for the **whole history** of releases. Three definitions are supported: pure ε-DP
+//! ([`Epsilon`]), ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one
+//! into another, always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise,
+//! [`sampled`] those of Gaussian noise with Poisson subsampling, [`skellam`] the guarantees of Skellam noise, and
+//! [`composition`] the joint cost of several plans; [`contribution`] bounds each person's share of the data.
 
 pub mod composition;
 pub mod contribution;
@@ -27,7 +27,7 @@ use crate::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What may be spent, in the currency the user states it.
+/// The privacy budget, in the definition in which the user states it.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Epsilon, Rho};
@@ -68,11 +68,11 @@ impl Budget {
         }
     }
 
-    /// The budget from the three usual numbers, as flags or a file give them.
+    /// The budget from the three usual numbers, as given by flags or a file.
     ///
     /// # Errors
-    /// Unless exactly one of ε, (ε, δ) and ρ is given, each in range; `allow_weak` accepts values that protect
-    /// next to nothing.
+    /// Unless exactly one of ε, (ε, δ) and ρ is given, each in range; `allow_weak` accepts values that give almost no
+    /// protection.
     pub fn from_numbers(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> Result<Self> {
         let epsilon_of = |e| if allow_weak { Epsilon::new_even_if_weak(e) } else { Epsilon::new(e) };
         let rho_of = |r| if allow_weak { Rho::new_even_if_weak(r) } else { Rho::new(r) };
@@ -89,7 +89,7 @@ impl Budget {
             (Some(e), Some(d), None) => Ok(Self::Approximate(epsilon_of(e)?, Delta::new(d)?)),
             (None, None, Some(r)) => Ok(Self::Zcdp(rho_of(r)?)),
             (None, None, None) => Err(Error::invalid("a privacy budget is needed: epsilon, epsilon and delta, or rho")),
-            (None, Some(_), None) => Err(Error::invalid("delta needs epsilon beside it")),
+            (None, Some(_), None) => Err(Error::invalid("delta needs epsilon as well")),
             _ => Err(Error::invalid("give either epsilon (with or without delta) or rho, not both")),
         }
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// How a budget is written in files: the numbers that are there decide the currency.
+/// The form of a budget in files: the numbers present decide the definition.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBudget {

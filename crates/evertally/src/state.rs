@@ -15,12 +15,12 @@
 //! | layout | content |
 //! |---|---|
 //! | one sum, or groups | step, sums, memories of the mechanism |
-//! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** that was read, unless it is drawn from the key |
-//! | `VectorNoise`, `RowNoise` of `evertally-training` | step and number of vectors, then these, number by number: **noise** that cannot be drawn again, and no data |
-//! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys that occur, and which are shown |
+//! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** drawn so far, unless it is drawn from the key |
+//! | [`VectorNoise`](crate::vector::VectorNoise), [`RowNoise`](crate::vector::RowNoise) | step and number of vectors, then the vectors, number by number: **noise** that cannot be drawn again, and no data |
+//! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys, and which of them are shown |
 //!
-//! The keyed hash refuses damaged bytes, and bytes that someone without the key has changed. It cannot refuse an older
-//! state of the same stream: see the threat model on rollback.
+//! The keyed hash refuses damaged bytes, and bytes changed by someone without the key. It cannot refuse an older state
+//! of the same stream: see the threat model on rollback.
 
 use crate::noise::{KeyId, Purpose, SecretKey, StreamName, mac_key};
 use crate::plan::Plan;
@@ -35,7 +35,7 @@ const VERSION: u32 = 1;
 const HEADER: usize = MAGIC.len() + 4;
 const CHECK: usize = 32;
 
-/// What kind of stream a state belongs to.
+/// The kind of stream that a state belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Layout {
     /// One running sum.
@@ -46,25 +46,25 @@ pub enum Layout {
     Vector {
         /// Number of running sums.
         coordinates: u64,
-        /// How their noise is drawn: the number of the way, frozen.
+        /// The sampling of their noise, as a frozen number.
         sampling: u32,
-        /// Digest of the law that is drawn.
+        /// Digest of the sampled law.
         law: [u8; 32],
     },
     /// The noise of the coordinates `first .. end` of a vector.
     Noise {
         /// The first of them.
         first: u64,
-        /// The one after the last.
+        /// The end: one past the last.
         end: u64,
         /// Bits of a number.
         bits: u32,
-        /// What is given out: the number of the series, frozen.
+        /// The issued series, as a frozen number.
         series: u32,
     },
     /// One per key that occurs.
     Keys {
-        /// What a key must reach.
+        /// The threshold that a key must reach.
         threshold: i64,
     },
     /// The noise of a table's rows, drawn when they are used.
@@ -79,7 +79,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// What has such a layout, in words.
+    /// The object with such a layout, in words.
     fn kind(self) -> &'static str {
         match self {
             Self::Total | Self::Groups(_) => "a stream",
@@ -95,9 +95,9 @@ impl Layout {
 pub(crate) struct Saved {
     /// The last closed step.
     pub(crate) step: u64,
-    /// Sum of the closed steps and of the open one, for every group.
+    /// Sums of the closed steps and of the open one, for every group.
     pub(crate) sums: Vec<(i64, i64)>,
-    /// The memory of the mechanism for every group, or empty where it has none.
+    /// The memory of the mechanism for every group, or empty if it has none.
     pub(crate) memories: Vec<Vec<u8>>,
 }
 
@@ -108,7 +108,7 @@ impl Saved {
     }
 }
 
-/// What a state must belong to, and the key that proves it.
+/// The owner that a state must have, and the key that proves it.
 #[derive(PartialEq, Eq)]
 pub struct StateId {
     plan_digest: [u8; 32],
@@ -153,7 +153,7 @@ impl StateId {
         self.seal_with(saved, |_| {})
     }
 
-    /// The bytes of a state; `more` appends what is not in postcard form.
+    /// The bytes of a state; `more` appends data that is not in postcard form.
     pub fn seal_with<S: Serialize>(&self, saved: &S, more: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
         let owner = Owner {
             plan_digest: self.plan_digest,
@@ -171,13 +171,13 @@ impl StateId {
         bytes
     }
 
-    /// Reads bytes back, if they are whole and belong here.
+    /// Reads bytes back, if they are undamaged and belong to this owner.
     pub fn open<S: DeserializeOwned>(&self, bytes: &[u8]) -> Result<S> {
         let (saved, rest) = self.open_with(bytes)?;
         if rest.is_empty() { Ok(saved) } else { Err(damaged()) }
     }
 
-    /// The same for sums of so many streams.
+    /// The same for the sums of this many streams.
     pub(crate) fn open_sums(&self, bytes: &[u8], horizon: u64, streams: usize) -> Result<Saved> {
         let saved: Saved = self.open(bytes)?;
         let memories_fit = [0, streams].contains(&saved.memories.len());
@@ -187,7 +187,7 @@ impl StateId {
         Ok(saved)
     }
 
-    /// The same, and the bytes that were appended.
+    /// The same, with the appended bytes.
     pub fn open_with<'b, S: DeserializeOwned>(&self, bytes: &'b [u8]) -> Result<(S, &'b [u8])> {
         if bytes.len() < HEADER + CHECK || bytes[..MAGIC.len()] != MAGIC[..] {
             return Err(Error::state("these bytes are not a saved evertally state"));
@@ -201,7 +201,8 @@ impl StateId {
         let (content, check) = bytes.split_at(bytes.len() - CHECK);
         let (owner, rest): (Owner, _) = postcard::take_from_bytes(&content[HEADER..]).map_err(|_| damaged())?;
         self.check_owner(&owner)?;
-        // The hash comes after the owner: bytes of another stream fail both, and the owner says why.
+        // The hash is checked after the owner: bytes of another stream fail both checks, and the owner gives the
+        // reason.
         if !bool::from(blake3::keyed_hash(&self.check_key, content).as_bytes().ct_eq(check)) {
             return Err(damaged());
         }
@@ -225,8 +226,8 @@ impl StateId {
         }
         if self.layout != owner.layout {
             return foreign(
-                "a stream with other groups, keys that are selected otherwise, or a vector of another kind: other \
-                 coordinates, another way of sampling, or numbers of another type"
+                "a stream with other groups, another selection of keys, or a vector of another kind: other \
+                 coordinates, another sampling, or numbers of another type"
                     .to_owned(),
             );
         }

@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn what_is_no_file_is_told_apart() {
         let folder = tempfile::tempdir().unwrap();
-        let said = |path: &Path| read(path).unwrap_err().to_string();
-        assert!(said(&folder.path().join("none")).contains("key new"));
-        assert!(said(folder.path()).contains("is a directory; name the file in it"));
+        let error_text = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(error_text(&folder.path().join("none")).contains("key new"));
+        assert!(error_text(folder.path()).contains("is a directory; name the file in it"));
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        assert!(said(&file.join("my.key")).contains("part of its path is a file"));
+        assert!(error_text(&file.join("my.key")).contains("part of its path is a file"));
         #[cfg(unix)]
-        assert!(said(Path::new("/dev/null")).contains("not a regular file"));
+        assert!(error_text(Path::new("/dev/null")).contains("not a regular file"));
     }
 }

@@ -1,4 +1,4 @@
-//! The privacy report: what is promised, to whom, and what a reader may conclude. This module holds the data;
+//! The privacy report: the guarantee, the people it protects, and a reader's conclusions. This module holds the data;
 //! `report/wording.rs` holds the sentences.
 
 mod measures;

@@ -58,6 +58,13 @@ impl Errors {
         Ok(Self { intervals: stream.intervals(confidence)?, before, end })
     }
 
+    /// The standard error at a step of the last stream, and the half-width including the earlier streams under the same
+    /// plan.
+    fn error(&mut self, step: u64) -> (f64, u128) {
+        let (own, half_width) = self.intervals.error(step);
+        (own, half_width.saturating_add(self.end.saturating_mul(self.before.into())))
+    }
+
     /// The half-width at a step, including the earlier streams under the same plan.
     fn half_width(&mut self, step: u64) -> u128 {
         self.intervals.half_width(step).saturating_add(self.end.saturating_mul(self.before.into()))
@@ -184,8 +191,8 @@ impl Rows {
             return Ok(*known);
         }
         let intervals = self.errors.get_mut(&streams).expect("made for every number of streams");
-        let half_width = intervals.half_width(step);
-        let std_error = std_error_behind(plan.std_error(step), plan, streams);
+        let (own, half_width) = intervals.error(step);
+        let std_error = std_error_behind(own, plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         let errors = (std_error, half_width);
         if let Some(known) = &mut self.known {

@@ -2,7 +2,6 @@
 
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::SecretKey;
-use crate::plan::hexadecimal;
 use crate::running::{abandonable, cancellable};
 use crate::table::{ArrowTable, declaration, wording};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
@@ -134,7 +133,7 @@ impl ClusterWork {
                     ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
                 }
                 let (declared, key) = (json.to_owned(), key.inner().id().to_string());
-                let digest = hexadecimal(&work.stream().plan_digest());
+                let digest = evertally::hex(&work.stream().plan_digest());
                 let shipped = Shipped { declared, of_service: false, plan, digest, key };
                 Ok(Self { work, options, shipped: shipped.text()? })
             })

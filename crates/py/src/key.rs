@@ -1,7 +1,6 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
-use crate::plan::hexadecimal;
 use crate::uses::Uses;
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
@@ -279,7 +278,7 @@ impl SecretKey {
                 // Noise issued so far is recorded next to the new file, in a log that its ledger knows.
                 if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {
                     let log = *Inner::generate().or_raise()?.id().as_bytes();
-                    ledger.begin_step_log(&hexadecimal(&log)).or_raise()?;
+                    ledger.begin_step_log(&evertally::hex(&log)).or_raise()?;
                     identity = Some(log);
                 }
                 py.detach(|| ledger.save(&path, &self.inner)).or_raise()?;

@@ -67,11 +67,6 @@ fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
     Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
 }
 
-/// A fingerprint in hexadecimal.
-pub(crate) fn hexadecimal(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Plan {
     /// Wraps a plan of the library.
     pub(crate) fn new(inner: Inner) -> Self {
@@ -260,7 +255,7 @@ impl Plan {
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
-        hexadecimal(&self.inner.digest())
+        evertally::hex(&self.inner.digest())
     }
 
     /// The largest standard error of any step, in units of the data.

@@ -46,7 +46,7 @@ def test_windows_have_plans_of_their_own() -> None:
         days.add(10**6)
         last = days.tick().value
     assert last == pytest.approx(7 * 10**6, abs=100)
-    with pytest.raises(et.EvertallyError, match="none of sum, window"):
+    with pytest.raises(et.EvertallyError, match="not one of sum, window"):
         et.plan(1000, rho=0.5, workload="week")
     with pytest.raises(et.EvertallyError, match="no calendar"):
         et.plan(1000, rho=0.5, workload="window(7d)")
@@ -165,8 +165,8 @@ def test_meaning_makes_another_plan() -> None:
         (10, {"epsilon": 1.0, "min_gap": 2}, "min_gap needs max_events: how many"),
         (10, {"epsilon": 1.0, "max_events": 2, "min_gap": 0}, "at least 1"),
         (10, {"epsilon": 1.0, "max_events": 2, "per": "month"}, "per 1mo: there is no calendar here.*per=31"),
-        (10, {"epsilon": 1.0, "max_events": 2, "per": "fortnight"}, "per: `fortnight` is no period"),
-        (10, {"epsilon": 1.0, "max_events": 2, "per": 0}, "per: `0` is no period"),
+        (10, {"epsilon": 1.0, "max_events": 2, "per": "fortnight"}, "per: `fortnight` is not a period"),
+        (10, {"epsilon": 1.0, "max_events": 2, "per": 0}, "per: `0` is not a period"),
     ],
 )
 def test_senseless_requests_are_refused(horizon: int, options: dict[str, object], message: str) -> None:

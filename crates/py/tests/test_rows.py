@@ -122,7 +122,7 @@ def test_what_is_wrong_is_refused_and_changes_nothing(key: et.SecretKey) -> None
     with pytest.raises(et.InvalidError, match="increments"):
         et.training.RowNoise(sums, key, "sums", rows=3, width=3, rates=1.0)
     root = et.training.plan_vector(60, rho=0.5, mechanism="sqrt")
-    with pytest.raises(et.InvalidError, match="cannot be left out"):
+    with pytest.raises(et.InvalidError, match="cannot be skipped"):
         et.training.RowNoise(root, key, "root", rows=3, width=3, rates=1.0)
 
 

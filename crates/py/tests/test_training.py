@@ -154,9 +154,9 @@ class TestBins:
             et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=10, mechanism="binary")
         with pytest.raises(et.InvalidError, match="at least as many steps as bins"):
             et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=30, mechanism="input")
-        with pytest.raises(et.InvalidError, match="1 to 2048 bins"):
+        with pytest.raises(et.InvalidError, match="bins must be from 1 to 2048"):
             et.training.plan_vector(5000, epsilon=8.0, delta=1e-5, bins=2500, mechanism="input")
-        with pytest.raises(et.InvalidError, match="at least 1 bin"):
+        with pytest.raises(et.InvalidError, match="number of bins must be at least 1"):
             et.training.plan_vector(20, epsilon=8.0, delta=1e-5, bins=0)
 
 
@@ -174,7 +174,7 @@ class TestFreshBins:
         assert all(len(own) == 3 and min(np.diff(own)) >= 3 for own in steps.values())
         assert sum(own[0] + 10 != own[1] for own in steps.values()) > 800
         assert (batches[-1] == batches.batch(30)).all() and (batches[-30] == batches[0]).all()
-        assert "10 bins, anew in every epoch" in repr(batches)
+        assert "10 bins, drawn again in every epoch" in repr(batches)
         with pytest.raises(IndexError, match="30 batches"):
             batches[-31]
 
@@ -196,6 +196,6 @@ class TestFreshBins:
         refused("banded-sqrt", mechanism="blt")
         refused("at most 10 bands", mechanism="banded-sqrt(bands=11)")
         refused("at least as many steps as bins", fresh_bins=30)
-        refused("at least 1 bin", fresh_bins=0)
+        refused("number of bins must be at least 1", fresh_bins=0)
         refused("True is not a whole number", fresh_bins=True)
         refused("omit participations and separation", participations=3, separation=5)

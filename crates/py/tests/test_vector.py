@@ -530,14 +530,14 @@ class TestSumsThatCannotBe:
         batches = et.training.FixedBatches(self.plan, examples=32, batch_size=8)
         noise = et.VectorNoise(self.plan, key, "too long", coordinates=100, batches=batches)
         long = np.full(100, 0.7 * 8 / 10, np.float32)
-        with pytest.raises(et.InvalidError, match="longer than the vectors of its examples"):
+        with pytest.raises(et.InvalidError, match="longer than possible for its number of examples"):
             noise.add_next(np.float32(1.01) * long)
         with pytest.raises(et.InvalidError, match="a different number of examples"):
             noise.add_next(long.copy(), examples=9)
         assert noise.step == 0
         noise.add_next(long.copy())
         free = et.VectorNoise(self.plan, key, "said", coordinates=100)
-        with pytest.raises(et.InvalidError, match="longer than the vectors of its examples"):
+        with pytest.raises(et.InvalidError, match="longer than possible for its number of examples"):
             free.add_next(long.copy(), examples=7)
         free.add_next(long.copy(), examples=8)
 

@@ -190,7 +190,7 @@ impl Store {
         if bytes.len() != 16 {
             return Err(usage("the identity of the folder is corrupt"));
         }
-        Ok(digits(&bytes))
+        Ok(evertally::hex(&bytes))
     }
 
     /// Writes a note of the folder under a name, replacing an existing one.
@@ -223,7 +223,10 @@ impl Store {
         // After a crash, opening does not have to scan the whole folder.
         writing.set_quick_repair(true);
         let done = change(&writing)?;
-        writing.commit().map_err(stored).context("cannot write to the data folder; nothing was accepted or published")?;
+        writing
+            .commit()
+            .map_err(stored)
+            .context("cannot write to the data folder; nothing was accepted or published")?;
         Ok(done)
     }
 }
@@ -243,12 +246,7 @@ fn random_bytes() -> Result<[u8; 16]> {
 
 /// A unique name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> Result<String> {
-    Ok(digits(&random_bytes()?))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(evertally::hex(&random_bytes()?))
 }
 
 /// A new database in a file that nobody else may read: it holds exact sums, and events of people.

@@ -1,7 +1,7 @@
-//! Small inputs that stand for a great deal of memory, in every format that is read.
+//! Small inputs that expand to a great deal of memory, in every input format.
 //!
-//! Columns are `time` and `person`. What is read, or refused, must be so within a fixed amount of memory: see the tests of
-//! the program, which run it and the service under a limit.
+//! Columns are `time` and `person`. Each input must be read or refused within a fixed amount of
+//! memory: see the tests of the program, which run it and the service under a limit.
 
 use arrow_array::builder::StringViewBuilder;
 use arrow_array::types::Int32Type;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// A small input.
 pub struct Bomb {
-    /// What it does.
+    /// Its effect.
     pub name: &'static str,
-    /// As `Content-Type` has it.
+    /// The value of `Content-Type`.
     pub format: &'static str,
-    /// As `Content-Encoding` has it: the bytes are compressed so, or not at all.
+    /// The value of `Content-Encoding`: the compression of the bytes, if any.
     pub coding: Option<&'static str>,
-    /// What is sent.
+    /// The body.
     pub bytes: Vec<u8>,
     /// Whether its rows can be read.
     pub is_readable: bool,
@@ -31,14 +31,14 @@ const ARROW: &str = "application/vnd.apache.arrow.stream";
 const CSV: &str = "text/csv";
 const JSON: &str = "application/x-ndjson";
 
-/// Longer than a cell may be.
+/// Longer than the limit of a cell.
 const TOO_LONG: usize = 260_000;
-/// As long as a cell may be, about.
+/// About the limit of a cell.
 const LONG: usize = 60_000;
-/// Longer than a batch is.
+/// Longer than a batch.
 const ROWS: usize = 20_000;
 
-/// All of them.
+/// All bombs.
 pub fn all() -> Vec<Bomb> {
     let text = |name, format, bytes: Vec<u8>| Bomb {
         name,
@@ -102,7 +102,7 @@ fn dictionary(length: usize) -> ArrayRef {
 fn views() -> ArrayRef {
     let mut views = StringViewBuilder::new();
     let block = views.append_block("y".repeat(LONG).into_bytes().into());
-    (0..ROWS).for_each(|_| views.try_append_view(block, 0, LONG as u32).expect("inside of the block"));
+    (0..ROWS).for_each(|_| views.try_append_view(block, 0, LONG as u32).expect("inside the block"));
     Arc::new(views.finish())
 }
 
@@ -150,7 +150,7 @@ fn arrow(persons: ArrayRef) -> Vec<u8> {
     writer.into_inner().expect("memory")
 }
 
-/// A file that has nothing but a footer.
+/// A file that consists of a footer only.
 fn of_footer(footer: &[u8]) -> Vec<u8> {
     [b"PAR1", footer, &u32::try_from(footer.len()).expect("short").to_le_bytes(), b"PAR1"].concat()
 }

@@ -1,4 +1,4 @@
-//! Releases held against the covariance that a plan promises.
+//! Releases compared with the covariance that a plan states.
 //!
 //! A release of the all-zero stream is `y = L z` with independent `z` of variance `v` and fourth cumulant `κ`, so its
 //! covariance is `C = v L Lᵀ` (dense twin). Every statistic here is a quadratic form of the empirical covariance
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Only the last step, from the variance to a p-value, is the central limit theorem. With 10⁴ paths and more its tail
-//! is good to a small factor at the levels used here, also for Laplace noise.
+//! is accurate to a small factor at the levels used here, also for Laplace noise.
 
 use evertally::mechanism::Matrix;
 use evertally::noise::{DiscreteLaw, GuardedKey, TestSeed};
@@ -20,9 +20,9 @@ use nalgebra::DMatrix;
 
 use crate::{chi_square_tail, normal_tail};
 
-/// Releases of the all-zero stream, one path a row and one step a column.
+/// Releases of the all-zero stream, one row per path and one column per step.
 ///
-/// Every path is a stream of its own name under one test key.
+/// Every path is a separate stream name under one test key.
 pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let steps = plan.horizon() as usize;
@@ -37,7 +37,7 @@ pub fn releases(plan: &Plan, seed: u64, paths: usize) -> DMatrix<f64> {
     values
 }
 
-/// The noise of so many coordinates under a test key, one coordinate a row and one step a column.
+/// The noise of this many coordinates under a test key, one row per coordinate and one column per step.
 pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -> DMatrix<f64> {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let name = "vectors".parse().expect("a valid name");
@@ -52,8 +52,8 @@ pub fn vector_noise<F: Real>(plan: &VectorPlan, seed: u64, coordinates: usize) -
     values
 }
 
-/// Variance and fourth moment of a law, summed from its probabilities; those of the continuous law where the deviation
-/// is above 10⁴, which differ by less than 10⁻⁸ of their size.
+/// Variance and fourth moment of a law, summed from its probabilities; those of the continuous law if the deviation is
+/// above 10⁴, which differ relatively by less than 10⁻⁸.
 pub fn law_moments(law: &DiscreteLaw) -> (f64, f64) {
     let parameter = law.parameter().to_f64();
     if law.scale() > 1e4 {
@@ -83,7 +83,7 @@ pub fn dense(matrix: &Matrix) -> DMatrix<f64> {
     DMatrix::from_fn(rows, columns, |i, j| matrix.row(i)[j])
 }
 
-/// What a plan promises about the second and fourth moments of its releases.
+/// The second and fourth moments of releases that a plan states.
 pub struct Promise {
     /// `L` of the dense twin.
     l: DMatrix<f64>,
@@ -97,16 +97,16 @@ pub struct Promise {
     cumulant: f64,
 }
 
-/// One p-value a family of comparisons: the smallest of the family times their number.
+/// One p-value per family of comparisons: the smallest of the family times their number.
 #[derive(Clone, Copy, Debug)]
 pub struct Verdict {
     /// Every step's mean is 0.
     pub means: f64,
     /// Every entry of the covariance.
     pub entries: f64,
-    /// Every node's variance, seen where the release reveals most of it.
+    /// Every node's variance, measured where the releases reveal most of it.
     pub nodes: f64,
-    /// One common factor of the covariance: the test that is sharpest against a wrong scale.
+    /// One common factor of the covariance: the most powerful test against a wrong scale.
     pub scale: f64,
     /// All entries at once: the squared distance of `Ĉ` from `C` in units of its own spread.
     pub whole: f64,
@@ -131,7 +131,7 @@ impl Promise {
         promise
     }
 
-    /// The plan's own covariances of all pairs of steps, which know no matrix.
+    /// The plan's own covariances of all pairs of steps, which do not use a matrix.
     fn is_what_the_plan_says(&self, plan: &Plan) {
         let c = &self.covariance;
         for (s, t) in (0..c.nrows()).flat_map(|s| (0..c.nrows()).map(move |t| (s, t))) {
@@ -144,7 +144,7 @@ impl Promise {
         }
     }
 
-    /// Of the continuous noise of vectors, every coordinate a path.
+    /// From the continuous noise of vectors; every coordinate is a path.
     pub fn of_vectors(plan: &VectorPlan) -> Self {
         let mut l = dense(&plan.mechanism().dense().l);
         if plan.series() == Series::Increments {
@@ -166,7 +166,7 @@ impl Promise {
         Self { inverse: factor.inverse(), whitener, covariance, cumulant: fourth - 3.0 * variance * variance, l }
     }
 
-    /// Holds releases of the all-zero stream against the promise.
+    /// Compares releases of the all-zero stream with the stated moments.
     pub fn judge(&self, releases: &DMatrix<f64>) -> Verdict {
         let (paths, steps) = (releases.nrows() as f64, releases.ncols());
         let seen = releases.transpose() * releases / paths;
@@ -212,7 +212,8 @@ impl Promise {
     /// The p-values of "these releases are independent of those", under two plans: of all products, and of the squares.
     ///
     /// Whitened, the products of different streams are uncorrelated with variance 1, so that `N` times the squared norm
-    /// of their means is χ² with `T · T'` degrees of freedom. The squares see noise that is shared but for its sign.
+    /// of their means is χ² with `T · T'` degrees of freedom. The squares detect noise that is shared except for its
+    /// sign.
     pub fn independent(&self, ours: &DMatrix<f64>, other: &Promise, theirs: &DMatrix<f64>) -> (f64, f64) {
         assert_eq!(ours.nrows(), theirs.nrows(), "as many paths");
         let paths = ours.nrows() as f64;
@@ -233,7 +234,7 @@ impl Promise {
         (products, normal_tail(sum / (paths * variance).sqrt()))
     }
 
-    /// Of the squares of the whitened steps.
+    /// The p-value of the squares of the whitened steps.
     fn covariance_of_squares(&self) -> DMatrix<f64> {
         let weights = (&self.whitener * &self.l).map(|weight| weight * weight);
         let steps = self.covariance.nrows();

@@ -1,14 +1,14 @@
-//! What a power failure can leave behind, at every point of a run.
+//! Possible disk contents after a power failure, at every point of a run.
 //!
-//! [`TracedDisk`] is the file system of this machine, which remembers every call. After each call a [`Point`] knows what
-//! the disk is certain to hold and what may have been on its way: contents that were written and not synced, and names
-//! that were given, taken or turned while their folder was not synced. [`Point::images`] are the states of the folder
-//! that a power failure at this point can leave, by this model of a page cache:
+//! [`TracedDisk`] is the file system of this machine, which records every call. After each call a [`Point`] knows the
+//! certain contents of the disk and the pending ones: contents that were written but not synced, and names that were
+//! created, removed or renamed while their folder was not synced. [`Point::images`] are the states of the folder that a
+//! power failure at this point can leave, by this model of a page cache:
 //!
-//! * of a file that was written and not synced, any state since the last sync can be there, and a part of each: what
-//!   was synced, a prefix of what was written, nothing (where nothing was synced), or zeros in the place of what is new;
-//! * each name of a folder that was not synced is as it was or as it became, whatever the others are;
-//! * syncing a file says nothing of its name, and syncing a folder nothing of what its files hold.
+//! * a file that was written but not synced can have any state since the last sync, or a part of one: the synced
+//!   contents, a prefix of the written ones, nothing (if nothing was synced), or zeros instead of the new bytes;
+//! * each name in an unsynced folder is old or new, independently of the others;
+//! * syncing a file does not sync its name, and syncing a folder does not sync the contents of its files.
 //!
 //! An [`Image`] is written into a folder, and a run begins on it as if nothing had happened.
 
@@ -18,12 +18,12 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The file system below one folder, which remembers what was done to it.
+/// The file system below one folder, which records all changes.
 #[derive(Debug)]
 pub struct TracedDisk {
     root: PathBuf,
     trace: Mutex<Trace>,
-    /// This call, counted from 1, and all after it fail.
+    /// This call, counted from 1, and all later ones fail.
     fails_at: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ struct Trace {
     calls: usize,
 }
 
-/// What the disk may hold after a call.
+/// The possible contents of the disk after a call.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// The call, in words.
@@ -42,31 +42,32 @@ pub struct Point {
     model: Model,
 }
 
-/// Files, and the names they go by; paths are relative to the root.
+/// Files and their names; paths are relative to the root.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    /// By number: what they hold.
+    /// By number: the contents of files.
     files: Vec<Content>,
-    /// What each name can stand for: what the disk is sure of first, what the run sees last. `None` is no file.
+    /// The files that each name may refer to: first the certain one on disk, last the one that the run sees. `None`
+    /// means no file.
     names: BTreeMap<PathBuf, Vec<Option<usize>>>,
-    /// Folders, and whether their own name is sure.
+    /// Folders, and whether their own name is synced.
     folders: BTreeMap<PathBuf, bool>,
 }
 
-/// What a file may hold: what was synced, and every state since.
+/// The possible contents of a file: the synced ones, and every state since.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Content(Vec<Vec<u8>>);
 
-/// What a power failure left: the files of a folder.
+/// The files of a folder after a power failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Image(pub BTreeMap<PathBuf, Vec<u8>>);
 
 impl Content {
     fn now(&self) -> &Vec<u8> {
-        self.0.last().expect("at least what was synced")
+        self.0.last().expect("at least the synced contents")
     }
 
-    /// Every content that can be found, the likeliest first: as it is now, as it was synced, torn in between.
+    /// Every possible content, the likeliest first: the current one, the synced one, torn states in between.
     fn outcomes(&self) -> Vec<Vec<u8>> {
         let mut found = vec![self.now().clone()];
         if self.0.len() > 1 {
@@ -85,7 +86,7 @@ impl Content {
 }
 
 impl Model {
-    /// All that lies below a folder, as sure.
+    /// Everything below a folder, as synced.
     fn of(root: &Path) -> io::Result<Self> {
         let mut model = Self::default();
         let mut folders = vec![PathBuf::new()];
@@ -122,7 +123,7 @@ impl Model {
 }
 
 impl TracedDisk {
-    /// Everything that lies below a folder is on disk already.
+    /// Starts with everything below a folder on disk.
     ///
     /// # Panics
     /// If it cannot be read.
@@ -133,18 +134,18 @@ impl TracedDisk {
         Self { root, trace: Mutex::new(Trace { now, points: vec![start], calls: 0 }), fails_at: None }
     }
 
-    /// The same where a call, counted from 1, and all after it fail as on a disk that is full or gone.
+    /// The same, but a call, counted from 1, and all later ones fail as on a full or missing disk.
     #[must_use]
     pub fn failing_at(self, call: usize) -> Self {
         Self { fails_at: Some(call), ..self }
     }
 
-    /// The points after each call so far that changed something, beginning with the one before the first.
+    /// The points after each call so far that changed something, starting with the one before the first call.
     pub fn points(&self) -> Vec<Point> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).points.clone()
     }
 
-    /// How many calls could have failed so far.
+    /// The number of calls so far that could have failed.
     pub fn calls(&self) -> usize {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).calls
     }
@@ -269,10 +270,10 @@ impl Disk for TracedDisk {
 }
 
 impl Point {
-    /// What a power failure can leave, at most `most` of it: everything as the run saw it first, then everything as the
-    /// disk is sure of it, then all combinations, those first in which one thing differs from either.
+    /// At most `most` images that a power failure can leave: first everything as the run saw it, then everything as
+    /// synced, then all combinations, beginning with those in which one item differs from either.
     pub fn images(&self, most: usize) -> Vec<Image> {
-        // One choice for each name and each file that is not sure.
+        // One choice for each unsynced name and file.
         let mut choices: Vec<usize> = Vec::new();
         let names: Vec<(&PathBuf, Vec<Option<usize>>)> = self
             .model
@@ -313,7 +314,7 @@ impl Point {
                 }
             }
         }
-        // The rest as numbers of mixed base, as far as they are asked for.
+        // The rest as mixed-radix numbers, as many as requested.
         let mut picks = now;
         for _ in 0..most {
             let Some(place) = (0..picks.len()).find(|place| picks[*place] + 1 < choices[*place]) else { break };
@@ -334,7 +335,7 @@ impl Point {
 }
 
 impl Image {
-    /// Writes it into an empty folder. Files are the user's alone.
+    /// Writes it into an empty folder. Files are readable by the user only.
     ///
     /// # Panics
     /// If it cannot be written.

@@ -1,8 +1,8 @@
-//! Whatever reads bytes that somebody else may have written, as functions of bytes that must not panic.
+//! Every reader of untrusted bytes, as a function of bytes that must not panic.
 //!
-//! `fuzz/` makes a target of libFuzzer of each; [`mutated`] makes inputs where there is no such tool, from seeds and a
-//! number. A target does more than survive where more can be said: what is read and written again must be read as the
-//! same, and a state that is restored must go on.
+//! `fuzz/` makes a libFuzzer target of each; [`mutated`] makes inputs from seeds and a number without such a tool.
+//! Where possible, a target checks more than the absence of panics: data that are read and written again must read
+//! back as the same, and a restored state must continue.
 
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, StringArray};
@@ -27,14 +27,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
-/// Something that reads bytes.
+/// A reader of bytes.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// Its name, also in `fuzz/`.
     pub name: &'static str,
-    /// Reads bytes; panics where it is wrong.
+    /// Reads bytes; panics if a check fails.
     pub run: fn(&[u8]),
-    /// Bytes that are read without an error, or nearly.
+    /// Bytes that are valid, or nearly so.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -57,7 +57,7 @@ pub const TARGETS: [Target; 12] = [
 /// Runs a target by its name.
 ///
 /// # Panics
-/// If there is none of this name, and where the target finds something.
+/// If there is no such target, or if the target finds a fault.
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("the name of a target");
     (target.run)(bytes);
@@ -77,7 +77,7 @@ fn text(seed: &str) -> Vec<u8> {
     seed.as_bytes().to_vec()
 }
 
-/// A path of a file in a folder of this process's own.
+/// A file path in a folder of this process.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| tempfile::tempdir().expect("a temporary folder"));
@@ -86,13 +86,13 @@ fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The columns that are read.
+/// The columns to read.
 fn columns() -> Columns {
     let named = |name: &str| Some(name.to_owned());
     Columns { time: "time".into(), labels: vec!["origin".into()], person: named("tailnum"), value: named("dep_delay") }
 }
 
-/// Reads a file, and says how many rows it had before the error.
+/// Reads a file, and returns the number of rows before the error.
 fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<Error>) {
     let path = file(name, bytes);
     let columns = columns();
@@ -113,7 +113,7 @@ fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<E
     };
     let error = read().err();
     if let Some(error) = &error {
-        assert!(error.is_usage() || error.io().is_some(), "nobody is to blame for {error}");
+        assert!(error.is_usage() || error.io().is_some(), "{error} is neither a usage error nor an I/O error");
         assert!(error.to_string().len() < 4096, "too long an error");
     }
     (rows, error)
@@ -121,7 +121,7 @@ fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<E
 
 fn csv(bytes: &[u8]) {
     let (rows, error) = read("csv", Some(InputFormat::Csv), bytes);
-    // What is found out from the first bytes is read the same.
+    // A format detected from the first bytes reads the same.
     if error.is_none() {
         assert_eq!(read("csv", None, bytes).0, rows);
     }
@@ -168,7 +168,7 @@ fn parquet_seeds() -> Vec<Vec<u8>> {
     vec![std::fs::read(path).expect("written")]
 }
 
-/// A stream of Arrow record batches, as a service is sent it.
+/// A stream of Arrow record batches, as sent to a service.
 fn arrow(bytes: &[u8]) {
     let running = AtomicBool::new(false);
     let Ok(mut table) = ArrowStream::new(bytes, 1 << 24) else { return };
@@ -211,7 +211,7 @@ fn times(bytes: &[u8]) {
         for format in formats.clone() {
             let mut parser = TimeParser::new(format, zone.parse().expect("a zone"));
             let first = parser.parse_text(text);
-            assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second time is another");
+            assert_eq!(parser.parse_text(text).ok(), first.as_ref().ok().copied(), "the second parse differs");
             if let Ok(instant) = first
                 && let Some(time) = instant.timestamp()
                 && !time.to_string().starts_with('-')
@@ -264,12 +264,12 @@ fn declarations(bytes: &[u8]) {
     if let Ok(written) = toml::from_str::<Written>(text) {
         resolve(&written.declaration);
         let again = toml::to_string(&written.declaration).expect("TOML");
-        assert_eq!(toml::from_str::<Declaration>(&again).expect("what was written"), written.declaration);
+        assert_eq!(toml::from_str::<Declaration>(&again).expect("the written text"), written.declaration);
     }
     if let Ok(declared) = Declaration::from_json(text) {
         resolve(&declared);
         let again = serde_json::to_string(&declared).expect("JSON");
-        assert_eq!(Declaration::from_json(&again).expect("what was written"), declared);
+        assert_eq!(Declaration::from_json(&again).expect("the written text"), declared);
     }
 }
 
@@ -280,19 +280,19 @@ fn declaration_seeds() -> Vec<Vec<u8>> {
     vec![example("flights.toml", 1 << 16), example("flights-sketch.toml", 1 << 16), text(json)]
 }
 
-/// Longer horizons are for plans in earnest: their mechanisms take time.
+/// Longer horizons are left to real plans: their mechanisms take time.
 const LONGEST_PLAN: u64 = 4096;
 
 fn plans(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    // What a plan costs depends on its horizon, and that is public: only what it reads is looked at here.
+    // The cost of a plan depends on its horizon, which is public: this target only checks reading.
     let horizon = toml::from_str::<toml::Table>(text).ok().and_then(|table| table.get("horizon")?.as_integer());
     if horizon.is_some_and(|horizon| horizon > LONGEST_PLAN as i64) {
         return;
     }
     if let Ok(plan) = toml::from_str::<Plan>(text) {
         let again = toml::to_string(&plan).expect("TOML");
-        assert_eq!(toml::from_str::<Plan>(&again).expect("what was written").digest(), plan.digest());
+        assert_eq!(toml::from_str::<Plan>(&again).expect("the written text").digest(), plan.digest());
         assert!(plan.max_std_error() > 0.0);
     }
 }
@@ -325,7 +325,7 @@ fn groups() -> Groups {
 fn states(bytes: &[u8]) {
     static PLANS: OnceLock<[Plan; 3]> = OnceLock::new();
     for plan in PLANS.get_or_init(some_plans) {
-        // A state is authenticated: what is restored was saved by this key.
+        // A state is authenticated: a restored one was saved with this key.
         if let Ok(mut sum) = RunningSum::restore(plan.clone(), &key(), name(), bytes) {
             assert_eq!(sum.save(), bytes);
             let _ = sum.tick();
@@ -391,7 +391,7 @@ fn keys(bytes: &[u8]) {
     match keyfile::read(&path) {
         Ok(key) => assert!(!format!("{key:?}").is_empty()),
         Err(error) => {
-            // What may be a key is never quoted.
+            // Possible keys are never quoted.
             let said = error.to_string();
             let secret = bytes.split(|byte| *byte == b'\n').nth(1).unwrap_or_default();
             let is_long = secret.len() >= 16;
@@ -418,7 +418,7 @@ fn searched_seeds() -> Vec<Vec<u8>> {
     vec![search(1), search(4)]
 }
 
-/// Always the same input for a number: a seed with a few bytes changed, put in, taken out, repeated or exchanged with
+/// Always the same input for a number: a seed with a few bytes changed, inserted, removed, repeated or swapped with
 /// those of another seed.
 pub fn mutated(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     const TELLING: [&[u8]; 14] = [

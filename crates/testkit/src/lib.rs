@@ -1,9 +1,9 @@
-//! What the tests of evertally's guarantees share: statistics of laws and covariances ([`covariance`]),
-//! neighbouring data through whole runs ([`replay`]), and what a power failure can leave ([`crash`]).
+//! Shared code of the tests of evertally's guarantees: statistics of laws and covariances ([`covariance`]),
+//! neighbouring data through whole runs ([`replay`]), and disk contents after power failures ([`crash`]).
 //!
-//! Every test draws from fixed seeds, so it passes always or never; its level says how likely a *correct* law was to
-//! fail when the seed was chosen. [`LEVEL`] is for one comparison; with fewer than 1000 comparisons in this crate, all
-//! of them together had a chance below 10⁻⁶.
+//! Every test draws from fixed seeds, so it always passes or always fails; its level is the probability that a
+//! *correct* law failed when the seed was chosen. [`LEVEL`] is for one comparison; with fewer than 1000 comparisons in
+//! this crate, the probability of any failure was below 10⁻⁶.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 /// The significance level of one comparison.
 pub const LEVEL: f64 = 1e-9;
 
-/// The least expected count of a cell in a χ² test.
+/// The smallest expected count of a cell in a χ² test.
 pub const LEAST_EXPECTED: f64 = 10.0;
 
 /// The noise of a test: one seed, one stream name.
@@ -51,10 +51,10 @@ pub fn chi_square_tail(statistic: f64, freedom: f64) -> f64 {
     ChiSquared::new(freedom).expect("a positive number of degrees of freedom").sf(statistic)
 }
 
-/// The p-value of χ² for cells with the expected counts; cells are joined with the next until they expect at least
-/// [`LEAST_EXPECTED`], and the last remainder with the cell before it.
+/// The p-value of χ² for cells with the expected counts; cells are merged with the next until they expect at least
+/// [`LEAST_EXPECTED`], and the last remainder with the previous cell.
 ///
-/// `cells` are (observed, expected) in an order that makes sense to join in.
+/// `cells` are (observed, expected) in an order suitable for merging.
 pub fn chi_square(cells: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     let mut joined: Vec<(f64, f64)> = Vec::new();
     let mut open = (0.0, 0.0);
@@ -68,7 +68,7 @@ pub fn chi_square(cells: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     let last = joined.last_mut().expect("at least one cell of enough weight");
     *last = (last.0 + open.0, last.1 + open.1);
     if joined.len() == 1 {
-        // All weight in one cell: nothing can be compared, but a value outside it would show in `last`.
+        // All weight is in one cell: nothing can be compared, but a value outside it would appear in `last`.
         return 1.0;
     }
     let statistic: f64 = joined.iter().map(|(observed, expected)| (observed - expected).powi(2) / expected).sum();
@@ -128,7 +128,7 @@ pub struct Moments {
     pub mean: f64,
     /// Mean of (x/scale)².
     pub square: f64,
-    /// How many values.
+    /// Number of values.
     pub count: f64,
 }
 

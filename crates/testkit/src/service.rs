@@ -1,5 +1,5 @@
-//! A service as a process, and a client that knows of HTTP what it needs: it must see a connection that ends in the
-//! middle of an answer as that, and nothing else.
+//! A service as a process, and a minimal HTTP client: it must recognise a connection that ends in the middle of an
+//! answer as exactly that.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A service that runs.
+/// A running service.
 pub struct Child {
     process: Arc<Mutex<std::process::Child>>,
-    /// Where it is written and operated.
+    /// The address for writers and the operator.
     pub url: String,
 }
 
@@ -43,7 +43,7 @@ impl Child {
             }
             said.push_str(&line);
         };
-        // Whatever it says later must find a reader.
+        // Something must read its later output.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::stderr()));
         Self { process: Arc::new(Mutex::new(process)), url }
     }
@@ -57,10 +57,10 @@ impl Child {
         })
     }
 
-    /// Waits for its end, which is asked for where it was not killed.
+    /// Waits for its end; requests a shutdown if it was not killed.
     ///
     /// # Panics
-    /// If it was asked to end, and did not end well.
+    /// If it was asked to shut down and did not exit successfully.
     pub fn end(self, is_asked: bool) {
         let mut process = self.process.lock().expect("nobody panics");
         if is_asked {
@@ -83,7 +83,7 @@ pub struct Answer {
     pub headers: Vec<(String, String)>,
     /// Its body.
     pub bytes: Vec<u8>,
-    /// Its body as text; empty where it is none.
+    /// Its body as text; empty if it is not text.
     pub text: String,
 }
 
@@ -96,48 +96,48 @@ impl Answer {
     /// Its body as JSON.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 }
 
-/// Asks a service at an address of this machine.
+/// A client of a service at an address of this machine.
 pub struct Client {
     address: String,
 }
 
 impl Client {
-    /// Of a service at `http://ADDRESS`.
+    /// A client of the service at `http://ADDRESS`.
     pub fn new(url: &str) -> Self {
         Self { address: url.trim_start_matches("http://").to_owned() }
     }
 
-    /// Where it is.
+    /// The address.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Gets something.
+    /// Sends a GET request.
     ///
     /// # Errors
-    /// If it is not answered to the end.
+    /// If the answer is not complete.
     pub fn get(&self, path: &str, token: &str) -> Result<Answer> {
         self.ask("GET", path, token, &[], b"")
     }
 
-    /// Posts something.
+    /// Sends a POST request.
     ///
     /// # Errors
-    /// If it is not answered to the end.
+    /// If the answer is not complete.
     pub fn post(&self, path: &str, token: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer> {
         self.ask("POST", path, token, headers, body)
     }
 
-    /// Asks anything; without a token where it is empty.
+    /// Sends any request; without a token if `token` is empty.
     ///
     /// # Errors
-    /// If it is not answered to the end.
+    /// If the answer is not complete.
     pub fn ask(&self, method: &str, path: &str, token: &str, headers: &[(&str, &str)], body: &[u8]) -> Result<Answer> {
         let mut socket = TcpStream::connect(&self.address)?;
         socket.set_nodelay(true)?;
@@ -151,7 +151,7 @@ impl Client {
             self.address,
             body.len()
         );
-        // Whoever refuses a body may do so before it has come.
+        // A service that refuses a body may do so before receiving it.
         let _ = socket.write_all(&[head.as_bytes(), body].concat());
         let mut from = BufReader::new(socket);
         let mut first = String::new();
@@ -182,7 +182,7 @@ impl Client {
     }
 }
 
-/// A body in chunks, of which an empty one is the end.
+/// A body in chunks, ended by an empty one.
 fn chunks(from: &mut impl BufRead) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {

@@ -1,12 +1,12 @@
-//! A disk in memory under a database: it fails when it is told to, and after a crash it holds what was synced and any
-//! part of what was not.
+//! A disk in memory under a database: it fails on request, and after a crash it holds the synced data and any part of
+//! the unsynced data.
 
 use redb::StorageBackend;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are torn apart at most: real disks write sectors whole.
+/// The unit of torn writes: real disks write whole sectors.
 const SECTOR: usize = 512;
 
 /// A disk; clones are the same disk.
@@ -15,13 +15,13 @@ pub struct TornDisk(Arc<Mutex<Platter>>);
 
 #[derive(Default)]
 struct Platter {
-    /// What programs see.
+    /// The contents that programs see.
     seen: Vec<u8>,
-    /// What is safe.
+    /// The synced contents.
     safe: Vec<u8>,
-    /// What was written since, in order.
+    /// The writes since, in order.
     unsafe_writes: Vec<(u64, Vec<u8>)>,
-    /// So many operations go well; then none does until the machine is started again.
+    /// This many operations succeed; then all fail until the machine is restarted.
     good: Option<u64>,
     is_broken: bool,
     syncs: u64,
@@ -45,17 +45,17 @@ impl TornDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next so many operations go well, and none after them.
+    /// The next `good` operations succeed, and none after them.
     pub fn fail_after(&self, good: u64) {
         self.platter().good = Some(good);
     }
 
-    /// How often something was synced.
+    /// The number of syncs.
     pub fn syncs(&self) -> u64 {
         self.platter().syncs
     }
 
-    /// The machine stops, and starts again: of what was not synced, those sectors are there for which `keeps` says so.
+    /// The machine stops and restarts: of the unsynced data, those sectors remain for which `keeps` returns true.
     pub fn restart(&self, mut keeps: impl FnMut() -> bool) {
         let mut platter = self.platter();
         let mut disk = platter.safe.clone();
@@ -70,14 +70,14 @@ impl TornDisk {
                 }
             }
         }
-        // A file is as long as it was made, or as it was synced.
+        // A file has its written length, or its synced length.
         let len = if keeps() { platter.seen.len().max(platter.safe.len()) } else { disk.len().max(platter.safe.len()) };
         disk.resize(len, 0);
         (platter.seen, platter.safe) = (disk.clone(), disk);
         (platter.good, platter.is_broken) = (None, false);
     }
 
-    /// Another disk with the same content, as a backup has it.
+    /// Another disk with the same contents, like a backup.
     pub fn copied(&self) -> Self {
         let platter = self.platter();
         let (seen, safe) = (platter.safe.clone(), platter.safe.clone());

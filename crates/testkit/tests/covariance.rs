@@ -1,5 +1,5 @@
-//! Releases against `node_variance · L Lᵀ`, and streams against one another. Levels: [`LEVEL`] = 10⁻⁹ for each family
-//! of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 108 plans.
+//! Releases compared with `node_variance · L Lᵀ`, and streams compared with one another. Levels: [`LEVEL`] = 10⁻⁹ for
+//! each family of comparisons in a [`Verdict`] (Bonferroni inside a family), five families for each of 108 plans.
 
 use evertally::mechanism::Workload;
 use evertally::noise::{GuardedKey, KeyedNoise, Purpose, TestSeed};
@@ -26,7 +26,7 @@ fn request(mechanism: &str, horizon: u64, kind: NoiseKind, budget: f64) -> PlanR
 const KINDS: [NoiseKind; 2] = [NoiseKind::Laplace, NoiseKind::Gaussian];
 
 /// Horizon, budget (ε or ρ) and paths: noise of about one event to noise of hundreds. The paths over 24 and 40 steps
-/// are enough to see 2 % of the variance of every mechanism.
+/// suffice to detect 2 % of the variance of every mechanism.
 const CASES: [(u64, f64, usize); 4] = [(1, 1.0, 40_000), (7, 1.0, 50_000), (24, 0.1, 45_000), (40, 3.0, 30_000)];
 
 /// The laws a mechanism can be planned with.
@@ -78,7 +78,7 @@ covariances! {
     normalized_square_root: "normalized-sqrt",
 }
 
-/// Windows by every way there is: noise on each step, bands, hats without end, differences of running sums.
+/// Windows by every available method: noise on each step, bands, endless hats, differences of running sums.
 #[test]
 fn windows_have_their_covariance() {
     let ways = [
@@ -95,8 +95,8 @@ fn windows_have_their_covariance() {
     }
 }
 
-/// The draws of all nodes of the dense twin, one path a row and one node a column, under the names that [`releases`]
-/// uses.
+/// The draws of all nodes of the dense twin, one row per path and one column per node, under the names that
+/// [`releases`] uses.
 fn node_values(plan: &Plan, seed: u64, paths: usize, purpose: Purpose<'_>) -> DMatrix<f64> {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
     let nodes = plan.mechanism().dense().nodes;
@@ -111,12 +111,12 @@ fn node_values(plan: &Plan, seed: u64, paths: usize, purpose: Purpose<'_>) -> DM
     values
 }
 
-/// Column `node` times column `weights`: what one node contributes to every release.
+/// Column `node` times column `weights`: the contribution of one node to every release.
 fn contribution(values: &DMatrix<f64>, node: usize, weights: &[f64]) -> DMatrix<f64> {
     values.column(node) * RowDVector::from_row_slice(weights)
 }
 
-/// A test of these tests: 2 % more variance, half the noise, and a node left out, doubled, or drawn anew between two
+/// A test of these tests: 2 % more variance, half the noise, and a node omitted, doubled, or drawn again between two
 /// steps are all rejected; the same computation without tampering gives the releases themselves.
 #[test]
 fn wrong_releases_are_rejected() {
@@ -129,7 +129,7 @@ fn wrong_releases_are_rejected() {
             let drawn = releases(&plan, 11, 5 * PATHS / 2);
             let scaled = promise.judge(&(&drawn * 1.02f64.sqrt()));
             assert!(scaled.scale < LEVEL, "{mechanism}, {kind}, 2 % more: {scaled:?}");
-            // Half the noise: what half the sensitivity would give.
+            // Half the noise, as from half the sensitivity.
             let generous = if kind == NoiseKind::Laplace { 2.0 } else { 4.0 };
             let halved = promise.judge(&releases(&self::plan(mechanism, T, kind, generous), 11, PATHS / 10));
             assert!(halved.scale < LEVEL && halved.whole < LEVEL, "{mechanism}, {kind}, half the noise: {halved:?}");
@@ -142,7 +142,7 @@ fn wrong_releases_are_rejected() {
                 if plan.mechanism().fraction_bits() == 0 { 0.5 / f64::from(plan.fraction_bits()).exp2() } else { 0.0 };
             assert!(rounding < unit + 1e-4, "{mechanism}: {rounding}");
 
-            // Of the nodes that some release shows: the one with the fewest readers, and one with several.
+            // Among the nodes that appear in some release: the one with the fewest readers, and one with several.
             let readers = |node: usize| -> Vec<usize> { (0..T as usize).filter(|&t| l[(t, node)] != 0.0).collect() };
             let shown: Vec<usize> = (0..l.ncols()).filter(|&node| l.column(node).amax() > 0.5).collect();
             let rare = *shown.iter().min_by_key(|&&node| readers(node).len()).expect("nodes");
@@ -164,7 +164,8 @@ fn wrong_releases_are_rejected() {
     }
 }
 
-/// With more paths, 2 % more or less are seen at the shorter horizons too; over a single step every group is a path.
+/// With more paths, 2 % more or less are also detected at the shorter horizons; over a single step every group is a
+/// path.
 #[test]
 fn two_percent_are_seen_at_every_horizon() {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(12));
@@ -203,8 +204,8 @@ fn assert_independent(what: &str, plans: [&Plan; 2], ours: &DMatrix<f64>, theirs
     assert!(products > LEVEL && squares > LEVEL, "{what}: {products:e}, {squares:e}");
 }
 
-/// Every group's releases have the promised covariance, and groups are independent of one another and of the total of
-/// a stream with the same name, key and plan.
+/// Every group's releases have the stated covariance, and groups are independent of one another and of the total of a
+/// stream with the same name, key and plan.
 #[test]
 fn groups_are_independent_of_each_other_and_of_the_total() {
     let names = ["", "a", "b", "Total"];
@@ -258,7 +259,7 @@ fn other_streams_plans_and_keys_are_independent() {
             assert_independent(what, [&plan, &other], &first, &releases(&other, 31, PAIRS));
         }
 
-        // Tests of these tests: equal noise, equal but for the sign, and one node in common are noticed.
+        // Tests of these tests: equal noise, noise equal except for the sign, and one shared node are detected.
         let promise = Promise::of(&plan);
         let (products, squares) = promise.independent(&first, &promise, &first);
         assert!(products < LEVEL && squares < LEVEL);

@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// The most images that are looked at for one point; with fewer possible ones, all are.
+/// Maximum number of images checked per point; all, if fewer are possible.
 const IMAGES: usize = 96;
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Calls `look` with a folder for everything that a power failure can leave at any of these points.
+/// Calls `look` with a folder for each image that a power failure can leave at any of these points.
 fn for_every_image(points: &[Point], most: usize, mut look: impl FnMut(usize, &str, &Path)) -> usize {
     let mut images = 0;
     for (number, point) in points.iter().enumerate() {
@@ -37,8 +37,8 @@ fn for_every_image(points: &[Point], most: usize, mut look: impl FnMut(usize, &s
 
 type Replace = fn(&dyn Disk, &Path, &[u8]) -> io::Result<()>;
 
-/// What names a file that is replaced by this can have, over all crashes: whether it is ever neither old nor new, and
-/// whether it is ever old after the replacement has returned.
+/// The states of a replaced file over all crashes: whether it is ever neither old nor new, and whether it is ever old
+/// after the replacement has returned.
 fn faults_of(replacing: Replace) -> (bool, bool) {
     let folder = folder();
     let path = folder.path().join("a");
@@ -59,7 +59,7 @@ fn faults_of(replacing: Replace) -> (bool, bool) {
 #[test]
 fn replaced_files_are_old_or_new_and_shortcuts_are_found() {
     assert_eq!(faults_of(|disk, path, new| replace(disk, path, &Access::Private, &mut &*new)), (false, false));
-    // Each of these lacks one of the steps, and the images show it.
+    // Each of these omits one of the steps, and the images reveal it.
     let in_place: Replace = |disk, path, mut new| {
         disk.truncate(path, 0)?;
         disk.append(path, &mut new)?;
@@ -103,7 +103,7 @@ fn what_was_appended_to_is_whole_and_can_be_appended_to_again() {
     });
 }
 
-/// A call that fails half way leaves a replaced file as it was, and nothing beside it.
+/// A call that fails midway leaves a replaced file unchanged, and no other file.
 #[test]
 fn a_full_disk_changes_nothing() {
     for call in 1..=3 {
@@ -124,7 +124,7 @@ fn open(disk: Arc<dyn Disk>, key: &Path, absent: Absent) -> evertally_declare::e
     OpenKey::of_file(disk, key, absent, &AtomicBool::new(false), &mut |_| ())
 }
 
-/// The digest of these steps, held against what the ledger knows.
+/// Checks the digest of these steps against the ledger.
 fn digest(open: &OpenKey, plan: &Plan, sums: &[i64]) -> evertally_declare::error::Result<StreamDigest> {
     let name = "s".parse().unwrap();
     let mut digest = open.ledger.stream(&open.key, &name, plan, sums.len() as u64)?;
@@ -142,9 +142,9 @@ fn last(ledger: &Ledger) -> u64 {
     ledger.last_published(&"s".parse().unwrap())
 }
 
-/// A run records three more steps. Wherever it is cut off, the ledger can be read and knows what was recorded before; once
-/// recording has returned, it knows the new steps too. The same data can be recorded again; other data cannot, as soon
-/// as a ledger may have said so.
+/// A run records three more steps. Wherever it is cut off, the ledger can be read and has the earlier records; once
+/// recording has returned, it also has the new steps. The same data can be recorded again; other data cannot, as soon
+/// as a ledger may hold the record.
 #[test]
 fn a_ledger_forgets_nothing_wherever_the_power_fails() {
     let (folder, plan) = (folder(), plan());
@@ -168,7 +168,7 @@ fn a_ledger_forgets_nothing_wherever_the_power_fails() {
     assert!(points.len() >= 5 && images >= 10, "{} points, {images} images", points.len());
 }
 
-/// Recording that fails at any call leaves a ledger that works, and says so.
+/// Recording that fails at any call returns an error and leaves a working ledger.
 #[test]
 fn a_ledger_on_a_full_disk_stays_what_it_was() {
     let plan = plan();
@@ -185,7 +185,7 @@ fn a_ledger_on_a_full_disk_stays_what_it_was() {
             assert_eq!(known, 3);
             break;
         }
-        // Only the sync of the folder comes after the name is given.
+        // Only the sync of the folder comes after the rename.
         assert!(known == 2 || call >= disk.calls(), "call {call}: {known}");
         record(Arc::new(RealDisk), &key, &plan, &[1, 2, 3]).unwrap();
         failed += 1;
@@ -193,7 +193,8 @@ fn a_ledger_on_a_full_disk_stays_what_it_was() {
     assert!(failed >= 4, "{failed}");
 }
 
-/// State and outputs are recorded with the ledger, in one piece: whichever ledger is found, all that it names is there.
+/// State and outputs are recorded with the ledger, in one piece: whichever ledger is found, everything that it names
+/// exists.
 #[test]
 fn parts_are_there_whenever_the_ledger_names_them() {
     let (folder, plan) = (folder(), plan());
@@ -219,7 +220,7 @@ fn parts_are_there_whenever_the_ledger_names_them() {
         assert!(known == 3 || known == 2 && number + 1 < points.len(), "{after}: {known}");
         let state = found.ledger.state(&name).unwrap_or_else(|error| panic!("{after}: {error}"));
         assert_eq!(state.as_deref(), Some(format!("state {known}").as_bytes()), "{after}");
-        // What outputs lack is kept at least until it is said to be written.
+        // Missing output is kept at least until it is recorded as written.
         for pending in found.ledger.pending(&name).to_vec() {
             let part = found.ledger.part(&pending.part).unwrap();
             let is_rows = part.as_deref() == Some(if known == 3 { b"row 3" } else { b"rows 1 to 2" });
@@ -229,8 +230,8 @@ fn parts_are_there_whenever_the_ledger_names_them() {
     assert!(points.len() >= 12, "{}", points.len());
 }
 
-/// A key is made with its first record. Wherever that is cut off, a run with `--create-key` goes on: with the key that
-/// was recorded, or with a new one where nothing was; and nothing of a key that was never used stays behind.
+/// A key is made with its first record. Wherever that is cut off, a run with `--create-key` continues with the recorded
+/// key, or with a new one if nothing was recorded; and nothing of an unused key remains.
 #[test]
 fn a_new_key_is_there_with_its_ledger_or_not_at_all() {
     let (folder, plan) = (folder(), plan());
@@ -249,14 +250,14 @@ fn a_new_key_is_there_with_its_ledger_or_not_at_all() {
         let mut again = match open(Arc::new(RealDisk), &key, Absent::Make) {
             Ok(again) => again,
             Err(error) => {
-                // The file lost one name before it got the other. Nothing was published; no second key is made.
+                // The file lost its old name before it got the new one. Nothing was published; no second key is made.
                 let is_lost = !key.exists() && !beside(&key, "new").exists() && number + 1 < points.len();
                 assert!(is_lost && error.to_string().contains("belongs to a key that was here"), "{after}: {error}");
                 return;
             }
         };
         if again.key.id().to_string() == id {
-            // A ledger that says nothing of the stream is that of a key that is only about to be made.
+            // A ledger without the stream belongs to a key that is just being made.
             kept += 1;
             assert!(last(&again.ledger) == 2 && !again.is_new, "{after}");
             assert!(digest(&again, &plan, &[1, 3]).is_err(), "{after}");
@@ -276,7 +277,7 @@ fn a_new_key_is_there_with_its_ledger_or_not_at_all() {
     assert!(kept > 0 && anew > 0, "{kept} kept, {anew} anew");
 }
 
-/// What the tests above rely on: keys and images are what they seem.
+/// The assumptions of the tests above about keys and images.
 #[test]
 fn images_are_written_as_they_are() {
     let (first, second) = (folder(), folder());
@@ -284,7 +285,7 @@ fn images_are_written_as_they_are() {
     std::fs::write(first.path().join("d/a"), "1").unwrap();
     std::fs::write(first.path().join("b"), "2").unwrap();
     let images: Vec<Image> = TracedDisk::new(first.path()).points()[0].images(9);
-    assert_eq!(images.len(), 1, "nothing was on its way");
+    assert_eq!(images.len(), 1, "nothing was pending");
     images[0].write_into(second.path());
     assert_eq!(std::fs::read(second.path().join("d/a")).unwrap(), b"1");
 }

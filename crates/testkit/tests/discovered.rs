@@ -1,9 +1,8 @@
-//! Neighbour replay of groups that nobody declared: two data sets that differ in one person, under one key.
+//! Neighbour replay of undeclared groups: two data sets that differ in one person, under one key.
 //!
-//! With equal noise, what a person can change is only this: groups in which the person has events move by those events,
-//! and may be found earlier, later, or in one of both alone. Groups of others alone are the same to the last byte,
-//! and so is when they are found. Groups of the person alone are shown with the probability of selection, which here
-//! is never.
+//! With equal noise, a person can change only this: groups with the person's events move by those events, and may be
+//! found earlier, later, or in only one of both. Groups of only other people are the same to the last byte and are
+//! found at the same time. Groups of only the person are shown with the probability of selection, which is never here.
 
 use evertally_declare::declaration::Declaration;
 use evertally_testkit::replay::{Declared, FileFormat, InProcess, Pipeline, Row, Run, TableRow};
@@ -13,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const STEPS: u64 = 9;
 const PERSON: &str = "ann";
 
-/// An event: step, group, whose. The first person is the one that is there or not.
+/// An event: step, group, person. The first person is the one who is present or absent.
 type Event = (u64, usize, usize);
 
 fn declared(every: u64, cuts: &[u64], mechanism: &str) -> Declared {
@@ -49,7 +48,7 @@ fn declared(every: u64, cuts: &[u64], mechanism: &str) -> Declared {
     }
 }
 
-/// Groups 0 to 3 are busy, each with so many persons a step; others have what events there are.
+/// Groups 0 to 3 are busy, each with a number of persons per step; others have only a few events.
 fn rows(events: &[Event], with_person: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut push = |step: u64, group: usize, person: String| {
@@ -102,7 +101,7 @@ proptest! {
         for outcome in with.iter().chain(&without) {
             prop_assert_eq!(&outcome.refusal, &None);
         }
-        // However often it was run: what one run gives.
+        // However many runs there were: the result of one run.
         let at_once = Declared { runs: vec![Run { files: cuts.len() + 1, through: None, groups: None }], ..stream.clone() };
         let whole = InProcess.publish(&at_once, &files(rows(&events, true), &cuts));
         prop_assert!(whole[0].table == with.last().unwrap().table);
@@ -130,7 +129,7 @@ proptest! {
             }
             // Four events of 1, in hundred-millionths.
             prop_assert!(moved <= 400_000_000, "{} moved", moved);
-            // A group that only the person has is not shown: 12 δ for all groups and times.
+            // A group of only the person is not shown: 12 δ for all groups and times.
             let others: BTreeSet<usize> =
                 (0..4).chain(events.iter().filter(|(.., person)| *person != 0).map(|(_, group, _)| *group)).collect();
             let own = |group: &String| !others.iter().any(|other| group.starts_with(&format!("site {other},")));

@@ -1,4 +1,5 @@
-//! Every fuzz target over its seeds and some thousand inputs made of them; hours of it are in `fuzz/`, and here:
+//! Every fuzz target over its seeds and some thousand inputs made from them. For hours of fuzzing use `fuzz/`,
+//! or:
 //!
 //! ```text
 //! EVERTALLY_FUZZ=csv:3600 cargo test --release -p evertally-testkit --test fuzz -- --ignored --nocapture
@@ -7,7 +8,7 @@
 use evertally_testkit::fuzz::{TARGETS, Target, mutated};
 use std::time::{Duration, Instant};
 
-/// Inputs for each target; those that read files or plan are slower.
+/// Inputs for each target; targets that read files or plan are slower.
 fn count(target: &Target) -> u64 {
     match target.name {
         "plans" | "searched" => 500,
@@ -30,7 +31,7 @@ fn no_target_fails() {
     }
 }
 
-/// Every target is one of libFuzzer's as well.
+/// Every target is also a libFuzzer target.
 #[test]
 fn every_target_stands_in_the_folder() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");
@@ -56,9 +57,9 @@ fn seeds_for_libfuzzer() {
     }
 }
 
-/// As long as is asked for, from a number on that is the time of day.
+/// Runs as long as requested, from a number on that is the time of day.
 #[test]
-#[ignore = "takes as long as EVERTALLY_FUZZ says"]
+#[ignore = "takes as long as EVERTALLY_FUZZ requests"]
 fn for_hours() {
     let asked = std::env::var("EVERTALLY_FUZZ").expect("EVERTALLY_FUZZ=TARGET:SECONDS, or all:SECONDS for each");
     let (wanted, seconds) = asked.split_once(':').expect("TARGET:SECONDS");

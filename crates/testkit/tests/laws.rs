@@ -1,4 +1,4 @@
-//! The exact laws against their probabilities. Levels: [`LEVEL`] = 10⁻⁹ a comparison, about 230 comparisons.
+//! The exact laws compared with their probabilities. Levels: [`LEVEL`] = 10⁻⁹ per comparison, about 230 comparisons.
 //!
 //! Every draw has its own node, as in a mechanism.
 
@@ -25,7 +25,7 @@ fn draws<T>(noise: &KeyedNoise, n: u64, draw: impl Fn(&mut evertally::noise::Nod
 }
 
 /// P(X ≤ k), from the sum of the weights up to 40σ, or beyond σ = 300 from the normal law (the error of the midpoint
-/// rule is below 1/(12σ²) < 10⁻⁶ in the density, beneath what 10⁶ draws can see).
+/// rule is below 1/(12σ²) < 10⁻⁶ in the density, below the resolution of 10⁶ draws).
 fn gaussian_cdf(variance: f64) -> impl Fn(i128) -> f64 {
     let sigma = variance.sqrt();
     let small = sigma < 300.0;

@@ -1,24 +1,24 @@
-//! The vector lane's normal variables: a billion of them against the normal law, and neighbours against each other.
-//! Levels: [`LEVEL`] = 10⁻⁹ a comparison, about 330 comparisons.
+//! The vector lane's normal variables: a billion of them compared with the normal law, and neighbours compared with
+//! each other. Levels: [`LEVEL`] = 10⁻⁹ per comparison, about 330 comparisons.
 //!
 //! The variables are those of [`Normals`], as `VectorNoise` uses them: names of blocks, ciphers, transforms and all.
 
 use evertally_kernels::{BlockName, Cipher, InstructionSet, Normals};
 use evertally_testkit::{LEVEL, chi_square, normal_cdf, normal_tail, poisson_tail};
 
-/// Cells of the histogram to one standard deviation, and how far it reaches.
+/// Histogram cells per standard deviation, and the range of the histogram.
 const CELLS: usize = 128;
 const REACH: f64 = 8.0;
 const LENGTH: usize = 2 * REACH as usize * CELLS;
 
-/// Coordinates that are filled at once.
+/// Number of coordinates filled at once.
 const CHUNK: usize = 1 << 16;
 
 fn normals(cipher: Cipher, seed: u8) -> Normals {
     Normals::new(cipher, &[seed; 32], InstructionSet::best())
 }
 
-/// Counts in cells of equal width; the first and the last hold what lies beyond.
+/// Counts in cells of equal width; the first and the last hold the tails.
 struct Histogram {
     /// Eight of them in turn, so that equal cells in a row do not wait for each other.
     counts: Vec<[u64; 8]>,
@@ -80,7 +80,7 @@ impl Histogram {
     }
 }
 
-/// Draws so many f32 variables, half of them from many coordinates of few nodes and half from many nodes.
+/// Draws this many f32 variables, half of them from many coordinates of few nodes and half from many nodes.
 fn singles(cipher: Cipher, seed: u8, draws: u64) -> Histogram {
     let normals = normals(cipher, seed);
     let (mut histogram, mut values) = (Histogram::new(), vec![0.0f32; CHUNK]);
@@ -113,7 +113,7 @@ fn normals_of_all_ciphers_and_precisions_have_the_normal_law() {
     }
 }
 
-/// The mean product of two rows of variables and of their squares less 1, as normal statistics.
+/// The mean product of two rows of variables and of their squares minus 1, as normal statistics.
 fn correlations(a: &[f32], b: &[f32]) -> [f64; 2] {
     let (mut products, mut squares) = (0.0, 0.0);
     for (&x, &y) in a.iter().zip(b) {
@@ -137,7 +137,7 @@ fn neighbours_are_independent() {
             values
         };
         let base = row(1, 1, 0);
-        // Coordinates of one node, at the distances that blocks, lanes, groups and chunks have.
+        // Coordinates of one node, at the distances of blocks, lanes, groups and chunks.
         for lag in (1..=18).chain([31, 32, 48, 63, 64, 128, 255, 256, 257, 512, 1024, 4096, 65_536]) {
             for z in correlations(&base[lag..], &base) {
                 assert!(normal_tail(z) > LEVEL, "{cipher}: coordinates {lag} apart: z = {z}");

@@ -53,10 +53,10 @@ fn the_exact_loss_is_the_budget() {
     }
 }
 
-/// How a node sum is told apart: ≤ −2, −1, 0, 1, 2, ≥ 3.
+/// The cells of a node sum: ≤ −2, −1, 0, 1, 2, ≥ 3.
 const CELLS: std::ops::RangeInclusive<i64> = -2..=3;
 
-/// Cell by cell, how often the vector of the changed node sums fell there.
+/// By cell: how often the vector of the changed node sums fell there.
 type Histogram = BTreeMap<Vec<i64>, f64>;
 
 /// Mechanisms with as many nodes as steps: there the releases reveal every node sum, `R` of their differences.
@@ -78,8 +78,8 @@ impl Experiment {
         Self { changed: changed(worst), plan, pair, worst }
     }
 
-    /// Releases of a stream with or without an event at the worst step. All other data are 0, as good as any: noise is
-    /// added to the sums.
+    /// Releases of a stream with or without an event at the worst step. All other data are 0, without loss of
+    /// generality: noise is added to the sums.
     fn histogram(&self, seed: u64, event: bool, paths: usize) -> Histogram {
         let key = GuardedKey::insecure_from_test_seed(TestSeed(seed));
         let mut histogram = Histogram::new();
@@ -175,7 +175,7 @@ fn is_as_private_as_promised(mechanism: &str, horizon: u64) {
         let p = loss_within(EPSILON, one, other);
         assert!(p > LEVEL, "{mechanism}: a loss above ε, p = {p:e}");
     }
-    // The budget is used: the greatest loss is ε but for the spread of the measurement.
+    // The budget is used: the largest loss is ε except for the spread of the measurement.
     let (loss, error) = greatest_loss(&without, &with);
     assert!(error < 0.02 && loss > 0.9 * EPSILON, "{mechanism}: loss {loss} ± {error}");
     assert!(normal_tail((loss - EPSILON) / error) > LEVEL, "{mechanism}: loss {loss} ± {error}");

@@ -1,5 +1,6 @@
-//! Publishing only some steps keeps the promise for everything that the bounds of *steps* allow: `wᵀ C⁻¹ w ≤ 2ρ` over the
-//! covariance `C` of the published rows and what `w` a unit does to them, by brute force.
+//! Publishing only some steps keeps the guarantee for everything that the bounds of *steps* allow:
+//! `wᵀ C⁻¹ w ≤ 2ρ` over the covariance `C` of the published rows and the change `w` that a unit
+//! makes to them, by brute force.
 
 use evertally_declare::declaration::{Declaration, Settings};
 use evertally_declare::steps::Period;
@@ -36,7 +37,7 @@ impl Case {
         declared.resolve().unwrap()
     }
 
-    /// All that a unit may do, as the numbers of its events in every step.
+    /// All possible units, as the numbers of their events in every step.
     fn units(&self) -> Vec<Vec<f64>> {
         let Some(max_events) = self.max_events else {
             return (0..STEPS as usize)
@@ -66,7 +67,7 @@ impl Case {
     }
 }
 
-/// What a row reads of a step: the row ends with step `last`, and both count from 1.
+/// The weight of a step in a row that ends with step `last`; both count from 1.
 fn reads(workload: &str, last: u64, step: u64, row: u64) -> f64 {
     if step > last {
         return 0.0;

@@ -1,7 +1,8 @@
-//! The samplers against a second implementation: a literal transcription of algorithms 1–3 of Canonne, Kamath and
-//! Steinke (2020, doi 10.29012/jpc.784) in big integers, fed by another generator. It shares no code with the library.
+//! The samplers compared with a second implementation: a literal transcription of algorithms 1–3 of Canonne, Kamath
+//! and Steinke (2020, doi 10.29012/jpc.784) in big integers, fed by another generator. It shares no code with the
+//! library.
 //!
-//! Level: 10⁻⁹ a comparison, 18 comparisons.
+//! Level: 10⁻⁹ per comparison, 18 comparisons.
 
 use evertally::noise::{DiscreteGaussian, DiscreteLaplace};
 use evertally::number::Ratio;

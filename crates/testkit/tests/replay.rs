@@ -4,7 +4,7 @@ use evertally_testkit::replay::faults::{Faulty, Planted};
 use evertally_testkit::replay::{Fault, InProcess, any_case, check, nth_case};
 use proptest::prelude::*;
 
-/// Cases that are looked at for a planted fault.
+/// Number of cases searched for a planted fault.
 const CASES: u64 = 120;
 
 proptest! {
@@ -18,7 +18,8 @@ proptest! {
     }
 }
 
-/// The cases below are sound without a fault, and see something: sums that differ, and persons whose events are counted.
+/// The cases below are sound without a fault, and exercise something: sums that differ, and persons whose events
+/// are counted.
 #[test]
 fn cases_see_something() {
     let (mut differing, mut decoded, mut refused) = (0, 0, 0);
@@ -38,7 +39,7 @@ fn cases_see_something() {
     assert!((1..CASES / 2).contains(&refused), "{refused} of {CASES} cases are refused");
 }
 
-/// Each is found, and for what it is.
+/// Each fault is found, and classified correctly.
 #[test]
 fn every_planted_fault_is_found() {
     for planted in Planted::ALL {

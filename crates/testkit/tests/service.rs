@@ -1,9 +1,9 @@
-//! A service under faults: schedules from a seed, over a disk with torn writes, a witness that is sometimes
-//! unreachable, and a network that repeats, reorders and delays. In every schedule, the release equals that of a single
-//! run over the accepted events, nothing that was acknowledged is lost, and nothing is shown twice with other bytes.
+//! A service under fire: schedules from a seed, over a disk that tears, a witness that is unavailable, and a network
+//! that repeats, reorders and delays. Whatever happens, the releases are those of one run over the accepted events,
+//! nothing acknowledged is lost, and nothing is published twice with different bytes.
 //!
-//! `EVERTALLY_SCHEDULES` is the number of schedules to play (200 by default; the long run uses 10,000), and
-//! `EVERTALLY_FIRST_SCHEDULE` is the first one.
+//! `EVERTALLY_SCHEDULES` sets the number of schedules (default 200; the long run uses 10,000), and
+//! `EVERTALLY_FIRST_SCHEDULE` the first one.
 
 use evertally::noise::{SecretKey, TestSeed};
 use evertally_declare::declaration::Declaration;
@@ -29,7 +29,7 @@ const HOUR: i64 = 3_600_000_000;
 const STEPS: u64 = 7;
 const START: i64 = 1_767_225_600_000_000; // 2026-01-01
 
-/// The streams: declared groups with persons, one sum, discovered groups, several measures, and a coarser publication.
+/// The streams of a schedule: declared groups with persons, one sum, discovered groups, several measures.
 const DECLARATIONS: [(&str, &str); 5] = [
     (
         "persons",
@@ -62,7 +62,7 @@ fn key() -> SecretKey {
     SecretKey::insecure_from_test_seed(TestSeed(7))
 }
 
-/// A small random number generator: the schedule of a seed must not depend on a library.
+/// A small generator: the schedule of a seed must not change with a library version.
 struct Dice(u64);
 
 impl Dice {
@@ -79,7 +79,7 @@ impl Dice {
     }
 }
 
-/// A witness that survives crashes, and can be made unreachable.
+/// A witness that survives crashes, and is unavailable on request.
 #[derive(Clone, Default)]
 struct FarWitness {
     said: Arc<Mutex<Option<Testimony>>>,
@@ -107,7 +107,7 @@ impl Witness for FarWitness {
     }
 }
 
-/// A batch that was sent.
+/// A batch in flight.
 #[derive(Clone)]
 struct Sent {
     stream: usize,
@@ -117,7 +117,7 @@ struct Sent {
     is_acknowledged: bool,
 }
 
-/// A publication, as watchers receive it.
+/// A publication, as watchers see it.
 type Shown = (Arc<StreamInfo>, u64);
 
 /// A complete history.
@@ -129,11 +129,11 @@ struct History {
     core: Option<Core>,
     has_begun: bool,
     shown: Arc<Mutex<Vec<Shown>>>,
-    /// The accepted batches of every stream in order; `unknown` holds the batches without an answer.
+    /// For every stream the accepted batches in their order, and the one whose state is unknown.
     accepted: BTreeMap<usize, Vec<String>>,
     unknown: Vec<Sent>,
     sent: Vec<Sent>,
-    /// All rows that were ever shown.
+    /// Everything that was ever published.
     seen: BTreeMap<(usize, u64), Vec<String>>,
 }
 
@@ -154,7 +154,7 @@ impl History {
         }
     }
 
-    /// Starts the service, with as many attempts as necessary.
+    /// Starts the service, with as many attempts as needed.
     fn start(&mut self) {
         while self.core.is_none() {
             if self.dice.one_in(6) {
@@ -182,7 +182,7 @@ impl History {
             });
             match opened {
                 Ok(core) => (self.core, self.has_begun) = (Some(core), true),
-                // A file gets its name only when it is a database; a disk without a database starts from scratch.
+                // A file gets its name once it is a database; a disk without one is started again.
                 Err(error) if !self.has_begun && error.to_string().contains("magic number") => {
                     self.disk = TornDisk::default();
                 }
@@ -243,7 +243,7 @@ impl History {
         Sent { stream, id: format!("b{}", self.sent.len()), text, is_acknowledged: false }
     }
 
-    /// Sends some batches at once, including repeated ones.
+    /// Sends some batches at once, including old ones again.
     fn send(&mut self) {
         self.start();
         let mut batches = Vec::new();
@@ -308,13 +308,13 @@ impl History {
         } else if !known.is_acknowledged {
             // It was accepted when the disk failed: before everything since.
             let at = self.unknown.iter().position(|unknown| unknown.id == sent.id);
-            assert!(at.is_some(), "{} was accepted without an acknowledgement", sent.id);
+            assert!(at.is_some(), "nobody was notified that {} was accepted", sent.id);
             self.accepted.entry(sent.stream).or_default().push(sent.text);
         }
         self.sent.iter_mut().find(|known| known.id == sent.id).unwrap().is_acknowledged = true;
     }
 
-    /// A client without an answer repeats its requests immediately, in the same order.
+    /// A client without an answer sends again at once, in the same order.
     fn ask_again(&mut self) {
         for sent in self.unknown.clone() {
             loop {
@@ -341,7 +341,7 @@ impl History {
         self.unknown.clear();
     }
 
-    /// Advances the time, and does everything that is due.
+    /// Time passes, and due work is done.
     fn wait(&mut self, micros: i64) {
         self.start();
         let now = evertally_server::clock::Clock::now(&*self.clock).micros();
@@ -365,7 +365,7 @@ impl History {
         }
     }
 
-    /// Checks everything that is shown.
+    /// All readers read the publications.
     fn look(&mut self) {
         let Some(core) = &self.core else { return };
         if core.find("sum").is_none() {
@@ -388,12 +388,12 @@ impl History {
                 let now = evertally_server::clock::Clock::now(&*self.clock).micros();
                 assert!(end + 65_000_000 <= now, "{name} {publication} was shown before its moment");
                 let before = self.seen.entry((which, publication)).or_insert_with(|| rows.clone());
-                assert_eq!(*before, rows, "{name} {publication} was shown twice with other rows");
+                assert_eq!(*before, rows, "{name} {publication} was published twice with different rows");
             }
         }
     }
 
-    /// The rows of a single run over the accepted events.
+    /// The releases of one run over the accepted events.
     fn expected(&self, which: usize) -> BTreeMap<u64, Vec<String>> {
         let mut settings = Declaration::from_json(&declaration(which)).unwrap().resolve().unwrap();
         settings.sort_buffer = 1 << 20;
@@ -460,13 +460,13 @@ impl History {
     }
 }
 
-/// Whether an error is caused by the failing disk alone.
+/// Whether an error is exactly that of a failing disk.
 fn is_of_the_disk(error: &str) -> bool {
     error.contains("disk has failed") || error.contains("Previous I/O error")
 }
 
 fn number(name: &str, unless: u64) -> u64 {
-    std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+    std::env::var(name).map_or(unless, |text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn whatever_happens_the_release_is_that_of_one_run() {
     for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
         let played = std::panic::catch_unwind(|| History::new(seed).play());
         if let Err(panic) = played {
-            eprintln!("schedule {seed}: play it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+            eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
             std::panic::resume_unwind(panic);
         }
     }

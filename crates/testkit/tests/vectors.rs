@@ -1,7 +1,8 @@
-//! The noise of vectors against `σ² L Lᵀ` over the steps, one coordinate a path. Levels: [`LEVEL`] = 10⁻⁹ for each
-//! family of comparisons in a `Verdict` (Bonferroni inside a family), five families for each of about 70 plans.
+//! The noise of vectors compared with `σ² L Lᵀ` over the steps; every coordinate is a path. Levels: [`LEVEL`] =
+//! 10⁻⁹ for each family of comparisons in a `Verdict` (Bonferroni inside a family), five families for each of
+//! about 70 plans.
 //!
-//! 300,000 coordinates over 24 steps see 1 % of a variance.
+//! 300,000 coordinates over 24 steps detect 1 % of a variance.
 
 use evertally::mechanism::Participation;
 use evertally::privacy::{Budget, Rho};
@@ -63,7 +64,7 @@ fn the_other_half_of_the_mechanisms_have_their_covariances() {
     MECHANISMS[8..].iter().for_each(|mechanism| has_its_covariance(mechanism));
 }
 
-/// Noise that is 1 % too small is seen: the plan of a slightly larger norm promises it.
+/// Noise that is 1 % too small is detected, by comparing with the plan of a slightly larger norm.
 #[test]
 fn one_percent_of_a_standard_deviation_is_seen() {
     let request = request("smooth", Series::RunningSums);
@@ -72,7 +73,7 @@ fn one_percent_of_a_standard_deviation_is_seen() {
     assert!(!Promise::of_vectors(&larger).judge(&noise).passes(LEVEL));
 }
 
-/// Plans, precisions and series that differ have noise that is independent.
+/// Different plans, precisions and series have independent noise.
 #[test]
 fn noise_of_different_plans_is_independent() {
     let base = request("blt", Series::Increments);

@@ -1,6 +1,6 @@
-//! What a pair of neighbours spends of the budget, from released rows alone: see `evertally_testkit::replay::spends`.
-//! `EVERTALLY_WIDE_CASES=5000` tries
-//! more, and `EVERTALLY_WIDE_FIRST` others.
+//! The share of the budget that a pair of neighbours spends, from released rows alone: see
+//! `evertally_testkit::replay::spends`. `EVERTALLY_WIDE_CASES=5000` tries more cases, and `EVERTALLY_WIDE_FIRST`
+//! others.
 
 use evertally_testkit::replay::faults::{Faulty, Planted};
 use evertally_testkit::replay::{Fault, InProcess, nth_wide_case, spends};
@@ -39,7 +39,7 @@ fn no_pair_spends_more_than_the_budget() {
     assert!(largest > 0.999, "no pair spends the whole budget: {largest}");
 }
 
-/// Faults in what is kept of a unit show in released rows alone.
+/// Faults in the bounding of a unit are visible in released rows alone.
 #[test]
 fn planted_faults_are_found() {
     let cases: Vec<_> = (0..CASES).filter_map(|number| nth_wide_case(number).ok()).collect();

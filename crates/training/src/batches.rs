@@ -1,22 +1,24 @@
-//! The batches of a plan with sampling.
+//! Sampled batches of a plan.
 
 use super::VectorPlan;
 use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
 use evertally::{Error, Result};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Who takes part when: the lots of a [plan with sampling](super::VectorRequest::with_sampling), drawn from the key.
+/// The examples of every batch of a [plan with sampling](super::VectorRequest::with_sampling), sampled from the key.
 ///
-/// Examples have the numbers `0 .. examples`, which stay with them. Of a plan with a **fraction**, in step `t` (from 1)
-/// every example of group `(t-1) mod groups`, those whose number leaves that remainder, takes part with the plan's
-/// rate: if its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. Of a plan with
-/// **bins** every example has one bin, a uniform number that is a function of key, name, plan and number, and takes
-/// part in the steps of that bin. With **fresh bins** it rests between its steps: an example whose number leaves the
-/// remainder φ modulo the `b` bins has in every round `e` (from 0) a uniform lot `p` of `0 … b-w`, a function of key, name,
-/// plan, round and number, for a mechanism of `w` bands, and takes part in the step `(e b + φ + p) mod E b` (from 0), if there
-/// is one; `E` rounds cover the horizon. So a run can be begun again, and nobody has to trust a loader's seed.
+/// Examples have the fixed numbers `0 .. examples`. With a **fraction** (cyclic Poisson subsampling), every example of
+/// group `(t-1) mod groups` (those whose number has that remainder) takes part in step `t` (from 1) with the plan's
+/// rate: if its 64 bits, a function of key, name, plan, step and number, are below `⌊rate · 2^64⌋`. With **bins**
+/// (random allocation), every example has one bin, a uniform number that is a function of key, name, plan and number,
+/// and takes part in the steps of that bin. With **fresh bins** (per-epoch random allocation), an example rests between
+/// its steps. Let a mechanism have `w` bands, and an example's number have the remainder φ modulo the `b` bins. In
+/// every round `e` (from 0) the example draws a uniform `p` from `0 … b-w`, a function of key, name, plan, round and
+/// number. It takes part in the step `(e b + φ + p) mod E b` (from 0), if there is one; `E` rounds cover the horizon.
+/// So a run can be repeated, and nobody has to trust a loader's seed.
 ///
-/// **Secrecy.** The promise of the plan holds for whoever does not know the batches: they are as secret as the key.
+/// **Secrecy.** The guarantee of the plan holds against anyone who does not know the batches: keep them as secret as
+/// the key.
 ///
 /// ```
 /// use evertally::noise::SecretKey;
@@ -39,45 +41,45 @@ pub struct Batches {
     draw: Draw,
 }
 
-/// What is drawn.
+/// The kind of sampling, and its state.
 enum Draw {
-    /// For every step anew: `⌊rate · 2^64⌋`, `None` where everybody of a group takes part.
+    /// For every step separately: `⌊rate · 2^64⌋`, `None` if every example of a group takes part.
     Steps { groups: u64, threshold: Option<u64> },
-    /// Once: who is in which bin, by bins; made when it is first asked for.
+    /// Once: the examples of every bin; computed on first use.
     Bins { bins: u64, members: OnceLock<Vec<Vec<u64>>> },
-    /// In every round: who takes part how many steps after it has begun; the last two rounds that were asked for.
+    /// In every round: the examples by their step since the start of the round; the last two requested rounds.
     FreshBins { bins: u64, places: u64, rounds: u64, drawn: Mutex<Vec<(u64, Arc<Members>)>> },
 }
 
-/// Who is where.
+/// The examples of every bin or step.
 type Members = Vec<Vec<u64>>;
 
-/// Most examples: of bins a table of them is kept, and otherwise all of a group are drawn for in every step.
+/// Maximum number of examples: with bins a table of them is kept, and otherwise every step draws for a whole group.
 const MOST_EXAMPLES: u64 = 1 << 32;
-/// Steps count from 1: this node is none of theirs.
+/// Steps count from 1, so this node belongs to no step.
 const OF_BINS: Node = Node { level: 0, index: 0 };
-/// Rounds have a level of their own.
+/// Rounds have a separate level.
 fn of_round(round: u64) -> Node {
     Node { level: 1, index: round }
 }
 
 impl Batches {
-    /// Of a plan, for so many examples.
+    /// The batches of a plan, for this number of examples.
     ///
     /// # Errors
-    /// If the plan is one without sampling, there is no example, or there are more than 2^32.
+    /// If the plan has no sampling, or the number of examples is 0 or above 2^32.
     pub fn new(plan: &VectorPlan, key: &SecretKey, name: StreamName, examples: u64) -> Result<Self> {
         let Some(sampling) = plan.request().sampling() else {
             return Err(Error::invalid(
-                "the plan is one without sampling: its batches are the caller's; to have them drawn, and less noise, plan \
-                 with a sampled fraction, or with bins",
+                "the plan has no sampling, so the caller chooses its batches; for sampled batches, and less noise, \
+                 plan with a sampled fraction, or with bins",
             ));
         };
         if examples == 0 {
-            return Err(Error::invalid("there is no example to draw batches from"));
+            return Err(Error::invalid("there are no examples to sample batches from"));
         }
         if examples > MOST_EXAMPLES {
-            return Err(Error::invalid(format!("batches are drawn of up to 2^32 examples, got {examples}")));
+            return Err(Error::invalid(format!("batches can be sampled from at most 2^32 examples, got {examples}")));
         }
         let draw = match (sampling.bins(), sampling.fresh_bins(), plan.groups()) {
             (Some(bins), ..) => Draw::Bins { bins, members: OnceLock::new() },
@@ -91,9 +93,9 @@ impl Batches {
                 }
             }
             (None, None, groups) => {
-                let groups = groups.expect("there are groups where there are no bins");
+                let groups = groups.expect("a plan without bins has groups");
                 let rate = sampling.rate(groups).expect("the plan was made with it");
-                // Rounded down; 1 alone is everybody. Casts saturate.
+                // Rounded down; only a rate of 1 is every example. Casts saturate.
                 Draw::Steps { groups, threshold: (rate < 1.0).then(|| (rate * 2f64.powi(64)) as u64) }
             }
         };
@@ -101,11 +103,11 @@ impl Batches {
         Ok(Self { lots, horizon: plan.horizon(), examples, fraction: sampling.fraction(), draw })
     }
 
-    /// The examples of a step (1 ..= T), in order of their numbers. `O(examples / groups)`; with bins the first call
-    /// takes `O(examples)`, with fresh bins the first of every epoch, and 8 bytes of memory for each.
+    /// The examples of a step (1 ..= T), in the order of their numbers. `O(examples / groups)`; with bins the first
+    /// call takes `O(examples)`, with fresh bins the first call of every epoch, and 8 bytes of memory per example.
     ///
     /// # Errors
-    /// If the step is 0 or beyond the horizon, or bins of so many examples do not fit the memory.
+    /// If the step is 0 or beyond the horizon, or the bins of all examples do not fit into memory.
     pub fn batch(&self, step: u64) -> Result<Vec<u64>> {
         if !(1..=self.horizon).contains(&step) {
             return Err(Error::invalid(format!("step {step} is not one of the plan's {} steps", self.horizon)));
@@ -128,7 +130,7 @@ impl Batches {
                 Ok(members[((step - 1) % bins) as usize].clone())
             }
             Draw::FreshBins { bins, places, rounds, drawn } => {
-                // Of the round that begins with this epoch, and of the one before, or the last before the first.
+                // The round that begins with this epoch, and the one before (before the first round, the last).
                 let (epoch, place) = ((step - 1) / bins, (step - 1) % bins);
                 let own = |round: u64, place: u64| -> Result<Vec<u64>> {
                     let members = self.kept_round(drawn, round, *bins, *places)?;
@@ -142,7 +144,7 @@ impl Batches {
         }
     }
 
-    /// A round that was asked for lately, or drawn.
+    /// A cached round, or a newly drawn one.
     fn kept_round(
         &self,
         drawn: &Mutex<Vec<(u64, Arc<Members>)>>,
@@ -162,8 +164,8 @@ impl Batches {
         Ok(members)
     }
 
-    /// Who is in which bin, or who takes part in the first step of a round, in the second, and so on, up to the last of the
-    /// last phase. An example has the phase that its number leaves, and a uniform place from there on.
+    /// The examples of every bin, or of the first step of a round, the second, and so on, up to the last step of the
+    /// last phase. An example's number gives its phase, and a uniform place is drawn from there on.
     fn dealt(&self, node: Node, phases: u64, places: u64) -> Result<Members> {
         let mut members = self.room_for(phases + places - 1, phases.max(places))?;
         let mut bits = self.lots.bits(node);
@@ -173,7 +175,7 @@ impl Batches {
         Ok(members)
     }
 
-    /// So many empty lists, of bins with the `parts`-th part of all examples.
+    /// `lists` empty lists, for bins with the `parts`-th part of all examples.
     fn room_for(&self, lists: u64, parts: u64) -> Result<Members> {
         let mut members: Members = vec![vec![]; lists as usize]; // fits: the plan has a table of them
         let room = usize::try_from(self.examples / parts).unwrap_or(usize::MAX);
@@ -181,14 +183,14 @@ impl Batches {
         let many = members.iter_mut().take(parts as usize).any(|bin| bin.try_reserve(room).is_err());
         if many {
             return Err(Error::invalid(format!(
-                "{} examples do not fit the memory: who is in which bin takes 8 bytes for each",
+                "{} examples do not fit into memory: their bins take 8 bytes per example",
                 self.examples
             )));
         }
         Ok(members)
     }
 
-    /// In how many groups the examples are, where a fraction of them is sampled.
+    /// The number of groups of examples, if a fraction of them is sampled.
     pub fn groups(&self) -> Option<u64> {
         match self.draw {
             Draw::Steps { groups, .. } => Some(groups),
@@ -196,7 +198,7 @@ impl Batches {
         }
     }
 
-    /// In how many bins they are, where they are put into bins once.
+    /// The number of bins, if examples are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         match self.draw {
             Draw::Bins { bins, .. } => Some(bins),
@@ -204,7 +206,7 @@ impl Batches {
         }
     }
 
-    /// In how many bins they are in every epoch, where they are put into bins anew.
+    /// The number of bins of every epoch, if examples are put into bins again in each.
     pub fn fresh_bins(&self) -> Option<u64> {
         match self.draw {
             Draw::FreshBins { bins, .. } => Some(bins),
@@ -212,7 +214,7 @@ impl Batches {
         }
     }
 
-    /// How many examples there are.
+    /// Number of examples.
     pub fn examples(&self) -> u64 {
         self.examples
     }
@@ -222,7 +224,7 @@ impl Batches {
         self.horizon
     }
 
-    /// How many examples a batch has on average, over all steps: what to divide a sum of gradients by.
+    /// The expected batch size, averaged over all steps: divide sums of gradients by it.
     pub fn expected_size(&self) -> f64 {
         self.fraction * self.examples as f64
     }
@@ -237,15 +239,16 @@ impl std::fmt::Debug for Batches {
             }
             Draw::Bins { bins, .. } => write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins)"),
             Draw::FreshBins { bins, .. } => {
-                write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins, anew in every epoch)")
+                write!(f, "Batches({horizon} steps, {examples} examples in {bins} bins, drawn again in every epoch)")
             }
         }
     }
 }
 
-/// A whole number below `below`, at least 1: of 64 bits those are drawn again that would favour the first.
+/// A uniform integer below `below` (at least 1), by rejection: 64-bit words that would favour the first values are
+/// drawn again.
 fn uniform(bits: &mut impl RandomBits, below: u64) -> u64 {
-    // 2^64 mod `below` words too many.
+    // The number of surplus words, 2^64 mod `below`.
     let surplus = (u64::MAX % below + 1) % below;
     std::iter::repeat_with(|| bits.next_u64()).find(|word| *word >= surplus).expect("without end") % below
 }

@@ -1,7 +1,7 @@
 //! Noise that depends on all innovations before it, in blocks of steps.
 //!
 //! The noise of the square roots is `u_t = Σ_{j ≤ t} c_{t-j} z_j` in every coordinate: a convolution that is as long as
-//! the stream. Innovations are functions of a key, so they can be had at any time and in any order; only noise has to
+//! the stream. Innovations are functions of a key, so they can be drawn at any time and in any order; only noise has to
 //! be kept, and only until its step is released.
 //!
 //! **Blocks.** Steps are cut into blocks of `B ≈ 2 √n` for `n` coefficients ([`Filter`]): 64 for `n = 2^10`, 256 for
@@ -14,20 +14,20 @@
 //! summed in the order of `k` (the overlap-save method with a uniformly partitioned filter). Neighbouring coordinates
 //! are lanes of one transform, and two of them, half a [group](tile::group) apart, are its real and its imaginary part.
 //!
-//! **Same bytes.** This formula, in this order, is all that decides the rounding. A number depends on its step, on its
-//! coordinate and on the coordinate that shares the transform, whoever computes it: groups are aligned to the numbers
-//! of coordinates, and whoever owns one coordinate of a group computes the group. Instruction sets, threads, ranges and
-//! steps at once change nothing; so a stream can be taken up at any step, by anyone.
+//! **Same bytes.** Only this formula, in this order, determines the rounding. A number depends on its step, on its
+//! coordinate and on the coordinate that shares the transform, whichever worker computes it: groups are aligned to the
+//! numbers of coordinates, and a worker that owns one coordinate of a group computes the group. Instruction sets,
+//! threads, ranges and the number of steps per pass change nothing, so any worker can resume a stream at any step.
 //!
 //! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations
-//! again. It holds `q B` words for a coordinate. A coordinate and step costs one product for each former block
-//! (`n / 2B` on average, 0.08 ns each for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a
-//! drawing and a transform (0.8 ns). All in all that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256;
-//! in `f64`, 35 ns with 4096 (`cargo bench --bench vector`). All of the work of a pass is done at its first step, so
-//! that this release waits for it. A thread needs 2 KiB for each step of a pass and 17 KiB for each step of a block
-//! besides, whatever the number of coordinates.
+//! again. It holds `q B` words per coordinate. Each coordinate and step costs one product per earlier block (`n / 2B`
+//! on average, 0.08 ns each for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and
+//! a transform (0.8 ns). In total that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256; in `f64`, 35
+//! ns with 4096 (`cargo bench --bench vector`). All work of a pass is done at its first step, which waits for it. In
+//! addition, a thread needs 2 KiB per step of a pass and 17 KiB per step of a block, whatever the number of
+//! coordinates.
 //!
-//! **Precision.** Relative to the norm of the noise, it errs by about `10^-7` in `f32` and `10^-15` in `f64`.
+//! **Precision.** The error relative to the norm of the noise is about `10^-7` in `f32` and `10^-15` in `f64`.
 
 mod aligned;
 mod filter;
@@ -46,18 +46,18 @@ use std::sync::Arc;
 use tile::{Scratch, Tile};
 
 /// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates
-/// from one on. It must be a pure function of node and coordinate.
+/// from `first` on. It must be a pure function of node and coordinate.
 ///
 /// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or
-/// 128 of them, aligned to that; so it may go a little beyond the range that is asked for.
+/// 128 of them, aligned to that; so it may extend a little beyond the requested range.
 pub(super) type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 
-/// More blocks at once than these are slower, because their sums leave the cache.
+/// More blocks at once are slower, because their sums leave the cache.
 const MOST_BLOCKS: u64 = 16;
-/// What a pass may hold, but for its first block, where vectors are [kept](Memory::Keep).
+/// Bytes that a pass may hold, except for its first block, if vectors are [kept](Memory::Keep).
 const MOST_BYTES: u64 = 1 << 30;
 
-/// How many steps to compute at once for so many coordinates: see [`Memory`].
+/// The number of steps to compute at once for this number of coordinates: see [`Memory`].
 pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
     match memory {
         Memory::Keep => MOST_BYTES / size_of::<F>() as u64 / coordinates,
@@ -78,11 +78,11 @@ pub(super) struct Blocks<F> {
 }
 
 impl<F: Real> Blocks<F> {
-    /// For the coordinates of `range`, not none, `at_once` steps at a time: rounded down to whole blocks, 1 to
-    /// [`MOST_BLOCKS`] of them. It holds that many numbers a coordinate.
+    /// For the coordinates of the non-empty `range`, `at_once` steps at a time: rounded down to whole blocks, 1 to
+    /// [`MOST_BLOCKS`] of them. It holds that many numbers per coordinate.
     ///
     /// # Errors
-    /// If the memory is not to be had.
+    /// If there is not enough memory.
     pub(super) fn new(
         filter: Arc<Filter<F>>,
         range: Range<u64>,
@@ -115,7 +115,7 @@ impl<F: Real> Blocks<F> {
         self.tiles.iter().map(Tile::memory_bytes).sum()
     }
 
-    /// Makes the noise of a step (from 0) available. Where it is held already this costs nothing; otherwise its pass is
+    /// Makes the noise of a step (from 0) available. If it is already held this costs nothing; otherwise its pass is
     /// computed.
     ///
     /// # Panics
@@ -132,7 +132,7 @@ impl<F: Real> Blocks<F> {
         let blocks = pass * self.pass..self.filter.blocks().min((pass + 1) * self.pass);
         let (filter, instructions) = (&self.filter, self.instructions);
         let threads = threads.clamp(1, self.tiles.len());
-        self.held = None; // should a drawing panic
+        self.held = None; // in case a draw panics
         share(threads, self.tiles.iter_mut(), |tiles| {
             let mut scratch = Scratch::new(filter, (blocks.end - blocks.start) as usize);
             tiles.for_each(|tile| tile.compute(filter, blocks.clone(), draw, instructions, &mut scratch));
@@ -143,7 +143,7 @@ impl<F: Real> Blocks<F> {
     /// The noise of a prepared step in some of the coordinates: pieces that follow each other.
     ///
     /// # Panics
-    /// In debug builds, if the step was not the last prepared or one of its pass, or coordinates are not of the range.
+    /// In debug builds, if the step was not the last prepared or one of its pass, or coordinates are outside the range.
     fn pieces(&self, step: u64, coordinates: Range<u64>) -> impl Iterator<Item = &[F]> {
         debug_assert_eq!(self.held, Some(step / self.at_once()), "step {step} is not prepared");
         debug_assert!(self.range.start <= coordinates.start && coordinates.end <= self.range.end, "{coordinates:?}");
@@ -172,20 +172,21 @@ impl<F: Real> Blocks<F> {
     }
 }
 
-/// Refuses what the system has no memory for. (Asked for at once, because it would grant many small pieces first.)
+/// Refuses sizes that the system has no memory for. (Requested in one piece, because the system would grant many small
+/// ones first.)
 fn check_memory<F>(range: &Range<u64>, steps: u64, least: u64) -> Result<()> {
     let coordinates = range.end - range.start;
     let words = coordinates.checked_mul(steps).and_then(|words| usize::try_from(words).ok());
     let mut probe = Vec::<F>::new();
     let granted = words.is_some_and(|words| probe.try_reserve_exact(words).is_ok());
-    std::hint::black_box(&probe); // or else the compiler may leave the allocation out
+    std::hint::black_box(&probe); // otherwise the compiler may omit the allocation
     if granted {
         return Ok(());
     }
     let bytes = |steps: u64| steps * size_of::<F>() as u64;
     Err(Error::invalid(format!(
         "there is no memory for {} bytes of noise in each of {coordinates} coordinates; hold fewer steps at once ({} bytes at \
-         least), split the coordinates among workers, or take a mechanism of short memory, such as a BLT",
+         least), split the coordinates among workers, or use a mechanism with short memory, such as a BLT",
         bytes(steps),
         bytes(least)
     )))

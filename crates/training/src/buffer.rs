@@ -3,11 +3,11 @@
 use evertally_kernels::Real;
 use std::ops::{Deref, DerefMut};
 
-/// Large allocations all begin at the same place of a page, and a processor that looks at the lower bits of addresses
-/// first takes the same element of two vectors for one place. So every buffer begins so many elements later than the
-/// one before: 9 lines of the cache for `f32`, which comes round after 64 buffers.
+/// Large allocations all begin at the same offset in a page, and a processor that compares the lower bits of
+/// addresses first mistakes the same element of two vectors for one address. So every buffer begins this many
+/// elements later than the previous one: 9 cache lines for `f32`, which wraps around after 64 buffers.
 const STAGGER: usize = 144;
-/// Buffers until it does.
+/// Buffers until it wraps around.
 const PERIOD: usize = 64;
 
 /// One vector.
@@ -18,7 +18,7 @@ pub(super) struct Buffer<F> {
 }
 
 impl<F: Real> Buffer<F> {
-    /// Zeros for the buffer with this number. Memory is taken as it is written.
+    /// Zeros for the buffer with this number. Memory is committed as it is written.
     pub(super) fn zeros(slot: usize, len: usize) -> Self {
         let skipped = slot % PERIOD * STAGGER;
         Self { values: vec![F::default(); skipped + len], skipped }

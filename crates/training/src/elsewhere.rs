@@ -1,8 +1,8 @@
-//! The noise of vectors for whoever computes it elsewhere: a device that has its own compiler.
+//! The noise of vectors for devices that compute it themselves, with their own compiler.
 //!
-//! A step is a short [program](super::program). Written down in numbers, with the weights as the kernels round them, it
-//! can be run by any interpreter that draws the same normal variables and rounds every operation by itself: the bytes
-//! are then those of [`VectorNoise`](super::VectorNoise).
+//! A step is a short [program](super::program). Encoded in numbers, with the weights as the kernels round them, it can
+//! be run by any interpreter that draws the same normal variables and rounds every operation separately. The bytes are
+//! then those of [`VectorNoise`](super::VectorNoise).
 
 use super::noise::MOST_COORDINATES;
 use super::program::Op;
@@ -15,23 +15,23 @@ use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// One operation on an accumulator (0 when a program begins), two registers and buffers: vectors that have an element
-/// for every coordinate, all in single precision.
+/// One operation on an accumulator (0 when a program begins), two registers and buffers: vectors with an element for
+/// every coordinate, all in single precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Instruction {
-    /// What is done.
+    /// The operation.
     pub code: Code,
     /// The number of the buffer or register; of [`Code::DrawThrough`] the number of steps.
     pub place: u32,
-    /// Level of the node that is drawn.
+    /// Level of the drawn node.
     pub level: u32,
-    /// Index of the node that is drawn.
+    /// Index of the drawn node.
     pub index: u64,
-    /// The weight, factor or scale, as the kernels have it.
+    /// The weight, factor or scale, as the kernels round it.
     pub weight: f32,
 }
 
-/// What an [`Instruction`] does. The numbers are what devices read.
+/// The operation of an [`Instruction`]. Devices read these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Code {
@@ -43,7 +43,7 @@ pub enum Code {
     Add = 2,
     /// `acc += weight · z(node)`
     Draw = 3,
-    /// `acc += weight · z(node)` for the nodes 0, 1, … of level 0, as many as `place` says
+    /// `acc += weight · z(node)` for the nodes 0, 1, …, `place - 1` of level 0
     DrawThrough = 4,
     /// `acc *= weight`
     Scale = 5,
@@ -51,7 +51,7 @@ pub enum Code {
     Store = 6,
     /// `buffer += acc`, then `acc = buffer`
     Accumulate = 7,
-    /// `buffer = acc`, and `acc -= ` the buffer as it was
+    /// `buffer = acc`, and `acc -= ` the buffer's old value
     Difference = 8,
     /// `register = acc`
     Save = 9,
@@ -64,13 +64,13 @@ pub enum Code {
     UndoBuffers = 12,
 }
 
-/// The programs of all steps are looked through.
+/// Maximum number of steps: the constructor reads the programs of all steps.
 const MOST_STEPS: u64 = 1 << 24;
 
-/// The programs of a stream's steps, and the key that its normal variables are drawn with.
+/// The programs of a stream's steps, and the key of its normal variables.
 ///
-/// **As secret as the key.** Coordinate `c` of a node has the normal variable that [`evertally_kernels::Normals`] gives
-/// it under [`cipher`](Self::cipher) and [`subkey`](Self::subkey). After the last instruction the accumulator is the
+/// **As secret as the key.** The normal variable of coordinate `c` of a node is that of [`evertally_kernels::Normals`]
+/// under [`cipher`](Self::cipher) and [`subkey`](Self::subkey). After the last instruction the accumulator is the
 /// noise.
 ///
 /// ```
@@ -88,10 +88,10 @@ pub struct Programs {
     cipher: Cipher,
     subkey: Zeroizing<[u8; 32]>,
     horizon: u64,
-    /// Where the schedule stands.
+    /// The current step of the schedule.
     step: u64,
     buffers: usize,
-    /// The program that has the most instructions.
+    /// The program with the most instructions.
     template: Vec<Code>,
     alike: bool,
     codes: BTreeSet<Code>,
@@ -99,14 +99,14 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// The programs of a plan's stream. Looks through those of all steps: about a microsecond each.
+    /// The programs of a plan's stream. Reads the programs of all steps: about a microsecond each.
     ///
     /// # Errors
     /// If the mechanism computes the noise of many steps at once (`sqrt`, `normalized-sqrt`), or cannot be drawn step
     /// by step, or there are more than 2^24 steps.
     pub fn new(plan: &VectorPlan, key: &GuardedKey, name: &StreamName, memory: Memory) -> Result<Self> {
         let programs = Self::of(&Scheme::from(plan), key, name, memory)?;
-        // Who runs them says for which coordinates: all, as far as this knows.
+        // The device decides which coordinates to compute, so this claims all of them.
         let (purpose, part) = (Purpose::Vector(<f32 as Real>::BITS as u8), 0..MOST_COORDINATES);
         let (plan_digest, is_resumed) = (&plan.digest(), false);
         key.claim(NoiseClaim { name, plan_digest, purpose, part, is_resumed })?;
@@ -117,14 +117,14 @@ impl Programs {
         let horizon = scheme.mechanism.horizon();
         if horizon > MOST_STEPS {
             return Err(Error::invalid(format!(
-                "devices make the noise of up to 2^24 steps, and the plan has {horizon}: take on=\"host\""
+                "devices compute the noise of at most 2^24 steps, but the plan has {horizon}: use on=\"host\""
             )));
         }
         let schedule = schedule(scheme, memory)?;
         if schedule.response().is_some() {
             return Err(Error::invalid(format!(
-                "the noise of `{}` is computed for many steps at once, by Fourier transforms, and on the host \
-                 alone; take on=\"host\", or a mechanism that goes step by step, such as blt, epoch-bands or smooth",
+                "the noise of `{}` is computed for many steps at once, by Fourier transforms, on the host \
+                 only; use on=\"host\", or a mechanism that goes step by step, such as blt, epoch-bands or smooth",
                 scheme.mechanism.name()
             )));
         }
@@ -144,7 +144,7 @@ impl Programs {
         Ok(programs)
     }
 
-    /// What all programs have in common.
+    /// The properties that all programs share.
     fn look_through(&mut self) {
         let (mut ops, mut shapes) = (vec![], HashSet::new());
         for step in 1..=self.horizon {
@@ -175,7 +175,8 @@ impl Programs {
         self.cipher
     }
 
-    /// The key of the normal variables, made of the stream's key, name and plan: as secret as these.
+    /// The key of the normal variables, derived from the stream's key, name and plan: keep it as secret as the stream's
+    /// key.
     pub fn subkey(&self) -> &[u8; 32] {
         &self.subkey
     }
@@ -185,43 +186,43 @@ impl Programs {
         self.horizon
     }
 
-    /// How many buffers there are. They hold zeros before the first step.
+    /// The number of buffers. They hold zeros before the first step.
     pub fn buffers(&self) -> usize {
         self.buffers
     }
 
-    /// The most instructions that a step has.
+    /// The largest number of instructions of a step.
     pub fn longest(&self) -> usize {
         self.template.len()
     }
 
-    /// What the longest program does, if those of all steps do the same, but that some have fewer [`Code::Add`].
+    /// The operations of the longest program, if all programs are the same except that some have fewer [`Code::Add`].
     pub fn template(&self) -> Option<&[Code]> {
         self.alike.then_some(&self.template)
     }
 
-    /// What any of the programs does.
+    /// The operations that occur in any program.
     pub fn codes(&self) -> impl Iterator<Item = Code> {
         self.codes.iter().copied()
     }
 
-    /// Gaps and echoes of the recurrence of [`Code::UndoBuffers`], one of each for every buffer of it.
+    /// Gaps and echoes of the recurrence of [`Code::UndoBuffers`], one of each per buffer.
     pub fn recurrence(&self) -> (&[f32], &[f32]) {
         (&self.recurrence.0, &self.recurrence.1)
     }
 
-    /// The program of a step, from 1. Buffers are to be as the programs of all steps before have left them.
+    /// The program of a step, from 1. The buffers must be as the programs of all earlier steps left them.
     ///
     /// # Errors
     /// If there is no such step.
     pub fn program(&mut self, step: u64) -> Result<Vec<Instruction>> {
         if step == 0 || step > self.horizon {
-            let all = format!("all {} steps of the plan have been given out", self.horizon);
+            let all = format!("all {} steps of the plan have been returned", self.horizon);
             return Err(Error::new(ErrorKind::HorizonExhausted, all));
         }
         let mut ops = vec![];
         if self.step != step - 1 {
-            // Stands there; the buffers are filled already.
+            // Moves the schedule there; the buffers are already filled.
             self.schedule.rebuild(step - 1, true, &mut ops);
             ops.clear();
         }
@@ -237,14 +238,14 @@ impl fmt::Debug for Programs {
     }
 }
 
-/// Shapes of programs that are compared. Where there are more, they are not alike.
+/// Maximum number of program shapes to compare. If there are more, the programs are not alike.
 const MOST_SHAPES: usize = 4096;
 
 fn rounded(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| f32::of(*value)).collect()
 }
 
-/// Whether some codes are those of a template without some of its additions.
+/// Whether these codes are a template's codes without some of its additions.
 fn lacks_additions_only(codes: &[Code], template: &[Code]) -> bool {
     let mut codes = codes.iter().peekable();
     template.iter().all(|code| codes.next_if_eq(&code).is_some() || *code == Code::Add) && codes.next().is_none()
@@ -260,7 +261,7 @@ fn instruction(op: &Op) -> Instruction {
         Op::Load(slot) => at(Code::Load, *slot),
         Op::Add { slot, weight } => Instruction { place: *slot as u32, ..by(Code::Add, *weight) },
         Op::Draw { node, scale } => Instruction { level: node.level, index: node.index, ..by(Code::Draw, *scale) },
-        // fits: nobody draws 2^32 steps at once
+        // fits: no program draws 2^32 steps at once
         Op::DrawThrough { steps, scale } => Instruction { place: *steps as u32, ..by(Code::DrawThrough, *scale) },
         Op::Scale(factor) => by(Code::Scale, *factor),
         Op::Store(slot) => at(Code::Store, *slot),

@@ -12,20 +12,20 @@ use evertally::number::threads::{helpful, share};
 use evertally_kernels::{BlockName, InstructionSet, Normals, Real};
 use smallvec::SmallVec;
 
-/// Coordinates that are worked on at once: accumulator, registers and normal variables stay in the fastest cache.
+/// Coordinates that are processed at once: accumulator, registers and normal variables stay in the fastest cache.
 pub(super) const PIECE: usize = 1024;
 
-/// What becomes of the accumulator in the end.
+/// The use of the accumulator at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Emit {
-    /// It replaces what the caller's slice holds.
+    /// It replaces the contents of the caller's slice.
     Set,
-    /// It is added to it.
+    /// It is added to the caller's slice.
     Add,
 }
 
-/// A program, and whether what it writes is kept. Without, its accumulator becomes the same and the buffers stay as
-/// they are: no program reads a buffer that it has written to.
+/// A program, and whether its writes are kept. If not, its accumulator is the same and the buffers stay unchanged: no
+/// program reads a buffer that it has written to.
 #[derive(Clone, Copy)]
 pub(super) struct Pass<'a> {
     pub(super) ops: &'a [Op],
@@ -38,7 +38,7 @@ struct Lane<'a, F> {
     first: u64,
     len: usize,
     buffers: Vec<&'a mut [F]>,
-    /// The caller's slice, where anything is given out.
+    /// The caller's slice, if the program has an output.
     out: Option<&'a mut [F]>,
 }
 
@@ -51,7 +51,7 @@ impl<'a, F> Lane<'a, F> {
         (Self { first: self.first, len, buffers: near, out }, end)
     }
 
-    /// Cuts into so many lanes of like length at multiples of [`PIECE`].
+    /// Splits into `lanes` lanes of similar length at multiples of [`PIECE`].
     fn cut(self, count: usize) -> Vec<Self> {
         let mut lanes = Vec::with_capacity(count);
         let mut rest = self;
@@ -73,15 +73,15 @@ fn until_boundary(coordinate: u64) -> usize {
     (coordinate.next_multiple_of(PIECE as u64) - coordinate) as usize
 }
 
-/// Where a program has its noise from.
+/// The sources of a program's noise.
 pub(super) struct Sources<'a, F> {
     pub(super) normals: &'a Normals,
     /// For [`Op::Row`].
     pub(super) rows: Option<&'a Blocks<F>>,
 }
 
-/// Runs programs, one after the other on each piece, over the coordinates from `first` on, of which there are `len`.
-/// What is given out is the accumulator of the last.
+/// Runs programs, one after another on each piece, over the `len` coordinates from `first` on. The output is the
+/// accumulator of the last program.
 pub(super) fn run<F: Real>(
     passes: &[Pass<'_>],
     sources: &Sources<'_, F>,
@@ -100,14 +100,14 @@ pub(super) fn run<F: Real>(
     });
 }
 
-/// What one thread works with.
+/// The working memory of one thread.
 struct Worker<'a, F> {
     sources: &'a Sources<'a, F>,
     instructions: InstructionSet,
     acc: Vec<F>,
     drawn: Vec<F>,
     registers: [Vec<F>; REGISTERS],
-    /// Copies of pieces of buffers that are not to change.
+    /// Copies of pieces of buffers that must not change.
     copies: Vec<F>,
 }
 
@@ -151,7 +151,7 @@ impl<'a, F: Real> Worker<'a, F> {
         }
     }
 
-    /// One operation on one piece: the coordinates from `first` on, which are at `place` in the buffers.
+    /// One operation on one piece: the coordinates from `first` on, which begin at `place` in the buffers.
     fn apply(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
         let (instructions, len) = (self.instructions, place.len());
         let acc = &mut self.acc[..len];
@@ -189,7 +189,7 @@ impl<'a, F: Real> Worker<'a, F> {
         }
     }
 
-    /// The same to the accumulator and the registers, bit for bit.
+    /// The same effect on the accumulator and the registers, bit for bit.
     fn apply_without_writing(&mut self, op: &Op, first: u64, place: std::ops::Range<usize>, buffers: &mut [&mut [F]]) {
         let acc = &mut self.acc[..place.len()];
         match op {

@@ -1,4 +1,4 @@
-//! The law of a plan's noise in one coordinate: what standard normal variables are multiplied by.
+//! The law of a plan's noise in one coordinate: the matrix that standard normal variables are multiplied by.
 
 use super::recurrence::{Form, Recurrence};
 use super::schedule::{Schedule, schedule};
@@ -8,13 +8,14 @@ use evertally::noise::Node;
 use evertally::{Error, Result};
 use std::collections::HashMap;
 
-/// Numbers that a matrix may have.
+/// Maximum number of entries of a matrix.
 const MOST_NUMBERS: u64 = 1 << 26;
-/// Steps whose standard deviations are listed.
+/// Maximum number of steps whose standard deviations are listed.
 const MOST_STEPS: u64 = 1 << 27;
 
 /// A matrix `B` with a row for each step: the noise of a coordinate is `B z` with independent standard normal variables
-/// `z`. It is what [`VectorNoise`](super::VectorNoise) draws, of running sums or of increments as the plan says.
+/// `z`. This is the noise that [`VectorNoise`](super::VectorNoise) draws, for running sums or increments as in the
+/// plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseMatrix {
     variables: usize,
@@ -27,7 +28,7 @@ impl NoiseMatrix {
         self.variables
     }
 
-    /// All rows, one after the other.
+    /// All rows, one after another.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
@@ -42,7 +43,7 @@ impl NoiseMatrix {
 }
 
 impl VectorPlan {
-    /// The matrix of the noise, for whoever checks a promise or a program. `O(T · variables)` numbers.
+    /// The matrix of the noise, for checking a guarantee or a program. `O(T · variables)` numbers.
     ///
     /// # Errors
     /// If it has more than 2^26 numbers.
@@ -60,11 +61,11 @@ impl VectorPlan {
         matrix(&Scheme::from(self))
     }
 
-    /// The standard deviation of the noise that is added in each step, for every coordinate: of
-    /// [running sums or increments](Series) as the plan says. `O(T)` for what keeps few vectors.
+    /// The standard deviation of the noise added to each coordinate in each step: that of [running sums or
+    /// increments](Series) as in the plan. `O(T)` for mechanisms that keep few vectors.
     ///
     /// # Errors
-    /// If there are too many steps to follow.
+    /// If there are too many steps.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -94,7 +95,7 @@ fn matrix(scheme: &Scheme) -> Result<NoiseMatrix> {
         numbers += row.len() as u64;
         if numbers > MOST_NUMBERS || horizon.saturating_mul(columns.len() as u64) > MOST_NUMBERS {
             return Err(Error::invalid(format!(
-                "the matrix of {horizon} steps has more than 2^26 numbers; take a shorter plan of the same mechanism"
+                "the matrix of {horizon} steps has more than 2^26 numbers; use a shorter plan of the same mechanism"
             )));
         }
         rows.push(row);
@@ -116,7 +117,7 @@ fn stds(scheme: &Scheme) -> Result<Vec<f64>> {
     let horizon = scheme.mechanism.horizon();
     if scheme.series == Series::RunningSums {
         if horizon > MOST_STEPS {
-            return Err(Error::invalid(format!("{horizon} steps are too many to follow; take fewer than 2^27")));
+            return Err(Error::invalid(format!("{horizon} steps are too many; use fewer than 2^27")));
         }
         let of = |step| scheme.sigma * scheme.mechanism.row_norm_squared(step).sqrt();
         return Ok((1..=horizon).map(of).collect());
@@ -140,10 +141,10 @@ fn of_response(programs: &dyn Schedule) -> Vec<f64> {
     (0..response.horizon() as usize).map(&mut of).collect()
 }
 
-/// The variance of a step's noise; moves the covariance of what is kept by that step.
+/// The variance of a step's noise; advances the covariance of the kept vectors by that step.
 fn advance(recurrence: &Recurrence, step: u64, covariance: &mut [Vec<f64>]) -> f64 {
     let step = recurrence.step(step);
-    // The covariances of a form with everything that was kept before.
+    // The covariances of a form with everything kept before.
     let with_kept = |covariance: &[Vec<f64>], form: &Form| -> Vec<f64> {
         covariance.iter().map(|row| dot(row, &form.kept)).collect()
     };
@@ -152,7 +153,7 @@ fn advance(recurrence: &Recurrence, step: u64, covariance: &mut [Vec<f64>]) -> f
     let changed: Vec<Vec<f64>> = step.changed.iter().map(|(_, form)| with_kept(covariance, form)).collect();
     for ((slot, form), own) in step.changed.iter().zip(&changed) {
         for other in 0..covariance.len() {
-            // That with what changes, too, is written below.
+            // The covariances with the changing vectors are written below.
             covariance[*slot][other] = own[other];
             covariance[other][*slot] = own[other];
         }
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::tests::{SERIES, mechanisms, scheme};
 
-    /// Of every family: the matrix is that of the definition, and the deviations are the lengths of its rows.
+    /// For every family, the matrix is that of the definition, and the deviations are the lengths of its rows.
     #[test]
     fn matrix_and_deviations_are_those_of_the_mechanism() {
         for horizon in [1, 2, 13, 40] {

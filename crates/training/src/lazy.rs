@@ -1,15 +1,16 @@
-//! The noise of a large table, drawn for a row when the row is used.
+//! The noise of a large table, drawn per row when the row is used.
 //!
-//! An embedding has a row for each of very many words, users or goods, and a batch uses few of them. The gradient of all
-//! others is 0, but their noise is not: what is seen in the end must have the noise of every step in every row. As long
-//! as nobody sees a row, its noise can wait. This is the idea of LazyDP (arXiv 2404.08847) for independent noise, here
-//! for correlated noise of any mechanism with few buffers: the noise that a row has missed is drawn in one go, with what
-//! the mechanism keeps of it, **from the law that it has when it is drawn step by step**, see [`gap`]. So the joint law
-//! of everything that is ever seen is that of [`VectorNoise`](super::VectorNoise), whichever rows are used when.
+//! An embedding has one row for each of very many words, users or items, and a batch uses few of them. The gradient of
+//! all other rows is 0, but their noise is not: the table that is finally seen must have the noise of every step in
+//! every row. As long as nobody sees a row, its noise can wait. LazyDP (arXiv 2404.08847) does this for independent
+//! noise; this module does it for the correlated noise of any mechanism with few buffers. The noise that a row has
+//! missed is drawn at once, together with the mechanism's kept vectors, **from the law that it has when it is drawn
+//! step by step**, see [`gap`]. So the joint law of everything that is ever seen is that of
+//! [`VectorNoise`](super::VectorNoise), whichever rows are used when.
 //!
-//! - `recurrence.rs`: a mechanism's steps as linear maps of what it keeps
+//! - `vector/recurrence.rs`: a mechanism's steps as linear maps of its kept vectors
 //! - `gap`: many steps in one
-//! - `touched`: what is kept of the rows that were used
+//! - `touched`: the kept vectors of the rows that were used
 
 mod gap;
 mod touched;
@@ -31,34 +32,34 @@ use evertally::{Error, ErrorKind, Result};
 use evertally_kernels::{BlockName, Normals};
 use serde::{Deserialize, Serialize};
 
-/// Coordinates are numbered below.
+/// Coordinates are numbered below this bound.
 const MOST_COORDINATES: u64 = 1 << 56;
-/// Rows whose noise is drawn in one pass: what a pass works with stays small.
+/// Rows whose noise is drawn in one pass: the working memory of a pass stays small.
 const PASS: usize = 1 << 12;
-/// A thread takes so many of them at a time.
+/// A thread processes this many of them at a time.
 const SHARE: usize = 64;
 
 /// A table of parameters whose rows get their noise when they are used.
 ///
-/// The table is the caller's: `rows · width` numbers, one row after the other. A step is
-/// `table -= rate · (gradient + noise)`, as that of gradient descent, where the gradient is 0 but for some rows:
+/// The caller owns the table: `rows · width` numbers, row after row. A step is that of gradient descent,
+/// `table -= rate · (gradient + noise)`, where the gradient is 0 except in some rows:
 ///
-/// 1. [`catch_up`](Self::catch_up) with the rows that the batch uses, **before** they are read: they get the noise of
-///    the steps so far.
-/// 2. [`descend`](Self::descend) with the sum of the clipped gradients of some of these rows, which get the noise of the
-///    step with it. In all other rows it is due.
-/// 3. In the end, and before anybody sees the table, [`catch_up_all`](Self::catch_up_all).
+/// 1. [`catch_up`](Self::catch_up) on the rows that the batch uses, **before** they are read: they get the noise of the
+///    steps so far.
+/// 2. [`descend`](Self::descend) with the sum of the clipped gradients of some of these rows, which also get the noise
+///    of the step. In all other rows this noise is pending.
+/// 3. At the end, and before anybody sees the table, call [`catch_up_all`](Self::catch_up_all).
 ///
-/// What is seen after 3 has the law that it would have if every step had added `VectorNoise` to the gradient of all
-/// rows; the promise is that of the plan, for the joint vector of all coordinates under one norm.
+/// After 3 the table has the law that it would have if every step had added `VectorNoise` to the gradient of all rows;
+/// the guarantee is that of the plan, for the joint vector of all coordinates under one norm.
 ///
-/// **Time and memory.** A row that is used takes as many normal variables for each coordinate as the mechanism keeps
-/// vectors, and one more, however many steps it has missed; `O(vectors²)` multiplications. Rows that were used keep the
-/// mechanism's vectors (`input`: nothing) until the last step; rows that were not take nothing. A call looks through the
-/// steps that the longest unused of its rows has missed.
+/// **Time and memory.** For each coordinate, a used row takes one normal variable more than the mechanism keeps
+/// vectors, however many steps it has missed, and `O(vectors²)` multiplications. Used rows keep the mechanism's vectors
+/// (`input`: nothing) until the last step; unused rows keep nothing. A call iterates over the steps that its longest
+/// unused row has missed.
 ///
-/// **Secrecy.** The table is secret between 1 and 3: a row whose noise is due shows that it has had no gradient since. This
-/// object and its saved states are as secret as the data, too: they tell which rows were used.
+/// **Secrecy.** The table is secret between 1 and 3: a row with pending noise shows that it has had no gradient since.
+/// This object and its saved states are as secret as the data, too: they reveal which rows were used.
 ///
 /// ```
 /// use evertally::noise::{GuardedKey, SecretKey};
@@ -97,19 +98,19 @@ struct Saved {
     step: u64,
     calls: u64,
     floor: u64,
-    /// Rows that were used, rising, with the step up to which each has its noise.
+    /// Used rows, ascending, with the step up to which each has its noise.
     rows: Vec<(u64, u64)>,
 }
 
 impl<F: Real> RowNoise<F> {
-    /// The noise of a table of so many rows, each of so many coordinates, before the first step. `rates` are what steps
-    /// multiply the sum of a gradient and its noise by: learning rates, divided by the expected batch size where
-    /// gradients are sums; one for all steps or one for each.
+    /// The noise of a table with this many rows and coordinates per row, before the first step. Each step multiplies
+    /// the sum of a gradient and its noise by its rate in `rates`: the learning rate, divided by the expected batch
+    /// size if gradients are sums. Give one rate for all steps or one for each.
     ///
     /// # Errors
-    /// If the plan's series is not that of increments, its mechanism is a square root without bands or has too many
-    /// bands for its horizon, the table is empty or has more than 2^56 coordinates, or a rate is not finite or there are
-    /// neither one nor as many as steps.
+    /// If the plan's series is not increments, its mechanism is a square root without bands or has too many bands
+    /// for its horizon, the table is empty or has more than 2^56 coordinates, or a rate is not finite, or the
+    /// number of rates is neither 1 nor the number of steps.
     pub fn new(
         plan: VectorPlan,
         key: &GuardedKey,
@@ -143,14 +144,14 @@ impl<F: Real> RowNoise<F> {
             )));
         }
         let horizon = scheme.mechanism.horizon();
-        // Before there is a rate for each step: this refuses too many.
+        // Before the list of rates is made: this refuses too many steps.
         let recurrence = Recurrence::of(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
         let rates = rates_of(rates, horizon)?;
         let digest = digest(scheme, (rows, width), &rates);
         let state = StateId::of_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
         let subkey = subkey(key, &name, &digest, Purpose::Rows(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
-        let kept = recurrence.width() * width as usize; // fits: checked; memory is taken as rows are used
+        let kept = recurrence.width() * width as usize; // fits: checked; memory is allocated as rows are used
         let touched = Touched::new(kept);
         Ok(Self { recurrence, rates, normals, state, threads: tuning.threads, rows, width, step: 0, calls: 0, touched })
     }
@@ -160,12 +161,13 @@ impl<F: Real> RowNoise<F> {
         self.step
     }
 
-    /// Calls so far that have changed anything, or could have: noise is a function of them all, in their order.
+    /// The number of calls so far that have changed anything, or could have: noise is a function of them all, in their
+    /// order.
     pub fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// Number of steps there are.
+    /// Number of steps.
     pub fn horizon(&self) -> u64 {
         self.rates.len() as u64
     }
@@ -175,23 +177,23 @@ impl<F: Real> RowNoise<F> {
         (self.rows, self.width)
     }
 
-    /// Rows of which something is kept.
+    /// Number of rows with kept vectors.
     pub fn touched(&self) -> usize {
         self.touched.len()
     }
 
-    /// Bytes of the vectors that are kept.
+    /// Bytes of the kept vectors.
     pub fn memory_bytes(&self) -> usize {
         self.touched.memory_bytes()
     }
 
-    /// Names all that the noise is a function of besides key and name: plan, shape and rates.
+    /// Identifies everything that the noise depends on besides key and name: plan, shape and rates.
     pub fn digest(&self) -> [u8; 32] {
         *self.state.plan_digest()
     }
 
-    /// Gives the rows of the table the noise of the steps that they have missed. Rows may come in any order and more than
-    /// once; a row that has all its noise stays as it is.
+    /// Gives the rows of the table the noise of the steps that they have missed. Rows may be in any order and repeated;
+    /// a row that has all its noise stays unchanged.
     ///
     /// # Errors
     /// If the table has another size, or there is no such row. Nothing changes then.
@@ -208,18 +210,18 @@ impl<F: Real> RowNoise<F> {
     /// Refuses what [`catch_up`](Self::catch_up) would refuse.
     ///
     /// # Errors
-    /// Those.
+    /// As `catch_up`.
     pub fn check_catch_up(&self, table: usize, rows: &[u64]) -> Result<()> {
         self.check_table(table)?;
         match rows.iter().find(|row| **row >= self.rows) {
             Some(row) => {
-                Err(Error::invalid(format!("there is no row {row}: they are numbered 0 to {}", self.rows - 1)))
+                Err(Error::invalid(format!("there is no row {row}: rows are numbered 0 to {}", self.rows - 1)))
             }
             None => Ok(()),
         }
     }
 
-    /// Gives every row of the table the noise that it has missed: then the table may be seen.
+    /// Gives every row of the table the noise that it has missed: after that the table may be published.
     ///
     /// # Errors
     /// If the table has another size. Nothing changes then.
@@ -233,17 +235,17 @@ impl<F: Real> RowNoise<F> {
         Ok(())
     }
 
-    /// Takes a step: `table -= rate · (gradient + noise)` in these rows, where `gradient` has a row for each of them; in
-    /// all others the noise of the step is due. Returns the number of the step.
+    /// Takes a step: `table -= rate · (gradient + noise)` in these rows, where `gradient` has a row for each of them;
+    /// in all others the noise of the step is pending. Returns the number of the step.
     ///
-    /// Gradient and noise are added up before the table's numbers are rounded: what rounds is what may be seen. (A
-    /// gradient that is rounded to the table's digits first could move by far more than its norm.)
+    /// Gradient and noise are added before the result is rounded to the table's numbers, so that only published values
+    /// are rounded. (A gradient that is first rounded to the table's digits could move by far more than its norm.)
     ///
     /// # Errors
-    /// If the table or the gradient has another size, a number of the gradient is not finite, a row is not there or named
-    /// twice, a row with a gradient has not
-    /// [caught up](Self::catch_up) with the step before, or all steps were taken. Nothing changes then. (Whoever uses rows
-    /// without their noise computes gradients that know exact sums, and there is no promise for those.)
+    /// If the table or the gradient has another size, a number of the gradient is not finite, a row does not exist or
+    /// is named twice, a row with a gradient has not [caught up](Self::catch_up) with the previous step, or all steps
+    /// were taken. Nothing changes then. (Gradients computed from rows without their noise depend on exact sums, for
+    /// which there is no guarantee.)
     pub fn descend(&mut self, table: &mut [F], rows: &[u64], gradient: &[F]) -> Result<u64> {
         self.check_descend(table.len(), rows, gradient)?;
         let rate = self.rates[self.step as usize]; // fits: below the horizon
@@ -258,7 +260,7 @@ impl<F: Real> RowNoise<F> {
     /// Refuses what [`descend`](Self::descend) would refuse.
     ///
     /// # Errors
-    /// Those.
+    /// As `descend`.
     pub fn check_descend(&self, table: usize, rows: &[u64], gradient: &[F]) -> Result<()> {
         self.check_catch_up(table, rows)?;
         check_sum(gradient, f64::INFINITY, None, self.threads)?;
@@ -273,12 +275,12 @@ impl<F: Real> RowNoise<F> {
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();
         if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::invalid(format!("row {} has two gradients: give their sum", twice[0])));
+            return Err(Error::invalid(format!("row {} has two gradients: pass their sum", twice[0])));
         }
         let mut found = rows.iter().map(|row| self.touched.find(*row));
         if let Some(Found { row, last, .. }) = found.find(|found| found.last < self.step) {
             return Err(Error::invalid(format!(
-                "row {row} has a gradient, but not the noise of steps {} to {}: catch up with the rows of a batch before \
+                "row {row} has a gradient, but not the noise of steps {} to {}: catch up the rows of a batch before \
                  they are used",
                 last + 1,
                 self.step
@@ -300,12 +302,12 @@ impl<F: Real> RowNoise<F> {
         Err(Error::invalid(format!("the table has {len} numbers, not {} rows of {}", self.rows, self.width)))
     }
 
-    /// Some rows, each once. With a gradient, which is times a rate, no row has caught up, and all with the same step:
-    /// they stay in their order.
+    /// Draws the missed noise of some rows, each named once. With a gradient (and its rate), all rows must have the
+    /// same gap, so that they keep their order.
     fn pass(&mut self, table: &mut [F], rows: impl Iterator<Item = u64>, gradient: Option<(f64, &[F])>) {
         let mut rows: Vec<Found> =
             rows.map(|row| self.touched.find(row)).filter(|found| found.last < self.step).collect();
-        // Of the same gap together, the shortest first.
+        // Rows with the same gap together, the shortest gap first.
         rows.sort_by_key(|found| std::cmp::Reverse(found.last));
         let mut from: Vec<u64> = rows.iter().map(|found| found.last).collect();
         from.dedup();
@@ -313,7 +315,7 @@ impl<F: Real> RowNoise<F> {
             gaps(&self.recurrence, &self.rates, &from, self.step).iter().map(Weights::from).collect();
         let width = self.width as usize;
         let (kept, all) = (self.recurrence.width() * width, (self.recurrence.width() + 1) * width);
-        // What is kept next and then what is due, row by row.
+        // The vectors to keep and then the pending noise, row by row.
         let mut results = vec![F::default(); rows.len() * all];
         let tasks = rows.chunks(SHARE).zip(results.chunks_mut(SHARE * all));
         share(asked(self.threads).min(rows.len().div_ceil(SHARE)).max(1), tasks, |tasks| {
@@ -340,7 +342,7 @@ impl<F: Real> RowNoise<F> {
         }
     }
 
-    /// Writes what follows for a row from what was kept of it.
+    /// Writes the next kept vectors and the pending noise of a row, from its kept vectors.
     fn row(&self, found: Found, weights: &Weights<F>, drawn: &mut [F], results: &mut [F]) {
         let draw = |variable: usize, drawn: &mut [F]| {
             // fits: a mechanism keeps fewer than 128 vectors, as `Recurrence` says; steps are below 2^56
@@ -351,8 +353,8 @@ impl<F: Real> RowNoise<F> {
         advance(self.normals.instructions(), weights, self.touched.kept(found), (width, drawn), &draw, results);
     }
 
-    /// The bytes from which [`restore`](Self::restore) goes on: which rows were used, and what is kept of them. **As secret
-    /// as key and data.** The table is not among them.
+    /// The bytes from which [`restore`](Self::restore) continues: the used rows and their kept vectors. **Keep them as
+    /// secret as key and data.** The table is not included.
     pub fn save(&self) -> Vec<u8> {
         let rows = self.touched.rows();
         let lasts = rows.iter().map(|found| (found.row, found.last)).collect();
@@ -362,7 +364,7 @@ impl<F: Real> RowNoise<F> {
         })
     }
 
-    /// Goes on from a saved state of the same plan, key, name, shape and rates.
+    /// Continues from a saved state of the same plan, key, name, shape and rates.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.
@@ -400,7 +402,7 @@ impl<F: Real> RowNoise<F> {
     }
 }
 
-/// `results = carry · kept + fresh · normals` for one row; `draw` writes a variable of all its coordinates.
+/// `results = carry · kept + fresh · normals` for one row; `draw` writes one variable for all its coordinates.
 fn advance<F: Real>(
     instructions: evertally_kernels::InstructionSet,
     weights: &Weights<F>,
@@ -410,7 +412,7 @@ fn advance<F: Real>(
     results: &mut [F],
 ) {
     results.fill(F::default());
-    // Of a row that was never used, nothing is kept, which is 0.
+    // A row that was never used has no kept vectors, which stands for 0.
     for (slot, kept) in kept.chunks_exact(width).enumerate() {
         for (weights, result) in weights.carry.iter().zip(results.chunks_exact_mut(width)) {
             if weights[slot] != F::default() {
@@ -428,8 +430,8 @@ fn advance<F: Real>(
     }
 }
 
-/// `own -= rate · gradient + due`, in double precision: nothing of a gradient of single precision rounds before its noise
-/// is there.
+/// `own -= rate · gradient + due`, in double precision: a gradient in single precision is not rounded before its noise
+/// is added.
 fn descend_row<F: Real>(own: &mut [F], rate: f64, gradient: &[F], due: &[F]) {
     for ((own, gradient), due) in own.iter_mut().zip(gradient).zip(due) {
         *own = F::of(own.double() - (rate * gradient.double() + due.double()));
@@ -439,19 +441,19 @@ fn descend_row<F: Real>(own: &mut [F], rate: f64, gradient: &[F], due: &[F]) {
 /// One rate for each step.
 fn rates_of(rates: &[f64], horizon: u64) -> Result<Vec<f64>> {
     if let Some(rate) = rates.iter().find(|rate| !rate.is_finite()) {
-        return Err(Error::invalid(format!("a rate is a finite number, got {rate}")));
+        return Err(Error::invalid(format!("a rate must be a finite number, got {rate}")));
     }
     match *rates {
         [rate] => Ok(vec![rate; horizon as usize]), // fits: there is a program for each step
         _ if rates.len() as u64 == horizon => Ok(rates.to_vec()),
         _ => Err(Error::invalid(format!(
-            "there are {} rates for {horizon} steps: give one, or one for each",
+            "there are {} rates for {horizon} steps: pass one, or one for each step",
             rates.len()
         ))),
     }
 }
 
-/// Noise of another shape or with other rates is other noise: the same variables with other weights would show both.
+/// Another shape or other rates must have independent noise: the same variables with other weights would reveal both.
 fn digest(scheme: &Scheme, (rows, width): (u64, u64), rates: &[f64]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"evertally 1 rows").update(&scheme.digest);

@@ -3,23 +3,23 @@
 //! A mechanism protects the running sums of a stream of vectors (gradients, model updates) with the same factorization
 //! in every coordinate: the noise of step `t` is `σ (L z)_t`, or its increment `σ ((L z)_t - (L z)_{t-1})` for training
 //! loops that add the noise to each step's sum. The noise variables `z(node, coordinate)` are a pure function of the
-//! secret key, the stream's name, the plan, node and coordinate. So nothing about noise has to be stored that can be
-//! drawn again, workers that own different coordinates need not talk to one another, and a run can go on after a crash
-//! with the very same noise.
+//! secret key, the stream's name, the plan, node and coordinate. So noise that can be drawn again need not be stored,
+//! workers that own different coordinates need not communicate, and a run can continue after a crash with exactly the
+//! same noise.
 //!
-//! A [`VectorPlan`] says how much noise there is and what it promises; [`VectorNoise`] draws it.
+//! A [`VectorPlan`] fixes the amount of noise and the guarantee; [`VectorNoise`] draws the noise.
 //!
-//! A step is a short program over vectors, made from mechanism and step and run piece by piece so that buffers are
+//! A step is a short program over vectors, made from mechanism and step, and run piece by piece so that each buffer is
 //! touched once. The noise of square roots is a convolution of all innovations so far: it is computed for many steps at
 //! once, by Fourier transforms, and a step's program begins with its row.
 //!
-//! **The same bytes** come out on every processor, for any number of threads, any cutting of the coordinates among
-//! workers, after any resumption, and whether partial sums are kept or computed again ([`Memory`]): all of them run the
-//! same floating-point operations in the same order for every number.
+//! **The same bytes** result on every processor, for any number of threads, any division of the coordinates among
+//! workers, after any resumption, and whether partial sums are kept or computed again ([`Memory`]): all variants run
+//! the same floating-point operations in the same order for every number.
 //!
 //! **What floating-point noise does not promise.** Values are rounded to 24 or 53 bits, and the sum of a gradient and
-//! its noise is rounded again; the low bits of a sum of floating-point numbers can tell something about the data that
-//! the law of the noise would not. Counts of people belong into [`evertally::stream`], whose noise is exact.
+//! its noise is rounded again; the low bits of a sum of floating-point numbers can reveal something about the data that
+//! exact noise would not. For counts of people use [`evertally::stream`], whose noise is exact.
 
 #![forbid(unsafe_code)]
 

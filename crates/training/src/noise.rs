@@ -20,17 +20,17 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The coordinates are numbered below: tails of normal variables count them in 56 bits.
+/// Coordinates are numbered below this bound: tails of normal variables count them in 56 bits.
 pub(super) const MOST_COORDINATES: u64 = 1 << 56;
 
-/// The noise of a range of a vector's coordinates, one step after the other.
+/// The noise of a range of a vector's coordinates, one step after another.
 ///
-/// A step writes `σ (L z)_t`, or its increment, see [`Series`](super::Series), into a slice with an element for each of
-/// the coordinates. Coordinates are numbered in the whole vector: a worker that owns `a .. b` gets exactly the elements
-/// `a .. b` of what one worker for all would get.
+/// A step writes `σ (L z)_t`, or its increment, see [`Series`](super::Series), into a slice with one element per
+/// coordinate. Coordinates are numbered in the whole vector: a worker that owns `a .. b` gets exactly the elements
+/// `a .. b` that a single worker for all coordinates would get.
 ///
-/// **Secrecy.** The noise, this object and its [saved states](Self::save) are as secret as the key: who knows the noise
-/// knows the data from the release.
+/// **Secrecy.** The noise, this object and its [saved states](Self::save) are as secret as the key: anyone who knows
+/// the noise can compute the data from the release.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -54,10 +54,10 @@ pub(super) const MOST_COORDINATES: u64 = 1 << 56;
 /// # Ok::<(), evertally::Error>(())
 /// ```
 ///
-/// **Cost.** Trees and `input` take one or two normal variables a coordinate and step, and one pass over a buffer or
-/// two; the longer the vector, the more they are bound by memory. `sqrt` and `normalized-sqrt` do the work of many
-/// steps at once, which the first of them waits for, and hold the noise of all of them, [`Memory`](super::Memory) says
-/// how many; `O(√T)` numbers for a coordinate at least.
+/// **Cost.** Trees and `input` take one or two normal variables per coordinate and step, and one pass over a buffer or
+/// two; the longer the vector, the more they are bound by memory bandwidth. `sqrt` and `normalized-sqrt` compute many
+/// steps at once, for which the first of these steps waits, and hold the noise of all of them
+/// ([`Memory`](super::Memory) states how many): at least `O(√T)` numbers per coordinate.
 pub struct VectorNoise<F: Real> {
     schedule: Box<dyn Schedule>,
     normals: Normals,
@@ -68,20 +68,20 @@ pub struct VectorNoise<F: Real> {
     first: u64,
     len: usize,
     buffers: Vec<Buffer<F>>,
-    /// Noise of the steps that are computed at once, where the mechanism takes that.
+    /// Noise of the steps that are computed at once, if the mechanism does so.
     rows: Option<Blocks<F>>,
     /// The program of the last step; its memory is used again.
     ops: Vec<Op>,
-    /// For the noise of the next step, where it was drawn ahead.
+    /// The noise of the next step, if it was drawn ahead.
     waiting: Option<Waiting<F>>,
     stand: Stand,
 }
 
-/// What changes from step to step, but for the vectors.
+/// The state that changes from step to step, except for the vectors.
 #[derive(Serialize, Deserialize)]
 struct Saved {
     step: u64,
-    /// How many vectors follow.
+    /// The number of vectors that follow.
     vectors: u64,
 }
 
@@ -135,11 +135,12 @@ impl<F: Real> VectorNoise<F> {
         let Range { start: first, end } = coordinates;
         if first >= end || end > MOST_COORDINATES {
             return Err(Error::invalid(format!(
-                "a range of coordinates is not empty and ends at 2^56 at most, got {first} .. {end}"
+                "a range of coordinates must not be empty and must end at 2^56 at most, got {first} .. {end}"
             )));
         }
-        let len = usize::try_from(end - first)
-            .map_err(|_| Error::invalid(format!("{} coordinates do not fit this machine's memory", end - first)))?;
+        let len = usize::try_from(end - first).map_err(|_| {
+            Error::invalid(format!("{} coordinates do not fit into this machine's memory", end - first))
+        })?;
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
@@ -155,12 +156,12 @@ impl<F: Real> VectorNoise<F> {
         Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops, waiting, stand })
     }
 
-    /// The step last given out, 0 before the first.
+    /// The last returned step, 0 before the first.
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// Number of steps there are.
+    /// Number of steps.
     pub fn horizon(&self) -> u64 {
         self.horizon
     }
@@ -176,7 +177,7 @@ impl<F: Real> VectorNoise<F> {
         self.first..self.first + self.len as u64
     }
 
-    /// Bytes of the vectors that are kept between steps.
+    /// Bytes of the vectors kept between steps.
     pub fn memory_bytes(&self) -> usize {
         let buffers: usize = self.buffers.iter().map(|buffer| size_of_val(&buffer[..])).sum();
         buffers + self.waiting.as_ref().map_or(0, Waiting::bytes) + self.rows.as_ref().map_or(0, Blocks::memory_bytes)
@@ -185,7 +186,7 @@ impl<F: Real> VectorNoise<F> {
     /// Moves to the next step and writes its noise over `out`.
     ///
     /// # Errors
-    /// If `out` has not one element for each coordinate, or the last step was given out before. Nothing changes then.
+    /// If `out` does not have one element per coordinate, or the last step was already returned. Nothing changes then.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -204,11 +205,11 @@ impl<F: Real> VectorNoise<F> {
         self.next(out, Emit::Set)
     }
 
-    /// Moves to the next step and adds its noise to `out`, in one pass after one that looks at the sum.
+    /// Moves to the next step and adds its noise to `out`, in one pass, after one that checks the sum.
     ///
     /// # Errors
-    /// As [`next_into`](Self::next_into), or if a number of `out` is NaN or infinite. Where it is known how many examples the
-    /// sum has, [`check_sum`](super::check_sum) before refuses sums that are too long.
+    /// As [`next_into`](Self::next_into), or if a number of `out` is NaN or infinite. If the number of examples in the
+    /// sum is known, call [`check_sum`](super::check_sum) first, which refuses sums that are too long.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -230,7 +231,7 @@ impl<F: Real> VectorNoise<F> {
     fn next(&mut self, out: &mut [F], emit: Emit) -> Result<()> {
         if out.len() != self.len {
             return Err(Error::invalid(format!(
-                "the noise has {} coordinates, and the slice for it {}",
+                "the noise has {} coordinates, but the slice has {}",
                 self.len,
                 out.len()
             )));
@@ -238,7 +239,7 @@ impl<F: Real> VectorNoise<F> {
         if self.step == self.horizon {
             return Err(Error::new(
                 ErrorKind::HorizonExhausted,
-                format!("all {} steps of the plan have been given out", self.horizon),
+                format!("all {} steps of the plan have been returned", self.horizon),
             ));
         }
         if self.give_waiting(out, emit) {
@@ -254,11 +255,11 @@ impl<F: Real> VectorNoise<F> {
         Ok(())
     }
 
-    /// Moves to any step, forwards or backwards, so that the next one given out is that after it. Draws the path of one
-    /// step (`input`: all steps before).
+    /// Moves to any step, forwards or backwards, so that the next returned step is the one after it. Draws the path of
+    /// one step (`input`: all steps before).
     ///
     /// # Errors
-    /// If the step is beyond the horizon, or the mechanism's noise depends on all steps before, as that of BLTs.
+    /// If the step is beyond the horizon, or the mechanism's noise depends on all earlier steps, like that of BLTs.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -278,7 +279,7 @@ impl<F: Real> VectorNoise<F> {
     pub fn seek(&mut self, step: u64) -> Result<()> {
         self.check_step(step)?;
         self.stand(step, vec![]).then_some(()).ok_or_else(|| {
-            Error::invalid("this mechanism's noise cannot be reached but step by step, or from a checkpoint")
+            Error::invalid("this mechanism's noise can be reached only step by step or from a checkpoint")
         })
     }
 
@@ -289,14 +290,14 @@ impl<F: Real> VectorNoise<F> {
         Ok(())
     }
 
-    /// Stands after a step with the vectors of a saved state, if there are any; false if they are needed.
+    /// Moves to after a step, with the vectors of a saved state, if any; false if they are needed but missing.
     fn stand(&mut self, step: u64, vectors: Vec<Buffer<F>>) -> bool {
         let mut ops = vec![];
         let given = vectors.len() == self.schedule.kept();
         if !self.schedule.rebuild(step, given, &mut ops) {
             return false;
         }
-        // Where nothing is kept, a step writes what it reads, and old buffers serve.
+        // If nothing is kept, a step writes everything it reads, and old buffers can stay.
         if self.schedule.kept() > 0 {
             self.buffers = if given { vectors } else { vec![] };
         }
@@ -323,7 +324,7 @@ impl<F: Real> VectorNoise<F> {
         self.buffers = buffers;
     }
 
-    /// Makes the buffers that some operations need.
+    /// Allocates the buffers that some operations need.
     fn reserve<'a>(&mut self, ops: impl Iterator<Item = &'a Op>) {
         let needed = ops.map(Op::buffers).max().unwrap_or(0);
         (self.buffers.len()..needed).for_each(|slot| self.buffers.push(Buffer::zeros(slot, self.len)));
@@ -334,8 +335,8 @@ impl<F: Real> VectorNoise<F> {
         execute::run(passes, &sources, self.threads, (self.first, self.len), buffers, out);
     }
 
-    /// The bytes from which [`resume`](Self::resume) goes on. For trees some hundred bytes; for other mechanisms also
-    /// the vectors of noise that they keep. **As secret as the key.**
+    /// The bytes from which [`resume`](Self::resume) continues. For trees a few hundred bytes; for other mechanisms
+    /// also the vectors of noise that they keep. **Keep them as secret as the key.**
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -363,8 +364,8 @@ impl<F: Real> VectorNoise<F> {
         })
     }
 
-    /// Goes on from a saved state of the same plan, key, name and coordinates, whatever its tuning was: the steps that
-    /// follow are those that would have followed.
+    /// Continues from a saved state of the same plan, key, name and coordinates, whatever its tuning was: the following
+    /// steps are those that would have followed.
     ///
     /// # Errors
     /// As [`new`](Self::new), or if the bytes are damaged or belong to something else.

@@ -1,7 +1,7 @@
-//! What a training loop makes of the noise: momentum, weight decay and learning rates.
+//! The effect of a training loop on the noise: momentum, weight decay and learning rates.
 //!
-//! A mechanism gives every step's vector `g_t` the noise `e_t = (L z)_t - (L z)_(t-1)`. What matters in the end is not
-//! the running sum of these, but how far they move the parameters. Stochastic gradient descent with heavy-ball momentum
+//! A mechanism gives every step's vector `g_t` the noise `e_t = (L z)_t - (L z)_(t-1)`. The final quantity of interest
+//! is not their running sum, but how far they move the parameters. Stochastic gradient descent with heavy-ball momentum
 //! `β`, decoupled weight decay `λ` and the public rates `η_t` is
 //!
 //! ```text
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! which is linear in the `g_t`: the noise of the parameters after step `t` is row `t` of `W e` with `W` lower
-//! triangular, and Toeplitz where rates are constant. With `β = λ = 0` and rates of 1 it is that of the running sums.
-//! (Denisov et al. 2022, arXiv 2202.08312, and Kalinin, Lampert 2024, arXiv 2405.13763, for momentum and decay; Kalinin,
-//! Andersson 2025, arXiv 2511.17994, for rates.)
+//! triangular, and Toeplitz if rates are constant. With `β = λ = 0` and rates of 1 it is that of the running sums.
+//! (Denisov et al. 2022, arXiv 2202.08312, and Kalinin, Lampert 2024, arXiv 2405.13763, for momentum and decay;
+//! Kalinin, Andersson 2025, arXiv 2511.17994, for rates.)
 //!
 //! **Privacy** does not depend on it: sensitivities are those of the factorization of the running sums, and the loop is
-//! post-processing. It decides which factorization has the least error ([error], [lower_bound]).
+//! post-processing. It determines which factorization has the smallest error ([error], [lower_bound]).
 
 pub(super) mod error;
 pub(super) mod lower_bound;
@@ -25,7 +25,7 @@ use evertally::mechanism::epoch_bands;
 use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// The longest horizon for which errors are followed step by step.
+/// The longest horizon for which errors are computed step by step.
 const LONGEST: u64 = 1 << 20;
 
 /// The learning rates of all steps, which are public.
@@ -42,16 +42,16 @@ const LONGEST: u64 = 1 << 20;
 pub enum Rates {
     /// The same in every step.
     Constant(f64),
-    /// Up in a straight line to `peak` over the first `warmup` steps, then down to `last` by half a cosine.
+    /// Rises linearly to `peak` over the first `warmup` steps, then falls to `last` by half a cosine.
     WarmupCosine {
         /// The largest rate.
         peak: f64,
-        /// So many steps until it is reached, fewer than there are; 0 for none.
+        /// Number of warm-up steps until the peak, fewer than the horizon; 0 for none.
         warmup: u64,
         /// The rate of the last step.
         last: f64,
     },
-    /// One for each step.
+    /// One rate per step.
     List(Vec<f64>),
 }
 
@@ -59,7 +59,7 @@ impl Rates {
     /// The rate of a step (1 ..= `horizon`).
     ///
     /// # Panics
-    /// If a list has none for the step.
+    /// If a list has no rate for the step.
     pub fn at(&self, step: u64, horizon: u64) -> f64 {
         match self {
             Self::Constant(rate) => *rate,
@@ -83,7 +83,7 @@ impl Rates {
 /// let optimizer = Optimizer::new(rates)?.with_momentum(0.9)?;
 /// let sums = request.clone().plan()?;
 /// let plan = request.clone().with_optimizer(optimizer.clone()).plan()?;
-/// // The error of the parameters, and what the mechanism that is best for running sums would give.
+/// // The error of the parameters, and that of the mechanism that is best for running sums.
 /// let other = request.with_optimizer(optimizer).with_mechanism(sums.name()).plan()?;
 /// assert!(plan.max_std_error() < 0.97 * other.max_std_error());
 /// # Ok::<(), evertally::Error>(())
@@ -96,7 +96,7 @@ pub struct Optimizer {
     rates: Rates,
 }
 
-/// What one step does: `m ← β m + g`, `θ ← kept · θ - rate · m`.
+/// The update of one step: `m ← β m + g`, `θ ← kept · θ - rate · m`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Step {
     pub(super) kept: f64,
@@ -107,7 +107,7 @@ impl Optimizer {
     /// With these rates, without momentum and weight decay.
     ///
     /// # Errors
-    /// If a rate is not finite or negative, none is above 0, or there is none.
+    /// If a rate is not finite or negative, none is above 0, or the list is empty.
     pub fn new(rates: Rates) -> Result<Self> {
         let fits = |rate: &f64| (0.0..=1e30).contains(rate);
         let (all_fit, largest) = match &rates {
@@ -123,8 +123,8 @@ impl Optimizer {
         Ok(Self { momentum: 0.0, weight_decay: 0.0, rates })
     }
 
-    /// With heavy-ball momentum `β`: `m_t = β m_(t-1) + g_t`. (Frameworks that dampen, or take a look ahead, are not
-    /// this.)
+    /// With heavy-ball momentum `β`: `m_t = β m_(t-1) + g_t`. (Frameworks with dampening or Nesterov momentum differ
+    /// from this.)
     ///
     /// # Errors
     /// If it is not from 0 to 0.9999.
@@ -135,11 +135,11 @@ impl Optimizer {
         Ok(Self { momentum, ..self })
     }
 
-    /// With decoupled weight decay `λ`: parameters shrink by `1 - λ η_t` in a step. Without momentum that is what every
-    /// framework does; with momentum, what those do whose decay does not go through it (as in AdamW).
+    /// With decoupled weight decay `λ`: parameters shrink by `1 - λ η_t` in a step. Without momentum every framework
+    /// does this; with momentum, those whose decay bypasses it do (as in AdamW).
     ///
     /// # Errors
-    /// If it is negative or no number.
+    /// If it is negative or not a number.
     pub fn with_weight_decay(self, weight_decay: f64) -> Result<Self> {
         if !(0.0..=1e30).contains(&weight_decay) {
             return Err(Error::invalid(format!("the weight decay must be a number from 0, got {weight_decay}")));
@@ -162,7 +162,7 @@ impl Optimizer {
         &self.rates
     }
 
-    /// In words that follow "the error".
+    /// As text that follows "the error".
     pub fn in_words(&self) -> String {
         let rates = match &self.rates {
             Rates::Constant(rate) => format!("a learning rate of {rate}"),
@@ -176,7 +176,7 @@ impl Optimizer {
         format!("of the parameters, for {rates}{}{}", momentum.unwrap_or_default(), decay.unwrap_or_default())
     }
 
-    /// The same for a search.
+    /// The same, as hashable values for a search.
     ///
     /// # Errors
     /// As [`steps`](Self::steps).
@@ -188,14 +188,14 @@ impl Optimizer {
     /// All steps of a horizon.
     ///
     /// # Errors
-    /// If the horizon is too long or not that of the rates, or a step would turn the parameters' sign.
+    /// If the horizon is too long or not that of the rates, or a step would flip the parameters' sign.
     pub(super) fn steps(&self, horizon: u64) -> Result<Vec<Step>> {
-        // A file may hold what the constructors refuse.
+        // A file may hold values that the constructors refuse.
         let again = Self::new(self.rates.clone())?;
         again.with_momentum(self.momentum)?.with_weight_decay(self.weight_decay)?;
         if horizon > LONGEST {
             return Err(Error::invalid(format!(
-                "the error of an optimizer is followed over {LONGEST} steps at most, got {horizon}; plan without it"
+                "the error of an optimizer is computed over at most {LONGEST} steps, got {horizon}; plan without it"
             )));
         }
         match &self.rates {

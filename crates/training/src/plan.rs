@@ -1,29 +1,29 @@
-//! What is decided before a training run: a [`VectorPlan`].
+//! A [`VectorPlan`] holds the decisions made before a training run.
 //!
-//! In each of `T` steps a vector `x_t` is formed of the data, as the sum of clipped gradients; what is released are the
-//! running sums `A x + L z` in every coordinate, or their increments, with independent Gaussian noise `z`. The plan
-//! fixes the factorization `A = L R`, the standard deviation `σ` of one variable of `z`, and what the whole history of
-//! releases promises.
+//! In each of `T` steps a vector `x_t` is computed from the data, such as the sum of clipped gradients. The releases
+//! are the running sums `A x + L z` in every coordinate, or their increments, with independent Gaussian noise `z`. The
+//! plan fixes the factorization `A = L R`, the standard deviation `σ` of one variable of `z`, and the guarantee of the
+//! whole history of releases.
 //!
 //! **Sensitivity.** One example changes the vector of a step by at most `norm` in L2, in at most `k` steps that are at
-//! least `b` apart ([`Participation`]). Where it is added or removed, the change of step `t` is a vector `v_t` with
-//! `‖v_t‖ ≤ norm`. Where it is replaced by another one, in the same steps or in others, the change is the difference of
+//! least `b` apart ([`Participation`]). If it is added or removed, the change of step `t` is a vector `v_t` with
+//! `‖v_t‖ ≤ norm`. If it is replaced by another one, in the same steps or in others, the change is the difference of
 //! two such changes: at most twice as large. [`Mechanism::participation_squared`] bounds the squared sensitivity `s²`
 //! for vectors of norm 1; its proofs, for vectors, for data and vectors that depend on earlier releases, and for exact
 //! accounting, are in the header of `mechanism/accounting/participation.rs`. Their conclusion: with `Δ = s · norm`
-//! (twice that where examples are replaced), the releases, each of them and all together, are **exactly as private as
-//! one normal variable of standard deviation `σ` that moves by `Δ`**: `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε,
+//! (twice that if examples are replaced), the releases, individually and together, are **exactly as private as one
+//! normal variable of standard deviation `σ` that moves by `Δ`**: `μ`-GDP with `μ = Δ/σ`, hence `μ²/2`-zCDP and (ε,
 //! δ)-DP by the analytic Gaussian curve.
 //!
-//! **Calibration.** `σ = Δ/μ`, where `μ = √(2ρ)`, or the largest `μ` that meets (ε, δ). All roundings are towards more
-//! noise. Pure ε is beyond Gaussian noise and refused.
+//! **Calibration.** `σ = Δ/μ`, where `μ = √(2ρ)`, or the largest `μ` that meets (ε, δ). All rounding is towards more
+//! noise. Gaussian noise cannot give pure ε, which is refused.
 //!
-//! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the promise is
-//! the same. Errors are those of running sums in either case, or of what an [`Optimizer`](super::Optimizer) makes of
-//! them.
+//! **Increments** `x_t + (L z)_t - (L z)_(t-1)` are a function of the running sums and determine them: the guarantee is
+//! the same. Errors are those of running sums in either case, or of the parameters under an
+//! [`Optimizer`](super::Optimizer).
 //!
-//! **What is not in the plan**: how normal variables are drawn. They are floating-point numbers, and sums of
-//! floating-point data and noise are not exact; `docs/threat-model.md` says what that means.
+//! **Not in the plan**: the drawing of normal variables. They are floating-point numbers, and sums of floating-point
+//! data and noise are not exact; `docs/threat-model.md` explains the consequences.
 
 mod calibrate;
 mod choose;
@@ -43,14 +43,14 @@ use evertally_kernels::Cipher;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// What the noise of a step is added to.
+/// The series that the noise of a step is added to.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
 /// use evertally_training::{Series, VectorRequest};
 /// let sums = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let steps = sums.clone().with_series(Series::Increments);
-/// // The same σ, and noise of its own.
+/// // The same σ, but independent noise.
 /// let (sums, steps) = (sums.plan()?, steps.plan()?);
 /// assert!(sums.sigma() == steps.sigma() && sums.digest() != steps.digest());
 /// # Ok::<(), evertally::Error>(())
@@ -61,7 +61,7 @@ pub enum Series {
     /// The running sum of all vectors so far: the noise of step `t` is `(L z)_t`.
     #[default]
     RunningSums,
-    /// The vector of the step, for an optimizer that adds up by itself: `(L z)_t - (L z)_(t-1)`.
+    /// The vector of the step, for an optimizer that does the adding up: `(L z)_t - (L z)_(t-1)`.
     Increments,
 }
 
@@ -75,11 +75,11 @@ impl Series {
     }
 }
 
-/// A decided plan: public, and all that a key is needed for besides. See the header of `plan.rs` for what it
-/// promises.
+/// A finished plan. It is public; besides it, drawing the noise needs only a key and a name. See the header of
+/// `vector/plan.rs` for its guarantee.
 ///
-/// It is written and read by any [serde] format. Reading goes through the constructor: everything is derived again, and
-/// a file whose `sigma` or `digest` differ is refused.
+/// It can be written and read in any [serde] format. Reading uses the constructor: everything is derived again, and a
+/// file whose `sigma` or `digest` differ is refused.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -130,23 +130,24 @@ impl VectorPlan {
         self.chosen.name
     }
 
-    /// With [sampling](VectorRequest::with_sampling) of a fraction: in how many groups examples are, of which one takes
-    /// part in a step.
+    /// With [sampling](VectorRequest::with_sampling) of a fraction: the number of groups of examples, one of which
+    /// takes part in a step.
     pub fn groups(&self) -> Option<u64> {
         self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }
 
-    /// Where examples are put into [bins](crate::Sampling::in_bins): how many there are.
+    /// The number of [bins](crate::vector::Sampling::in_bins), if examples are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.bins())
     }
 
-    /// Where they are put into [fresh bins](crate::Sampling::in_fresh_bins) in every epoch: how many there are.
+    /// The number of [fresh bins](crate::vector::Sampling::in_fresh_bins), if examples are put into bins in every
+    /// epoch.
     pub fn fresh_bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.fresh_bins())
     }
 
-    /// What the noise is added to.
+    /// The series that the noise is added to.
     pub fn series(&self) -> Series {
         self.request.series
     }
@@ -161,14 +162,15 @@ impl VectorPlan {
         self.chosen.sigma
     }
 
-    /// By how many standard deviations per `norm` one example moves the releases at most: `s`, never too small.
-    /// Replacing an example moves them by twice as much. With sampling: those of an example that always takes part.
+    /// The sensitivity `s`, never too small: the largest number of standard deviations, per `norm`, by which one
+    /// example moves the releases. Replacing an example moves them by twice as much. With sampling, it is that of an
+    /// example that always takes part.
     pub fn sensitivity(&self) -> f64 {
         self.chosen.sensitivity
     }
 
-    /// Standard error of every coordinate of the running sum at a step (1 ..= T), or where there is an
-    /// [optimizer](VectorRequest::with_optimizer) of the parameters after it. `O(log T)` or less.
+    /// Standard error of every coordinate of the running sum at a step (1 ..= T), or, with an
+    /// [optimizer](VectorRequest::with_optimizer), of the parameters after it. `O(log T)` or less.
     ///
     /// # Panics
     /// If the step is 0 or beyond the horizon.
@@ -221,7 +223,7 @@ impl VectorPlan {
         error * self.request.norm * self.request.norms_per_step() / self.guarantee.mu()
     }
 
-    /// What is promised about the whole history of releases.
+    /// The privacy guarantee of the whole history of releases.
     pub fn guarantee(&self) -> VectorGuarantee {
         self.guarantee.clone()
     }

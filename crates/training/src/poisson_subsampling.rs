@@ -1,55 +1,56 @@
-//! Certified (ε, δ) curves of Gaussian noise on random samples: the accounting of stochastic gradient descent.
+//! Certified (ε, δ) curves of Gaussian noise with Poisson subsampling: the accounting of stochastic gradient descent.
 //!
-//! In a [`SampledGaussian`] step every example takes part on its own with probability `q`, and the sum of what takes
-//! part is released with normal noise of standard deviation `σ` times the sensitivity. Neighbours differ by one
-//! example, added or removed.
+//! In a [`SampledGaussian`] step every example takes part independently with probability `q`, and the sum of the
+//! participating examples is released with normal noise of standard deviation `σ` times the sensitivity. Neighbours
+//! differ by one example, added or removed.
 //!
-//! ## Why every figure is an upper bound
+//! ## Why every result is an upper bound
 //!
 //! **The pair.** With `Q = N(0, σ²)` and `P = (1-q) N(0, σ²) + q N(1, σ²)`, the pair (P, Q) dominates a step when an
 //! example is removed, (Q, P) when one is added: no step has a larger hockey-stick divergence at any ε. Products of
-//! dominating pairs dominate adaptive compositions (Zhu, Dong and Wang 2022, arXiv 2106.08567). So δ is the larger one
-//! of two divergences of product laws, `δ(ε) = E (1 - e^{ε - loss})₊`, the loss being a sum of independent ones. All of
-//! what follows overstates masses, or moves them to larger losses, and `δ(ε)` grows by either.
+//! dominating pairs dominate adaptive compositions (Zhu, Dong and Wang 2022, arXiv 2106.08567). So δ is the larger of
+//! two divergences of product laws, `δ(ε) = E (1 - e^{ε - loss})₊`, where the loss is a sum of independent ones. All of
+//! the following steps overstate masses or move them to larger losses, and either increases `δ(ε)`.
 //!
-//! **Cells.** The loss is monotone in `x`. Between two grid points `a < b` of the loss the masses `p` and `p'` that the
-//! two laws give are known from normal tails, and are put on the ends such that both ends have the loss they name,
+//! **Cells.** The loss is monotone in `x`. Between two grid points `a < b` of the loss, the masses `p` and `p'` under
+//! the two laws are known from normal tails, and are put on the ends so that both ends have the loss they name,
 //!
 //! ```text
 //! p_a + p_b = p,    p_a e^{-a} + p_b e^{-b} = p'.
 //! ```
 //!
-//! As in [`loss`](super::loss) the original is a post-processing of that (Doroshenko, Ghazi, Kamath, Kumar and
-//! Manurangsi 2022, arXiv 2207.04380), inside a composition too, and the error is of second order. The roundings of `p`
-//! and `p'` carry explicit bounds; what they can change in `p_b` is moved up from `a` to `b`, which costs `(b-a)` times
-//! little. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no loss of a
-//! cell exceeds `b`; one that falls short of `a` by that much is rounded up to `a`, which changes `p'` by a known part.
-//! The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an end beyond it. Tails cut where the
-//! loss is unbounded count as `+∞`, or as the lowest grid point.
+//! As in [`loss`](super::loss), the original is a post-processing of the result (Doroshenko, Ghazi, Kamath, Kumar and
+//! Manurangsi 2022, arXiv 2207.04380), also inside a composition, and the error is of second order. The roundings of
+//! `p` and `p'` carry explicit bounds; their possible effect on `p_b` is moved up from `a` to `b`, which costs `(b-a)`
+//! times a small number. Ends of cells, as places `x`, are moved inwards by the bound of their own rounding, so that no
+//! loss of a cell exceeds `b`; one that is below `a` by that much is rounded up to `a`, which changes `p'` by a known
+//! fraction. The loss of the mixture is at least `ln(1-q)`: the cell next to that bound has an end beyond it. Tails cut
+//! where the loss is unbounded count as `+∞`, or as the lowest grid point.
 //!
-//! **Tilting.** For a constant `λ > 0` the masses `t_l = p_l e^{λl - κ}`, `κ = ln Σ p_l e^{λl}`, are convolved in place
+//! **Tilting.** For a constant `λ > 0` the masses `t_l = p_l e^{λl - κ}`, `κ = ln Σ p_l e^{λl}`, are convolved instead
 //! of `p_l`, and `δ(ε) = Σ t_l e^{Σκ - λl} (1 - e^{ε-l})₊` with the sum of losses `l`. This holds for any `λ` and `κ`;
-//! with the `λ` of the saddle point the tilted sum is about ε where δ is made, and rounding errors are relative to δ,
-//! however small it is.
+//! with the `λ` of the saddle point the tilted sum concentrates around ε, which determines δ, and rounding errors are
+//! relative to δ, however small it is.
 //!
-//! **Window.** The convolution is cyclic. Masses from outside of the window come back inside and only add; those from
-//! above it are counted once more with the weight 1, by Chernoff's bound with another `λ`. Masses below the window are
-//! below ε, where they count nothing.
+//! **Window.** The convolution is cyclic. Masses from outside the window wrap around inside and only add; those above
+//! it are counted again with weight 1, by Chernoff's bound with another `λ`. Masses below the window are below ε, where
+//! they do not count.
 //!
-//! **Transforms.** A Fourier transform of `t ≥ 0` errs by at most `e = c log₂(n) Σ t` at every frequency, so a power
-//! `z^k` by `k e (|z|+e)^{k-1}`, and the powers together, `z_f`, by their root of a sum of squares. That, and the
-//! rounding of the way back, bound the Euclidean norm of the errors of the composed masses. By the inequality of Cauchy
-//! and Schwarz the sum for δ errs by at most this norm times that of its weights, which is added.
+//! **Transforms.** A Fourier transform of `t ≥ 0` has an error of at most `e = c log₂(n) Σ t` at every frequency, so a
+//! power `z^k` has one of `k e (|z|+e)^{k-1}`, and the powers together, `z_f`, have the root of their sum of squares.
+//! That, and the rounding of the inverse transform, bound the Euclidean norm of the errors of the composed masses. By
+//! the Cauchy–Schwarz inequality the sum for δ has an error of at most this norm times that of its weights, which is
+//! added.
 //!
-//! **Grid.** Its step is such that δ grows by about as much as 5·10⁻⁵ less noise would make it; for large losses, which
-//! are rare, cells grow in proportion. The tilt and the tails that are cut follow from a guess of δ by a saddle point,
-//! which is corrected where it fails. None of that matters for the bound to hold.
+//! **Grid.** Its step is such that δ grows by about as much as with 5·10⁻⁵ less noise; for large losses, which are
+//! rare, cells grow in proportion. The tilt and the cut tails follow from an estimate of δ by a saddle point, which is
+//! corrected if it fails. The bound holds regardless of these choices.
 //!
-//! ## How close the figures are
+//! ## Tightness
 //!
-//! For training (10² to 10⁶ steps, rates from 10⁻⁴, δ from 10⁻¹²) the noise is within 2·10⁻⁴ of the least. Where one or
-//! two steps of a small rate decide, the tilt cannot help, and δ is too large by up to some 10⁻¹³ of rounding per step,
-//! which is not seen unless δ is as small.
+//! For training (10² to 10⁶ steps, rates from 10⁻⁴, δ from 10⁻¹²) the noise is within 2·10⁻⁴ of the minimum. If one or
+//! two steps of a small rate dominate, the tilt cannot help, and δ is too large by a rounding error of up to about
+//! 10⁻¹³ per step, which does not matter unless δ is as small.
 
 mod cells;
 mod compose;
@@ -60,7 +61,7 @@ use compose::Workspace;
 use evertally::privacy::{Delta, Epsilon, gaussian};
 use evertally::{Error, Result};
 
-/// Which of the neighbours has the example.
+/// The neighbour that has the example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Direction {
     /// The first law is the mixture.
@@ -69,7 +70,7 @@ enum Direction {
     Add,
 }
 
-/// A step of Gaussian noise on a random sample, so many times.
+/// A step of Gaussian noise with Poisson subsampling, repeated `times` times.
 ///
 /// ```
 /// use evertally_training::poisson_subsampling::SampledGaussian;
@@ -86,7 +87,7 @@ pub struct SampledGaussian {
 
 impl SampledGaussian {
     /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest
-    /// norm of what an example adds, and there are so many steps, up to 2²⁰.
+    /// norm of an example's contribution, and there are `times` steps, up to 2²⁰.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -119,15 +120,15 @@ impl SampledGaussian {
     }
 }
 
-/// Noise multipliers that are accounted.
+/// Supported noise multipliers.
 const NOISES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 const MOST_STEPS: u64 = 1 << 20;
-/// Kinds of steps that are told apart.
+/// Maximum number of kinds of steps.
 const MOST_EVENTS: usize = 4096;
-/// Head room for the few roundings of a formula.
+/// Headroom for the few roundings of a formula.
 const ROUNDING: f64 = 1e-14;
 
-/// A composition of steps of Gaussian noise on random samples, each drawn anew.
+/// A composition of steps of Gaussian noise with Poisson subsampling, each sampled independently.
 ///
 /// ```
 /// use evertally_training::poisson_subsampling::{SampledGaussian, SampledGaussians};
@@ -148,7 +149,7 @@ impl SampledGaussians {
     /// Some steps, of different kinds; their order does not matter.
     ///
     /// # Errors
-    /// If there are none, or more than 4096 kinds.
+    /// If there are no steps, or more than 4096 kinds.
     pub fn new(events: &[SampledGaussian]) -> Result<Self> {
         let mut merged: Vec<SampledGaussian> = Vec::new();
         for event in events {
@@ -171,19 +172,19 @@ impl SampledGaussians {
         &self.events
     }
 
-    /// δ at this ε, whether an example is added or removed: never below the true value, and as close to it as [said
+    /// δ at this ε, whether an example is added or removed: never below the true value, and as close to it as [stated
     /// above](self). At least 10⁻³⁰⁷.
     pub fn delta(&self, epsilon: Epsilon) -> f64 {
         Composition::new(&self.events).delta(epsilon.get(), 1.0, &mut Workspace::default())
     }
 
-    /// The least ε with δ(ε) at most this δ, rounded up; 0 where even ε = 0 holds, infinite if none up to 10⁶ does.
+    /// The smallest ε with δ(ε) at most this δ, rounded up; 0 if even ε = 0 holds, infinite if no ε up to 10⁶ does.
     pub fn epsilon(&self, delta: Delta) -> f64 {
         search::epsilon(&Composition::new(&self.events), delta.get())
     }
 
-    /// The least factor, rounded up, such that these steps with that many times their noise are
-    /// (ε, δ)-differentially private. So steps given with noise 1 over their relative sensitivities get the noise
+    /// The smallest factor, rounded up, such that these steps with their noise multiplied by it are (ε,
+    /// δ)-differentially private. So for steps whose noise is 1 over their relative sensitivity, this is the noise
     /// multiplier of sensitivity 1.
     ///
     /// ```
@@ -195,8 +196,8 @@ impl SampledGaussians {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
-    /// The way back keeps to it: [`epsilon`](Self::epsilon) at this δ, of these steps [`scaled`](Self::scaled) by the result,
-    /// is at most this ε.
+    /// The inverse is consistent: [`epsilon`](Self::epsilon) at this δ, of these steps [`scaled`](Self::scaled) by the
+    /// result, is at most this ε.
     ///
     /// # Errors
     /// If a noise multiplier would be out of range.
@@ -205,13 +206,13 @@ impl SampledGaussians {
         crate::noise_search::rounded_up_until(least, |factor| Ok(self.scaled(factor)?.epsilon(delta) / epsilon.get()))
     }
 
-    /// The same by δ at this ε alone, as plans have it: ε is another bound, and may come out larger in the tenth digit. What
-    /// this gives is a part of plans, and stays what it is.
+    /// The same by δ at this ε alone, as plans use it: `epsilon` is another bound, and may be larger in the tenth
+    /// digit. The result of this function is part of plans, so it must not change.
     pub(crate) fn certified_factor_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         search::noise_factor(&self.events, epsilon, delta)
     }
 
-    /// The same steps with so many times the noise.
+    /// The same steps with the noise multiplied by `factor`.
     ///
     /// # Errors
     /// If a noise multiplier is out of range.
@@ -227,9 +228,9 @@ fn scaled(event: &SampledGaussian, factor: f64) -> SampledGaussian {
     SampledGaussian { noise: event.noise * factor, ..*event }
 }
 
-/// Steps as they are computed: those in which all take part are one step of Gaussian noise.
+/// Steps in computed form: those in which all examples take part are merged into one step of Gaussian noise.
 struct Composition {
-    /// Of the steps in which all take part, `μ² = Σ k/σ²`.
+    /// For the steps in which all examples take part, `μ² = Σ k/σ²`.
     mu: f64,
     /// All steps, the one of `mu` included.
     events: Vec<SampledGaussian>,
@@ -247,18 +248,18 @@ impl Composition {
         Self { mu, events }
     }
 
-    /// Only steps in which all take part.
+    /// Only steps in which all examples take part.
     fn is_gaussian(&self) -> bool {
         self.mu > 0.0 && self.events.len() == 1
     }
 
-    /// δ at this ε, rounded up; precise where it is about or above `wanted`.
+    /// δ at this ε, rounded up; precise if it is near or above `wanted`.
     fn delta(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         let removed = self.delta_removed(epsilon, wanted, space);
         removed.max(self.delta_added(epsilon, removed, space))
     }
 
-    /// δ if an example is removed, which is mostly the larger one.
+    /// δ if an example is removed, which is usually the larger one.
     fn delta_removed(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
         if self.is_gaussian() {
             return (gaussian::delta(self.mu, epsilon) * (1.0 + 1e-11)).clamp(f64::MIN_POSITIVE, 1.0);

@@ -1,9 +1,9 @@
-//! What a step computes, as a list of operations on whole vectors.
+//! The computation of a step, as a list of operations on whole vectors.
 //!
 //! An operation works on an accumulator, registers and buffers; all of them are vectors with an element for every
 //! coordinate. A program is run on one piece of coordinates after the other, with accumulator and registers in the
-//! cache, so a step touches each buffer and the caller's slice once. Programs know no numbers but weights: the same
-//! program runs in `f32`, in `f64`, or on linear forms of the nodes, which is how tests prove it.
+//! cache, so a step touches each buffer and the caller's slice once. The only numbers in programs are weights: the
+//! same program runs in `f32`, in `f64`, or on linear forms of the nodes, which the tests use to verify it.
 
 use evertally::mechanism::BufferSteps;
 use evertally::noise::Node;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The number of a buffer.
 pub(super) type Slot = usize;
 
-/// Registers there are.
+/// Number of registers.
 pub(super) const REGISTERS: usize = 2;
 
 /// One operation. The accumulator `acc` is 0 when a program begins.
@@ -20,13 +20,13 @@ pub(super) const REGISTERS: usize = 2;
 pub(super) enum Op {
     /// `acc = 0`
     Clear,
-    /// `acc =` the noise of a step (from 0), of those computed at once: see [`blocks`](super::blocks)
+    /// `acc =` the noise of a step (from 0), one of those computed at once: see [`blocks`](super::blocks)
     Row(u64),
     /// `acc = buffer`
     Load(Slot),
     /// `acc += weight · buffer`
     Add {
-        /// Which buffer.
+        /// The buffer.
         slot: Slot,
         /// Its weight.
         weight: f64,
@@ -51,7 +51,7 @@ pub(super) enum Op {
     Store(Slot),
     /// `buffer += acc`, then `acc = buffer`
     Accumulate(Slot),
-    /// `buffer = acc`, and `acc -= ` the buffer as it was
+    /// `buffer = acc`, and `acc -= ` the buffer's old value
     Difference(Slot),
     /// `register = acc`
     Save(usize),
@@ -63,13 +63,13 @@ pub(super) enum Op {
     UndoBuffers {
         /// The recurrence.
         steps: Arc<BufferSteps>,
-        /// What the result is multiplied by.
+        /// The factor of the result.
         factor: f64,
     },
 }
 
 impl Op {
-    /// How many buffers there must be for this operation.
+    /// The number of buffers that this operation needs.
     pub(super) fn buffers(&self) -> usize {
         match self {
             Self::Load(slot)

@@ -1,36 +1,37 @@
-//! Certified (ε, δ) of Gaussian noise where every example is put into one of `b` bins by lot: random allocation, or
+//! Certified (ε, δ) of Gaussian noise if every example is put into one of `b` bins at random: random allocation, or
 //! balls in bins, for any factorization.
 //!
 //! An example in bin `i` takes part in the steps `i, i+b, i+2b, …` (from step `i` of the first epoch on), and nobody
 //! else knows its bin. With the noise `z` on the rows of a lower triangular `R`, bin `i` moves these rows by at most
-//! `m_i = Σ_e |R|_(·, i+eb)`, row by row. The noise has standard deviation `σ` times the norm of what an example adds.
-//! All that follows needs of `R` is the **Gram matrix** `H_ij = ⟨m_i, m_j⟩`; let `G = H/σ²` and `g_i = G_ii`.
+//! `m_i = Σ_e |R|_(·, i+eb)`, row by row. The noise has standard deviation `σ` times the norm of an example's
+//! contribution. The following uses only the **Gram matrix** of `R`, `H_ij = ⟨m_i, m_j⟩`; let `G = H/σ²` and
+//! `g_i = G_ii`.
 //!
 //! ## The pair
 //!
-//! `Q = N(0, σ²)` and `P = (1/b) Σ_i N(m_i, σ²)` dominate: (P, Q) where the example is removed, (Q, P) where it is
-//! added (Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266). A proof for vectors and adaptive
-//! choices: given the lots of all others, and under the data without the example, the rows are noise around what is
-//! known from earlier ones. With it, and bin `i`, row `t` is moved by a vector `a_i(t)` that is known from earlier
-//! rows, of length at most `(m_i)_t`. The likelihood ratio is `M = (1/b) Σ L_i` with the exponential martingales `L_i`
-//! whose increments have the volatility `a_i(t)`. Both divergences are `E φ(M)` with `φ` convex: `(M - e^ε)₊` and `(1 -
-//! e^ε M)₊`. Take the noise of a row as a Brownian motion over a unit of time, and let `V(t, ℓ)` be `E φ((1/b) Σ ℓ_i
-//! L'_i)` for the martingales `L'` from time `t` on of one coordinate with the volatilities `(m_i)_t`. Then `ℓ_i ℓ_j
-//! ∂²V/∂ℓ_i∂ℓ_j ≥ 0`, because `φ'' ≥ 0` and the `L'` are positive, and `V(t, L(t))` has the drift
+//! `Q = N(0, σ²)` and `P = (1/b) Σ_i N(m_i, σ²)` dominate: (P, Q) if the example is removed, (Q, P) if it is added
+//! (Choquette-Choo, Ganesh, Haque, Steinke, Thakurta 2024, arXiv 2410.06266). A proof for vectors and adaptive choices:
+//! given the bins of all others, and under the data without the example, the rows are noise around values known from
+//! earlier rows. With the example in bin `i`, row `t` is moved by a vector `a_i(t)` that is known from earlier rows, of
+//! length at most `(m_i)_t`. The likelihood ratio is `M = (1/b) Σ L_i` with the exponential martingales `L_i` whose
+//! increments have the volatility `a_i(t)`. Both divergences are `E φ(M)` with `φ` convex: `(M - e^ε)₊` and
+//! `(1 - e^ε M)₊`. Take the noise of a row as a Brownian motion over a unit of time, and let `V(t, ℓ)` be
+//! `E φ((1/b) Σ ℓ_i L'_i)` for the martingales `L'` from time `t` on of one coordinate with the volatilities `(m_i)_t`.
+//! Then `ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j ≥ 0`, because `φ'' ≥ 0` and the `L'` are positive, and `V(t, L(t))` has the drift
 //!
 //! ```text
 //! ½ Σ_ij ℓ_i ℓ_j ∂²V/∂ℓ_i∂ℓ_j (⟨a_i, a_j⟩ - (m_i)_t (m_j)_t) ≤ 0:
 //! ```
 //!
 //! it is a supermartingale, and `E φ(M) ≤ V(0, 1)`, which is that of the pair. (`φ` is a limit of smooth functions.)
-//! The same argument shows that both divergences grow with every entry of `G`, that no bin is revealed by what others
-//! do, and that less than the worst bin alone is shown.
+//! The same argument shows that both divergences grow with every entry of `G`, that other examples do not reveal a bin,
+//! and that less than with the worst bin alone is revealed.
 //!
 //! ## Removed: tuples
 //!
-//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that
-//! they are sought: **bins `i_1 … i_s` are drawn**, each with probability in proportion to `Π e^{G_(i i')}` over those
-//! before, and `x` from `N(Σ m_(i_l), σ²)`. As a weight this pair (tuple, x) gets
+//! With `u_i = ⟨m_i, x⟩/σ²` the ratio is `M = (1/b) Σ e^{u_i - g_i/2}`. Under `Q` values `M > e^ε` are so rare that the
+//! sampling aims at them: **bins `i_1 … i_s` are drawn**, each with probability proportional to `Π e^{G_(i i')}` over
+//! the earlier ones, and `x` from `N(Σ m_(i_l), σ²)`. The pair (tuple, x) gets the weight
 //!
 //! ```text
 //! W = (M - e^ε)₊ M^{-s} Π_l S_l/b,        S_l = Σ_j Π_(l' < l) e^{G_(i_l' j)}.
@@ -50,42 +51,44 @@
 //!
 //! ## From a mean to a bound
 //!
-//! `N` weights are drawn, each the mean of those of sixteen tuples with one vector of noise. If `E W ≥ μ`, then `Π_n (1
-//! + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it exceeds
-//! `1/β` with probability at most `β` (Markov). The least `μ` at which it does is the **upper bound of δ**; it is `√(2
-//! ln(1/β)/N)` times the spread above the mean, some percent.
+//! `N` weights are drawn, each the mean over sixteen tuples with one vector of noise. If `E W ≥ μ`, then
+//! `Π_n (1 + λ(μ - W_n))` has at most the expectation 1, for a `λ` below `1/B` that does not depend on them, so that it
+//! exceeds `1/β` with probability at most `β` (Markov). The smallest `μ` at which it does is the **upper bound of δ**;
+//! it is `√(2 ln(1/β)/N)` times the spread above the mean, a few percent.
 //!
-//! `β = δ/2²⁰`, and **it is part of δ**: what is said holds for all but that share of the coins, and a release whose
-//! coins are bad shows at most all. The share is so small that a thousand plans can be compared, and the best be taken,
+//! `β = δ/2²⁰`, and **it is part of δ**: the bound holds for all but that share of the coins, and a release with bad
+//! coins reveals at most everything. The share is so small that a thousand plans can be compared and the best one used
 //! at the cost of a thousandth of δ. **Coins are public**: a function (BLAKE3) of Gram matrix, noise, ε and δ. So
-//! everybody gets the same figures, and can check them; who seeks a plan with bad coins has to try some 2²⁰/δ of them.
+//! everyone gets the same numbers and can check them; finding a plan with bad coins takes about 2²⁰/δ attempts.
 //!
 //! ## Added
 //!
 //! Here `M < e^{-ε}` is rare under `Q`. Let `m̄` be the mean of the `m_i`, `v = ‖m̄‖²/σ²`, `ḡ` the mean of the `g_i`.
-//! By Jensen `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights `(1 - e^ε M)₊
-//! e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or where that is not enough:
-//! `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies below the
-//! line through two of its points where it is followed to the left of them. Two points with chances of about 0.4 % and
-//! ½ are counted, and their chances bounded, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded with that line.
+//! By Jensen `ln M ≥ ū - ḡ/2`. If `ε > ḡ/2`, draw `x` from `N(-s m̄, σ²)` with `s = (ε - ḡ/2)/v`: weights
+//! `(1 - e^ε M)₊ e^{s ū + s² v/2}` are at most `e^{-(ε - ḡ/2)²/2v}`, and bounded as above. Otherwise, or if that is not
+//! enough: `ln M` is convex in `x`, so **`Φ⁻¹(Q(ln M ≤ r))` is concave in `r`** (Ehrhard 1983; Borell 2003), and lies
+//! below the line through two of its points, to the left of both. Two points with probabilities of about 0.4 % and ½
+//! are estimated by counting, their probabilities are bounded, and `δ = ∫_(w>0) e^{-w} Q(ln M ≤ -ε - w) dw` is bounded
+//! with that line.
 //!
 //! ## Rounds
 //!
-//! Where an example is put into a **new bin in every of `E` rounds**, whose rows are apart, it moves them by `m_π = Σ_e
-//! m_(e, i_e)` for a pattern `π` of independent bins. Nothing above needs more of the bins than that they are many
-//! vectors without negative entries: the patterns are `b^E` bins. Inner products of patterns are sums over rounds, so
-//! that all that is computed factors: `M = Π_e M_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product
-//! over rounds, and `A_k` the power of that of one round. All rounds have one Gram matrix here; where it differs, no
-//! entry of it may be smaller than that of any.
+//! If an example is put into a **new bin in each of `E` rounds**, whose rows are disjoint, it moves them by
+//! `m_π = Σ_e m_(e, i_e)` for a pattern `π` of independent bins. The above requires only that the bins are vectors
+//! without negative entries, so the patterns act as `b^E` bins. Inner products of patterns are sums over rounds, so all
+//! computed quantities factor: `M = Π_e M_e`, tuples of patterns are drawn round by round, `Π_l S_l` is a product over
+//! rounds, and `A_k` the power of that of one round. All rounds have one Gram matrix here; if their matrices differ, no
+//! entry may be smaller than that of any round.
 //!
-//! For what is added `ū`, `ḡ` and `v` are `E` times those of a round. Where they are not enough, chances of `ln M_1 ≤ r`
-//! are counted at hundreds of `r` for one round, bounded together, and bounded once more by all lines through two of some
-//! points to the right of `r`; the convolution of the law that has these bounds as its chances bounds the sum. (Of very
-//! many rounds the sum is so nearly normal that the line above is close.)
+//! For the added direction, `ū`, `ḡ` and `v` are `E` times those of a round. If they are not enough, the probabilities
+//! of `ln M_1 ≤ r` are estimated by counting at hundreds of `r` for one round, bounded together, and bounded again by
+//! all lines through two of some points to the right of `r`. The convolution of the law with these bounds as its
+//! distribution function bounds the sum. (For very many rounds the sum is so nearly normal that the line above is
+//! close.)
 //!
 //! ## Rounding
 //!
-//! `H` is taken larger by 10⁻⁹ of itself, and δ by as much. Normal numbers have the law of `noise::standard_normal`.
+//! `H` is increased by a relative 10⁻⁹, and δ by as much. Normal numbers have the law of `noise::standard_normal`.
 
 mod added;
 mod bets;
@@ -101,63 +104,63 @@ use evertally::{Error, Result};
 use paths::Factor;
 use std::sync::Arc;
 
-/// Most bins: matrices have their square many numbers.
+/// Maximum number of bins: matrices have their square as number of entries.
 const MOST_BINS: u64 = 1 << 11;
-/// Most rounds: of fewer than that many steps.
+/// Maximum number of rounds.
 const MOST_ROUNDS: u64 = 1 << 14;
-/// Head room for roundings; see the header.
+/// Headroom for roundings; see the header.
 const ROUNDING: f64 = 1e-9;
-/// What the coins of one test may be wrong with, over δ.
+/// The failure probability of the coins of one test, relative to δ.
 const SHARE: f64 = 1.0 / (1u64 << 20) as f64;
-/// What is kept of δ for a thousand tests.
+/// The share of δ that remains after a thousand tests.
 const KEPT: f64 = 1.0 - 1.0 / 1024.0;
 
-/// Examples that are put into bins by lot, and the noise on what they add; see the [module](self).
+/// Examples that are put into bins at random, and the noise on their contributions; see the [module](self).
 ///
 /// ```
 /// use evertally_training::random_allocation::RandomAllocation;
 /// use evertally::privacy::{Delta, Epsilon};
-/// // One epoch of 20 batches with independent noise: every bin has a row of its own.
+/// // One epoch of 20 batches with independent noise: every bin has its own row.
 /// let gram: Vec<f64> = (0..400).map(|at| f64::from(u8::from(at / 20 == at % 20))).collect();
 /// let bins = RandomAllocation::new(20, gram)?;
 /// let noise = bins.noise_for(Epsilon::new(2.0)?, Delta::new(1e-4)?)?;
-/// // Whoever knew the bin would need this noise:
+/// // If the bin were known, this noise would be needed:
 /// assert!(noise < 0.75 * bins.noise_if_known(Epsilon::new(2.0)?, Delta::new(1e-4)?));
 /// # Ok::<(), evertally::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RandomAllocation {
-    /// Of one round.
+    /// The Gram matrix of one round.
     bins: usize,
     rounds: u64,
-    /// Row after row, with head room.
+    /// Row after row, with headroom.
     gram: Arc<[f64]>,
     factor: Arc<Factor>,
 }
 
 impl RandomAllocation {
-    /// `bins` of them (1 ..= 2048), and the `bins · bins` inner products of what they move for noise of standard
-    /// deviation 1, row after row. `O(bins³)`, less where most are 0.
+    /// `bins` bins (1 ..= 2048), and the `bins · bins` inner products of the vectors `m_i` for noise of standard
+    /// deviation 1, row after row. `O(bins³)`, less if most are 0.
     ///
     /// # Errors
-    /// If they are too many, or the products are not those of vectors without negative entries.
+    /// If there are too many bins, or the products are not those of vectors without negative entries.
     pub fn new(bins: usize, gram: Vec<f64>) -> Result<Self> {
         Self::check(bins as u64)?;
         let symmetric = || (0..bins).all(|i| (0..i).all(|j| gram[i * bins + j] == gram[j * bins + i]));
         let fine = |value: &f64| (0.0..1e12).contains(value);
         if gram.len() != bins * bins || !gram.iter().all(fine) || !symmetric() {
             return Err(Error::invalid(format!(
-                "inner products of {bins} bins are a symmetric table of {bins} times {bins} numbers from 0 to 1e12"
+                "inner products of {bins} bins must be a symmetric table of {bins} times {bins} numbers from 0 to 1e12"
             )));
         }
         let mut gram: Vec<f64> = gram.into_iter().map(|value| value * (1.0 + ROUNDING)).collect();
         let Some(factor) = Factor::new(bins, &mut gram) else {
-            return Err(Error::invalid("the table of inner products is not one of vectors: it is not positive"));
+            return Err(Error::invalid("the table of inner products must be positive semidefinite"));
         };
         Ok(Self { bins, rounds: 1, gram: gram.into(), factor: factor.into() })
     }
 
-    /// The same in so many rounds, at least 1, for each of which a new bin is drawn; every round has rows of its own.
+    /// The same in this many rounds, at least 1. Each round draws a new bin, and rounds have disjoint rows.
     ///
     /// ```
     /// use evertally_training::random_allocation::RandomAllocation;
@@ -166,18 +169,16 @@ impl RandomAllocation {
     /// let budget = (Epsilon::new(2.0)?, Delta::new(1e-4)?);
     /// let once = RandomAllocation::new(20, gram(4.0))?.noise_for(budget.0, budget.1)?;
     /// let anew = RandomAllocation::new(20, gram(1.0))?.in_rounds(4)?.noise_for(budget.0, budget.1)?;
-    /// // Four epochs: whoever finds out a bin has not found out the others.
+    /// // Four epochs: learning one bin does not reveal the others.
     /// assert!(anew < 0.75 * once);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
     /// # Errors
-    /// If there is none, or more than 2^14.
+    /// If `rounds` is 0 or above 2^14.
     pub fn in_rounds(self, rounds: u64) -> Result<Self> {
         if !(1..=MOST_ROUNDS).contains(&rounds) {
-            return Err(Error::invalid(format!(
-                "examples are put into bins in 1 to {MOST_ROUNDS} rounds, got {rounds}"
-            )));
+            return Err(Error::invalid(format!("the number of rounds must be from 1 to {MOST_ROUNDS}, got {rounds}")));
         }
         Ok(Self { rounds, ..self })
     }
@@ -185,47 +186,47 @@ impl RandomAllocation {
     /// Refuses numbers of bins whose tables would be too large.
     pub(crate) fn check(bins: u64) -> Result<()> {
         if !(1..=MOST_BINS).contains(&bins) {
-            return Err(Error::invalid(format!("examples are put into 1 to {MOST_BINS} bins, got {bins}")));
+            return Err(Error::invalid(format!("the number of bins must be from 1 to {MOST_BINS}, got {bins}")));
         }
         Ok(())
     }
 
-    /// How many bins there are in a round.
+    /// The number of bins in a round.
     pub fn bins(&self) -> usize {
         self.bins
     }
 
-    /// How many rounds there are.
+    /// The number of rounds.
     pub fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// The inner product of what two bins move, with head room.
+    /// The inner product of the vectors of two bins, with headroom.
     pub fn product(&self, one: usize, other: usize) -> f64 {
         assert!(one < self.bins && other < self.bins, "there are {} bins", self.bins);
         self.gram[one * self.bins + other]
     }
 
-    /// The largest squared norm of what a bin moves.
+    /// The largest squared norm of a bin's vector.
     fn largest(&self) -> f64 {
         (0..self.bins).map(|i| self.gram[i * self.bins + i]).fold(0.0, f64::max)
     }
 
-    /// How far whoever knows the bins sees the releases move: by the worst bin of every round.
+    /// The distance that the releases move for an observer who knows the bins: that of the worst bin of every round.
     fn moved_if_known(&self) -> f64 {
         (self.rounds as f64 * self.largest()).sqrt()
     }
 
-    /// The noise that (ε, δ) needs against whoever knows the bins, rounded up: that of the worst bin.
+    /// The noise that (ε, δ) needs against an observer who knows the bins, rounded up: that of the worst bin.
     pub fn noise_if_known(&self, epsilon: Epsilon, delta: Delta) -> f64 {
         self.moved_if_known() / evertally::privacy::conversions::mu_for(epsilon, delta) * (1.0 + ROUNDING)
     }
 
-    /// A noise with which (ε, δ) holds: by half a percent more than the least where bins move much alike, by up to some
-    /// 7 % where each of very many has rows of its own. Some seconds for hundreds of bins, minutes for two thousand, or
-    /// for hundreds of rounds.
+    /// A noise with which (ε, δ) holds: half a percent above the minimum if bins have similar vectors, and up to about
+    /// 7 % above it if each of very many bins has its own rows. Takes some seconds for hundreds of bins, minutes for
+    /// two thousand bins or hundreds of rounds.
     ///
-    /// The way back keeps to it: [`epsilon`](Self::epsilon) of the result, at this δ, is at most this ε.
+    /// The inverse is consistent: [`epsilon`](Self::epsilon) of the result, at this δ, is at most this ε.
     ///
     /// # Errors
     /// If the noise is out of range.
@@ -234,18 +235,18 @@ impl RandomAllocation {
         crate::noise_search::rounded_up_until(least, |noise| Ok(self.epsilon(noise, delta)? / epsilon.get()))
     }
 
-    /// The same by δ at this ε alone, as plans have it: ε is found by other coins, and may come out larger by some tenths of
-    /// a percent. What this gives is a part of plans, and stays what it is.
+    /// The same by δ at this ε alone, as plans use it: `epsilon` uses other coins, and its result may be larger by some
+    /// tenths of a percent. The result of this function is part of plans, so it must not change.
     pub(crate) fn certified_noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         search::noise(self, epsilon, delta)
     }
 
-    /// About that noise, sooner: nothing is certified. To compare one `R` with another.
+    /// A faster estimate of that noise, without certification: to compare one `R` with another.
     pub(crate) fn likely_noise_for(&self, epsilon: Epsilon, delta: Delta) -> f64 {
         search::likely_noise(self, epsilon, delta)
     }
 
-    /// An ε with which this δ holds under this noise, rounded up. Some seconds, as above.
+    /// An ε with which this δ holds under this noise, rounded up. Takes some seconds, as above.
     ///
     /// # Errors
     /// If the noise is out of range.

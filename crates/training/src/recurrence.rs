@@ -5,22 +5,23 @@ use crate::schedule::Schedule;
 use evertally::{Error, Result};
 use std::collections::HashSet;
 
-/// Numbers that the recurrence of all steps may take, 8 bytes each.
+/// Maximum number of values of the recurrence of all steps, 8 bytes each.
 const MOST_NUMBERS: usize = 1 << 25;
-/// Vectors that may be kept: fresh variables, one more, have names below 128.
+/// Maximum number of kept vectors: there is one more fresh variable, and their names are below 128.
 const MOST_KEPT: usize = 127;
 
-/// `x_s = F_s x_{s-1} + G_s z_s`, `n_s = h_s x_{s-1} + e_s z_s`: how the increment `n_s` of a step's noise, and what is
-/// kept, follow from what was kept before, `x_{s-1}`, and the step's own standard normal variables `z_s`. `x_0 = 0`.
+/// `x_s = F_s x_{s-1} + G_s z_s`, `n_s = h_s x_{s-1} + e_s z_s`: how the increment `n_s` of a step's noise, and the
+/// kept values, follow from the previous kept values, `x_{s-1}`, and the step's own standard normal variables `z_s`.
+/// `x_0 = 0`.
 pub(super) struct Recurrence {
-    /// Numbers that are kept.
+    /// Number of kept values.
     width: usize,
     steps: Vec<Step>,
 }
 
 /// One step. Rows of `F_s` that are not listed are those of the identity.
 pub(super) struct Step {
-    /// Which of the numbers that are kept change, and how.
+    /// The kept values that change, and how.
     pub(super) changed: Vec<(usize, Form)>,
     /// The increment.
     pub(super) noise: Form,
@@ -28,7 +29,7 @@ pub(super) struct Step {
     pub(super) draws: usize,
 }
 
-/// A linear form of what was kept, and of the step's own variables.
+/// A linear form of the kept values and the step's own variables.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Form {
     pub(super) kept: Vec<f64>,
@@ -36,19 +37,19 @@ pub(super) struct Form {
 }
 
 impl Recurrence {
-    /// Of a schedule of increments that keeps its buffers, over so many steps.
+    /// From a schedule of increments that keeps its buffers, over `horizon` steps.
     ///
     /// # Errors
-    /// If steps draw a variable of other steps again, or all of them together are too many numbers.
+    /// If steps draw a variable of other steps again, or all of them together have too many numbers.
     pub(super) fn of(schedule: &mut dyn Schedule, horizon: u64) -> Result<Self> {
         if schedule.response().is_some() {
             return Err(Error::invalid(
-                "the noise of square roots is a function of all steps before: rows cannot be left out; take epoch-bands, \
+                "the noise of square roots depends on all earlier steps, so rows cannot be skipped; use epoch-bands, \
                  a BLT, a tree or input",
             ));
         }
         if horizon > MOST_NUMBERS as u64 {
-            return Err(Error::invalid(format!("{horizon} steps are too many to follow; take fewer steps")));
+            return Err(Error::invalid(format!("{horizon} steps are too many; use fewer steps")));
         }
         let mut width = 0;
         let mut programs = Vec::new();
@@ -69,7 +70,7 @@ impl Recurrence {
             let numbers = programs.len().saturating_mul((width + 1) * (width + 1).min(8));
             if numbers > MOST_NUMBERS || width > MOST_KEPT {
                 return Err(Error::invalid(format!(
-                    "{horizon} steps that keep {width} vectors are too many to follow; take fewer \
+                    "{horizon} steps that keep {width} vectors are too many; use fewer \
                      steps or bands"
                 )));
             }
@@ -78,14 +79,14 @@ impl Recurrence {
         Ok(Self { width, steps })
     }
 
-    /// Numbers that are kept between steps, for each coordinate.
+    /// Number of values kept between steps, per coordinate.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
     /// A step (from 1).
     pub(super) fn step(&self, step: u64) -> &Step {
-        &self.steps[step as usize - 1] // fits: within the horizon, of which there is a program each
+        &self.steps[step as usize - 1] // fits: within the horizon, with one program per step
     }
 }
 
@@ -107,7 +108,7 @@ impl Form {
     }
 }
 
-/// Runs one program on forms. A buffer is at first the number that was kept there.
+/// Runs one program on forms. A buffer initially holds its kept value.
 struct Machine {
     buffers: Vec<Form>,
     acc: Form,

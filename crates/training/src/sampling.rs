@@ -1,32 +1,32 @@
-//! Who takes part in a step, drawn by lot: the promise is then stronger than the noise alone makes it.
+//! Sampling of the examples of a step, which makes the guarantee stronger than that of the noise alone.
 //!
-//! **Cyclic Poisson sampling.** Examples are dealt out to `G` groups by their number, and step `t` is that of group
-//! `(t-1) mod G`: each of its examples takes part with probability `q`, independently of everything. With one group
-//! that is Poisson sampling, as in DP-SGD. A plan says the **fraction** `p` of all examples that is expected in a step,
-//! and `q = p G`.
+//! **Cyclic Poisson sampling.** Examples are divided into `G` groups by their number, and step `t` belongs to group
+//! `(t-1) mod G`: each of its examples takes part with probability `q`, independently. With one group this is Poisson
+//! sampling, as in DP-SGD. A plan states the expected **fraction** `p` of all examples in a step, and `q = p G`.
 //!
-//! **The promise** (Choquette-Choo et al. 2023, arXiv 2306.08153, with proofs for every banded matrix). Let columns of
-//! `R` that are `G` or more steps apart have no row in common ([`Bands`](evertally::mechanism::Bands)). An example can take
-//! part in steps `t_1, t_2, …`, `G` apart: its column of one of them has its rows before those of the next. Given all
-//! releases before step `t_r`, those of the rows `t_r … t_r + G - 1` differ between the two neighbouring data sets by
-//! the example alone, which adds `v c_(t_r)`, `‖v‖ ≤ norm`, with probability `q` and nothing otherwise; `v` is known
-//! from the past, and the others' vectors, whatever they depend on, are the same function of the releases on both
+//! **The guarantee** (Choquette-Choo et al. 2023, arXiv 2306.08153, with proofs for every banded matrix). Let columns
+//! of `R` that are `G` or more steps apart have no row in common ([`Bands`](crate::mechanism::Bands)). An example can
+//! take part in steps `t_1, t_2, …`, `G` apart: its column of one of them has its rows before those of the next. Given
+//! all releases before step `t_r`, those of the rows `t_r … t_r + G - 1` differ between the two neighbouring data sets
+//! by the example alone, which adds `v c_(t_r)`, `‖v‖ ≤ norm`, with probability `q` and nothing otherwise; `v` is known
+//! from the past, and the vectors of others, whatever they depend on, are the same function of the releases on both
 //! sides. So the log-likelihood ratio of these rows is that of one normal variable of standard deviation `σ` that is
-//! moved by at most `norm · ‖c_(t_r)‖` with probability `q`, and by nothing otherwise: a Poisson-sampled Gaussian. (A
-//! smaller move is post-processing of a larger one: shrink, and add normal noise.) Round after round they compose,
-//! adaptively, and [`SampledGaussians`] bounds the composition from above. Every round counts with the longest column
-//! of its steps, so that it does not matter in which group the example is.
+//! shifted by at most `norm · ‖c_(t_r)‖` with probability `q`, and not at all otherwise: a Poisson-sampled Gaussian. (A
+//! smaller move is post-processing of a larger one: shrink, and add normal noise.) The rounds compose adaptively, and
+//! [`SampledGaussians`] bounds the composition from above. Every round counts with the longest column of its steps, so
+//! that it does not matter in which group the example is.
 //!
-//! An example is **added or removed**: its number stays with it, and the groups of others do not change. The draws must
-//! stay secret and be those of the key: [`Batches`](super::Batches) has them.
+//! An example is **added or removed**: its number is fixed, and the groups of others do not change. The draws must stay
+//! secret and come from the key: [`Batches`](super::Batches) makes them.
 //!
-//! **Bins** (random allocation, balls in bins). Every example is put into one of `b` bins by lot, once and for the
-//! whole run; step `t` is that of bin `(t-1) mod b`: an example takes part once in every epoch of `b` steps, and only
-//! its bin is secret. That needs no bands: the mechanism may be any with a row of `R` for every step. What it promises
-//! is proven, and accounted for by [`RandomAllocation`]; [`bins`] has what an example of a bin moves.
+//! **Bins** (random allocation, balls in bins). Every example is put into one of `b` bins at random, once for the whole
+//! run; step `t` belongs to bin `(t-1) mod b`. An example takes part once in every epoch of `b` steps, and only its bin
+//! is secret. That needs no bands: any mechanism with a row of `R` for every step works. [`RandomAllocation`] proves
+//! and accounts for the guarantee; [`bins`] computes what an example of a bin moves.
 //!
-//! **Fresh bins.** Every example is put into a new bin in every epoch of `b` steps, such that its steps are at least as
-//! many apart as the mechanism has bands: [`fresh`] has how, and what that promises.
+//! **Fresh bins** (per-epoch random allocation). Every example is put into a new bin in every epoch of `b` steps, so
+//! that the distance of its steps is at least the number of bands of the mechanism. [`fresh`] describes this and its
+//! guarantee.
 
 mod bins;
 mod fresh;
@@ -38,10 +38,11 @@ use evertally::privacy::{Budget, Delta, Epsilon};
 use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Two rounds whose columns differ by less are counted as the longer one: of many rounds that is work saved.
+/// Rounds whose columns differ by less are all counted as the longest of them, which saves work if there are many
+/// rounds.
 const LIKE: f64 = 1.003;
 
-/// How lots decide who takes part in a step; see the header of `sampling.rs`.
+/// The sampling scheme of the examples of a step; see the header of `vector/sampling.rs`.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -49,7 +50,7 @@ const LIKE: f64 = 1.003;
 /// let budget = Budget::Approximate(Epsilon::new(1.0)?, Delta::new(1e-5)?);
 /// let request = VectorRequest::new(200, budget, 1.0).with_mechanism("input".parse()?);
 /// let sampled = request.clone().with_sampling(Sampling::new(0.01)?).plan()?;
-/// // Two of the 200 steps for an example, in expectation; whoever knew which would need six times the noise.
+/// // An example takes part in 2 of 200 steps in expectation; known steps would need six times the noise.
 /// assert!(sampled.sigma() < request.plan()?.sigma());
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -60,49 +61,32 @@ pub struct Sampling {
     lots: Lots,
 }
 
-/// When lots are drawn.
+/// The kind of sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Lots {
     EveryStep,
-    /// Into so many bins.
+    /// Into this many bins.
     Once(u64),
     EveryEpoch(u64),
 }
 
-/// How it is written in files.
+/// Its form in files.
+/// The form of sampling in files.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "snake_case")]
 enum RawSampling {
-    Fraction(RawFraction),
-    Bins(RawBins),
-    FreshBins(RawFreshBins),
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFraction {
-    fraction: f64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawBins {
-    bins: u64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFreshBins {
-    fresh_bins: u64,
+    Fraction(f64),
+    Bins(u64),
+    FreshBins(u64),
 }
 
 impl TryFrom<RawSampling> for Sampling {
     type Error = Error;
     fn try_from(raw: RawSampling) -> Result<Self> {
         match raw {
-            RawSampling::Fraction(RawFraction { fraction }) => Self::new(fraction),
-            RawSampling::Bins(RawBins { bins }) => Self::in_bins(bins),
-            RawSampling::FreshBins(RawFreshBins { fresh_bins }) => Self::in_fresh_bins(fresh_bins),
+            RawSampling::Fraction(fraction) => Self::new(fraction),
+            RawSampling::Bins(bins) => Self::in_bins(bins),
+            RawSampling::FreshBins(fresh_bins) => Self::in_fresh_bins(fresh_bins),
         }
     }
 }
@@ -110,14 +94,14 @@ impl TryFrom<RawSampling> for Sampling {
 impl From<Sampling> for RawSampling {
     fn from(sampling: Sampling) -> Self {
         match sampling.lots {
-            Lots::EveryStep => Self::Fraction(RawFraction { fraction: sampling.fraction }),
-            Lots::Once(bins) => Self::Bins(RawBins { bins }),
-            Lots::EveryEpoch(bins) => Self::FreshBins(RawFreshBins { fresh_bins: bins }),
+            Lots::EveryStep => Self::Fraction(sampling.fraction),
+            Lots::Once(bins) => Self::Bins(bins),
+            Lots::EveryEpoch(bins) => Self::FreshBins(bins),
         }
     }
 }
 
-/// What lots promise of a mechanism, for noise of standard deviation 1 and vectors of norm 1.
+/// The guarantee of a mechanism with sampling, for noise of standard deviation 1 and vectors of norm 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Promise {
     /// The rounds of one example.
@@ -134,7 +118,7 @@ impl Promise {
         }
     }
 
-    /// About the same, sooner, and without certainty: to compare mechanisms.
+    /// A faster estimate of the same, without certification: to compare mechanisms.
     pub(super) fn likely_noise_for(&self, budget: &Budget) -> Option<f64> {
         let Budget::Approximate(epsilon, delta) = *budget else { return None };
         match self {
@@ -156,7 +140,7 @@ impl Sampling {
     /// The expected batch size over the number of examples, above 0 and at most 1.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it is out of that range.
     pub fn new(fraction: f64) -> Result<Self> {
         if !(1e-12..=1.0).contains(&fraction) {
             return Err(Error::invalid(format!(
@@ -166,8 +150,8 @@ impl Sampling {
         Ok(Self { fraction, lots: Lots::EveryStep })
     }
 
-    /// Every example is put into one of so many bins by lot, once, and takes part in every epoch, in the step of its
-    /// bin.
+    /// Random allocation: every example is put into one of `bins` bins at random, once, and takes part in every epoch,
+    /// in the step of its bin.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -175,19 +159,20 @@ impl Sampling {
     /// let budget = Budget::Approximate(Epsilon::new(8.0)?, Delta::new(1e-5)?);
     /// let request = VectorRequest::new(40, budget, 1.0).with_mechanism("blt(buffers=2)".parse()?);
     /// let plan = request.with_sampling(Sampling::in_bins(20)?).plan()?;
-    /// // Two epochs. Whoever knows the bins knows more:
+    /// // Two epochs. Anyone who knows the bins learns more:
     /// assert!(plan.sigma() < 0.9 * plan.sensitivity() / 1.6);
     /// # Ok::<(), evertally::Error>(())
     /// ```
     ///
     /// # Errors
-    /// If there is no bin.
+    /// If `bins` is 0.
     pub fn in_bins(bins: u64) -> Result<Self> {
         Self::drawn(bins, Lots::Once(bins))
     }
 
-    /// Every example is put into one of so many bins by lot, in every epoch anew, and takes part in the step of its bin.
-    /// Between two of its steps are at least as many as the mechanism has bands: then epochs hide each other's bins.
+    /// Per-epoch random allocation: in every epoch, every example is put into one of `bins` bins at random, and takes
+    /// part in the step of its bin. The distance of its steps is at least the number of bands of the mechanism: then
+    /// epochs hide each other's bins.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -201,14 +186,14 @@ impl Sampling {
     /// ```
     ///
     /// # Errors
-    /// If there is no bin.
+    /// If `bins` is 0.
     pub fn in_fresh_bins(bins: u64) -> Result<Self> {
         Self::drawn(bins, Lots::EveryEpoch(bins))
     }
 
     fn drawn(bins: u64, lots: Lots) -> Result<Self> {
         if bins == 0 {
-            return Err(Error::invalid("examples are put into at least 1 bin: as many as an epoch has batches"));
+            return Err(Error::invalid("the number of bins must be at least 1: use the number of batches in an epoch"));
         }
         Ok(Self { fraction: 1.0 / bins as f64, lots })
     }
@@ -218,7 +203,7 @@ impl Sampling {
         self.fraction
     }
 
-    /// How many bins there are, where examples are put into bins once.
+    /// The number of bins, if examples are put into bins once.
     pub fn bins(self) -> Option<u64> {
         match self.lots {
             Lots::Once(bins) => Some(bins),
@@ -226,7 +211,7 @@ impl Sampling {
         }
     }
 
-    /// How many bins there are, where examples are put into bins in every epoch anew.
+    /// The number of bins, if examples are put into bins again in every epoch.
     pub fn fresh_bins(self) -> Option<u64> {
         match self.lots {
             Lots::EveryEpoch(bins) => Some(bins),
@@ -234,21 +219,21 @@ impl Sampling {
         }
     }
 
-    /// Whether lots are drawn for every step.
+    /// Whether every step is sampled separately.
     pub(super) fn is_by_step(self) -> bool {
         self.lots == Lots::EveryStep
     }
 
-    /// With what probability an example takes part in a step of its group, where there are so many groups: never above
-    /// 1. `None` if they are too many for the fraction.
+    /// The probability that an example takes part in a step of its group, with this many groups: never above one.
+    /// `None` if there are too many groups for the fraction.
     pub fn rate(self, groups: u64) -> Option<f64> {
         let rate = self.fraction * groups as f64;
         // Room for the rounding of a fraction such as 1/3.
         (rate <= 1.0 + 1e-12).then(|| rate.min(1.0))
     }
 
-    /// The steps that an example may take part in, under a mechanism of so many bands: every one of its group, or of its
-    /// bin, or one in every epoch.
+    /// The steps that an example may take part in, under a mechanism with this many bands: every step of its group, or
+    /// of its bin, or one in every epoch.
     pub(super) fn participation(self, horizon: u64, bands: u64) -> Participation {
         let (turn, apart) = match self.lots {
             Lots::EveryStep => (bands, bands),
@@ -258,10 +243,10 @@ impl Sampling {
         Participation::new(horizon.div_ceil(turn).max(1), apart).expect("neither is 0")
     }
 
-    /// What lots promise of a mechanism.
+    /// The guarantee of a mechanism with sampling.
     ///
     /// # Errors
-    /// If nothing is known of it, or its bands are more than the fraction allows groups.
+    /// If no bound is known for it, or it has more bands than the fraction allows groups.
     pub(super) fn promise(self, mechanism: &dyn Mechanism) -> Result<Promise> {
         match self.lots {
             Lots::EveryStep => self.rounds(mechanism).map(Promise::Rounds),
@@ -270,18 +255,18 @@ impl Sampling {
         }
     }
 
-    /// What the rounds of one example compose to.
+    /// The composition of the rounds of one example.
     fn rounds(self, mechanism: &dyn Mechanism) -> Result<SampledGaussians> {
         let Some(Bands { count, squares }) = mechanism.bands() else {
             return Err(Error::invalid(format!(
-                "`{}` is not banded, and no bound of this library says what sampling adds to it; take `input`, \
+                "`{}` is not banded, and this library has no bound on its amplification by sampling; use `input`, \
                  `epoch-bands(bands=8)` or `banded-sqrt(bands=8)`, or plan without sampling",
                 mechanism.name().brief()
             )));
         };
         let Some(rate) = self.rate(count) else {
             return Err(Error::invalid(format!(
-                "`{}` needs {count} groups of examples, and a batch is {} of all examples, more than a group: take at \
+                "`{}` needs {count} groups of examples, but a batch is {} of all examples, more than a group: use at \
                  most {} bands",
                 mechanism.name().brief(),
                 self.fraction,

@@ -1,8 +1,8 @@
 //! From a mechanism to the program of every step.
 //!
 //! A program is a pure function of mechanism, step, series and memory choice: it depends neither on the type of the
-//! numbers nor on what ran before. Under both memory choices the same floating-point operations make a number; they
-//! differ in what is looked up and what is computed again.
+//! numbers nor on earlier programs. Under both memory choices the same floating-point operations compute a number;
+//! the choices differ in which values are looked up and which are computed again.
 
 mod banded;
 mod blt;
@@ -19,29 +19,30 @@ use evertally::mechanism::{Streaming, names_that_stream};
 use evertally::noise::Node;
 use evertally::{Error, Result};
 
-/// Levels of nodes are below: the rest of the names belongs to the tails of the normal variables.
+/// Levels of nodes are below this bound: the other names belong to the tails of the normal variables.
 const LEVELS: u32 = 128;
 
 /// The programs of one mechanism, step by step.
 pub(super) trait Schedule: Send + Sync {
-    /// Appends the program of `step` (1 ..= T). The one before was of the step before, or this one follows
-    /// [`rebuild`](Self::rebuild) of the step before, or it is the first.
+    /// Appends the program of `step` (1 ..= T). The previous call was for the previous step, or was
+    /// [`rebuild`](Self::rebuild) of it, or this is the first step.
     fn program(&mut self, step: u64, ops: &mut Vec<Op>);
 
-    /// Appends the program that fills the buffers as they are after `step` (0 ..= T), and stands there. It takes the
-    /// [kept](Self::kept) buffers as given if `given`; returns false where it cannot do without.
+    /// Appends the program that fills the buffers as they are after `step` (0 ..= T), and moves there. If `given`,
+    /// it expects the [kept](Self::kept) buffers to be filled; returns false if it needs them but they are not
+    /// given.
     fn rebuild(&mut self, step: u64, given: bool, ops: &mut Vec<Op>) -> bool;
 
-    /// How many of the first buffers a saved state holds.
+    /// The number of leading buffers that a saved state holds.
     fn kept(&self) -> usize;
 
-    /// The program of a step in parts, where all that it writes follows from one vector. It stands in the place of
-    /// [`program`](Self::program), and gives the same bits.
+    /// The program of a step in parts, if all of its writes follow from one vector. Use it instead of
+    /// [`program`](Self::program); the bits are the same.
     fn apart(&self, _step: u64) -> Option<Apart> {
         None
     }
 
-    /// What the rows of noise are that [`Op::Row`] loads, if it does.
+    /// The response that makes the rows of noise that [`Op::Row`] loads, if any.
     fn response(&self) -> Option<&Response> {
         None
     }
@@ -57,7 +58,7 @@ pub(super) struct Apart {
     pub(super) owed: Vec<Op>,
 }
 
-/// What all schedules need to know.
+/// The data that all schedules need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) horizon: u64,
@@ -81,7 +82,7 @@ impl Frame {
         self.memory == Memory::Keep
     }
 
-    /// Whether running sums are given out.
+    /// Whether running sums are returned.
     fn sums(&self) -> bool {
         self.series == Series::RunningSums
     }
@@ -90,7 +91,7 @@ impl Frame {
 /// The schedule of a scheme.
 ///
 /// # Errors
-/// If its mechanism does not stream, or its nodes have no names here.
+/// If its mechanism does not stream, or has too many levels of nodes.
 pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedule>> {
     let mechanism = &scheme.mechanism;
     let frame = Frame { horizon: mechanism.horizon(), sigma: scheme.sigma, series: scheme.series, memory };
@@ -114,7 +115,7 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
         Some(Streaming::Convolution(steps)) => Box::new(rows::Rows::new(&frame, steps)),
         None => {
             return Err(Error::invalid(format!(
-                "`{}` cannot be drawn for vectors step by step; take one of {}",
+                "`{}` cannot be drawn for vectors step by step; use one of {}",
                 mechanism.name(),
                 names_that_stream()
             )));

@@ -1,4 +1,4 @@
-//! What the noise of a vector is a function of, besides key, name and coordinates.
+//! Everything that the noise of a vector depends on, besides key, name and coordinates.
 
 use super::{Cipher, Series, VectorPlan};
 use evertally::mechanism::Mechanism;
@@ -11,11 +11,11 @@ pub(super) struct Scheme {
     pub(super) mechanism: Arc<dyn Mechanism>,
     /// Standard deviation of a noise variable.
     pub(super) sigma: f64,
-    /// What is given out.
+    /// The returned series.
     pub(super) series: Series,
-    /// What makes the bits.
+    /// The cipher that makes the bits.
     pub(super) cipher: Cipher,
-    /// Names the plan.
+    /// Identifies the plan.
     pub(super) digest: [u8; 32],
 }
 

@@ -1,26 +1,26 @@
-//! Sums of clipped vectors that cannot be.
+//! Checks for impossible sums of clipped vectors.
 //!
-//! The promise of a plan is for vectors that were clipped to its norm. A sum that has a number that is not finite, or that
-//! is longer than as many clipped vectors can make it, shows that something before it has failed: such a sum is refused
-//! before it meets its noise, so that neither noise nor parameters are spent on it. This finds mistakes; it proves nothing
-//! about sums that pass.
+//! The guarantee of a plan is for vectors that were clipped to its norm. A sum with a non-finite number, or one longer
+//! than its number of clipped vectors allows, shows that an earlier stage has failed. Such a sum is refused before
+//! noise is added, so that neither noise nor parameters are wasted on it. This finds mistakes; it proves nothing about
+//! sums that pass.
 
 use super::Real;
 use evertally::number::threads;
 use evertally::{Error, Result};
 
-/// Sums in single precision may be longer than the exact ones by this part.
+/// Sums in single precision may exceed the exact length by this fraction.
 const TOLERANCE: f64 = 1e-3;
-/// Numbers that one thread looks at in a piece, and numbers that are added side by side.
+/// Numbers that one thread checks in one piece, and numbers that are added in parallel lanes.
 const PIECE: usize = 1 << 16;
 const LANES: usize = 16;
 
-/// Refuses a sum of vectors of this clipping norm that has a number that is not finite, or that is longer than `examples` of
-/// them can make it, where their number is known. Part of a sum may be given. `threads` work at once (0: as many as there
-/// are processors). `O(coordinates)`.
+/// Refuses a sum of vectors of this clipping norm if it has a non-finite number, or, if `examples` is known, if it is
+/// longer than that many vectors allow. A part of a sum may be passed. Uses up to `threads` threads (0: as many as
+/// processors). `O(coordinates)`.
 ///
 /// # Errors
-/// If the sum is not one of such vectors.
+/// If the sum cannot be one of such vectors.
 ///
 /// ```
 /// use evertally_training::check_sum;
@@ -32,11 +32,11 @@ pub fn check_sum<F: Real>(sum: &[F], norm: f64, examples: Option<u64>, threads: 
     check_length(length(sum, threads), norm, examples)
 }
 
-/// Refuses a sum of such a length, which is not finite if a number of the sum is not.
+/// Refuses a sum by its length, which is not finite if a number of the sum is not.
 fn check_length(length: f64, norm: f64, examples: Option<u64>) -> Result<()> {
     if !length.is_finite() {
         return Err(Error::invalid(
-            "the sum has a number that is NaN or infinite: clip every example's vector before it is added, and count an \
+            "the sum has a number that is NaN or infinite: clip every example's vector before adding it, and count an \
              example whose vector is not finite as zero",
         ));
     }
@@ -44,8 +44,8 @@ fn check_length(length: f64, norm: f64, examples: Option<u64>) -> Result<()> {
     if length > norm * examples as f64 * (1.0 + TOLERANCE) {
         // The number of examples may be secret.
         return Err(Error::invalid(format!(
-            "the sum is longer than the vectors of its examples can make it, each of the plan's norm {norm} at most: clip \
-             the vector of every example before they are added"
+            "the sum is longer than possible for its number of examples, each of norm at most {norm} by the plan: clip \
+             the vector of every example before adding it"
         )));
     }
     Ok(())
@@ -74,7 +74,7 @@ fn squares<F: Real>(piece: &[F]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// The same where squares leave the range of doubles.
+/// The same if squares leave the range of doubles.
 fn scaled_length<F: Real>(vector: &[F]) -> f64 {
     let largest = vector.iter().fold(0.0f64, |largest, number| {
         let size = number.double().abs();
@@ -84,7 +84,7 @@ fn scaled_length<F: Real>(vector: &[F]) -> f64 {
         return largest;
     }
     let squares: f64 = vector.iter().map(|number| (number.double() / largest).powi(2)).sum();
-    // Infinite only beyond what any norm in range times 2^64 examples is.
+    // Infinite only above every allowed norm times 2^64 examples.
     (largest * squares.sqrt()).min(f64::MAX)
 }
 
@@ -103,7 +103,7 @@ mod tests {
                 }
             }
         }
-        // NaN does not hide behind larger numbers.
+        // Larger numbers do not mask a NaN.
         assert!(check_sum(&[f64::NAN, 1e308, 1e308], 1.0, None, 1).is_err());
     }
 
@@ -117,7 +117,7 @@ mod tests {
         }
         assert!(check_sum(&[0.0f64; 4], 1.0, Some(0), 1).is_ok());
         assert!(check_sum(&[1e-9f64; 4], 1.0, Some(0), 1).is_err());
-        // Squares of these are infinite, and they are not.
+        // The squares of these are infinite, but the numbers are finite.
         assert!(check_sum(&[1e200f64; 4], 1e30, None, 1).is_ok());
         assert!(check_sum(&[1e200f64; 4], 1e30, Some(u64::MAX), 1).is_err());
     }

@@ -1,4 +1,4 @@
-//! What changes how fast noise is drawn, and nothing else.
+//! Settings that change only the speed of drawing noise.
 
 use super::InstructionSet;
 
@@ -12,7 +12,7 @@ use super::InstructionSet;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Most threads that draw at once; 0 for as many as there are processors. Short vectors use fewer.
+    /// Maximum number of threads that draw at once; 0 for as many as processors. Short vectors use fewer.
     pub threads: usize,
     /// Whether partial sums are kept.
     pub memory: Memory,
@@ -27,15 +27,15 @@ impl Default for Tuning {
     }
 }
 
-/// What is kept between steps.
+/// The vectors kept between steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Memory {
-    /// Vectors that later steps can use: about one draw a step, and up to `log T` vectors for trees. `sqrt` and
-    /// `normalized-sqrt` compute up to 16 blocks of steps at once, each of about `2 √T` and at least 32, as far as
-    /// their noise takes no more than 1 GiB.
+    /// Keeps vectors that later steps can use: about one draw a step, and up to `log T` vectors for trees. `sqrt` and
+    /// `normalized-sqrt` compute up to 16 blocks of steps at once, each of about `2 √T` and at least 32, as long as
+    /// their noise takes at most 1 GiB.
     Keep,
-    /// As little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step so
-    /// far, and `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block at a
-    /// time. Mechanisms whose noise cannot be drawn again from the key keep what they need.
+    /// Keeps as little as possible: trees draw the whole path of every step and keep nothing, `input` draws every step
+    /// so far, and `banded-inverse-sqrt` all innovations of its bands; `sqrt` and `normalized-sqrt` compute one block
+    /// at a time. Mechanisms whose noise cannot be drawn again from the key keep the vectors that they need.
     Recompute,
 }

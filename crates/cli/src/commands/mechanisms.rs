@@ -217,7 +217,8 @@ impl Figures {
             at: vec![],
             largest_ratio: None,
         };
-        let grows = m.name().family().endless && m.horizon() == MAX_HORIZON;
+        let grows =
+            m.name().family().competes == evertally::mechanism::Competes::WithoutEnd && m.horizon() == MAX_HORIZON;
         if grows { figures.endless(m, unit) } else { figures }
     }
 

@@ -4,22 +4,22 @@ use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 use std::fmt;
 
-/// Why a cell is not a time. Reads on from the cell's text: "`abc` is not a time…".
+/// Why a cell is not a time. Its message continues the cell's text: "`abc` is not a time…".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeError {
     /// There is no time.
     Missing,
-    /// None of the shapes that are read.
+    /// The text has no known shape.
     Unrecognised,
     /// A component that no calendar has, such as month 13.
     NoSuch(&'static str, u32),
-    /// A number where the format does not say its unit.
+    /// A number whose unit the format does not determine.
     BareNumber,
-    /// Eight digits that would do as a date, where the format does not say so.
+    /// Eight digits that could be a date, although the format does not allow them.
     CompactDate,
-    /// Day and month in an order that nobody has declared.
+    /// Day and month in an undeclared order.
     OrderOpen,
-    /// Not as the declared pattern has it.
+    /// The text does not match the declared pattern.
     NotAsDeclared,
     /// No offset, though the declared format requires one.
     NoOffset,
@@ -32,14 +32,14 @@ pub enum TimeError {
 }
 
 impl TimeError {
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub fn sentence(self) -> Sentence {
         use Parameter::{TimeFormat, TimeZone};
         match self {
             TimeError::Missing => "has no time; every event needs one".into(),
             TimeError::Unrecognised => sentence![
-                "is not a time in a form that is read; write it as 2024-05-01, 2024-05-01T12:30:00 or 2024-05-01T12:30:00Z, \
-                 or declare another ",
+                "is not a time in a supported form; write it as 2024-05-01, 2024-05-01T12:30:00 or \
+                 2024-05-01T12:30:00Z, or declare another ",
                 TimeFormat
             ],
             TimeError::NoSuch(what, number) => format!("is not a time: there is no {what} {number}").into(),
@@ -58,9 +58,9 @@ impl TimeError {
             TimeError::OrderOpen => sentence![
                 "does not say whether the day or the month comes first; declare ",
                 (TimeFormat, "%d/%m/%Y"),
-                " or %m/%d/%Y, with %H:%M:%S or what else stands in the column"
+                " or %m/%d/%Y, with %H:%M:%S or whatever else the column contains"
             ],
-            TimeError::NotAsDeclared => sentence!["is not a time as the pattern of ", TimeFormat, " has it"],
+            TimeError::NotAsDeclared => sentence!["does not match the time pattern of ", TimeFormat],
             TimeError::NoOffset => sentence![
                 "has no offset from UTC, as RFC 3339 requires; write it as 2024-05-01T12:30:00Z, or declare ",
                 (TimeFormat, "auto"),

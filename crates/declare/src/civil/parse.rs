@@ -1,4 +1,4 @@
-//! Dates and times of day as text: the few shapes that are read, by hand because every event has one.
+//! Dates and times of day as text: the few supported shapes, parsed by hand because every event has one.
 //!
 //! Measured against jiff 0.2.43, whose `DateTimeParser::parse_pieces` reads the same shapes (20,000 texts in one
 //! thread, the best of 60 rounds, both sums of instants equal):
@@ -10,22 +10,22 @@
 //! | `2013-01-01T00:05:17Z` | 24 ns | 57 ns |
 //! | `2013-01-01T00:05:17.123456+02:00` | 34 ns | 81 ns |
 //!
-//! A row of a CSV file takes 180 ns in all, from the file to its step: jiff would make that 11 to 26 % more. Nor could
-//! its errors say which component of a time no calendar has.
+//! A row of a CSV file takes 180 ns in total, from the file to its step: jiff would make that 11 to 26 % more. Nor
+//! could its errors name the component of a time that no calendar has.
 
 use super::error::TimeError;
 
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
-/// What a text says, before a zone makes an instant of it.
+/// The contents of a text, before a zone turns them into an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Civil {
     /// Days since 1970-01-01.
     pub(crate) day: i64,
     /// Microseconds since midnight; `None` for a plain date.
     pub(crate) time: Option<i64>,
-    /// Seconds east of UTC, where the text says so.
+    /// Seconds east of UTC, if the text has an offset.
     pub(crate) offset: Option<i32>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn parse(text: &str) -> Result<Civil, TimeError> {
     Ok(Civil { day, time: Some(time), offset })
 }
 
-/// Microseconds since midnight, and what follows.
+/// Microseconds since midnight, and the remaining bytes.
 #[inline]
 fn parse_time_of_day(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
     let (hour, minute) = (number(bytes.get(..2).unwrap_or(b"-"))?, number(bytes.get(3..5).unwrap_or(b"-"))?);
@@ -84,7 +84,7 @@ fn parse_time_of_day(bytes: &[u8]) -> Result<(i64, &[u8]), TimeError> {
         if second > 60 {
             return Err(TimeError::NoSuch("second", second));
         }
-        // A leap second counts with the second before it, as the calendar library has it.
+        // A leap second counts with the second before it, as in the calendar library.
         second = second.min(59);
         rest = &rest[3..];
         if rest.first() == Some(&b'.') {
@@ -156,7 +156,7 @@ fn days_since_1970(year: i64, month: u32, day: u32) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// Year, month and day of a number of days from 1970-01-01: the reverse of [`days_since_1970`].
+/// Year, month and day from a number of days since 1970-01-01: the reverse of [`days_since_1970`].
 pub(crate) fn date_of(day: i64) -> (i64, i64, i64) {
     let day = day + 719_468;
     let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));

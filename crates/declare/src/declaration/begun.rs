@@ -1,9 +1,8 @@
-//! What may change in a stream that has begun, without another plan.
+//! Changes to a stream that has begun, without a new plan.
 //!
-//! A plan says what became of events that do not fit, and which groups there are, as it was when the stream began. A
-//! stream goes on under that plan, and so with the same noise, when such events are treated otherwise from now on, or
-//! when groups join: neither lets a person move more than before. Everything else in a plan stays, or is another
-//! stream.
+//! A plan records the policies for events that do not fit, and the groups, as they were when the stream began. The
+//! stream continues under that plan, and so with the same noise, when the policies change or when groups join: neither
+//! lets a person change the sums by more than before. Any other change of the plan makes a different stream.
 
 use crate::error::{Result, usage};
 use crate::measures::BegunPart;
@@ -14,24 +13,24 @@ use evertally::noise::DiscreteLaw;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What a plan means that may change.
+/// The meanings of a plan that may change.
 const POLICIES: [&str; 3] = ["outside", "missing", "unknown-group"];
 
-/// How many groups a stream has, as far as it has begun.
+/// The numbers of groups of a stream that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// How many it began with.
+    /// The number that it began with.
     pub first: usize,
-    /// How many are released so far; those behind join now.
+    /// The number released so far; the groups after these join now.
     pub present: usize,
 }
 
 impl Settings {
-    /// The same settings for a stream that the ledger may know: then under the plan with which it began, and with its
-    /// groups in the order in which they are released.
+    /// The settings of a stream that the ledger may know. If it does, they use the plan with which the stream began,
+    /// and its groups in the order in which they are released.
     ///
     /// # Errors
-    /// If groups that are released already are missing or stand elsewhere.
+    /// If groups that are released already are missing or out of order.
     pub fn begun(mut self, records: &dyn Records) -> Result<(Self, Option<Present>)> {
         #[derive(Deserialize)]
         struct Plan {
@@ -44,9 +43,9 @@ impl Settings {
         }
         let Some(text) = records.plan_text(&self.name) else { return Ok((self, None)) };
         let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
-            .map_err(|e| usage(format!("the ledger's plan of stream `{}` cannot be read: {e}", self.name)))?;
+            .map_err(|e| usage(format!("cannot read the ledger's plan of stream `{}`: {e}", self.name)))?;
         self.measures.began = part;
-        // Another version or machine may rank mechanisms otherwise: a stream keeps what it began with.
+        // Another version or machine may rank mechanisms differently: a stream keeps its first mechanism and noise.
         if self.request.mechanism().is_none() {
             self.request = self.request.with_mechanism(mechanism);
         }

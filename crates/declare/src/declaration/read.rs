@@ -6,7 +6,7 @@ use crate::problem::{Problem, Wording, sentence};
 use crate::words::quoted;
 use serde_json::{Map, Value};
 
-/// The name most like an unknown one, if one is near.
+/// The known name that is most similar to an unknown one, if any is close.
 pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let likeness = |known: &'n str| (strsim::jaro_winkler(known, name), known);
     let near = known.into_iter().map(likeness).filter(|(likeness, _)| *likeness > 0.8);
@@ -14,10 +14,10 @@ pub fn near<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<
 }
 
 impl Declaration {
-    /// The declaration that a JSON object is, as a service gets it.
+    /// The declaration in a JSON object, as a service receives it.
     ///
     /// # Errors
-    /// If the text is no JSON object, has an unknown name, or a value of another type than its name's.
+    /// If the text is not a JSON object, or has an unknown name or a value of the wrong type.
     ///
     /// ```
     /// use evertally_declare::declaration::Declaration;
@@ -32,11 +32,11 @@ impl Declaration {
         Self::of_names(object, Wording::Json)
     }
 
-    /// The declaration that names and values make, the names as a front writes them: those of keyword arguments, with
-    /// underscores, or those of files and services. Null is as good as no value.
+    /// The declaration from names and values. The names are written as in a front end: as keyword arguments, with
+    /// underscores, or as in files and services. Null means no value.
     ///
     /// # Errors
-    /// If a name is unknown, or a value of another type than its name's.
+    /// If a name is unknown or a value has the wrong type.
     pub fn of_names(values: Map<String, Value>, wording: Wording) -> Result<Self, Problem> {
         let mut declared = Self::default();
         for (name, value) in values {
@@ -52,7 +52,7 @@ impl Declaration {
     }
 }
 
-/// What a front's parameters of a declaration are called there.
+/// The parameters of a declaration and their names in a front end.
 fn names(wording: Wording) -> impl Iterator<Item = (String, Parameter)> {
     let name = move |parameter: Parameter| match wording {
         Wording::Keywords => parameter.keyword(),
@@ -76,7 +76,7 @@ fn unknown(name: &str, wording: Wording) -> Problem {
     }
 }
 
-/// The problem of a name in a configuration file that a command does not have; `None` where it has it.
+/// The problem with a name in a configuration file that a command does not have; `None` if it has the name.
 pub fn unknown_in_file(name: &str, user: Use) -> Option<Problem> {
     let known = Parameter::of(user).filter(|parameter| *parameter != Parameter::Config);
     let known: Vec<&str> = known.map(Parameter::name).collect();

@@ -1,4 +1,4 @@
-//! From a declaration to checked settings: the one validation, whoever declares.
+//! From a declaration to checked settings: one validation for all front ends.
 
 mod measures;
 mod needs;
@@ -37,14 +37,14 @@ pub use time::parse_time;
 
 type Result<T> = std::result::Result<T, Problem>;
 
-/// Rows and cells of a sketch where none are declared.
+/// Default rows and cells of a sketch.
 const SKETCH: (u32, u64) = (5, 1 << 16);
 
 impl Declaration {
-    /// Checks everything, and gives what it means.
+    /// Checks the whole declaration and returns its settings.
     ///
     /// # Errors
-    /// The first thing that is missing, contradicts another or is out of range.
+    /// The first parameter that is missing, contradicts another or is out of range.
     ///
     /// ```
     /// use evertally_declare::declaration::Declaration;
@@ -68,7 +68,7 @@ impl Declaration {
         let labels = self.labels(slots)?;
         let in_slots = published.as_ref().is_some_and(|published| published.slots() != Slots::Steps);
         if in_slots && self.per.is_some() && self.floor.is_some_and(|floor| floor > 1) {
-            let why = ": periods do not end with publications, so that no floor holds for several of them";
+            let why = ": periods do not end with publications, so no floor holds across several of them";
             return Err(Problem::of(
                 Parameter::Floor,
                 sentence![Parameter::Floor, ", ", Per, " and ", Publish, " do not go together", why],
@@ -80,11 +80,11 @@ impl Declaration {
         };
         if self.discovers() && !periods.are_regular() {
             let why = format!(
-                ": the clock of {} is changed so far that one period has less than nine tenths of the steps of another, and \
-                 how often a group of one person is shown over several periods is not known; ",
+                ": with the clock changes of {}, one period has fewer than nine tenths of the steps of another, and no \
+                 bound is known on how often a group of one person is published over several periods; ",
                 calendar.zone().name()
             );
-            let remedy = sentence!["begin after that period, or give the steps of a period, as with ", (Per, "30")];
+            let remedy = sentence!["start after that period, or give a period in steps, as with ", (Per, "30")];
             return Err(Problem::of(Per, sentence![Per, " and ", DiscoverGroups, why]).remedy(remedy));
         }
         let kept = self.unit(periods.longest())?;
@@ -146,8 +146,8 @@ impl Declaration {
         })
     }
 
-    /// The request for a plan of so many steps, without what only matters to a stream of events: no column need be
-    /// named.
+    /// The request for a plan of `horizon` steps, without the parameters that only concern a stream of events: no
+    /// column needs to be named.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve).
@@ -160,10 +160,10 @@ impl Declaration {
         read.of(self.request(horizon, unit, self.values()?)?)
     }
 
-    /// What a plan without a calendar is asked for over so many steps; 2^62 of them have no end.
+    /// The request for a plan without a calendar over `horizon` steps; 2^62 steps mean no end.
     ///
     /// # Errors
-    /// If a width is a time, or the horizon is no whole number of rows.
+    /// If a width is a time, or the horizon is not a whole number of rows.
     pub fn in_slots(&self, horizon: u64) -> Result<InSlots> {
         let unit = self.plan_unit()?;
         let row = match self.publish {
@@ -173,16 +173,16 @@ impl Declaration {
             }
             Some(Period::Steps(row)) => row,
             Some(Period::Time(_)) => {
-                let what = ": there is no calendar here; say how many steps are between two publications, as with ";
+                let what = ": there is no calendar here; give the number of steps between two publications, as with ";
                 return Err(Problem::of(Publish, sentence![Publish, what, (Publish, "7")]));
             }
         };
         let refuse = |why: String| Err(Problem::of(Publish, sentence![Publish, format!(" {row}: {why}")]));
         if row < 2 {
-            return refuse("that is every step; leave it out".into());
+            return refuse("that is every step; omit it".into());
         }
         if horizon != MAX_HORIZON && !horizon.is_multiple_of(row) {
-            return refuse(format!("the horizon of {horizon} steps is no whole number of publications"));
+            return refuse(format!("the horizon of {horizon} steps is not a whole number of publications"));
         }
         let (slots, read) = self.read(|reading| Slots::reading(reading, Some(row), (None, None)))?;
         let period = unit.bounds().and_then(|bounds| bounds.period);
@@ -192,10 +192,10 @@ impl Declaration {
         Ok(InSlots { horizon, unit, read, per_row })
     }
 
-    /// What is published, as each workload is read: all in the same slots.
+    /// The published workloads, each as it is read: all in the same slots.
     ///
     /// # Errors
-    /// If one cannot be read, or several are not read in the same slots.
+    /// If one cannot be read, or several do not share the same slots.
     pub(super) fn read(&self, reads: impl Fn(Reading) -> Result<(Slots, Workload)>) -> Result<(Slots, Read)> {
         let declared = self.workload.as_ref().map_or(&[][..], |workloads| &workloads.0);
         let Some(first) = declared.first() else { return Ok((reads(Reading::default())?.0, Read::default())) };
@@ -204,7 +204,7 @@ impl Declaration {
         for own in declared {
             let (of_own, workload) = reads(own.reading)?;
             if of_own != slots || (declared.len() > 1 && !matches!(slots, Slots::Steps | Slots::Rows)) {
-                let why = ": several are read in whole steps, or with ";
+                let why = ": several workloads are read in whole steps, or with ";
                 let problem = sentence![Parameter::Workload, why, Publish, " in whole publications"];
                 return Err(Problem::of(Parameter::Workload, problem));
             }
@@ -213,7 +213,7 @@ impl Declaration {
         Ok((slots, Read(read)))
     }
 
-    /// The privacy unit of a plan without a calendar: no column need be named, and a period is so many steps.
+    /// The privacy unit of a plan without a calendar: no column needs to be named, and a period is a number of steps.
     ///
     /// # Errors
     /// If a bound is missing, or the period is one of the calendar.
@@ -222,8 +222,9 @@ impl Declaration {
             None => self.unit(None),
             Some(Period::Steps(steps)) => self.unit(Some(steps)),
             Some(Period::Time(every)) => {
-                let what =
-                    format!(" {every}: there is no calendar here; say how many steps the longest period has, as with ");
+                let what = format!(
+                    " {every}: there is no calendar here; give the number of steps of the longest period, as with "
+                );
                 Err(Problem::of(Per, sentence![Per, what, (Per, "31")]))
             }
         }
@@ -232,13 +233,13 @@ impl Declaration {
     /// The declared budget.
     ///
     /// # Errors
-    /// If there is none, numbers of two, or one that is out of range.
+    /// If there is no budget, if numbers of two budgets are mixed, or if a number is out of range.
     pub fn budget(&self) -> Result<Budget> {
         let allow_weak = self.allow_weak_budget == Some(true);
         Ok(Budget::from_numbers(self.epsilon, self.delta, self.rho, allow_weak)?)
     }
 
-    /// The same with a budget that was validated when it was made, weak or not.
+    /// This declaration with a budget that was validated when it was created, weak or not.
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         let (epsilon, delta, rho) = match budget {
@@ -261,7 +262,7 @@ impl Declaration {
     }
 
     fn check_needs(&self) -> Result<()> {
-        // What is switched off is not asked for.
+        // A parameter that is switched off counts as absent.
         let has = |parameter: Parameter| match parameter {
             DiscoverGroups => self.discovers(),
             Groups => self.has(Groups) || self.discovers(),
@@ -271,7 +272,7 @@ impl Declaration {
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
-    /// The views in the order in which they are applied, where values are of the kind that they speak of.
+    /// The views in the order in which they are applied, after checking that they suit the values.
     fn views(&self, request: &PlanRequest, values: Values, labels: &Labels) -> Result<Vec<View>> {
         let grid = request.grid();
         let given = self.view.clone().unwrap_or_default();
@@ -280,16 +281,16 @@ impl Declaration {
         for view in &wanted {
             match view {
                 View::WholeNumber if !grid.is_integral() || !labels.scales(grid).keep_integers => {
-                    return Err(refused(*view, "is for values on a grid of whole numbers, and these are finer"));
+                    return Err(refused(*view, "requires values on a grid of whole numbers, and these are finer"));
                 }
                 View::NonNegative | View::NonDecreasing if values.bounds().0 < 0 => {
-                    return Err(refused(*view, "is for counts and sums of values that are not negative"));
+                    return Err(refused(*view, "requires counts, or sums of values that are not negative"));
                 }
                 View::NonDecreasing if !request.workload().is_sum() => {
-                    return Err(refused(*view, "is for running sums"));
+                    return Err(refused(*view, "requires running sums"));
                 }
                 View::NonDecreasing if self.band != Some(Band::Simultaneous) => {
-                    let why = "looks at all steps so far, so that its band must hold at all of them at once";
+                    let why = "depends on all steps so far, so its band must hold at all of them at once";
                     return Err(
                         refused(*view, why).remedy(sentence!["give ", Piece::Setting(BandOf, "simultaneous".into())])
                     );
@@ -300,7 +301,7 @@ impl Declaration {
         Ok(wanted)
     }
 
-    /// A confidence in per cent is the likeliest mistake. Others are found where intervals are made.
+    /// A confidence in per cent is the likeliest mistake. Others are found when intervals are computed.
     fn check_confidence(&self) -> Result<()> {
         let Some(per_cent) = self.confidence.filter(|confidence| *confidence > 1.0 && *confidence < 100.0) else {
             return Ok(());
@@ -312,7 +313,7 @@ impl Declaration {
         Err(meant.map_or(problem.clone(), |meant| problem.remedy(meant)))
     }
 
-    /// How cells become persons, groups and items.
+    /// The rules by which cells become persons, groups and items.
     fn identities(&self) -> Identities {
         self.normalise_ids.iter().flatten().copied().collect()
     }
@@ -333,7 +334,7 @@ impl Declaration {
             (Some(_), None) if self.discovers() && (self.groups.is_some() || self.rest.is_some()) => {
                 let not =
                     sentence![DiscoverGroups, " and ", Piece::Any(&[Groups, GroupsFile, Rest]), " do not go together"];
-                Err(Problem::of(DiscoverGroups, not.then(": groups are declared, or those that occur are looked for")))
+                Err(Problem::of(DiscoverGroups, not.then(": groups are either declared or discovered from the data")))
             }
             (Some(_), None) if self.discovers() && self.is_unbounded() => {
                 let not = sentence![DiscoverGroups, " and ", Unbounded, " do not go together"];
@@ -341,16 +342,13 @@ impl Declaration {
             }
             (Some(columns), None) if self.discovers() => {
                 if self.unknown_group.is_some() {
-                    return Err(Problem::new(sentence![
-                        UnknownGroup,
-                        " has nothing to say where no group is declared"
-                    ]));
+                    return Err(Problem::new(sentence![UnknownGroup, " applies only to declared groups"]));
                 }
                 Ok(Labels::Discovered { columns: columns.clone(), selection: self.selection(horizon)? })
             }
             (Some(columns), None) => {
                 let (columns, rest, ids) = (columns.clone(), self.rest.clone(), self.identities());
-                let table = match self.groups.clone().expect("checked: groups stand beside their columns") {
+                let table = match self.groups.clone().expect("checked: groups come with their columns") {
                     value::Groups::Names(names) if names.is_empty() => {
                         GroupTable::of_tuples(columns, Vec::new(), rest, ids)
                     }
@@ -372,7 +370,7 @@ impl Declaration {
         }
     }
 
-    /// What items are counted in.
+    /// The table or tree that counts items.
     fn sketch_shape(&self, columns: &[String]) -> Result<Shape> {
         let Some(bits) = self.key_bits else {
             let table = Table::new(self.rows.unwrap_or(SKETCH.0), self.width.unwrap_or(SKETCH.1))?;
@@ -384,20 +382,20 @@ impl Declaration {
         if columns.len() != 1 {
             return Err(Problem::of(
                 KeyBits,
-                sentence![KeyBits, " is for keys in one column; name one in ", KeyColumns],
+                sentence![KeyBits, " requires keys in one column; name one in ", KeyColumns],
             ));
         }
         if !(1..=Shape::MAX_EXACT_BITS).contains(&bits) {
             let most = Shape::MAX_EXACT_BITS;
             let problem = sentence![KeyBits, format!(" {bits} is not from 1 to {most}")];
-            return Err(Problem::of(KeyBits, problem).remedy("hash longer keys, or leave out their last bits"));
+            return Err(Problem::of(KeyBits, problem).remedy("hash longer keys, or omit their last bits"));
         }
         let noise = if matches!(self.budget()?, Budget::Pure(_)) { NoiseKind::Laplace } else { NoiseKind::Gaussian };
         Ok(Shape::DyadicCounts(KeyTree::least_error(bits, self.noise.unwrap_or(noise))?))
     }
 
-    /// What the numbers of this plan mean. All of it shapes the data before the mechanism sees them, and a change of
-    /// any makes a new stream.
+    /// The meaning of the plan's numbers. All of it shapes the data before the mechanism sees them, and any change
+    /// makes a new stream.
     fn meaning(&self, calendar: &StepCalendar, slots: Option<Slots>) -> BTreeMap<String, String> {
         let spec = calendar.spec();
         let policy = |choice: Option<Refusable>| if choice == Some(Refusable::Skip) { "skip" } else { "refuse" };
@@ -413,7 +411,7 @@ impl Declaration {
         put("normalise-ids", self.identities().meaning());
         put("per", self.per.map(|period| period.to_string()));
         if self.publish.is_some() || matches!(slots, Some(Slots::Months(_))) {
-            // The plan has the bounds of slots.
+            // The plan contains the bounds on slots.
             put("publish", self.publish.map(|publish| publish.to_string()));
             let of_months = self.workload.as_ref().filter(|_| matches!(slots, Some(Slots::Months(_))));
             put("window", of_months.and_then(|of| of.0.first()).map(|own| own.reading.to_string()));
@@ -427,15 +425,15 @@ impl Declaration {
     }
 }
 
-/// A value that must be there.
+/// A required value.
 ///
 /// # Errors
-/// If it is not.
+/// If it is missing.
 pub fn needed<T>(value: Option<T>, parameter: Parameter, why: &'static str) -> Result<T> {
     value.ok_or_else(|| Problem::new(sentence![parameter, " is needed: ", why]))
 }
 
-/// The problem of two ways to say one thing.
+/// The problem of two parameters that define the same thing.
 pub fn not_both(parameters: &'static [Parameter]) -> Problem {
     Problem::new(sentence!["give either ", Piece::Any(parameters), ", not both"])
 }
@@ -443,7 +441,7 @@ pub fn not_both(parameters: &'static [Parameter]) -> Problem {
 /// Sums of values between two bounds, as decimal texts.
 ///
 /// # Errors
-/// Unless there are two, each a multiple of the grid.
+/// Unless there are two bounds, each a multiple of the grid.
 fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
     let [lower, upper] = bounds else {
         let needed = sentence![Bounds, " needs two numbers, ", Bounds.placeholder()];
@@ -452,7 +450,7 @@ fn declared_values(bounds: &[&str], grid: number::Grid) -> Result<Values> {
     let multiple = |text: &str| {
         let refuse = |what: &str| Problem::new(sentence![Bounds, format!(": {} is not {what} {grid}", quoted(text))]);
         let multiple = parse_scaled(text, grid).map_err(|_| refuse("a number that fits the grid"))?;
-        // A bound between two grid values would be rounded: say so instead.
+        // A bound between two grid values would be rounded: refuse it instead.
         if on_grid(text, grid) { Ok(multiple) } else { Err(refuse("a multiple of the grid")) }
     };
     Ok(Values::Sum { lower: multiple(lower)?, upper: multiple(upper)? })

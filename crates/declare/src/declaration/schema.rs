@@ -1,7 +1,8 @@
 //! The JSON Schema of a declaration, from the table.
 //!
-//! Beside the schema's own words it says what generators of other fronts need: `x-order`, the place in the table,
-//! `x-heading`, `x-uses`, and `x-keyword` and `x-field`, the parameter's names in Python.
+//! In addition to the standard keywords it contains the facts that generators of other front ends need: `x-order`, the
+//! place in the table, `x-heading`, `x-uses`, and `x-keyword` and `x-field`, the
+//! parameter's names in Python.
 
 use super::Parameter::{
     DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 /// The JSON Schema (2020-12) of a [`Declaration`](super::Declaration).
 ///
-/// `docs/declaration.schema.json` is this, and a test holds the two together.
+/// `docs/declaration.schema.json` contains this schema; a test keeps the two equal.
 pub fn schema() -> Value {
     let declared = || Parameter::all().filter(|parameter| parameter.is_declared());
     let properties: Map<String, Value> = declared().map(|p| (p.name().to_owned(), property(p))).collect();
@@ -35,7 +36,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// All of one of these must be there.
+/// At least one of these sets must be complete.
 fn any_of(ways: &[&[Parameter]]) -> Value {
     let required = |way: &&[Parameter]| {
         let names: Vec<_> = way.iter().map(|parameter| parameter.name()).collect();
@@ -44,7 +45,7 @@ fn any_of(ways: &[&[Parameter]]) -> Value {
     json!({ "anyOf": ways.iter().map(required).collect::<Vec<_>>() })
 }
 
-/// What each parameter needs beside it, inside a declaration.
+/// The other parameters of a declaration that each parameter needs.
 fn dependent() -> Value {
     let mut needs: Map<String, Value> = Map::new();
     for (what, needed, _) in NEEDS.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
@@ -120,7 +121,7 @@ fn kind(kind: Kind) -> Map<String, Value> {
 }
 
 impl Use {
-    /// As schemas name it.
+    /// Its name in schemas.
     fn name(self) -> &'static str {
         match self {
             Self::Release => "release",

@@ -1,8 +1,8 @@
-//! Streams that go on where their horizon ends.
+//! Streams that continue after the end of their horizon.
 //!
-//! A plan needs a horizon, and a budget is spent over it. Where it is over, the next stream of the same declaration may
-//! begin: from the end of the last step on, as many steps, the same unit, and a budget of its own, which adds to what
-//! was spent for people whose events are in both. Its rows go on from the last that were released.
+//! A plan needs a horizon, and a budget is spent over it. When it is over, the next stream of the same declaration may
+//! begin at the end of the last step, with as many steps, the same unit and a separate budget. For people whose events
+//! are in both streams, the two budgets add up. Its rows continue from the last released ones.
 
 use super::table::Declaration;
 use crate::error::{Result, usage};
@@ -11,23 +11,23 @@ use crate::settings::Settings;
 use crate::steps::{Horizon, StepCalendar};
 use evertally::noise::StreamName;
 
-/// One stream behind the other, as far as a ledger knows them.
+/// Consecutive streams, as far as a ledger knows them.
 pub struct Stretches {
-    /// The names, the last that of the stream that goes on now.
+    /// The names; the last one is that of the current stream.
     pub names: Vec<StreamName>,
-    /// The steps of each.
+    /// The steps of each stream.
     pub calendars: Vec<StepCalendar>,
     declared: Declaration,
 }
 
 impl Declaration {
-    /// The streams of this declaration that a ledger knows, one behind the other; where all steps of the last are
-    /// published, `extend` opens another.
+    /// The streams of this declaration that a ledger knows, in order. If all steps of the last one are published,
+    /// `extend` opens another.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve), and if the name of a further stream is taken by something else.
+    /// As [`resolve`](Self::resolve), and if the name of a further stream is already used by an unrelated one.
     pub fn stretches(&self, records: &dyn Records, extend: bool) -> Result<Stretches> {
-        // Without an end there is no further stream, and nothing is the last step.
+        // An unbounded stream has no successor and no last step.
         let all = (self.unbounded != Some(true)).then_some(true);
         let first = Self { through: None, all, ..self.clone() }.resolve()?;
         if extend {
@@ -42,7 +42,7 @@ impl Declaration {
         loop {
             let (last, steps) = (stretches.name().clone(), first.calendar.steps());
             let next: StreamName = format!("{} #{}", first.name, stretches.names.len() + 1).parse().map_err(|_| {
-                usage(format!("the name of stream `{}` is too long for another to follow it", first.name))
+                usage(format!("the name of stream `{}` is too long for a stream that follows it", first.name))
             })?;
             let follows = records.follows(&next).is_some_and(|follows| follows.stream == last.as_str());
             let opens = extend && records.last_published(&last) == steps;
@@ -50,7 +50,9 @@ impl Declaration {
                 return Ok(stretches);
             }
             if !follows && records.plan_text(&next).is_some() {
-                return Err(usage(format!("the next stream would be `{next}`, and there is another of this name")));
+                return Err(usage(format!(
+                    "the next stream would be named `{next}`, but another stream has this name"
+                )));
             }
             stretches.push(next, &first)?;
             if !follows {
@@ -61,17 +63,17 @@ impl Declaration {
 }
 
 impl Settings {
-    /// Whether another stream can go on from what this one releases last.
+    /// Checks that another stream can continue from the last values of this one.
     ///
     /// # Errors
-    /// If it does not release running sums alone.
+    /// If it releases anything other than running sums.
     pub fn goes_on(&self) -> Result<()> {
         let (workload, several) = (self.request.workload(), self.request.mix().is_some());
         if workload.is_sum() && !several {
             return Ok(());
         }
-        let what = if several { "several workloads do".into() } else { format!("`{workload}` does") };
-        Err(usage(format!("{what} not go on from stream to stream as running sums do; declare a longer horizon")))
+        let what = if several { "several workloads".into() } else { format!("`{workload}`") };
+        Err(usage(format!("{what} cannot continue from stream to stream as running sums do; declare a longer horizon")))
     }
 }
 
@@ -79,11 +81,11 @@ impl Declaration {
     /// The declaration of the stream of this name that begins where the horizon of this one ends, `calendar`.
     ///
     /// # Errors
-    /// If this one is none, or has no running sums.
+    /// If this declaration is invalid, or does not release running sums.
     pub fn followed_by(&self, name: &StreamName, calendar: &StepCalendar) -> Result<Self> {
         let first = self.clone().resolve()?;
         first.goes_on()?;
-        let start = calendar.end().timestamp().ok_or_else(|| usage("there is no time behind the last step"))?;
+        let start = calendar.end().timestamp().ok_or_else(|| usage("there is no time after the last step"))?;
         Ok(Self {
             start: Some(start.to_string()),
             end: None,
@@ -105,22 +107,22 @@ impl Stretches {
         Ok(())
     }
 
-    /// The name of the last.
+    /// The name of the last stream.
     pub fn name(&self) -> &StreamName {
         self.names.last().expect("there is one")
     }
 
-    /// The steps of the last.
+    /// The steps of the last stream.
     pub fn calendar(&self) -> &StepCalendar {
         self.calendars.last().expect("there is one")
     }
 
-    /// How many steps all of them have.
+    /// The total number of steps.
     pub fn steps(&self) -> u64 {
         self.calendars.iter().map(StepCalendar::steps).sum()
     }
 
-    /// The declaration of one, by its place from 0.
+    /// The declaration of a stream, by its place from 0.
     ///
     /// # Panics
     /// If there is no such place.

@@ -1,4 +1,4 @@
-//! What can be declared, as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
+//! The parameters as structs: their fields are the rows of the table in [`parameter`](crate::parameter).
 
 use super::value::{Decimal, Delimiter, Groups, Kind, Paths, TableFormat, Value};
 use crate::identity::Normalisation;
@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 macro_rules! parameters {
-    // Rows, one after another, into the list of their struct.
+    // Sorts the rows, one after another, into the lists of their structs.
     (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*] declaration $row:tt $($rest:tt)*) => {
         parameters! { @split [$($d)* $row] [$($f)*] [$($q)*] $($rest)* }
     };
@@ -29,15 +29,15 @@ macro_rules! parameters {
     };
     (@split [$($d:tt)*] [$($f:tt)*] [$($q:tt)*]) => {
         parameters! { @part
-            /// What a stream is, as far as it is declared: every field may be left open.
+            /// The declaration of a stream. Every field is optional.
             Declaration Declaration $($d)*
         }
         parameters! { @part
-            /// Where the program finds events and key, and puts what it writes.
+            /// Files of the program: events, key and outputs.
             Files Files $($f)*
         }
         parameters! { @part
-            /// What is asked of a sketch.
+            /// The queries to a sketch.
             Questions Questions $($q)*
         }
     };
@@ -61,7 +61,7 @@ macro_rules! parameters {
                 }
             }
 
-            /// Fills what is open from another place. `own` says what this place has.
+            /// Fills missing values from another source. `own` tells which parameters this source has.
             fn filled(self, other: Self, own: &dyn Fn(Parameter) -> bool) -> Self {
                 Self { $($field: match self.$field {
                     None if !Parameter::$name.together().iter().any(|together| own(*together)) => other.$field,
@@ -69,10 +69,10 @@ macro_rules! parameters {
                 },)* }
             }
 
-            /// Sets what the texts of a flag stand for; false where the parameter is no field of this.
+            /// Sets a parameter from the texts of a flag; false if the parameter is not a field of this struct.
             ///
             /// # Errors
-            /// What is wrong with a text, in words.
+            /// A description of the problem with a text.
             pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<bool, String> {
                 match parameter {
                     $(Parameter::$name => self.$field = Some(Value::read(texts)?),)*
@@ -81,10 +81,11 @@ macro_rules! parameters {
                 Ok(true)
             }
 
-            /// Sets a value of a JSON text; null is no value. False where the parameter is no field of this.
+            /// Sets a parameter from a JSON value; null means no value. False if the parameter is not a field of this
+            /// struct.
             ///
             /// # Errors
-            /// If the value is of another type, or none of the parameter's.
+            /// If the value has another type, or is not valid for the parameter.
             pub fn put(&mut self, parameter: Parameter, value: serde_json::Value) -> serde_json::Result<bool> {
                 match parameter {
                     $(Parameter::$name => self.$field = serde_json::from_value(value)?,)*
@@ -99,7 +100,7 @@ macro_rules! parameters {
         $name:ident $field:ident: $type:ty,
         $heading:ident $placeholder:literal $uses:ident $(, default $default:literal $note:literal)?
     })*) => {
-        /// The fields of a configuration file of the program, before they are dealt out.
+        /// The fields of a configuration file of the program, before they are sorted into structs.
         #[derive(Deserialize)]
         #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
         #[derive(Default)]
@@ -114,15 +115,15 @@ macro_rules! parameters {
         }
 
         impl Parameter {
-            /// What kind of value it has.
+            /// The kind of its value.
             pub fn kind(self) -> Kind {
                 match self { $(Self::$name => <$type as Value>::KIND,)* }
             }
 
-            /// Whether a text stands for a value of this parameter, or for one item of its list.
+            /// Checks that a text is a value of this parameter, or one item of its list.
             ///
             /// # Errors
-            /// What is wrong with the text, in words.
+            /// A description of the problem with the text.
             pub fn check(self, text: &str) -> Result<(), String> {
                 match self { $(Self::$name => <$type as Value>::read(&[text.as_ref()]).map(drop),)* }
             }
@@ -135,21 +136,21 @@ macro_rules! parameters {
     };
 }
 
-/// All that the program's flags and configuration files can say.
+/// All values that the program's flags and configuration files can set.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(from = "All")]
 pub struct Written {
-    /// What the stream is.
+    /// The declaration of the stream.
     pub declaration: Declaration,
-    /// Where events come from and releases go.
+    /// The files of events and releases.
     pub files: Files,
-    /// What is asked of a sketch.
+    /// The queries to a sketch.
     pub questions: Questions,
 }
 
 impl Declaration {
-    /// Fills what is open from another place, such as a configuration file behind flags. A budget, an end of the
-    /// horizon and the groups are taken from one place as a whole.
+    /// Fills missing values from another source, such as a configuration file after flags. A budget, an end of the
+    /// horizon and the groups are each taken from one source as a whole.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let own = self.clone();
@@ -163,10 +164,10 @@ impl Written {
         self.declaration.has(parameter) || self.files.has(parameter) || self.questions.has(parameter)
     }
 
-    /// Sets what the texts of a flag stand for.
+    /// Sets a parameter from the texts of a flag.
     ///
     /// # Errors
-    /// What is wrong with a text, in words.
+    /// A description of the problem with a text.
     pub fn set(&mut self, parameter: Parameter, texts: &[&OsStr]) -> Result<(), String> {
         let set = self.declaration.set(parameter, texts)?
             || self.files.set(parameter, texts)?
@@ -175,13 +176,13 @@ impl Written {
         Ok(())
     }
 
-    /// Fills what is open from another place, as [`Declaration::or`].
+    /// Fills missing values from another source, as [`Declaration::or`] does.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let own = self.clone();
         let own = |parameter: Parameter| own.has(parameter);
         let mut questions = self.questions.clone().filled(other.questions.clone(), &own);
-        // How many candidates are wanted belongs to candidates: a file's limit is none for the queries of a flag.
+        // Limits belong to candidates: the limit of a file does not apply to the queries of a flag.
         if questions.candidates.is_some() != other.questions.candidates.is_some() {
             (questions.top, questions.threshold) = (self.questions.top, self.questions.threshold);
         }

@@ -31,7 +31,7 @@ fn names_are_those_of_the_fields() {
             assert!(about.ends_with(['.', '…']) && !about.contains("  "), "{about:?}");
         }
         if parameter.is_declared() {
-            // Every field is one of the struct's, and null leaves it open.
+            // Every declared name is a field of the struct, and null leaves it open.
             let null = serde_json::json!({ parameter.name(): null });
             assert_eq!(serde_json::from_value::<Declaration>(null).unwrap(), Declaration::default());
         }
@@ -48,19 +48,19 @@ fn defaults_are_values() {
     for parameter in Parameter::all().filter(|p| p.default().is_some() && *p != Parameter::Delimiter) {
         assert_eq!(parameter.check(parameter.default().unwrap()), Ok(()), "{}", parameter.name());
     }
-    // What the table says of defaults is what a declaration without them does.
+    // A declaration without parameters behaves as the defaults of the table state.
     let plain = year().resolve().unwrap();
-    let mut said = year();
+    let mut explicit = year();
     for parameter in Parameter::of(Use::Release).filter(|p| p.is_declared()) {
         let needs_others = matches!(parameter, Parameter::Grid | Parameter::OutOfBounds);
         if let (Some(default), false) = (parameter.default(), needs_others) {
-            assert!(said.set(parameter, &[default.as_ref()]).unwrap());
+            assert!(explicit.set(parameter, &[default.as_ref()]).unwrap());
         }
     }
-    let said = said.resolve().unwrap();
-    assert_eq!(said.request, plain.request);
-    assert_eq!((said.sort_buffer, said.confidence, said.columns), (0, 0.95, plain.columns));
-    assert_eq!((said.name.as_str(), said.title.as_str()), ("main", "main"));
+    let explicit = explicit.resolve().unwrap();
+    assert_eq!(explicit.request, plain.request);
+    assert_eq!((explicit.sort_buffer, explicit.confidence, explicit.columns), (0, 0.95, plain.columns));
+    assert_eq!((explicit.name.as_str(), explicit.title.as_str()), ("main", "main"));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn contradictions_are_refused_by_name() {
         (Declaration { max_events: Some(2), ..year() }, "--max-events needs --person: the", Parameter::MaxEvents),
         (
             Declaration { max_events_per_step: Some(2), ..year() },
-            "--max-events-per-step needs --person and --max-events beside it",
+            "--max-events-per-step needs --person and --max-events",
             Parameter::MaxEventsPerStep,
         ),
         (
@@ -136,7 +136,7 @@ fn contradictions_are_refused_by_name() {
             "--per 1h would cut the step from 2024-01-01 to 2024-01-02: a step must lie within one period",
             Parameter::Per,
         ),
-        (Declaration { value: text("x"), ..year() }, "--value needs --bounds LOW,HIGH: the least", Parameter::Value),
+        (Declaration { value: text("x"), ..year() }, "--value needs --bounds LOW,HIGH: the smallest", Parameter::Value),
         (Declaration { bounds: bounds(), ..year() }, "--bounds needs --value: the column", Parameter::Bounds),
         (Declaration { grid: "0.5".parse().ok(), ..year() }, "--grid needs --value: counts", Parameter::Grid),
         (
@@ -156,7 +156,7 @@ fn contradictions_are_refused_by_name() {
         ),
         (
             Declaration { group_by: texts(&["g"]), ..year() },
-            "--group-by needs --groups, --groups-file or --discover-groups: groups are declared",
+            "--group-by needs --groups, --groups-file or --discover-groups: groups must be declared",
             Parameter::GroupBy,
         ),
         (
@@ -228,7 +228,7 @@ fn a_plan_alone_names_no_column() {
     assert_eq!(problem.worded(Wording::Keywords), "grid needs bounds=(low, high): counts are whole numbers");
 }
 
-/// Bounds by group and period imply one in all; a plan says the longest period, and its word.
+/// Bounds by group and period imply a total bound; a plan records the longest period and its name.
 #[test]
 fn units_are_what_was_declared() {
     let base = || Declaration {
@@ -245,7 +245,7 @@ fn units_are_what_was_declared() {
     assert_eq!((bounds(month()).max_events, bounds(month()).period), (62, Some(31)));
     assert_eq!(bounds(Declaration { min_gap: three, ..month() }).max_events, 22);
     assert_eq!(bounds(Declaration { max_events: Some(5), ..month() }).max_events, 5);
-    // Wherever the horizon lies, so that a stream that follows has the same unit.
+    // The unit does not depend on the horizon, so a stream that follows has the same one.
     let february = Declaration { start: Some("2024-02-01".into()), end: Some("2024-03-01".into()), ..month() };
     assert_eq!(bounds(february).period, Some(31));
     let settings = Declaration { max_events: Some(60), max_groups: two, min_gap: three, ..month() }.resolve().unwrap();

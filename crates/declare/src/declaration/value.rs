@@ -1,4 +1,4 @@
-//! The types of parameters: how each is read from the texts of a flag, and what a schema says of it.
+//! The types of parameters: how each is read from the texts of a flag, and how a schema describes it.
 
 use crate::identity::Normalisation;
 use crate::measures::Wanted;
@@ -18,7 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What kind of value a parameter has.
+/// The kind of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
@@ -37,17 +37,17 @@ pub enum Kind {
     Number,
     /// A decimal number, exact, as a text or a number.
     Decimal,
-    /// Two of them.
+    /// Two decimal numbers.
     Decimals,
-    /// A list of positive ones.
+    /// A list of positive decimal numbers.
     Scales,
     /// True or false; a flag alone means true.
     Switch,
-    /// One of these words.
+    /// One of the given words.
     Words(&'static [Word]),
     /// The width of a step.
     Width,
-    /// A stretch of the calendar, or a number of steps.
+    /// A time span of the calendar, or a number of steps.
     Period,
     /// A time zone.
     Zone,
@@ -66,14 +66,14 @@ pub enum Kind {
 pub struct Word {
     /// The word.
     pub word: &'static str,
-    /// Another for the same, not shown.
+    /// A synonym that help does not show.
     pub alias: Option<&'static str>,
-    /// What it means, in one sentence without its full stop; empty where the parameter's own help says it.
+    /// Its meaning, in one sentence without the full stop; empty if the parameter's help explains it.
     pub help: &'static str,
 }
 
 impl Word {
-    /// A word and what it means.
+    /// A word and its meaning.
     pub const fn new(word: &'static str, help: &'static str) -> Self {
         Self { word, alias: None, help }
     }
@@ -85,13 +85,13 @@ impl Word {
 
 /// The type of a parameter's value.
 pub trait Value: DeserializeOwned + Serialize {
-    /// What kind of value it is.
+    /// The kind of the value.
     const KIND: Kind;
 
-    /// The value that the texts of a flag stand for; more than one only for lists.
+    /// Reads the value from the texts of a flag; only lists accept more than one.
     ///
     /// # Errors
-    /// What is wrong with the text, in words.
+    /// A description of the problem with the text.
     fn read(texts: &[&OsStr]) -> Result<Self, String>;
 }
 
@@ -100,7 +100,7 @@ fn last<'t>(texts: &[&'t OsStr]) -> Result<&'t str, String> {
     texts.last().and_then(|text| text.to_str()).ok_or_else(|| "is not UTF-8 text".to_owned())
 }
 
-/// Values that are read from one text by [`FromStr`].
+/// Types whose values [`FromStr`] reads from one text.
 macro_rules! from_one_text {
     ($($type:ty: $kind:expr),+ $(,)?) => { $(impl Value for $type {
         const KIND: Kind = $kind;
@@ -126,13 +126,13 @@ from_one_text! {
     Zone: Kind::Zone,
     MechanismName: Kind::Mechanism,
     TableFormat: Kind::Words(&[
-        Word::new("csv", "Comma separated values with a header line"),
-        Word::new("jsonl", "One JSON object a line").or("ndjson"),
+        Word::new("csv", "Comma-separated values with a header line"),
+        Word::new("jsonl", "One JSON object per line").or("ndjson"),
         Word::new("parquet", "Apache Parquet"),
     ]),
 }
 
-/// Words that are read as in files.
+/// Types whose values are words, read as in files.
 macro_rules! from_words {
     ($($type:ty: [$($word:literal $help:literal),+ $(,)?]),+ $(,)?) => { $(impl Value for $type {
         const KIND: Kind = Kind::Words(&[$(Word::new($word, $help)),+]);
@@ -147,19 +147,19 @@ macro_rules! from_words {
 from_words! {
     Refusable: [
         "refuse" "Stop with an error that names the event",
-        "skip" "Leave the event out",
+        "skip" "Skip the event",
     ],
     Late: [
         "refuse" "Stop with an error that names the event",
-        "next-step" "Count it in the first step that is open",
-        "side-file" "Put it into a file for itself",
+        "next-step" "Count the event in the first open step",
+        "side-file" "Write the event to a separate file",
     ],
     OutOfBounds: [
-        "clamp" "Take the nearer bound",
+        "clamp" "Use the nearer bound",
         "refuse" "Stop with an error that names the event",
     ],
     Band: [
-        "pointwise" "Each interval holds with the confidence; of many, some miss",
+        "pointwise" "Each interval holds with the confidence level; among many, some miss",
         "simultaneous" "The intervals of all steps hold at once, for each group",
     ],
     Neighbours: ["add-remove" "", "replace-one" ""],
@@ -175,7 +175,7 @@ impl Value for Vec<View> {
             let word = last(&[text])?;
             View::ALL.into_iter().find(|view| view.word() == word).ok_or_else(|| {
                 let all = View::ALL.map(View::word).join(", ");
-                format!("{} is no view; there are {all}", quoted(word))
+                format!("{} is not a view; there are {all}", quoted(word))
             })
         };
         texts.iter().map(one).collect()
@@ -234,7 +234,7 @@ impl Value for PathBuf {
     }
 }
 
-/// What separates the cells of a line: one character, or `tab`.
+/// The separator of the cells of a line: one character, or `tab`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delimiter(pub char);
 
@@ -246,7 +246,7 @@ impl FromStr for Delimiter {
         match (text, characters.next(), characters.next()) {
             ("tab" | "\\t", ..) => Ok(Self('\t')),
             (_, Some(one), None) => Ok(Self(one)),
-            _ => Err(format!("{} is not one character, nor tab", quoted(text))),
+            _ => Err(format!("{} is neither one character nor tab", quoted(text))),
         }
     }
 }
@@ -263,19 +263,19 @@ impl<'de> Deserialize<'de> for Delimiter {
     }
 }
 
-/// How a file holds its rows.
+/// The format of a table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableFormat {
-    /// Comma separated values with a header line.
+    /// Comma-separated values with a header line.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// Apache Parquet.
     Parquet,
 }
 
 impl TableFormat {
-    /// Its word in flags and files.
+    /// Its name in flags and files.
     pub fn word(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -293,7 +293,7 @@ impl FromStr for TableFormat {
             "csv" => Ok(Self::Csv),
             "jsonl" | "ndjson" => Ok(Self::JsonLines),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(format!("`{text}` is none of csv, jsonl, parquet")),
+            _ => Err(format!("`{text}` is not a table format; there are csv, jsonl, parquet")),
         }
     }
 }
@@ -310,7 +310,7 @@ impl<'de> Deserialize<'de> for TableFormat {
     }
 }
 
-/// A decimal number as it was written, quoted or not; unquoted ones are read back from their shortest text.
+/// A decimal number as written, quoted or not; unquoted numbers are read from their shortest text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decimal<T>(pub T);
 
@@ -381,7 +381,7 @@ impl Value for Workloads {
     }
 }
 
-/// Some files: one path, or a list.
+/// Paths of files: one path, or a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Paths(pub Vec<PathBuf>);

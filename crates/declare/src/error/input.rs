@@ -1,4 +1,4 @@
-//! What is wrong with an input, and where.
+//! Errors of inputs, and their places.
 
 use super::{Cancelled, Error};
 use crate::problem::{Sentence, Wording};
@@ -6,7 +6,7 @@ use crate::words::quoted;
 use std::fmt;
 use std::io;
 
-/// Where in a file something is.
+/// A place in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of a text file, counted from 1 with the header.
@@ -24,7 +24,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something wrong with the input: names the file, the line or row and the column as far as they apply.
+/// A problem with the input: names the file, and the line or row and the column if they apply.
 ///
 /// ```text
 /// events.csv, line 17, column `delay`: `abc` is not a number; …
@@ -41,12 +41,12 @@ pub struct InputError {
     unreadable: Option<Unreadable>,
 }
 
-/// Why an input cannot be read at all, whatever its rows are.
+/// Why an input cannot be read at all, independent of its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Its bytes are not what they are to be: damaged, or cut short.
+    /// Its bytes are damaged or cut short.
     Damaged,
-    /// It takes more memory than is allowed.
+    /// It needs more memory than allowed.
     TooLarge,
 }
 
@@ -72,47 +72,47 @@ impl InputError {
         InputError { cause: Some(error), ..Self::of_file(file, problem) }
     }
 
-    /// The same with what to do about it, which is said behind a semicolon.
+    /// This error with a remedy, which is shown after a semicolon.
     #[must_use]
     pub fn remedy(mut self, remedy: impl Into<Sentence>) -> Self {
         self.remedy = Some(remedy.into());
         self
     }
 
-    /// The same, where it is the bytes of the file as a whole that cannot be read.
+    /// This error, marked as a file that cannot be read at all.
     #[must_use]
     pub fn as_unreadable(mut self, why: Unreadable) -> Self {
         self.unreadable = Some(why);
         self
     }
 
-    /// Why the file cannot be read at all, where that is the problem.
+    /// Why the file cannot be read at all, if that is the problem.
     pub fn unreadable(&self) -> Option<Unreadable> {
         self.unreadable
     }
 
-    /// The same problem at a place of the file.
+    /// This error at a place of the file.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {
         self.place = Some(place);
         self
     }
 
-    /// The same problem in a column of the file.
+    /// This error in a column of the file.
     #[must_use]
     pub fn in_column(mut self, column: impl Into<String>) -> Self {
         self.column = Some(column.into());
         self
     }
 
-    /// The same problem with a cell of this text.
+    /// This error with a cell of this text.
     #[must_use]
     pub(crate) fn with_cell(mut self, text: String) -> Self {
         self.cell = Some(text);
         self
     }
 
-    /// The same without the line or row, for inputs whose rows are in no order.
+    /// This error without the line or row, for inputs whose rows have no order.
     #[must_use]
     pub fn without_place(&self) -> Self {
         Self {
@@ -132,27 +132,27 @@ impl InputError {
         &self.file
     }
 
-    /// The line or row, where the problem has one.
+    /// The line or row, if the problem has one.
     pub fn place(&self) -> Option<Place> {
         self.place
     }
 
-    /// The text of the cell that does not fit, where the problem is with one.
+    /// The text of the invalid cell, if the problem is with a cell.
     pub fn cell(&self) -> Option<&str> {
         self.cell.as_deref()
     }
 
-    /// What is wrong there.
+    /// The problem itself.
     pub fn problem(&self) -> &Sentence {
         &self.problem
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn remedies(&self) -> Option<&Sentence> {
         self.remedy.as_ref()
     }
 
-    /// All of it in the words of a front.
+    /// The whole message in the wording of a front end.
     pub fn worded(&self, wording: Wording) -> String {
         let place = self.place.map_or(String::new(), |place| format!(", {place}"));
         let column = self.column.as_ref().map_or(String::new(), |column| format!(", column {}", quoted(column)));
@@ -160,24 +160,24 @@ impl InputError {
         format!("{}{place}{column}: {}{remedy}", self.file, self.problem.worded(wording))
     }
 
-    /// The column, where the problem has one.
+    /// The column, if the problem has one.
     pub fn column(&self) -> Option<&str> {
         self.column.as_deref()
     }
 }
 
-/// In the words of the program, which are those of its manual.
+/// Uses the wording of the program, as its manual does.
 impl fmt::Display for InputError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.worded(Wording::Flags))
     }
 }
 
-// The cause is already in the message: a chain printer would say it twice.
+// The cause is already in the message: a chain printer would print it twice.
 impl std::error::Error for InputError {}
 
 impl InputError {
-    /// The system's error behind a failed read.
+    /// The system's error that caused a failed read.
     pub fn io_cause(&self) -> Option<&io::Error> {
         self.cause.as_ref()
     }
@@ -191,7 +191,7 @@ fn describe_read(error: &io::Error) -> String {
         io::ErrorKind::UnexpectedEof => {
             "its compressed data ends in the middle; the file is cut short, fetch it again".into()
         }
-        // Decompression says so; the system does not.
+        // Decompression returns these kinds; the system does not.
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
             let remedy = "fetch the file again, or try gzip -t or zstd -t on it";
             format!("it cannot be read: its compressed data are damaged ({error}); {remedy}")
@@ -200,7 +200,7 @@ fn describe_read(error: &io::Error) -> String {
     }
 }
 
-/// A read error as the caller should see it: a cancelled read is [`Cancelled`], all others name the file.
+/// A read error for the caller: a cancelled read is [`Cancelled`], all others name the file.
 pub fn read_error(file: &str, error: io::Error) -> Error {
     if error.get_ref().is_some_and(|e| e.is::<Cancelled>()) {
         return Cancelled.into();

@@ -6,24 +6,25 @@ use super::InexactId;
 const EXACT: &[u8; 16] = b"9007199254740992";
 /// At most this many zeros are written out beyond the significant digits: no short text has a long identity.
 const MAX_ZEROS: i64 = 40;
-/// Digits of an exponent that is read; longer ones make a text.
+/// The maximum number of digits of an exponent; a longer one makes the cell a text.
 const MAX_EXPONENT_DIGITS: usize = 18;
-/// Digits that programs write of long numbers, and the length from which on they do: spreadsheets show six of numbers from
-/// 10^11 on, and R writes 15.
+/// The number of digits that programs write of long numbers, and the length from which they do so: spreadsheets show
+/// six digits of numbers from 10^11 on, and R writes 15.
 const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
 /// Digits after the point in the scientific format of spreadsheets.
 const SCIENTIFIC: usize = 2;
 
-/// A text that is a decimal number: `±`, digits, a point and digits, an exponent. All but some digits may be absent.
+/// A text that is a decimal number: `±`, digits, a point and digits, an exponent. Everything except one digit is
+/// optional.
 pub(super) struct Number<'t> {
     is_negative: bool,
-    /// Zeros in front that the number does not need.
+    /// Leading zeros that the number does not need.
     leading_zeros: usize,
     whole: &'t str,
     fraction: &'t str,
-    /// The places of the first and the last significant digit among those of whole and fraction; `None` of zero.
+    /// The places of the first and the last significant digit among those of whole and fraction; `None` for zero.
     significant: Option<(usize, usize)>,
-    /// Of the last significant digit.
+    /// The power of ten of the last significant digit.
     power: i64,
     has_point: bool,
     has_plus: bool,
@@ -82,7 +83,7 @@ impl<'t> Number<'t> {
         })
     }
 
-    /// How many significant digits there are.
+    /// The number of significant digits.
     fn count(&self) -> i64 {
         self.significant.map_or(0, |(first, last)| (last - first + 1) as i64)
     }
@@ -95,8 +96,8 @@ impl<'t> Number<'t> {
 
     /// Refuses a number that looks as if it had been rounded when it was written.
     ///
-    /// Digits alone are exact, and so is a bare exponent: ids such as `12e4567` are text that happens to be a number. A
-    /// point, an exponent with its plus, or one that leaves digits after the point, is how programs write doubles.
+    /// Digits alone are exact, and so is a bare exponent: ids such as `12e4567` are text that happens to be a number.
+    /// Programs write doubles with a point, an exponent with a plus, or an exponent that leaves digits after the point.
     pub(super) fn check(&self) -> Result<(), InexactId> {
         let whole_digits = self.count() + self.power;
         if (self.has_point || self.has_plus || self.power < 0) && self.significant.is_some() {
@@ -149,13 +150,13 @@ impl<'t> Number<'t> {
     }
 }
 
-/// The digits in front of a text, and the rest of it.
+/// The leading digits of a text, and the rest of it.
 fn digits(text: &str) -> (&str, &str) {
     let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
-/// An exponent: a sign or none, and digits to the end of the text; that of zero may be as long as it likes.
+/// An exponent: an optional sign, and digits to the end of the text. The exponent of zero may have any length.
 fn exponent(text: &str, is_zero: bool) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let significant = digits.trim_start_matches('0');

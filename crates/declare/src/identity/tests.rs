@@ -1,4 +1,5 @@
-//! The rule by its properties: one number has one name, a name stays what it is, and what may have been rounded has none.
+//! Properties of the rule: one number has one name, a canonical name maps to itself, and a number that may have been
+//! rounded has no name.
 
 use super::*;
 use proptest::prelude::*;
@@ -43,9 +44,9 @@ fn spellings(units: i64, shift: i32) -> Vec<String> {
     // The point among the digits, and the exponent that undoes it.
     let digits = size.to_string();
     let cut = (shift as usize).min(digits.len());
-    let (front, behind) = digits.split_at(digits.len() - cut);
+    let (front, back) = digits.split_at(digits.len() - cut);
     let front = if front.is_empty() { "0" } else { front };
-    all.push(format!("{sign}{front}.{behind}e{}", cut as i32 - 6));
+    all.push(format!("{sign}{front}.{back}e{}", cut as i32 - 6));
     all
 }
 

@@ -1,42 +1,44 @@
-//! Who is active: people counted once, and people who had an event within the last so many steps.
+//! Counts of people: once each, and those who had an event within the last `w` steps.
 //!
-//! **Once.** A person adds 1 to a group with the first kept event there; in each period anew, where the unit has periods.
-//! Which event that is depends on the person's own events alone. Without the person (or the person's events of one
+//! **Once.** A person adds 1 to a group with the first kept event there; again in each period, if the unit has periods.
+//! Which event that is depends only on the person's own events. Without the person (or the person's events of one
 //! period) 1 is missing in each of the groups at one step.
 //!
 //! **Within a window of `w` steps.** Let `A(t)` be 1 while a person is active in a group: some event was in one of the
-//! steps `t − w + 1 … t`. The released count is the running sum of the **toggles** `A(t) − A(t − 1)`: +1 in the step of an
-//! event with none in the `w` steps before, −1 in the first step with no event in it nor in the `w − 1` before. They follow from
-//! the person's own events alone, so do the silent ones.
+//! steps `t − w + 1 … t`. The released count is the running sum of the **toggles** `A(t) − A(t − 1)`: +1 in the step of
+//! an event with none in the `w` steps before, −1 in the first step with no event in it nor in the `w − 1` before. Both
+//! kinds depend only on the person's own events, including the absence of events.
 //!
-//! What one unit moves: let `m` be the number of its kept events (`m_g` in a group).
+//! The change by one unit: let `m` be the number of its kept events (`m_g` in a group).
 //!
-//! * *A whole history, added or removed.* `A` is a union of at most `m` windows, one behind each event: at most `m` ups
-//!   and `m` downs, which alternate. Two ups are at least `w + 1` steps apart, as a down is `w` steps or more behind its
-//!   up and the next up behind that; so are two downs. For any `R` without negative entries
-//!   `‖R(u − d)‖² ≤ ‖Ru‖² + ‖Rd‖²` and `‖R(u − d)‖₁ ≤ ‖Ru‖₁ + ‖Rd‖₁`: to the mechanism the ups are events that were
-//!   added and the downs events that were removed, of a unit of `m` events, one a step and `w + 1` apart, **replaced**.
-//! * *One period of a person.* What the events of one period make of `A` is a union of at most `m` windows, less those of
-//!   the person's events before (which cut something off its beginning) and behind (off its end), which stay: still at
-//!   most `m` runs, but two ups may be nearer than `w + 1`. So one a step, and no gap is counted on.
-//!   (What is behind covers all that is left: a window that begins behind the period ends behind those of the period.)
-//! * *Several groups* toggle in one step; then the bounds are those of the declared unit, and no gap is counted on: an
-//!   event makes at most one up and one down, in its own group, so that bounds in all, in a group and on groups hold for
-//!   ups and for downs; those in a step hold for ups, and for downs, which stand `w` steps behind the last
-//!   event of a run. Of a period they are twice as many: some groups toggle by the period's own events, and some where
-//!   other events cut something off.
-//! * *Replaced units.* The difference is the toggles of one person less those of another: ups of the one and downs of
-//!   the other, and the other way round. Each is at most twice as many events, two in a step where it was one.
+//! * *A whole history, added or removed.* `A` is a union of at most `m` windows, one after each event: at most `m` ups
+//!   and `m` downs, which alternate. Two ups are at least `w + 1` steps apart, as a down is `w` steps or more after its
+//!   up, and the next up is after that; so are two downs. For any `R` without negative entries
+//!   `‖R(u − d)‖² ≤ ‖Ru‖² + ‖Rd‖²` and `‖R(u − d)‖₁ ≤ ‖Ru‖₁ + ‖Rd‖₁`: to the mechanism, ups are added events
+//!   and downs are removed events, of a unit of `m` events, one per step and `w + 1` apart, **replaced**.
+//! * *One period of a person.* The events of one period change `A` on a union of at most `m` windows, minus the windows
+//!   of the person's earlier events (which cut off its beginning) and later events (which cut off its end); those
+//!   windows stay. These are still at most `m` runs, but two ups may be nearer than `w + 1`. So the bound is one per
+//!   step, without a gap. (Later windows cover everything after their beginning: a window that begins after the period
+//!   ends after those of the period.)
+//! * *Several groups* may toggle in one step. Then the bounds are those of the declared unit, without a gap: an event
+//!   makes at most one up and one down, in its own group, so the total bound, the bound per group and the bound on
+//!   groups hold for ups and for downs. The bound per step holds for ups, and for downs, which are `w` steps after the
+//!   last event of a run. With periods it doubles: some groups toggle by the period's own events, and some where other
+//!   events cut off a window.
+//! * *Replaced units.* The difference is the toggles of one person minus those of another: ups of the one and downs of
+//!   the other, and vice versa. Each is at most twice as many events, and two per step instead of one.
 //!
-//! **Anew in every step.** The same numbers may be released step by step, each with noise of its own: `A(t)` is then added
-//! to step `t` alone. A unit's events make it 1 instead of 0 in at most `w` steps each, and nowhere less: at most `w m` steps
-//! in all, `w m_g` in a group, once a step and group; also of one period. That is less noise where windows are short or
-//! people come often, and does not grow with the horizon; the plan takes what has the smaller largest error.
+//! **Afresh in every step.** The same numbers may be released step by step, each with its own noise: `A(t)` is then
+//! added to step `t` alone. Each of a unit's events makes it 1 instead of 0 in at most `w` steps, and never smaller: at
+//! most `w m` steps in total, `w m_g` in a group, once per step and group; also for one period. That is less noise if
+//! windows are short or people have many events, and it does not grow with the horizon. The plan uses the variant with
+//! the smaller largest error.
 //!
-//! Tight constants for toggles in trees (arXiv 2601.02257) are a matter of the mechanism that is chosen for this unit.
+//! Tight constants for toggles in trees (arXiv 2601.02257) concern the mechanism that is chosen for this unit.
 //!
-//! **Memory.** Who was active when is not private, and stays where the exact sums are: 128-bit keyed hashes of people who
-//! were active in the window (or have counted in this period), each with a group and a step.
+//! **Memory.** The times at which people were active are not privatised, and stay with the exact sums: 128-bit keyed
+//! hashes of people who were active in the window (or have been counted in this period), each with a group and a step.
 
 use evertally::privacy::{Neighbours, PersonBounds, Unit};
 use evertally::{Error, Result};
@@ -53,7 +55,7 @@ pub fn unit(unit: Unit, neighbours: Neighbours, window: u64, horizon: u64, is_gr
     let Some(bounds) = unit.bounds() else { return Err(no_person()) };
     let gap = window.saturating_add(1);
     let is_apart = !is_grouped && bounds.period.is_none();
-    // What other bounds imply of the number of events is part of it.
+    // This includes the bound on events that other bounds imply.
     let events = unit.spread()?.total;
     let toggles = PersonBounds { max_events: events, period: None, max_total: None, min_gap: None, ..bounds };
     let twice = |bound: u64| bound.saturating_mul(2);
@@ -105,10 +107,10 @@ pub fn presence(unit: Unit, window: u64, horizon: u64, is_grouped: bool) -> Resu
 }
 
 fn no_person() -> Error {
-    Error::invalid("people are counted where people are protected")
+    Error::invalid("people can be counted only if persons are protected")
 }
 
-/// Who has counted in the period that goes on.
+/// The people already counted in the current period.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
     since: u64,
@@ -124,7 +126,7 @@ impl Counted {
         self.members.insert(member)
     }
 
-    /// In a form that [`restore`](Self::restore) reads; equal memories give equal forms.
+    /// A form that [`restore`](Self::restore) reads; equal states have equal forms.
     pub fn save(&self) -> (u64, Vec<Member>) {
         let mut members: Vec<Member> = self.members.iter().copied().collect();
         members.sort_unstable();
@@ -137,23 +139,23 @@ impl Counted {
     }
 }
 
-/// Who is active within a window.
+/// The people active within a window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     window: u64,
-    /// The step of the last event of everybody who is active.
+    /// The step of the last event of every active member.
     last: HashMap<Member, u64>,
-    /// By step: those who may become inactive then, each once.
+    /// The members that may become inactive in a step, each listed once.
     ends: BTreeMap<u64, Vec<Member>>,
 }
 
 impl Activity {
-    /// Nobody yet.
+    /// Without any active member.
     pub fn new(window: u64) -> Self {
         Self { window, last: HashMap::new(), ends: BTreeMap::new() }
     }
 
-    /// Takes in an event of the open step; whether the member becomes active with it.
+    /// Adds an event of the open step; returns whether the member becomes active with it.
     pub fn is_up(&mut self, member: Member, step: u64) -> bool {
         let before = self.last.insert(member, step);
         if before.is_none() {
@@ -162,8 +164,8 @@ impl Activity {
         before.is_none()
     }
 
-    /// Closes a step: the groups of all who become inactive in it, having had no event in it. Steps are closed one after
-    /// the other.
+    /// Closes a step, and returns the groups of all members that become inactive in it, having had no event in it.
+    /// Steps are closed in order.
     pub fn downs(&mut self, step: u64) -> Vec<u32> {
         let mut downs = Vec::new();
         for member in self.ends.remove(&step).unwrap_or_default() {
@@ -178,21 +180,21 @@ impl Activity {
         downs
     }
 
-    /// How many are active in each group, in so many of them.
+    /// The number of active members in each of `groups` groups.
     pub fn active(&self, groups: usize) -> Vec<i64> {
         let mut active = vec![0; groups];
         self.last.keys().for_each(|(_, group)| active[*group as usize] += 1);
         active
     }
 
-    /// In a form that [`restore`](Self::restore) reads; equal memories give equal forms.
+    /// A form that [`restore`](Self::restore) reads; equal states have equal forms.
     pub fn save(&self) -> Vec<(Member, u64)> {
         let mut active: Vec<(Member, u64)> = self.last.iter().map(|(member, step)| (*member, *step)).collect();
         active.sort_unstable();
         active
     }
 
-    /// What was saved behind a closed step; `None` where nobody can have been active so.
+    /// The state saved after a closed step; `None` if it is inconsistent.
     pub fn restore(window: u64, closed: u64, active: Vec<(Member, u64)>) -> Option<Self> {
         let mut restored = Self::new(window);
         for (member, step) in active {

@@ -1,14 +1,15 @@
-//! What the events of one person, or one event alone, add to all parts: for processes of which none sees everybody.
+//! The amounts that the events of one person, or one event alone, add to all parts: for processes none of which sees
+//! everyone.
 //!
-//! All parts are sums over persons, and what a person adds follows from the person's own events: so whoever has all
-//! events of a person adds them up by themselves.
+//! All parts are sums over persons, and a person's additions follow from the person's own events. So a process that has
+//! all events of a person can compute them independently.
 
 use super::Bundle;
 use super::parts::Part;
 use crate::error::Result;
 use std::collections::{BTreeMap, HashSet};
 
-/// An event that is kept.
+/// A kept event.
 #[derive(Clone, Copy, Debug)]
 pub struct KeptEvent {
     /// Its step.
@@ -17,18 +18,18 @@ pub struct KeptEvent {
     pub since: u64,
     /// The place of its group.
     pub group: u32,
-    /// What is kept of its value.
+    /// The kept part of its value.
     pub value: i64,
 }
 
 impl Bundle {
-    /// How many running sums a group has, of all parts: their cells, one part after the other.
+    /// The number of running sums of a group in all parts: their cells, one part after another.
     pub fn cells(&self) -> usize {
         self.parts().iter().map(|planned| planned.part.cells()).sum()
     }
 
-    /// Visits all that the kept events of one person add, through a last step; they are in order of their steps. Without
-    /// persons, of one event. Shown are step, group, cell and sum.
+    /// Calls `add` with every addition of the kept events of one person, through a last step: step, group, cell and
+    /// amount. The events are ordered by step. Without persons, `events` is a single event.
     pub fn for_each_addition(
         &self,
         events: &[KeptEvent],
@@ -45,9 +46,9 @@ impl Bundle {
                     }
                 }
                 Part::Active(window) | Part::Present(window) => {
-                    let is_anew = matches!(planned.part, Part::Present(_));
+                    let is_present = matches!(planned.part, Part::Present(_));
                     for (group, from, end) in runs(events, *window) {
-                        if is_anew {
+                        if is_present {
                             (from..end.min(last_step + 1)).try_for_each(|step| add(step, group, before, 1))?;
                             continue;
                         }
@@ -72,14 +73,15 @@ impl Bundle {
     }
 }
 
-/// In which groups a person is active from which step until before which, having had an event in the last `window` steps.
+/// The runs in which a person is active, having had an event in the last `window` steps: group, first step, and the
+/// step after the last.
 fn runs(events: &[KeptEvent], window: u64) -> Vec<(u32, u64, u64)> {
     let mut runs: Vec<(u32, u64, u64)> = Vec::new();
     let mut last: BTreeMap<u32, usize> = BTreeMap::new();
     for event in events {
         let end = event.step.saturating_add(window);
         match last.get(&event.group) {
-            // An event in the very step in which it would end goes on.
+            // An event in the step in which the run would end extends it.
             Some(run) if event.step <= runs[*run].2 => runs[*run].2 = end,
             _ => {
                 last.insert(event.group, runs.len());

@@ -1,17 +1,17 @@
 //! The plans of all parts of some measures, and the split of the budget between them.
 //!
-//! Every part is planned for the whole budget first. That gives the variance of each measure as a sum of variances of
-//! parts over their shares, a measure's own being the least that it could have if it had the whole budget. What is
-//! minimised is the weighted sum of variances over measures, each in units of that: a small convex problem with a closed
-//! form ([`Split`]). Then each part is planned for its share, by the same mechanism.
+//! Every part is first planned for the whole budget. The variance of each measure is then a sum of variances of parts,
+//! each divided by the part's share. The split minimises the weighted sum of these variances over measures, each in
+//! units of its least possible variance with the whole budget: a small convex problem with a closed form ([`Split`]).
+//! Then each part is planned for its share, by the same mechanism.
 //!
-//! Where a measure is no linear function of parts (a mean, a variance), its variance depends on the data. It is taken
-//! for values that are spread evenly between their bounds; nothing but the split depends on that.
+//! If a measure is not a linear function of parts (a mean, a variance), its variance depends on the data. It is
+//! computed for values that are spread evenly between their bounds; only the split depends on that.
 
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
 use super::ranks::RankTree;
-use crate::hex::hex;
+use evertally::hex;
 use evertally::mechanism::{MechanismName, Workload};
 use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;
@@ -21,26 +21,26 @@ use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
 use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Less is no noise at all.
+/// A smaller variance counts as no noise at all.
 const LEAST: f64 = 1e-200;
 
-/// Name of the column that says which measure a row is of.
+/// Name of the column with the measure of a row.
 pub const MEASURE: &str = "measure";
-/// The same of workloads.
+/// Name of the column with the workload of a row.
 pub const WORKLOAD: &str = "workload";
 
 /// A part and its plan.
 #[derive(Clone, Debug)]
 pub struct PlannedPart {
-    /// What it sums.
+    /// The part.
     pub part: Part,
     /// Its plan, for its share of the budget.
     pub plan: Plan,
-    /// Its share; none for squares, which cost nothing beside the sum.
+    /// Its share; none for squares, which cost nothing in addition to the sum.
     pub share: Option<f64>,
 }
 
-/// What a ledger says of a part of a stream that has begun.
+/// A ledger's record of a part of a stream that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BegunPart {
@@ -65,11 +65,12 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// The plans of all parts of some measures, under the budget of a plan `head` of the same stream for the whole of it.
-    /// `asked` is what that was planned for, and `began` what the stream began with, where it has.
+    /// The plans of all parts of some measures, under the budget of a plan `head` of the same stream for the whole
+    /// budget. `asked` is the request for that plan, and `began` the parts with which the stream began, if it has
+    /// begun.
     ///
     /// # Errors
-    /// If a part cannot be planned, or values have no bounds with room between them.
+    /// If a part cannot be planned, or the bounds of the values are equal.
     pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, began: &[BegunPart]) -> Result<Self> {
         let centre = centre(wanted, head.request())?;
         let planner = Planner::new(head, asked, centre)?;
@@ -87,9 +88,9 @@ impl Bundle {
         Ok(Self { wanted: wanted.to_vec(), parts, centre, grid, guarantee, digest })
     }
 
-    /// The plans of several workloads of one stream, for a request of all of them: read from one release, or from one each
-    /// under a share of the budget, whichever is better; as the stream began, where it has. Beside them the plan of the
-    /// stream, which has the whole budget.
+    /// The plans of several workloads of one stream, for a request of all of them, and the plan of the stream, which
+    /// has the whole budget. The workloads are read from one release, or each from its own release under a share of the
+    /// budget, whichever is better. A stream that has begun keeps the plans with which it began.
     ///
     /// # Errors
     /// If they cannot be planned.
@@ -107,32 +108,32 @@ impl Bundle {
         Ok((Self { wanted: wanted.to_vec(), parts, centre: None, grid, guarantee, digest }, head))
     }
 
-    /// Whether the rows of a group are workloads of one count or sum, and no measures.
+    /// Whether the rows of a group are workloads of one count or sum instead of measures.
     pub fn is_of_workloads(&self) -> bool {
         self.parts.iter().all(|planned| matches!(planned.part, Part::Reading(_)))
     }
 
-    /// The name of the column that tells the rows of a group apart.
+    /// The name of the column that distinguishes the rows of a group.
     pub fn column(&self) -> &'static str {
         if self.is_of_workloads() { WORKLOAD } else { MEASURE }
     }
 
-    /// The measures, in the order in which they were asked for.
+    /// The measures, in the requested order.
     pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
     }
 
-    /// The parts that are summed for them.
+    /// The parts from which they are computed.
     pub fn parts(&self) -> &[PlannedPart] {
         &self.parts
     }
 
-    /// How values are counted; `None` where nothing but events and people is.
+    /// The centre of the values; `None` if only events and people are counted.
     pub fn centre(&self) -> Option<&Centre> {
         self.centre.as_ref()
     }
 
-    /// The plan of a part, if there is one.
+    /// The place of a part, if there is one.
     pub fn find(&self, is: impl Fn(&Part) -> bool) -> Option<usize> {
         self.parts.iter().position(|planned| is(&planned.part))
     }
@@ -156,7 +157,7 @@ impl Bundle {
         self.grid
     }
 
-    /// What is promised of all parts together.
+    /// The guarantee of all parts together.
     pub fn guarantee(&self) -> Guarantee {
         self.guarantee
     }
@@ -166,7 +167,7 @@ impl Bundle {
         self.digest
     }
 
-    /// What stands behind the plan of the whole in files: all parts.
+    /// The text of all parts, which follows the plan of the whole stream in files.
     pub fn text(&self) -> String {
         #[derive(Serialize)]
         struct Parts {
@@ -176,7 +177,7 @@ impl Bundle {
             let request = planned.plan.request();
             BegunPart {
                 name: planned.part.name(),
-                digest: hex(planned.plan.digest()),
+                digest: hex(&planned.plan.digest()),
                 mechanism: request.mechanism().expect("a plan names its mechanism"),
                 noise: *planned.plan.law(),
                 share: planned.share,
@@ -214,13 +215,13 @@ fn centre(wanted: &[Wanted], request: &PlanRequest) -> Result<Option<Centre>> {
     })
 }
 
-/// What all parts are planned from.
+/// The common inputs of the plans of all parts.
 struct Planner<'a> {
-    /// The stream as declared, without what its own plan chose.
+    /// The stream as declared, without the choices of its plan.
     base: PlanRequest,
     asked: &'a PlanRequest,
     split: Split,
-    /// What counts of events under the declared unit take.
+    /// Mechanism and noise of counts of events under the declared unit.
     chosen: (MechanismName, NoiseKind),
     centre: Option<Centre>,
 }
@@ -235,7 +236,7 @@ impl<'a> Planner<'a> {
             .with_optional_noise(asked.noise())
             .with_search(asked.search().clone());
         let chosen_by = |plan: &Plan| (plan.mechanism().name(), plan.noise_kind());
-        // Where nothing but the size of a value differs, so does nothing but the noise's.
+        // If only the size of a value differs, only the size of the noise does.
         let is_alike = split.whole() == request.budget() && request.neighbours() == Neighbours::AddRemove;
         let chosen = if is_alike {
             chosen_by(head)
@@ -246,7 +247,7 @@ impl<'a> Planner<'a> {
         Ok(Self { base, asked, split, chosen, centre })
     }
 
-    /// What must be summed for some measures.
+    /// The parts that some measures need.
     fn parts(&self, wanted: &[Wanted]) -> Result<Vec<Part>> {
         let request = self.asked;
         let (lower, upper) = request.values().bounds();
@@ -281,7 +282,7 @@ impl<'a> Planner<'a> {
                     })?));
                 }
                 Measure::Quantile(_) => add(Part::Ranks(RankTree::of(lower, upper, self.chosen.1))),
-                Measure::Workload(..) => return Err(Error::invalid("a workload is no measure")),
+                Measure::Workload(..) => return Err(Error::invalid("a workload is not a measure")),
             }
         }
         // Squares go with the sum, whose plan they share.
@@ -289,8 +290,7 @@ impl<'a> Planner<'a> {
         Ok(parts)
     }
 
-    /// What a part is planned for, under the whole budget, with the mechanism that counts of events have where its unit
-    /// is theirs.
+    /// The request for a part under the whole budget. It has the mechanism of counts of events if it has their unit.
     fn request(&self, part: &Part) -> Result<PlanRequest> {
         let counts = self.base.clone().with_values(Values::Count).with_grid(evertally::Grid::ONE);
         let named = |request: PlanRequest| request.with_mechanism(self.chosen.0).with_noise(self.chosen.1);
@@ -326,11 +326,11 @@ impl<'a> Planner<'a> {
         self.base.meaning().contains_key("group-by")
     }
 
-    /// The parts under the plans with which a stream began, if it has begun with just these.
+    /// The parts under the plans with which a stream began, if it began with exactly these.
     fn as_begun(&self, parts: &[Part], began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
         let count = parts.len();
         let as_begun = |(part, begun): (&Part, &BegunPart)| match part {
-            // How people are counted was chosen then.
+            // The stream keeps the way in which it began to count people.
             Part::Active(window) if Part::Present(*window).name() == begun.name => Part::Present(*window),
             part => part.clone(),
         };
@@ -346,14 +346,14 @@ impl<'a> Planner<'a> {
         parts.iter().zip(began).map(planned).collect::<Result<_>>().map(Some)
     }
 
-    /// The better way to count who is active: by toggles, or anew in every step.
+    /// The better of two ways to count active people: by toggles, or afresh in every step.
     fn chosen(&self, part: Part) -> Result<Part> {
         let Part::Active(window) = part else { return Ok(part) };
         let present = Part::Present(window);
         let error = |part: &Part| Ok::<_, Error>(largest(&self.request(part)?.plan()?));
-        // Some mechanisms are for running sums alone.
+        // Some mechanisms only support running sums.
         match (error(&part), error(&present)) {
-            (Ok(toggles), Ok(anew)) if anew < toggles => Ok(present),
+            (Ok(toggles), Ok(fresh)) if fresh < toggles => Ok(present),
             (Err(_), Ok(_)) => Ok(present),
             _ => Ok(part),
         }
@@ -364,7 +364,7 @@ impl<'a> Planner<'a> {
         let parts = parts.into_iter().map(|part| self.chosen(part)).collect::<Result<Vec<_>>>()?;
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
-        // Budgets so large that nothing is protected leave no noise on whole numbers: then any shares will do.
+        // With a budget so large that nothing is protected, whole numbers have no noise, and any shares will do.
         let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(LEAST)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
@@ -376,7 +376,7 @@ impl<'a> Planner<'a> {
         let shares = self.split.shares(&weighted)?;
         let budgets = self.split.budgets(&shares)?;
         let under = |part: &Part| {
-            // Squares are summed under the plan of the sum.
+            // Squares use the plan of the sum.
             let place = own.iter().position(|own| *own == part || (*part == Part::Squares && **own == Part::Sum));
             let place = place.expect("it is there");
             let (mechanism, noise) = (whole[place].mechanism().name(), whole[place].noise_kind());
@@ -390,12 +390,12 @@ impl<'a> Planner<'a> {
         Ok(planned)
     }
 
-    /// By how much the variance of a part is multiplied in that of a measure, up to a factor of the measure's own; with
-    /// values spread evenly between the bounds where that matters.
+    /// The factor of a part's variance in that of a measure, up to a factor that is the same for the whole measure; for
+    /// values spread evenly between the bounds if it depends on them.
     fn weight(&self, measure: &Measure, part: &Part) -> f64 {
         let half = self.centre.map_or(1.0, |centre| centre.half_value());
         let middle = self.centre.map_or(0.0, |centre| centre.middle_value());
-        // In units of half the distance of the bounds, values have the mean square 1/3, and means 1/12.
+        // In units of half the distance between the bounds, values have the mean square 1/3, and means 1/12.
         match (measure, part) {
             (Measure::Count, Part::Count)
             | (Measure::Sum | Measure::Mean, Part::Sum)
@@ -416,13 +416,13 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The largest standard error of a plan, or where there is none one of a late step.
+/// The largest standard error of a plan; if there is none, that of a late step.
 fn largest(plan: &Plan) -> f64 {
     let largest = plan.max_std_error();
     if largest.is_finite() { largest } else { plan.compared_std_error() }
 }
 
-/// Squares must have the very noise of the sum: what is proven of them rests on that.
+/// Squares must have exactly the noise law of the sum: their proof depends on it.
 fn check_squares(planned: &[PlannedPart]) {
     let law = |is: Part| planned.iter().find(|planned| planned.part == is).map(|planned| &planned.plan);
     if let (Some(sum), Some(squares)) = (law(Part::Sum), law(Part::Squares)) {
@@ -433,7 +433,7 @@ fn check_squares(planned: &[PlannedPart]) {
     }
 }
 
-/// A person counts once in a group: with the first of the events that are kept there.
+/// A person counts once in a group: with the first kept event there.
 fn once_a_group(unit: Unit, is_grouped: bool) -> Unit {
     match unit {
         Unit::Event => Unit::Event,

@@ -1,22 +1,22 @@
 //! Measures from the releases of their parts, with intervals. All of it is post-processing.
 //!
 //! Let `N`, `S` and `Q` be the released count, sum (from the middle `c` of the bounds) and squares, with independent noise
-//! of known laws, and `h` half of the distance of the bounds.
+//! of known laws, and `h` half the distance between the bounds.
 //!
 //! * **Sum**: `S + cN`.
-//! * **Mean**: `c + S/N`, with Fieller's interval ([`RatioIntervals`]), of which no more is kept than what lies
-//!   within the bounds: no mean is outside of them.
-//! * **Variance** of the values (with divisor `n`): with `s = S/h` and `q = Σ(1 − (x−c)²/h²)` from the squares,
-//!   `v/h² = 1 − q/n − (s/n)²`. For the true `a = 1 − v/h²` the combination `T(a) = a(N² − σ_N²) − qN − s² + σ_s²` has mean 0.
-//!   Its variance is `4s²σ_s² + n²σ_q² + (2an − q)²σ_N²` and, from the squares of the noises, `2σ_s⁴ + σ_q²σ_N² + 2a²σ_N⁴`; from
-//!   released values in the place of true ones it is estimated without bias by
-//!   `4S²σ_s² − 2σ_s⁴ + N²σ_q² − σ_q²σ_N² + (2aN − Q)²σ_N² − 2a²σ_N⁴`. The interval is that of all `a` at which `T(a)` is
-//!   within its quantile: Fieller's idea for a quadratic form. Where it is no interval, nothing is known but `0 ≤ v ≤ h²`.
+//! * **Mean**: `c + S/N`, with Fieller's interval ([`RatioIntervals`]) intersected with the bounds: no mean is outside
+//!   them.
+//! * **Variance** of the values (with divisor `n`): with `s = S/h` and `q = Σ(1 − (x−c)²/h²)` from the squares, `v/h² =
+//!   1 − q/n − (s/n)²`. For the true `a = 1 − v/h²` the combination `T(a) = a(N² − σ_N²) − qN − s² + σ_s²` has mean 0.
+//!   Its variance is `4s²σ_s² + n²σ_q² + (2an − q)²σ_N²` and, from the squares of the noises, `2σ_s⁴ + σ_q²σ_N² +
+//!   2a²σ_N⁴`; with released values instead of true ones it is estimated without bias by `4S²σ_s² − 2σ_s⁴ + N²σ_q² −
+//!   σ_q²σ_N² + (2aN − Q)²σ_N² − 2a²σ_N⁴`. The interval consists of all `a` at which `T(a)` is within its quantile:
+//!   Fieller's idea for a quadratic form. If this set is not an interval, only `0 ≤ v ≤ h²` is known.
 //! * **Standard deviation**: the roots.
 //! * **Quantile**: see the blocks of [`Part::Ranks`].
 //!
-//! A mean, a variance or a quantile of what may be no events at all has **no value**: the cells of value and standard error
-//! are empty, and the interval is all that the bounds leave. It is never a number that is wrong.
+//! If there may be no events at all, a mean, a variance or a quantile has **no value**: the cells of value and standard
+//! error are empty, and the interval is the whole range that the bounds allow. A wrong number is never reported.
 
 use super::bundle::Bundle;
 use super::measure::Measure;
@@ -28,30 +28,30 @@ use std::sync::Arc;
 /// One row of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The value; not a number where there is none.
+    /// The value; not a number if there is none.
     pub value: f64,
-    /// Its standard error; not a number where there is no value.
+    /// Its standard error; not a number if there is no value.
     pub std_error: f64,
     /// Lower end of the interval.
     pub lower: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub upper: f64,
-    /// The value in its exact form, where it is one.
+    /// The exact form of the value, if it is a released one.
     pub exact: Option<Release>,
 }
 
 impl Estimate {
-    /// Nothing is known but what the bounds leave.
+    /// No value; the interval is the range that the bounds allow.
     fn none(lower: f64, upper: f64) -> Self {
         Self { value: f64::NAN, std_error: f64::NAN, lower, upper, exact: None }
     }
 }
 
-/// Computes measures of one step after the other.
+/// Computes measures, one step after another.
 pub struct Estimator {
     bundle: Arc<Bundle>,
     ratios: RatioIntervals,
-    /// What counts are off by, of every part.
+    /// The intervals of the counts of every part.
     intervals: Vec<Intervals>,
     /// The noise of every part at the step.
     noise: Vec<NoiseMoments>,
@@ -59,7 +59,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// Of the measures of a bundle, at a confidence.
+    /// The estimator of the measures of a bundle, at a confidence level.
     ///
     /// # Errors
     /// If the confidence is not between 0 and 1.
@@ -78,14 +78,14 @@ impl Estimator {
         })
     }
 
-    /// Goes to a step.
+    /// Moves to a step.
     pub fn go_to(&mut self, step: u64) {
         self.noise = self.bundle.parts().iter().map(|planned| planned.plan.noise_moments(step)).collect();
         let half_width = |of: &mut Intervals| i128::try_from(of.half_width(step)).unwrap_or(i128::MAX / 2);
         self.half_widths = self.intervals.iter_mut().map(half_width).collect();
     }
 
-    /// The rows of one group, from what each part releases of its cells there.
+    /// The rows of one group, from the releases of each part's cells in the group.
     pub fn rows(&mut self, releases: &[&[Release]]) -> Vec<Estimate> {
         let bundle = Arc::clone(&self.bundle);
         let mut rows = Vec::new();
@@ -127,7 +127,7 @@ impl Estimator {
         }
     }
 
-    /// A part's release in the first cell, and its noise; nothing where there is no such part.
+    /// A part's release in the first cell, and its noise; zero if there is no such part.
     fn part(&self, releases: &[&[Release]], part: &Part) -> (f64, NoiseMoments) {
         let place = self.bundle.find(|own| own == part);
         place.map_or((0.0, NoiseMoments::NONE), |place| (releases[place][0].value(), self.noise[place]))
@@ -151,7 +151,7 @@ impl Estimator {
         let ((count, of_count), (sum, of_sum)) = (self.part(releases, &Part::Count), self.part(releases, &Part::Sum));
         let pair = NoisyPair::independent(sum, of_sum, count, of_count);
         match self.ratios.of(&pair) {
-            // A count below 0 is noise, however far it is.
+            // A count below 0 is noise, however far below.
             set @ RatioSet::Between(..) if count > 0.0 => {
                 let ((lower, upper), value) = (set.within(-half, half), pair.ratio().clamp(-half, half));
                 let (lower, upper) = (middle + lower.min(value), middle + upper.max(value));
@@ -190,8 +190,8 @@ impl Estimator {
         let (lower, upper) = (found.lower * grid, found.upper * grid);
         match found.value {
             Some(value) => {
-                // The longer arm of the interval, by what a normal law would have: where cells are coarse, the value may
-                // stand near one end of what the counts cannot tell apart.
+                // The longer arm of the interval, divided by that of a normal law. With coarse cells, the value may be
+                // near one end of the range that the counts cannot resolve.
                 let normal = self.ratios.half_width(NoiseMoments::gaussian(1.0));
                 let value = value * grid;
                 let std_error = (upper - value).max(value - lower) / normal;
@@ -210,7 +210,7 @@ fn root(of: Estimate) -> Estimate {
     Estimate { value, std_error, lower: of.lower.sqrt(), upper: of.upper.sqrt(), exact: None }
 }
 
-/// Released moments of values between −1 and 1: how many, their sum, and how much their squares are below 1.
+/// Released moments of values between −1 and 1: their number, their sum, and the total by which squares are below 1.
 struct Moments {
     count: f64,
     of_count: NoiseMoments,
@@ -221,7 +221,7 @@ struct Moments {
 }
 
 impl Moments {
-    /// Their variance, between 0 and 1; `None` where there may be no values. See the [module](self).
+    /// Their variance, between 0 and 1; `None` if there may be no values. See the [module](self).
     fn variance(&self, ratios: &mut RatioIntervals) -> Option<Estimate> {
         let Self { count: n, sum: s, squares: q, .. } = *self;
         let (vn, vs, vq) = (self.of_count.variance, self.of_sum.variance, self.of_squares.variance);
@@ -230,7 +230,7 @@ impl Moments {
             return None;
         }
         let best = rest / square;
-        // The quantile, by the law of what is linear in the noise.
+        // The quantile, from the law of the terms that are linear in the noise.
         let linear = |a: f64| {
             let of_count = self.of_count.times(2.0 * a * n - q);
             of_count.plus(self.of_squares.times(n)).plus(self.of_sum.times(2.0 * s))
@@ -255,7 +255,7 @@ impl Moments {
     }
 }
 
-/// How many decimals of a value are worth writing: to a thousandth of its standard error.
+/// The number of decimals to write of a value: to a thousandth of its standard error.
 pub fn decimals(std_error: f64) -> usize {
     if !(std_error > 0.0 && std_error.is_finite()) {
         return 6;

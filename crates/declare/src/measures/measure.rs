@@ -1,4 +1,4 @@
-//! Which measures there are, and how they are written.
+//! The available measures and their textual form.
 
 use crate::reading::{Read, Reading, with_weight};
 use crate::steps::Every;
@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// One measure of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
-    /// How many events there were.
+    /// The number of events.
     Count,
     /// The sum of their values.
     Sum,
@@ -19,29 +19,29 @@ pub enum Measure {
     Mean,
     /// The variance of their values: the mean squared distance from the mean.
     Variance,
-    /// Its root.
+    /// The standard deviation: the root of the variance.
     Deviation,
-    /// How many different people had an event.
+    /// The number of different people who had an event.
     Distinct,
-    /// How many had one within the last so many steps.
+    /// The number of people who had an event within the last steps, by their number.
     Active(u64),
-    /// How many had one within so long a time: as many steps as the stream says.
+    /// The number of people who had an event within a time span, which is converted to steps.
     Within(Every),
-    /// How many events had a value in each bin; the bins are cut at these values, which belong to the bin behind.
+    /// The number of events in each bin of values; the bins are cut at these values, which belong to the upper bin.
     Histogram(Vec<String>),
     /// The value that this share of the values does not exceed.
     Quantile(f64),
-    /// The count or sum itself, as a workload reads it: as it was declared, and in steps.
+    /// The count or sum itself, as a workload reads it: the declared workload, and the workload in steps.
     Workload(Reading, Workload),
 }
 
-/// A measure, and how much its precision is worth.
+/// A measure and the weight of its precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The measure.
     pub measure: Measure,
-    /// How much its variance weighs beside those of the others, each in units of what it would be with the whole budget;
-    /// 1 where nothing is said.
+    /// The weight of its variance among those of the other measures, each in units of its variance under the whole
+    /// budget; 1 by default.
     pub weight: f64,
 }
 
@@ -60,12 +60,12 @@ impl Wanted {
 }
 
 impl Measure {
-    /// Whether it is of the values of events.
+    /// Whether it uses the values of events.
     pub fn needs_values(&self) -> bool {
         !matches!(self, Self::Count | Self::Distinct | Self::Active(_) | Self::Within(_) | Self::Workload(..))
     }
 
-    /// Whether it is of people.
+    /// Whether it counts people.
     pub fn needs_persons(&self) -> bool {
         matches!(self, Self::Distinct | Self::Active(_) | Self::Within(_))
     }
@@ -89,12 +89,12 @@ impl fmt::Display for Measure {
     }
 }
 
-/// A place where two bins meet, as a decimal text.
+/// A boundary between two bins, as a decimal text.
 fn cut(text: &str) -> Result<String, String> {
     let text = text.trim();
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() => Ok(text.to_owned()),
-        _ => Err(format!("{} is not a number to cut bins at", quoted(text))),
+        _ => Err(format!("{} is not a number at which to cut bins", quoted(text))),
     }
 }
 
@@ -132,7 +132,7 @@ impl FromStr for Measure {
                 let number = share.trim().parse().ok().filter(|share| *share > 0.0 && *share < 1.0);
                 Self::Quantile(number.ok_or_else(|| format!("{} is not a share between 0 and 1", quoted(share)))?)
             }
-            _ => return Err(format!("{} is none of {KNOWN}", quoted(text))),
+            _ => return Err(format!("{} is not one of {KNOWN}", quoted(text))),
         })
     }
 }

@@ -1,21 +1,21 @@
-//! The parts of measures: what each event adds to which of them.
+//! The parts of measures, and the amount that each event adds to each part.
 //!
-//! # Squares at no further cost
+//! # Squares at no additional cost
 //! The sum adds `e` with `|e| ≤ h`, the squares add `q = ⌊κ (h² − e²)/h⌋`. Both are released under **one** plan for sums
 //! of values between `−h` and `h`, with independent noise of the same law.
 //!
 //! * **Gaussian noise, κ = 1**: `e² + q² ≤ e² + (h − e²/h)² = h² − e² + e⁴/h² ≤ h²`, since `e² ≤ h²`. So every event
-//!   adds a vector `v` of L2 norm at most `h`. Of a unit's change with events at steps `t` both sums together move the
-//!   protected sums by `Σ_t R_t ⊗ v_t`, whose norm is at most that of `Σ_t R_t h`: where no entry of `R` is negative
-//!   because `⟨R_s, R_t⟩ ≥ 0` and `|⟨v_s, v_t⟩| ≤ h²`, and under exact accounting by the triangle inequality, with
-//!   which the plan counts too. That is the bound for a scalar sum of values between `−h` and `h`, whatever the neighbours: where
-//!   events are replaced, the plan counts `2h` for each pair.
+//!   adds a vector `v` of L2 norm at most `h`. If a unit's events are at steps `t`, both sums together change the
+//!   protected sums by `Σ_t R_t ⊗ v_t`, whose norm is at most that of `Σ_t R_t h`: if no entry of `R` is negative,
+//!   because `⟨R_s, R_t⟩ ≥ 0` and `|⟨v_s, v_t⟩| ≤ h²`, and under exact accounting by the triangle inequality, which the
+//!   plan also uses. That is the bound for a scalar sum of values between `−h` and `h`, for either neighbouring
+//!   relation: if events are replaced, the plan counts `2h` for each pair.
 //! * **Laplace noise, κ = ½**: `|e| + q ≤ |e| + (h − e²/h)/2 ≤ h`, as `(h − |e|)² ≥ 0`. L1 norms of columns add up, and
 //!   every event's is at most `h`; the L2 norm is then at most `h` too.
 //!
 //! This is the joint moment estimation of Kalinin et al. (2025, arXiv 2502.06597) for one coordinate, with events added
-//! or removed: what one event adds to the second moment is largest where it adds least to the first. With `n` events,
-//! `Σ e² = n h² − h Σq/κ` up to `n` roundings of less than one grid step of `q`; the grid is made so fine that these are
+//! or removed: an event adds most to the second moment if it adds least to the first. With `n` events,
+//! `Σ e² = n h² − h Σq/κ` up to `n` roundings of less than one grid step of `q`; the grid is so fine that these are
 //! below 2⁻¹⁷ of `h`.
 
 use super::ranks::RankTree;
@@ -31,15 +31,15 @@ pub enum Part {
     Count,
     /// Sums their values, less the middle of the bounds.
     Sum,
-    /// Sums what tells their squares; under the plan of the sum.
+    /// Sums their squares in the form `q`, under the plan of the sum.
     Squares,
     /// Counts people once each.
     People,
-    /// Counts people who had an event within so many steps: as a running sum of who becomes active and inactive.
+    /// Counts people who had an event within this many steps, as a running sum of who becomes active and inactive.
     Active(u64),
-    /// The same: step by step anew.
+    /// Counts the same people, but afresh in each step.
     Present(u64),
-    /// Counts events by the bin of their value: bins are cut at these multiples of the grid, rising.
+    /// Counts events by the bin of their value; bins are cut at these increasing multiples of the grid.
     Bins(Vec<i64>),
     /// Counts events in blocks of their value, level by level.
     Ranks(RankTree),
@@ -48,7 +48,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// What tells it from the other parts of a bundle: its plans mean this.
+    /// The name that distinguishes it from the other parts of a bundle, and that its plan contains.
     pub fn name(&self) -> String {
         match self {
             Self::Count => "count".into(),
@@ -66,7 +66,7 @@ impl Part {
         }
     }
 
-    /// How many running sums it has in each group.
+    /// The number of its running sums in each group.
     pub fn cells(&self) -> usize {
         match self {
             Self::Bins(cuts) => cuts.len() + 1,
@@ -77,7 +77,8 @@ impl Part {
 }
 
 impl Part {
-    /// What an event of this value adds to which running sum of its group; nothing to a part that remembers people.
+    /// Calls `add` with each running sum of the group that an event of this value changes, and the amount. Parts that
+    /// remember people get nothing here.
     #[inline]
     pub fn of_event(
         &self,
@@ -102,21 +103,21 @@ impl Part {
 /// Values seen from the middle of their bounds, on a grid that is fine enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Centre {
-    /// How many steps of the fine grid make one of the declared.
+    /// The number of steps of the fine grid in one step of the declared grid.
     factor: i64,
     /// The middle, in steps of the fine grid.
     middle: i64,
-    /// Half of the distance of the bounds, in steps of the fine grid: positive.
+    /// Half the distance between the bounds, in steps of the fine grid; positive.
     half: i64,
     grid: Grid,
 }
 
-/// Half of the distance of the bounds has at least so many steps of the grid on which squares are counted.
+/// Least number of steps, on the grid of the squares, in half the distance between the bounds.
 const FINE: i64 = 1 << 17;
 
 impl Centre {
-    /// Of values between two bounds, in multiples of a grid; fine enough for squares where they are wanted. `None` where
-    /// the bounds are equal, or no grid is fine enough.
+    /// The centre of values between two bounds, in multiples of a grid, fine enough for squares if they are wanted.
+    /// `None` if the bounds are equal or no grid is fine enough.
     pub fn of(lower: i64, upper: i64, grid: Grid, with_squares: bool) -> Option<Self> {
         let least = if with_squares { FINE } else { 1 };
         (0..=18u8).find_map(|digits| {
@@ -136,7 +137,7 @@ impl Centre {
         self.grid
     }
 
-    /// Half of the distance of the bounds, in steps of the fine grid.
+    /// Half the distance between the bounds, in steps of the fine grid.
     pub fn half(&self) -> i64 {
         self.half
     }
@@ -146,18 +147,18 @@ impl Centre {
         self.grid.to_f64(self.middle.into())
     }
 
-    /// Half of the distance of the bounds, in units of the data.
+    /// Half the distance between the bounds, in units of the data.
     pub fn half_value(&self) -> f64 {
         self.grid.to_f64(self.half.into())
     }
 
-    /// How far a value within the bounds is from the middle.
+    /// The deviation of a value within the bounds from the middle.
     #[inline]
     pub fn deviation(&self, value: i64) -> i64 {
         value * self.factor - self.middle // fits: between -half and half
     }
 
-    /// What such a deviation adds to the squares.
+    /// The amount that a deviation adds to the squares.
     #[inline]
     pub fn square(&self, deviation: i64, noise: NoiseKind) -> i64 {
         let (half, deviation) = (i128::from(self.half), i128::from(deviation));
@@ -165,8 +166,8 @@ impl Centre {
         ((half * half - deviation * deviation) / (half * i128::from(times(noise)))) as i64
     }
 
-    /// The sum of the squared deviations of so many events, in squared units of `half`, from the released squares in
-    /// units of the data.
+    /// The amount by which the squared deviations, in squared units of `half`, are below the number of events, from the
+    /// released squares in units of the data.
     pub fn squares_below(&self, released: f64, noise: NoiseKind) -> f64 {
         released * times(noise) as f64 / self.half_value()
     }
@@ -184,7 +185,7 @@ fn times(noise: NoiseKind) -> i64 {
 mod tests {
     use super::*;
 
-    /// Every value: both norms, and what squares tell.
+    /// For every value: both norms, and the squares recovered from the released form.
     #[test]
     fn no_event_adds_more_to_sum_and_squares_than_the_sum_alone_may() {
         for (lower, upper) in [(-5, 5), (0, 1), (-20, 181), (7, 9), (-1, 0)] {
@@ -202,8 +203,8 @@ mod tests {
                         NoiseKind::Laplace => assert!(e.abs() + q <= half, "{value}"),
                     }
                     let share = (e as f64 / half as f64).powi(2);
-                    let told = 1.0 - centre.squares_below(centre.grid().to_f64(q), noise);
-                    assert!((told - share).abs() < 3e-5, "{value}: {told} and {share}");
+                    let recovered = 1.0 - centre.squares_below(centre.grid().to_f64(q), noise);
+                    assert!((recovered - share).abs() < 3e-5, "{value}: {recovered} and {share}");
                 }
                 let data = centre.middle_value() + centre.grid().to_f64(e.into());
                 assert!((data - value as f64).abs() < 1e-9);

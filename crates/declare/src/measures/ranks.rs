@@ -1,16 +1,16 @@
 //! Quantiles from counts of blocks of values.
 //!
-//! The range of values is cut into cells, cells are gathered into blocks of `k`, those into blocks again, up to `k`
-//! blocks that are all. An event counts once on each level. For a value `v` inside a cell, a share `f` of it being below,
-//! the events below less the share `p` of all are
+//! The range of values is cut into cells, cells are grouped into blocks of `k`, these into blocks again, up to `k`
+//! blocks that cover the range. An event counts once on each level. For a value `v` inside a cell with a share `f` of
+//! the cell below it, the number of events below `v`, minus the share `p` of all events, is
 //!
 //! ```text
-//! D(v) = (1 − p) Σ blocks left of the way to the cell − p Σ blocks right of it + (f − p) · the cell,
+//! D(v) = (1 − p) Σ blocks left of the path to the cell − p Σ blocks right of it + (f − p) · the cell,
 //! ```
 //!
-//! a combination of independent noisy counts with known weights; `D` is 0 in the mean at the quantile of `p`, where values
-//! are spread evenly inside of cells. The interval is that of all cells that have a value at which `D` is within its own
-//! quantile, from the first to the last, and whole cells: it holds the quantile whatever values are like inside of them.
+//! a combination of independent noisy counts with known weights. If values are spread evenly inside cells, `D` has mean
+//! 0 at the quantile of `p`. The interval consists of whole cells, from the first to the last cell with a value at
+//! which `D` is within its own quantile. It contains the quantile for any distribution of values inside the cells.
 
 use evertally::plan::{NoiseKind, NoiseMoments, RatioIntervals};
 use std::fmt;
@@ -24,23 +24,23 @@ pub struct RankTree {
     levels: u32,
 }
 
-/// What is known of a quantile.
+/// An estimate of a quantile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QuantileEstimate {
-    /// The quantile, in multiples of the grid; `None` where it may be anything.
+    /// The quantile, in multiples of the grid; `None` if it may be any value.
     pub value: Option<f64>,
-    /// Least value that it may be.
+    /// Lower end of the interval.
     pub lower: f64,
-    /// Greatest.
+    /// Upper end of the interval.
     pub upper: f64,
 }
 
-/// More cells cost more noise and time.
+/// The number of cells of a large range. More cells cost more noise and time.
 const CELLS: u64 = 256;
 
 impl RankTree {
-    /// Of values from `lower` to `upper`, for noise of this kind: cells as fine as values, or 256 and a few more, in
-    /// the blocks that have the least noise in a rank.
+    /// The tree for values from `lower` to `upper` and noise of this kind: cells as fine as the values, or slightly
+    /// more than 256 cells, in the blocks with the least noise in a rank.
     pub fn of(lower: i64, upper: i64, noise: NoiseKind) -> Self {
         let values = upper.abs_diff(lower).saturating_add(1);
         let cells = values.clamp(2, CELLS);
@@ -48,23 +48,23 @@ impl RankTree {
             let levels = (1..).find(|levels| arity.saturating_pow(*levels) >= cells).expect("a power is large enough");
             Self { lower, upper, arity, levels }
         };
-        // About half of the blocks beside the way count; each level takes its share of the budget.
+        // About half of the blocks next to the path count; each level takes its share of the budget.
         let cost = |tree: &Self| {
-            let (levels, beside) = (f64::from(tree.levels), (tree.arity - 1) as f64);
+            let (levels, siblings) = (f64::from(tree.levels), (tree.arity - 1) as f64);
             match noise {
-                NoiseKind::Gaussian => levels * levels * beside,
-                NoiseKind::Laplace => levels.powi(3) * beside,
+                NoiseKind::Gaussian => levels * levels * siblings,
+                NoiseKind::Laplace => levels.powi(3) * siblings,
             }
         };
         (2..=32).map(tree).min_by(|a, b| cost(a).total_cmp(&cost(b))).expect("there are some")
     }
 
-    /// How many running sums one event is added to.
+    /// The number of running sums to which one event is added.
     pub fn levels(&self) -> u32 {
         self.levels
     }
 
-    /// How many counts there are: those of the top level first.
+    /// The number of counts; those of the top level come first.
     pub fn nodes(&self) -> usize {
         (1..=self.levels).map(|level| self.width(level)).sum()
     }
@@ -94,43 +94,45 @@ impl RankTree {
         })
     }
 
-    /// Where a cell begins, in multiples of the grid: half a step before its least value, where it has one.
+    /// The beginning of a cell, in multiples of the grid: half a step before its least value, if it has one.
     fn beginning(&self, cell: usize) -> f64 {
         let values = self.upper.abs_diff(self.lower) as f64 + 1.0;
         self.lower as f64 - 0.5 + values * cell as f64 / self.cells() as f64
     }
 
-    /// The least and the greatest value of a cell; of an empty one, the nearest.
+    /// The least and the greatest value of a cell; for an empty cell, the nearest values.
     fn values_of(&self, cell: usize) -> (f64, f64) {
         let clamp = |value: f64| value.clamp(self.lower as f64, self.upper as f64);
-        // Adding 0 makes a negative zero none.
+        // Adding 0 turns a negative zero into a positive one.
         (clamp((self.beginning(cell) + 0.5).ceil()) + 0.0, clamp((self.beginning(cell + 1) + 0.5).ceil() - 1.0) + 0.0)
     }
 
-    /// `D` at the beginning of a cell, and the count of the cell; how many blocks are left and right of the way to it.
-    fn beside(&self, counts: &[f64], share: f64, cell: usize) -> Beside {
-        let (mut first, mut beside) = (0, Beside::default());
+    /// `D` at the beginning of a cell, the count of the cell, and the numbers of blocks left and right of the path to
+    /// it.
+    fn off_path(&self, counts: &[f64], share: f64, cell: usize) -> OffPath {
+        let (mut first, mut off_path) = (0, OffPath::default());
         for level in 1..=self.levels {
             let on_way = cell / self.width(self.levels - level).max(1);
             let siblings = on_way - on_way % self.arity as usize;
             for place in siblings..siblings + self.arity as usize {
                 let count = counts[first + place];
                 if place < on_way {
-                    (beside.sum, beside.left) = (beside.sum + (1.0 - share) * count, beside.left + 1.0);
+                    (off_path.sum, off_path.left) = (off_path.sum + (1.0 - share) * count, off_path.left + 1.0);
                 } else if place > on_way {
-                    (beside.sum, beside.right) = (beside.sum - share * count, beside.right + 1.0);
+                    (off_path.sum, off_path.right) = (off_path.sum - share * count, off_path.right + 1.0);
                 }
             }
             first += self.width(level);
-            beside.cell = counts[first - self.width(level) + on_way];
+            off_path.cell = counts[first - self.width(level) + on_way];
         }
-        beside
+        off_path
     }
 
-    /// The mean variance of a rank, in that of one count, for shares about the middle: how precise quantiles are.
+    /// The mean variance of a rank, in units of the variance of one count, for shares near the middle. It measures the
+    /// precision of quantiles.
     pub fn rank_variance(&self, share: f64) -> f64 {
-        let beside = f64::from(self.levels) * (self.arity - 1) as f64 / 2.0;
-        beside * (share.powi(2) + (1.0 - share).powi(2))
+        let blocks = f64::from(self.levels) * (self.arity - 1) as f64 / 2.0;
+        blocks * (share.powi(2) + (1.0 - share).powi(2))
     }
 
     /// The quantile of a share from all counts, each with independent noise of this law. `O(cells · levels · arity)`.
@@ -141,9 +143,9 @@ impl RankTree {
         noise: NoiseMoments,
         intervals: &mut RatioIntervals,
     ) -> QuantileEstimate {
-        let cells: Vec<Beside> = (0..self.cells()).map(|cell| self.beside(counts, share, cell)).collect();
-        let mut width = |beside: &Beside, f: f64| intervals.half_width(beside.noise(share, f, noise));
-        // The lower end rises with the cell it is in; so does the upper.
+        let cells: Vec<OffPath> = (0..self.cells()).map(|cell| self.off_path(counts, share, cell)).collect();
+        let mut width = |off_path: &OffPath, f: f64| intervals.half_width(off_path.noise(share, f, noise));
+        // Both ends rise with the cell.
         let first = cells.iter().position(|cell| cell.at(share, 1.0) >= -width(cell, 1.0));
         let last = cells.iter().rposition(|cell| cell.at(share, 0.0) <= width(cell, 0.0));
         let (first, last) = (first.unwrap_or(self.cells() - 1), last.unwrap_or(0));
@@ -156,8 +158,8 @@ impl RankTree {
         QuantileEstimate { value: Some(value), lower: lower.min(value), upper: upper.max(value) }
     }
 
-    /// Where the monotone curve nearest to `D` crosses 0: pools of cells with falling values are averaged.
-    fn crossing(&self, cells: &[Beside], share: f64) -> f64 {
+    /// The place where the monotone curve nearest to `D` crosses 0: pools of cells with falling values are averaged.
+    fn crossing(&self, cells: &[OffPath], share: f64) -> f64 {
         let middles = cells.iter().map(|cell| cell.at(share, 0.5));
         let mut pools: Vec<(f64, f64)> = Vec::new();
         for middle in middles {
@@ -170,7 +172,7 @@ impl RankTree {
                 pools.push(((before * many + last * few) / (many + few), many + few));
             }
         }
-        // The last cell below 0 and the first that is not are neighbours: between their middles stands a straight line.
+        // The last pool below 0 and the first other one are neighbours: interpolate linearly between their middles.
         let (mut from, mut below) = (0.0, None);
         for (value, many) in pools {
             if value >= 0.0 {
@@ -189,16 +191,16 @@ impl RankTree {
     }
 }
 
-/// What stands beside the way to a cell.
+/// The blocks next to the path to a cell.
 #[derive(Clone, Copy, Debug, Default)]
-struct Beside {
+struct OffPath {
     sum: f64,
     left: f64,
     right: f64,
     cell: f64,
 }
 
-impl Beside {
+impl OffPath {
     fn at(&self, share: f64, f: f64) -> f64 {
         self.sum + (f - share) * self.cell
     }

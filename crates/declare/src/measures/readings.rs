@@ -6,7 +6,7 @@ use evertally::Result;
 use evertally::mechanism::Workload;
 use evertally::plan::{Plan, PlanRequest, Readings};
 
-/// A part for each workload of a request, in their order. Where all are read from one release, the first has the whole
+/// A part for each workload of a request, in their order. If all are read from one release, the first has the whole
 /// budget and the others need none.
 pub(super) fn planned(request: &PlanRequest, began: &[BegunPart]) -> Result<Vec<PlannedPart>> {
     if let Some(begun) = as_begun(request, began)? {
@@ -36,7 +36,7 @@ pub(super) fn head(request: &PlanRequest, parts: &[PlannedPart]) -> Result<Plan>
     request.with_mechanism(name).with_noise(first.noise_kind()).plan()
 }
 
-/// The parts under the plans with which a stream began, if it has begun with just these.
+/// The parts under the plans with which a stream began, if it began with exactly these.
 fn as_begun(request: &PlanRequest, began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
     let Some(mix) = request.mix() else { return Ok(None) };
     let parts: Vec<Part> = mix.workloads().map(Part::Reading).collect();

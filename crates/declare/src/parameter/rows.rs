@@ -5,100 +5,103 @@ macro_rules! parameter_rows {
     ($then:ident) => {
         $then! {
             files {
-                /// Event files in order of time: CSV, JSON lines or Parquet, plain or compressed with gzip or zstd; `-` is
-                /// standard input.
+                /// Event files in time order: CSV, JSON Lines or Parquet, plain or compressed with gzip or zstd; `-`
+                /// reads standard input.
                 Input input: Paths, None "FILE" PROGRAM
             }
             files {
-                /// TOML file with any of these flags, without the dashes in front.
+                /// TOML file that sets any of these flags, written without the leading dashes.
                 Config config: PathBuf, None "FILE.toml" PROGRAM
             }
             declaration {
-                /// Column with the time of an event.
+                /// Column with the time of each event.
                 Time time: String, Events "COLUMN" READERS, default "time" ""
             }
             declaration {
-                /// How times are written: auto (dates with or without a time of day and an offset), rfc3339 (only those with an
-                /// offset), date (only dates), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern such as
-                /// %d/%m/%Y %H:%M or %Y%m%d.
+                /// Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an offset is
+                /// required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
+                /// such as %d/%m/%Y %H:%M or %Y%m%d.
                 TimeFormat time_format: TimeFormat, Events "FORMAT" READERS, default "auto" "which refuses bare numbers"
             }
             declaration {
-                /// Zone of times without an offset, and of calendar steps.
+                /// Time zone of calendar steps, and of times without an offset.
                 TimeZone time_zone: Zone, Events "ZONE" ALL, default "UTC" ""
             }
             files {
-                /// Input format.
-                InputFormat input_format: TableFormat, Events "" PROGRAM, default "" "found out from the first bytes"
+                /// Format of the event files.
+                InputFormat input_format: TableFormat, Events "" PROGRAM, default "" "detected from the first bytes"
             }
             files {
-                /// What separates the cells of a CSV line, such as ';' or tab.
+                /// Character that separates the cells of a CSV line, such as ';' or tab.
                 Delimiter delimiter: Delimiter, Events "CHARACTER" PROGRAM, default "','" ""
             }
             files {
-                /// How many threads read events, from 1 to 1024. Changes no result, only the time: rows count in their order.
-                Threads threads: u64, Events "N" PROGRAM, default "" "as many as there are cores, up to 16"
+                /// Number of threads that read events, from 1 to 1024. Affects only the speed, never the result: rows
+                /// are counted in order.
+                Threads threads: u64, Events "N" PROGRAM, default "" "one per core, up to 16"
             }
             files {
-                /// Memory for reading events, in MiB, from 16 on: an input that would take more is refused. Changes no result.
+                /// Memory limit for reading events, in MiB, at least 16; an input that needs more is refused. Never
+                /// changes the result.
                 ReadMemory read_memory: u64, Events "MIB" PROGRAM, default "256" ""
             }
             declaration {
-                /// Texts that stand for a missing cell, such as NA.
+                /// Texts that mark a missing cell, such as NA.
                 MissingText missing_text: Vec<String>, Events "TEXT" READERS
             }
             declaration {
-                /// Normalise the texts of persons, groups and items before they are compared: nfc (compose characters), trim
-                /// (remove blanks at both ends), casefold (ignore case), or several.
-                NormaliseIds normalise_ids: Vec<Normalisation>, Events "nfc,trim,casefold" ALL, default "" "compare texts byte for byte"
+                /// Normalise the texts of persons, groups and items before comparing them: nfc (compose characters),
+                /// trim (remove blanks at both ends), casefold (ignore case), or several.
+                NormaliseIds normalise_ids: Vec<Normalisation>, Events "nfc,trim,casefold" ALL,
+                default "" "texts are compared byte by byte"
             }
             declaration {
-                /// What to do with an event whose person, value or key column is missing.
+                /// Policy for events with a missing cell in the person, value or key column.
                 Missing missing: Refusable, Events "" ALL, default "refuse" ""
             }
             declaration {
-                /// What to do with an event outside the horizon.
+                /// Policy for events outside the horizon.
                 Outside outside: Refusable, Events "" ALL, default "refuse" ""
             }
             declaration {
-                /// What to do with an event of an undeclared group, where there is no `rest`. This and what is done with events
-                /// outside the horizon or with a missing cell can be changed while a stream goes on.
+                /// Policy for events of undeclared groups, if there is no `rest`. This policy and those for events
+                /// outside the horizon or with a missing cell can be changed while a stream continues.
                 UnknownGroup unknown_group: Refusable, Events "" RELEASE_FILES, default "refuse" ""
             }
             declaration {
-                /// What to do with an event of a step that an earlier run has closed: count it in the first open step, put it
-                /// into the `late-file`, or refuse it.
+                /// Policy for events of a step that an earlier run has closed: count them in the first open step, write
+                /// them to the `late-file`, or refuse them.
                 Late late: Late, Continuing "" RELEASE_FILES, default "refuse" ""
             }
             files {
-                /// CSV file for late events as they came, which are NOT PRIVATE. Each run that meets some writes one of its
-                /// own, with its number in front of the ending.
+                /// CSV file for the original late events, which are NOT PRIVATE. Each run that finds late events writes
+                /// a separate file, with a number before the extension.
                 LateFile late_file: PathBuf, Continuing "FILE" RELEASE_FILES
             }
             files {
-                /// Read only files that were not read before, and append what they add to the table. What is remembered for
-                /// that stands beside the key; files that were read may go.
+                /// Read only new files, and append the resulting rows to the table. The state for this is saved next to
+                /// the key; files that were read may be deleted.
                 Continue r#continue: bool, Continuing "" RELEASE_FILES
             }
             files {
-                /// Read all files again from the first, check that they give what was published, and write the whole table and
-                /// what `continue` needs anew.
+                /// Read all files again from the first, check that they reproduce the published values, and rewrite the
+                /// whole table and the state that `continue` needs.
                 Rebuild rebuild: bool, Continuing "" RELEASE_FILES
             }
             files {
-                /// The file that a step's events come in, as a pattern of the step's beginning such as daily/%Y-%m-%d.csv. A
-                /// step is not closed before its file was read. Where no input is named, the files of all steps that have ended
-                /// and were not read yet are read.
+                /// File with the events of a step, as a pattern of the step's start such as daily/%Y-%m-%d.csv. A step
+                /// stays open until its file has been read. If no input is named, the unread files of all steps that
+                /// have ended are read.
                 Expect expect: String, Continuing "PATTERN" RELEASE_FILES
             }
             files {
-                /// Where the horizon is over, open the next stream of the same declaration, with a budget of its own, and
+                /// When the horizon is over, start the next stream of the same declaration, with a separate budget, and
                 /// append to the same table.
                 Extend extend: bool, Continuing "" RELEASE_FILES
             }
             declaration {
-                /// Put events in order of time while reading, holding back so many.
-                SortBuffer sort_buffer: usize, Events "EVENTS" READERS, default "0" "unsorted events are refused"
+                /// Sort events by time while reading, with a buffer of this many events.
+                SortBuffer sort_buffer: usize, Events "EVENTS" READERS, default "0" "which refuses unsorted events"
             }
 
             declaration {
@@ -106,11 +109,11 @@ macro_rules! parameter_rows {
                 Every every: Every, Steps "WIDTH" ALL
             }
             declaration {
-                /// Beginning of the first step.
+                /// Start of the first step.
                 Start start: String, Steps "TIME" ALL
             }
             declaration {
-                /// End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+                /// End of the last step, exclusive: 2025-01-01 for all of 2024.
                 End end: String, Steps "TIME" ALL
             }
             declaration {
@@ -118,31 +121,35 @@ macro_rules! parameter_rows {
                 Steps steps: u64, Steps "T" ALL
             }
             declaration {
-                /// There is no end, instead of `end`: the error of a step is near the best it could have if it were the last.
+                /// Publish without an end, instead of `end`: the error of each step is close to the best possible if it
+                /// were the last.
                 Unbounded unbounded: bool, Steps "" RELEASE
             }
             declaration {
-                /// What is published at every step: sum (all events so far), window(W) (those of the last W steps, or of a time
-                /// such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or increments (those of
-                /// the step alone). May be repeated: all are then read from one release, and `window(7d)*4` says that its
-                /// precision is worth four times as much as that of others.
+                /// Quantity published at every step: sum (all events so far), window(W) (events of the last W steps, or
+                /// of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every
+                /// time span) or increments (events of that step alone). May be repeated: all are then read from one
+                /// release, and `window(7d)*4` makes the precision of that workload count four times as much as that of
+                /// the others.
                 Workload workload: Workloads, Steps "sum|window(W)|decay(H)|increments" RELEASE, default "sum" ""
             }
             declaration {
-                /// Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so many steps. The
-                /// plan is made for what is published; events are bounded, late and recorded by steps all the same.
+                /// Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
+                /// number of steps. The plan is made for the published values; contribution bounds, lateness and the
+                /// ledger are still per step.
                 Publish publish: Period, Steps "WIDTH" RELEASE, default "" "every step"
             }
             declaration {
-                /// Publish only the steps that end by this time; the rest can follow later from the same, longer data.
+                /// Publish only the steps that end by this time; later steps can be published from the same data once
+                /// more is appended.
                 Through through: String, Steps "TIME" READERS, default "" "the steps that have ended by now"
             }
             declaration {
-                /// Publish all steps of the horizon, also those that are still to come: nothing can follow.
+                /// Publish all steps of the horizon, including future ones: nothing can follow.
                 All all: bool, Steps "" PROGRAM
             }
             files {
-                /// Do not ask before a stream is finished.
+                /// Finish a stream without asking for confirmation.
                 Yes yes: bool, Steps "" PROGRAM
             }
 
@@ -151,7 +158,7 @@ macro_rules! parameter_rows {
                 Value value: String, Values "COLUMN" ALL
             }
             declaration {
-                /// Least and greatest value of one event; others are clamped.
+                /// Smallest and largest value of one event; values outside are clamped.
                 Bounds bounds: Vec<Decimal<String>>, Values "LOW,HIGH" ALL
             }
             declaration {
@@ -159,14 +166,15 @@ macro_rules! parameter_rows {
                 Grid grid: Decimal<Grid>, Values "G" ALL, default "1" ""
             }
             declaration {
-                /// Release this measure too, all of them under one budget: count, sum, mean, variance, std (the standard
-                /// deviation), distinct (people so far), distinct(WIDTH) (people within so many steps, or a time such as 7d), histogram(CUT,…) (events
-                /// by value) or quantile(SHARE), each at the end of every step. `mean*4` says that its precision is worth four
-                /// times as much as that of others when the budget is divided. May be repeated.
-                Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count, or sum"
+                /// Measure to release at the end of every step, under one budget with the others: count, sum, mean,
+                /// variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last
+                /// WIDTH steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE).
+                /// `mean*4` makes the precision of that measure count four times as much as that of the others when the
+                /// budget is divided. May be repeated.
+                Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count or sum"
             }
             declaration {
-                /// What to do with a value outside the bounds.
+                /// Policy for values outside the bounds.
                 OutOfBounds out_of_bounds: OutOfBounds, Values "" ALL, default "clamp" ""
             }
 
@@ -187,41 +195,45 @@ macro_rules! parameter_rows {
                 AllowWeakBudget allow_weak_budget: bool, Budget "" ALL
             }
             declaration {
-                /// Protect all events of a person, named by this column, together. Without it only single events are protected.
+                /// Column that names the person: all events of a person are protected together. Without it, only single
+                /// events are protected.
                 Person person: String, Unit "COLUMN" ALL
             }
             declaration {
-                /// Keep the first so many events of a person, over all steps and groups or keys.
-                MaxEvents max_events: u64, Unit "M" ALL, default "" "what other bounds imply"
+                /// Keep at most the first M events of each person, across all steps and groups (or keys).
+                MaxEvents max_events: u64, Unit "M" ALL, default "" "as implied by other bounds"
             }
             declaration {
-                /// Keep the first so many of them in one step (over all groups or keys); Gaussian noise shrinks with it.
-                MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, default "" "as many as in all"
+                /// Keep at most the first C events of each person in one step, across all groups (or keys). A smaller C
+                /// reduces Gaussian noise.
+                MaxEventsPerStep max_events_per_step: u64, Unit "C" ALL, default "" "no separate limit"
             }
             declaration {
-                /// Keep the first so many of them in one group, over all steps.
-                MaxEventsPerGroup max_events_per_group: u64, Unit "G" RELEASE, default "" "as many as in all"
+                /// Keep at most the first G events of each person in one group, across all steps.
+                MaxEventsPerGroup max_events_per_group: u64, Unit "G" RELEASE, default "" "no separate limit"
             }
             declaration {
-                /// Keep those of the first so many groups of a person.
-                MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "any"
+                /// Keep only the events of the first N groups of each person.
+                MaxGroups max_groups: u64, Unit "N" RELEASE, default "" "no limit"
             }
             declaration {
-                /// Keep events of a person until the sizes of their values add up to so much, and of the one that goes beyond it
-                /// the part that fits; with `scales`, each value counts in units of its group's.
-                MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "any"
+                /// Cap each person's total absolute value at X; the event that crosses the cap is truncated to the part
+                /// that fits. With `scales`, each value counts in units of its group's scale.
+                MaxTotal max_total: Decimal<Grid>, Unit "X" RELEASE, default "" "no limit"
             }
             declaration {
-                /// Keep only events of steps that are at least so many apart, or of the same step.
-                MinGap min_gap: u64, Unit "STEPS" ALL, default "" "any steps"
+                /// Keep only events of each person that are in the same step, or in steps at least this many steps
+                /// apart.
+                MinGap min_gap: u64, Unit "STEPS" ALL, default "" "no minimum"
             }
             declaration {
-                /// Protect what a person does in one period, and let all bounds start anew in each: day, week (from Monday),
-                /// month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the beginning on.
+                /// Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+                /// Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first
+                /// step.
                 Per per: Period, Unit "PERIOD" ALL, default "" "the whole history"
             }
             declaration {
-                /// Whether the unit's events are added or removed, or replaced by others.
+                /// Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
                 Neighbours neighbours: Neighbours, Unit "add-remove|replace-one" ALL, default "add-remove" ""
             }
 
@@ -230,55 +242,57 @@ macro_rules! parameter_rows {
                 Mechanism mechanism: MechanismName, Mechanism "NAME" ALL, default "" "the one with the least error"
             }
             declaration {
-                /// Noise law.
+                /// Noise distribution.
                 Noise noise: NoiseKind, Mechanism "laplace|gaussian" ALL,
                 default "" "the one with the least error that the budget allows"
             }
             declaration {
-                /// Minimise the maximal or the mean error over the steps.
+                /// Minimise the maximum or the mean error over the steps.
                 Objective objective: Objective, Mechanism "max|mean" ALL, default "max" ""
             }
 
             files {
-                /// Secret key, made by `evertally key new`.
+                /// Secret key file, created with `evertally key new`.
                 Key key: PathBuf, Key "FILE" PROGRAM
             }
             files {
-                /// Make the key file if there is none yet.
+                /// Create the key file if it does not exist.
                 CreateKey create_key: bool, Key "" PROGRAM
             }
             files {
-                /// Budget of the data source, made by `evertally budget new`, that this publication spends from.
+                /// Budget file of the data source that this publication spends from, created with `evertally budget
+                /// new`.
                 BudgetFile budget_file: PathBuf, Key "FILE" PROGRAM
             }
             declaration {
-                /// Name of this stream: one name serves one data set.
+                /// Name of this stream; each name serves one data set.
                 Stream stream: String, Key "NAME" ALL, default "main" ""
             }
 
             files {
-                /// Where the table goes: .csv, .jsonl or .parquet; `-` is standard output. Picture and report go beside it.
+                /// Output file of the table: .csv, .jsonl or .parquet; `-` writes to standard output. Picture and
+                /// report are written next to it.
                 Out out: PathBuf, Output "FILE" PROGRAM
             }
             files {
                 /// Format of the table.
-                OutputFormat output_format: TableFormat, Output "" PROGRAM, default "" "by the name"
+                OutputFormat output_format: TableFormat, Output "" PROGRAM, default "" "from the file name"
             }
             declaration {
-                /// Confidence of the intervals.
+                /// Confidence level of the intervals.
                 Confidence confidence: f64, Output "P" READERS, default "0.95" ""
             }
             declaration {
-                /// Whether each interval holds by itself, or all steps of a group hold at once.
+                /// Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
                 Band band: Band, Output "" RELEASES, default "pointwise" ""
             }
             declaration {
-                /// What is shown beside the released values, in columns of its own: `non-negative`, `non-decreasing` (needs
-                /// `band` simultaneous), `whole-number`, or several.
+                /// Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
+                /// (requires `band` simultaneous), `whole-number`, or several.
                 View view: Vec<View>, Output "VIEW" RELEASES
             }
             declaration {
-                /// Headline of picture and report.
+                /// Title of the picture and the report.
                 Title title: String, Output "TEXT" PROGRAM, default "" "the stream's name"
             }
             files {
@@ -286,24 +300,24 @@ macro_rules! parameter_rows {
                 NoPlot no_plot: bool, Output "" PROGRAM
             }
             files {
-                /// Only print the plan and its error, without reading any event.
+                /// Print the plan and its error, without reading any event.
                 PlanOnly plan_only: bool, Output "" PROGRAM
             }
             files {
-                /// No progress bar and no summary.
+                /// Print no progress bar and no summary.
                 Quiet quiet: bool, Output "" PROGRAM
             }
 
             declaration {
-                /// Column that names the group of an event, or several.
+                /// Columns that name the group of an event, one or several.
                 GroupBy group_by: Vec<String>, Groups "COLUMN" RELEASE
             }
             declaration {
-                /// The groups to release: names for one `group-by` column.
+                /// Groups to release: names for one `group-by` column.
                 Groups groups: Groups, Groups "NAME" RELEASE
             }
             files {
-                /// CSV file with one column for each `group-by` column and one row for each group to release.
+                /// CSV file of the groups to release: one column for each `group-by` column, one row for each group.
                 GroupsFile groups_file: PathBuf, Groups "FILE" RELEASE_FILES
             }
             declaration {
@@ -311,48 +325,48 @@ macro_rules! parameter_rows {
                 Rest rest: String, Groups "NAME" RELEASE
             }
             declaration {
-                /// By how much `bounds` and `grid` are multiplied in each group, in the order of the groups: one plan serves
-                /// them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an event
-                /// of the group.
+                /// Factors that multiply `bounds` and `grid` in each group, in the order of the groups. All groups
+                /// share one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the
+                /// largest value of an event of the group.
                 Scales scales: Vec<Decimal<Grid>>, Groups "S" RELEASE, default "" "1 for all"
             }
             files {
-                /// The column of the `groups-file` that has the `scales`.
+                /// Column of the `groups-file` with the `scales`.
                 ScaleColumn scale_column: String, Groups "COLUMN" RELEASE_FILES
             }
             declaration {
-                /// By how much `bounds` and `grid` are multiplied in the `rest`.
+                /// Factor that multiplies `bounds` and `grid` in the `rest`.
                 RestScale rest_scale: Decimal<Grid>, Groups "S" RELEASE, default "" "1"
             }
             declaration {
-                /// Release groups that nobody declared: those that occur, from the first selection time on at which their
-                /// released value is so high that hardly any has it that is of one person alone. Needs a δ for that,
-                /// `selection-delta`, beside a budget that is not of ε alone.
+                /// Discover groups from the data instead of declaring them. A group is published from the first
+                /// selection time at which its noisy value exceeds a threshold that a group with only one person would
+                /// almost never reach. Requires `selection-delta` and a budget with δ or ρ.
                 DiscoverGroups discover_groups: bool, Groups "" RELEASE
             }
             declaration {
-                /// The probability with which a group is shown that one person alone has; of a person protected for one period,
-                /// by what they do in that period (`floor` 2 makes it hold for all periods together). It is added to the δ of
-                /// the budget.
+                /// Upper bound on the probability that a group with only one person is published (with `per`: because
+                /// of what they do in one period; `floor` 2 makes it hold for all periods together). It is added to the
+                /// δ of the budget.
                 SelectionDelta selection_delta: f64, Groups "D" RELEASE
             }
             declaration {
-                /// Look at all groups that occur after every so many steps, and after the last. Each look takes its share of
-                /// `selection-delta`.
+                /// Number of steps between selection times, each of which tests all groups in the data; the last step
+                /// is always one. Each selection time uses a share of `selection-delta`.
                 SelectEvery select_every: u64, Groups "STEPS" RELEASE, default "" "a twelfth of the horizon"
             }
             declaration {
-                /// Show no group of fewer than so many persons (or events, where single events are protected), apart from the
-                /// same probability. It raises what a group must reach, and costs no budget.
-                Floor floor: u64, Groups "N" RELEASE, default "" "what protecting one takes"
+                /// Never publish a group with fewer than N people (or events, if single events are protected), except
+                /// with probability `selection-delta`. Raises the threshold; costs no budget.
+                Floor floor: u64, Groups "N" RELEASE, default "" "the threshold for one person"
             }
             files {
-                /// The groups to draw, up to twelve, in this order: names for one `group-by` column, names joined by a slash for
-                /// several.
+                /// Groups to draw, up to twelve, in this order: names for one `group-by` column, or names joined by a
+                /// slash for several.
                 PlotGroups plot_groups: Vec<String>, Output "NAME" RELEASE_FILES, default "" "the first twelve"
             }
             files {
-                /// Draw the true counts too and stamp the picture: for your eyes only, it is NOT PRIVATE.
+                /// Draw the true counts too, and stamp the picture: it is NOT PRIVATE, for your eyes only.
                 UnsafeShowTruth unsafe_show_truth: bool, Output "" RELEASE_FILES
             }
 
@@ -361,53 +375,54 @@ macro_rules! parameter_rows {
                 KeyColumns key_columns: Vec<String>, Sketch "COLUMN" SKETCH
             }
             declaration {
-                /// Items are whole numbers from 0 to 2^B - 1, in one key column, B up to 39: count every block of them in a tree
-                /// instead of a table. Then `threshold` finds the heavy ones without a list.
+                /// Number of bits B, up to 39, if items are whole numbers from 0 to 2^B - 1 in one key column. Counts
+                /// every block of them in a tree instead of a table, so that `threshold` finds heavy items without a
+                /// list.
                 KeyBits key_bits: u32, Sketch "B" SKETCH
             }
             declaration {
-                /// Rows of the sketch, an odd number: more make it rarer that an answer is far off, and cost noise.
+                /// Number of sketch rows (odd). More rows make large errors rarer but add noise.
                 Rows rows: u32, Sketch "R" SKETCH, default "5" ""
             }
             declaration {
-                /// Cells of a row: more make items collide less, and cost nothing but memory.
+                /// Cells per row. More cells mean fewer collisions, at the cost of memory only.
                 Width width: u64, Sketch "W" SKETCH, default "65536" ""
             }
 
             questions {
-                /// File with the key columns, CSV, JSON lines or Parquet: an answer for each row. Items that do not occur get
-                /// one like all others. The list must be known to the public, and never be made from the data: being on it
-                /// would tell.
+                /// CSV, JSON Lines or Parquet file with the key columns: each row gets an answer, even if its item does
+                /// not occur. The list must be public and never made from the data: being on it would reveal something.
                 Queries queries: PathBuf, Questions "FILE" SKETCH
             }
             questions {
-                /// File with the key columns: the heaviest of these items, by `top` or `threshold`. The list must be known to
-                /// the public, as that of `queries`.
+                /// File with the key columns of candidate items; the heaviest are reported, by `top` or `threshold`.
+                /// The list must be public, like that of `queries`.
                 Candidates candidates: PathBuf, Questions "FILE" SKETCH
             }
             questions {
-                /// The so many heaviest candidates; of a release, the so many groups that grow most in each step, in a table of
-                /// their own beside the other (`.top.csv`).
+                /// Report the N heaviest candidates; for a release, the N fastest-growing groups of each step, in a
+                /// second table (`.top.csv`).
                 Top top: usize, Questions "N" LISTS
             }
             questions {
-                /// The candidates whose estimate is at least this; with `key-bits`, all keys whose estimate is.
+                /// Report the candidates whose estimate is at least X; with `key-bits`, all keys whose estimate is.
                 Threshold threshold: f64, Questions "X" SKETCH
             }
             questions {
-                /// Answer for the steps that these times are in.
+                /// Answer for the steps that contain these times.
                 At at: Vec<String>, Questions "TIME" SKETCH, default "" "the last step"
             }
             questions {
-                /// Answer each query for the step that the time in this column of its file is in, written as the events' times.
+                /// Answer each query for the step that contains the time in this column of its file, in the format of
+                /// the event times.
                 AtColumn at_column: String, Questions "COLUMN" SKETCH
             }
             questions {
-                /// Answer for every so many steps, and for the last.
+                /// Answer after every given number of steps, and after the last.
                 EveryQuery every_query: u64, Questions "STEPS" SKETCH
             }
             files {
-                /// Say as JSON on standard output what was done.
+                /// Print a JSON summary to standard output.
                 Json json: bool, Output "" PROGRAM
             }
         }

@@ -1,4 +1,4 @@
-//! Slots against the steps that rows read, and units in slots against all ways to use a unit in steps.
+//! Checks slots against the steps that rows read, and units in slots against all data that a unit in steps allows.
 
 use super::{Publication, Slots};
 use crate::reading::Reading;
@@ -20,7 +20,7 @@ fn planned(steps: &StepCalendar, publish: &str, reading: &str) -> (Publication, 
     (rows.of_slots(slots), workload)
 }
 
-/// The steps of every slot, from the steps at whose end one ends.
+/// The steps of every slot, from the steps at whose end a slot ends.
 fn steps_of_slots(publication: &Publication, steps: u64) -> Vec<BTreeSet<u64>> {
     let mut slots = vec![BTreeSet::new()];
     for step in 1..=steps {
@@ -36,7 +36,7 @@ fn steps_of_slots(publication: &Publication, steps: u64) -> Vec<BTreeSet<u64>> {
     slots
 }
 
-/// What the mechanism reads at a row is, slot by slot, what the reading reads at its last step.
+/// At each row, the slots that the mechanism reads contain exactly the steps that the workload reads at its last step.
 #[test]
 fn rows_read_whole_slots() {
     let (hours, days) = (calendar("2024-01-01", 24 * 14, "1h", "UTC"), calendar("2024-01-01", 366, "1d", "UTC"));
@@ -84,7 +84,7 @@ fn rows_read_whole_slots() {
     }
 }
 
-/// Months are windows of months, whatever days they have; and a year of days that fade stays one of days.
+/// Windows of months work for months of any length, and a decay over days keeps steps as slots.
 #[test]
 fn calendars_are_read_by_their_own_widths() {
     let days = calendar("2024-01-01", 366, "1d", "UTC");
@@ -115,7 +115,7 @@ fn what_cannot_be_published_says_so() {
     assert_eq!((daily.row_width(), daily.longest_row(), daily.rows().steps()), (None, 24, 31), "one day has 23 hours");
 }
 
-/// All sums of steps that a person may have under these bounds in so many steps: where periods are, in one of them.
+/// All sums of steps that a person may have under these bounds in a range of steps, which lies within one period.
 fn placements(bounds: PersonBounds, steps: std::ops::RangeInclusive<u64>) -> Vec<Vec<(u64, u64)>> {
     let mut open: Vec<(Vec<(u64, u64)>, u64)> = vec![(Vec::new(), bounds.max_events)];
     for step in steps {
@@ -132,7 +132,7 @@ fn placements(bounds: PersonBounds, steps: std::ops::RangeInclusive<u64>) -> Vec
     open.into_iter().map(|(placed, _)| placed).collect()
 }
 
-/// Whatever a person does under the bounds of steps keeps to those of slots; and somebody reaches the bound of a slot.
+/// All data that respect the bounds on steps respect those on slots, and some reach the bound of a slot.
 #[test]
 fn bounds_of_slots_hold_for_all_that_bounds_of_steps_allow() {
     let days = calendar("2024-01-01", 24, "1d", "UTC");
@@ -195,7 +195,7 @@ fn periods_touch_as_many_rows_as_they_do() {
     assert_eq!(monthly.touched(&Periods::default()), None);
 }
 
-/// A window of calendar months reads the days since the same one of an earlier month, whatever days that had.
+/// A window of calendar months reads the days since the same day of an earlier month, for months of any length.
 #[test]
 fn windows_of_months_begin_on_the_same_day() {
     for (start, every, zone, per_day, window, months) in [

@@ -11,21 +11,21 @@ use crate::civil::MICROS_PER_SECOND;
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
-/// Most steps a horizon may have.
+/// The maximum number of steps of a horizon.
 pub const MAX_STEPS: u64 = 1 << 40;
 
-/// How far a horizon goes.
+/// The extent of a horizon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Horizon {
-    /// Up to, and without, this instant, at which a step must end.
+    /// Until this instant (exclusive), at which a step must end.
     Until(Instant),
-    /// For so many steps.
+    /// For this many steps.
     Steps(u64),
-    /// There is no end: as far as calendars are laid out, 400 years.
+    /// Without an end; the calendar is laid out for 400 years.
     Endless,
 }
 
-/// For how many years a calendar without an end is laid out. Nothing depends on it: the plan has no end.
+/// The number of years for which a calendar without an end is laid out. Nothing depends on it: the plan has no end.
 const ENDLESS_YEARS: i64 = 400;
 
 /// The steps of a horizon: step `k` of `1..=steps` is the half-open time from `start_of(k)` to `end_of(k)`.
@@ -43,29 +43,29 @@ pub struct StepCalendar {
     steps: u64,
     every: Every,
     zone: Zone,
-    /// Microseconds of every step, where all have the same.
+    /// Microseconds of every step, if all have the same.
     width: Option<i64>,
-    /// `steps + 1` ends of steps otherwise. Few: a calendar has less than four million days.
+    /// Otherwise the `steps + 1` boundaries of steps. They are few: a calendar has less than four million days.
     boundaries: Vec<Instant>,
     date_only: bool,
 }
 
-/// What a plan says about its steps; [`StepCalendar::from_spec`] makes the same steps of it anywhere.
+/// A plan's description of its steps, from which [`StepCalendar::from_spec`] restores the same steps anywhere.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CalendarSpec {
-    /// Beginning of the first step, RFC 3339 in UTC.
+    /// Start of the first step, RFC 3339 in UTC.
     pub start: Timestamp,
     /// Number of steps.
     pub steps: u64,
     /// Width of a step.
     pub every: Every,
-    /// Zone whose calendar the steps follow.
+    /// Time zone whose calendar the steps follow.
     pub zone: Zone,
 }
 
 impl StepCalendar {
-    /// Lays out the steps of a horizon from `start` on.
+    /// Lays out the steps of a horizon that begins at `start`.
     pub fn new(start: Instant, horizon: Horizon, every: Every, zone: Zone) -> Result<Self, CalendarError> {
         let ruler = Ruler::new(start, every, &zone)?;
         let steps = match horizon {
@@ -98,7 +98,7 @@ impl StepCalendar {
         StepCalendar::new(spec.start.into(), Horizon::Steps(spec.steps), spec.every, spec.zone.clone())
     }
 
-    /// What a plan says about these steps.
+    /// The description of these steps for a plan.
     pub fn spec(&self) -> CalendarSpec {
         let start = self.start.timestamp().expect("checked when the steps were laid out");
         CalendarSpec { start, steps: self.steps, every: self.every, zone: self.zone.clone() }
@@ -109,12 +109,12 @@ impl StepCalendar {
         self.steps
     }
 
-    /// Beginning of the first step.
+    /// Start of the first step.
     pub fn start(&self) -> Instant {
         self.start
     }
 
-    /// End of the last step, which no longer belongs to it.
+    /// End of the last step, exclusive.
     pub fn end(&self) -> Instant {
         self.end
     }
@@ -124,13 +124,13 @@ impl StepCalendar {
         self.every
     }
 
-    /// Microseconds of every step, where all have the same.
+    /// Microseconds of every step, if all have the same.
     pub(crate) fn width(&self) -> Option<i64> {
         self.width
     }
 
-    /// A width in microseconds of which all steps, counted from 1970 on, begin at multiples: times of one such stretch are
-    /// of one step.
+    /// A width in microseconds such that all steps begin at multiples of it, counted from 1970: all times between two
+    /// adjacent multiples are in one step.
     pub fn common_width(&self) -> i64 {
         let divisor = |a: i64, b: i64| {
             let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
@@ -143,12 +143,12 @@ impl StepCalendar {
         boundaries.chain(self.width).chain([self.start.micros()]).fold(0, divisor).max(1)
     }
 
-    /// Zone whose calendar the steps follow.
+    /// Time zone whose calendar the steps follow.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// The step, counted from 1, that an instant falls into; `None` outside the horizon.
+    /// The step, counted from 1, that contains an instant; `None` outside the horizon.
     #[inline]
     pub fn step_of(&self, instant: Instant) -> Option<u64> {
         if instant < self.start || instant >= self.end {
@@ -161,7 +161,8 @@ impl StepCalendar {
         })
     }
 
-    /// Calendar steps have nearly the same width: a guess by proportion is off by a step or two at most.
+    /// Finds the step from a proportional guess, which is off by at most two steps as calendar steps have nearly the
+    /// same width.
     fn find_step(&self, instant: Instant, elapsed: i64) -> u64 {
         let whole = self.end.micros() - self.start.micros();
         let guess = i128::from(elapsed) * i128::from(self.steps) / i128::from(whole);
@@ -175,7 +176,7 @@ impl StepCalendar {
         index as u64 + 1
     }
 
-    /// When a step begins.
+    /// The start of a step.
     ///
     /// # Panics
     /// When the step is not one of `1..=steps`.
@@ -184,7 +185,7 @@ impl StepCalendar {
         self.boundary(step - 1)
     }
 
-    /// When a step ends; the instant belongs to the next.
+    /// The end of a step; the instant belongs to the next step.
     ///
     /// # Panics
     /// When the step is not one of `1..=steps`.
@@ -205,14 +206,14 @@ impl StepCalendar {
         self.date_only
     }
 
-    /// An instant as output writes it: RFC 3339 with the zone's offset, or the date where that says it all.
+    /// An instant as written to output: RFC 3339 with the zone's offset, or only the date if that is unambiguous.
     pub fn format(&self, instant: Instant) -> String {
         let mut text = String::new();
         self.write_time(instant, &mut text);
         text
     }
 
-    /// Appends an instant as output writes it.
+    /// Appends an instant as written to output.
     pub fn write_time(&self, instant: Instant, out: &mut String) {
         use fmt::Write;
         let zone = self.zone.time_zone();
@@ -235,7 +236,7 @@ fn write_local(zone: &TimeZone, instant: Instant, out: &mut String) {
     written.expect("a String accepts every write");
 }
 
-/// The endless row of step ends behind a start.
+/// The unlimited sequence of step boundaries after a start.
 pub(super) struct Ruler {
     start: Instant,
     origin: Zoned,
@@ -252,7 +253,8 @@ impl Ruler {
         Ok(Ruler { start, origin, every, width })
     }
 
-    /// Always counted from the start, so that months from the 31st come back to it after a shorter one.
+    /// The boundary with this index. It is always counted from the start, so months from the 31st return to the 31st
+    /// after a shorter month.
     pub(super) fn boundary(&self, index: u64) -> Option<Instant> {
         let index = i64::try_from(index).ok()?;
         match self.width {
@@ -267,13 +269,13 @@ impl Ruler {
         }
     }
 
-    /// The midnight so many widths after that before a date, by the calendar of a zone.
+    /// The midnight that begins the day `index` widths after a date, by the calendar of a zone.
     pub(super) fn midnight(date: Date, every: Every, index: u64, zone: &Zone) -> Option<Instant> {
         let date = date.checked_add(Self::span(every, i64::try_from(index).ok()?)?).ok()?;
         Some(date.to_zoned(zone.time_zone().clone()).ok()?.timestamp().into())
     }
 
-    /// So many widths that follow the calendar.
+    /// The calendar span of `index` widths.
     fn span(every: Every, index: i64) -> Option<Span> {
         let count = index.checked_mul(i64::from(every.count()))?;
         let span = match every.unit() {
@@ -303,7 +305,7 @@ impl Ruler {
         Err(CalendarError::EndInsideStep { end, before: (before > self.start).then_some(before), after, zone })
     }
 
-    /// How many whole steps there are in so many years from the start, or before the calendar ends.
+    /// The number of whole steps in `years` years from the start, or before the calendar ends.
     fn steps_within(&self, years: i64) -> Result<u64, CalendarError> {
         let years = Span::new().try_years(years).ok().and_then(|span| self.origin.checked_add(span).ok());
         let end: Instant = years.map_or(Timestamp::MAX, |zoned| zoned.timestamp()).into();
@@ -314,7 +316,7 @@ impl Ruler {
         if index == 0 { Err(CalendarError::BeyondCalendar) } else { Ok(index) }
     }
 
-    /// The index of a boundary near `end`; never far, as calendar units have nearly the same width.
+    /// The index of a boundary close to `end`, as calendar units have nearly the same width.
     fn guess(&self, end: Instant) -> u64 {
         let elapsed = i128::from(end.micros()) - i128::from(self.start.micros());
         let day = 86_400 * i128::from(MICROS_PER_SECOND);
@@ -346,7 +348,7 @@ pub enum CalendarError {
         before: Option<Instant>,
         /// First end of a step after it.
         after: Instant,
-        /// Zone in which to say so.
+        /// Zone in which the message writes times.
         zone: TimeZone,
     },
     /// Zero steps.
@@ -358,7 +360,7 @@ pub enum CalendarError {
 }
 
 impl CalendarError {
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub fn sentence(&self) -> Sentence {
         match self {
             CalendarError::EndNotAfterStart { start, end } => {

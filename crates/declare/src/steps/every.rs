@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::words::shorten;
 
-/// What a step is counted in.
+/// The unit of a step width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Seconds of elapsed time.
@@ -24,10 +24,11 @@ pub enum Unit {
     Year,
 }
 
-/// How wide a step is: `90s`, `15m`, `1h`, `1d`, `2w`, `1mo`, `1q`, `1y`, or a word such as `day` or `month`.
+/// The width of a step: `90s`, `15m`, `1h`, `1d`, `2w`, `1mo`, `1q`, `1y`, or a word such as `day` or `month`.
 ///
 /// Seconds, minutes and hours are elapsed time. Days and longer follow the calendar of the declared zone: a day has 23
-/// or 25 hours where the clock is set, and a month that begins on the 31st begins on the last day of a shorter month.
+/// or 25 hours when the clock is changed, and a month that begins on the 31st begins on the last day of a shorter
+/// month.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Every {
     count: u32,
@@ -35,17 +36,17 @@ pub struct Every {
 }
 
 impl Every {
-    /// So many units; `None` for zero.
+    /// A width of `count` units; `None` for zero.
     pub fn new(count: u32, unit: Unit) -> Option<Self> {
         (count > 0).then_some(Every { count, unit })
     }
 
-    /// How many units.
+    /// The number of units.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// What is counted.
+    /// The unit.
     pub fn unit(self) -> Unit {
         self.unit
     }
@@ -69,7 +70,7 @@ impl Every {
         format!("{} {unit}{}", self.count, if self.count == 1 { "" } else { "s" })
     }
 
-    /// Seconds, where every step has the same number wherever the clock is never set.
+    /// Seconds, if every step has the same number in zones whose clock never changes.
     pub(crate) fn seconds(self) -> Option<i64> {
         let unit = match self.unit {
             Unit::Second => 1,
@@ -113,7 +114,7 @@ impl FromStr for Every {
     }
 }
 
-/// A unit and how many of it. One letter alone (`d` without a number) is refused as too easily mistyped.
+/// A unit and a factor. One letter alone (`d` without a number) is refused because it is easily mistyped.
 fn parse_unit(text: &str, numbered: bool) -> Option<(Unit, u32)> {
     let short = match text {
         "s" => Some((Unit::Second, 1)),
@@ -156,7 +157,7 @@ impl<'de> serde::Deserialize<'de> for Every {
     }
 }
 
-/// Text that is not a step width.
+/// A text that is not a step width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EveryError {
     text: String,

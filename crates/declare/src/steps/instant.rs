@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// Microseconds since 1970-01-01T00:00Z, leap seconds not counted.
 ///
-/// Finer times are rounded down, which never moves an event to another step: steps begin at whole microseconds.
+/// Finer times are rounded down. This never moves an event to another step, as steps begin at whole microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(i64);
 
@@ -29,7 +29,7 @@ impl Instant {
 
 impl From<Timestamp> for Instant {
     fn from(time: Timestamp) -> Self {
-        // Rounded towards zero by `as_microsecond`, hence from the nanoseconds.
+        // `as_microsecond` rounds towards zero, so convert from nanoseconds.
         Instant(time.as_nanosecond().div_euclid(1000) as i64)
     }
 }

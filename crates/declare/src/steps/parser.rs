@@ -16,14 +16,14 @@ use crate::event::{Event, Field, Role};
 use crate::words::quoted;
 use evertally::number::{DecimalError, Grid, Rounding, parse_rounded, scale_float};
 
-/// Days whose offset from UTC is remembered.
+/// The number of days whose offset from UTC is cached.
 const CACHED_DAYS: usize = 512;
 
-/// How the time column writes times.
+/// The format of the time column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
-    /// Dates, dates with a time of day, with or without an offset. Bare numbers are refused: they do not say their
-    /// unit.
+    /// Dates, and dates with a time of day, with or without an offset. Bare numbers are refused because their unit is
+    /// unknown.
     #[default]
     Auto,
     /// Only times with an offset, such as 2024-05-01T12:30:00Z.
@@ -34,7 +34,7 @@ pub enum TimeFormat {
     EpochSeconds,
     /// Milliseconds since 1970 UTC.
     EpochMillis,
-    /// As a pattern says, such as `%d/%m/%Y %H:%M`.
+    /// According to a pattern, such as `%d/%m/%Y %H:%M`.
     Pattern(TimePattern),
 }
 
@@ -63,7 +63,7 @@ impl FromStr for TimeFormat {
             Some((_, format)) => Ok(format.clone()),
             None if text.contains('%') => TimePattern::new(text).map(Self::Pattern),
             None => Err(format!(
-                "{} is no time format: use auto, rfc3339, date, epoch-seconds or epoch-millis, or a pattern such as \
+                "{} is not a time format: use auto, rfc3339, date, epoch-seconds or epoch-millis, or a pattern such as \
                  %d/%m/%Y or %Y%m%d",
                 quoted(text)
             )),
@@ -85,22 +85,22 @@ impl<'de> serde::Deserialize<'de> for TimeFormat {
 }
 
 /// A pattern of times with the conversions of `strptime`, as the calendar library
-/// [has them](jiff::fmt::strtime#conversion-specifications).
+/// [defines them](jiff::fmt::strtime#conversion-specifications).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimePattern(Arc<str>);
 
 impl TimePattern {
-    /// A pattern that fixes a date at least, or the seconds since 1970.
+    /// A pattern that determines at least a date, or the seconds since 1970.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A description of the problem with it.
     fn new(text: &str) -> Result<Self, String> {
         let refuse = |problem: &dyn fmt::Display| {
             let shape = "it needs a year, a month and a day, such as %d/%m/%Y, %Y%m%d or %m/%d/%y %I:%M %p";
-            Err(format!("{} is no pattern of times ({problem}); {shape}", quoted(text)))
+            Err(format!("{} is not a time pattern ({problem}); {shape}", quoted(text)))
         };
         let pattern = TimePattern(text.into());
-        // What it writes it must read, and know the day.
+        // It must read its own output, and recover the day.
         let time = Timestamp::from_second(1_714_566_645).expect("in 2024").to_zoned(TimeZone::UTC);
         let written = match BrokenDownTime::from(&time).to_string(text) {
             Ok(written) => written,
@@ -108,7 +108,7 @@ impl TimePattern {
         };
         match pattern.read(&written) {
             Ok(read) if read.day() == time.timestamp().as_second().div_euclid(86_400) => Ok(pattern),
-            Ok(_) => refuse(&"the day cannot be told from it"),
+            Ok(_) => refuse(&"it does not determine the day"),
             Err(problem) => refuse(&problem),
         }
     }
@@ -122,10 +122,10 @@ impl TimePattern {
     }
 }
 
-/// What a pattern read.
+/// The result of reading with a pattern.
 enum Read {
     Instant(Timestamp),
-    /// On the wall clock of the declared zone.
+    /// A time on the wall clock of the declared zone.
     Civil(DateTime),
 }
 
@@ -139,7 +139,7 @@ impl Read {
     }
 }
 
-/// Microseconds since 1970-01-01T00:00, rounded down; the ends of the calendar beyond it.
+/// Microseconds since 1970-01-01T00:00, rounded down, or the largest value beyond the calendar.
 fn civil_micros(time: DateTime) -> i64 {
     TimeZone::UTC.to_timestamp(time).map_or(i64::MAX, micros)
 }
@@ -149,7 +149,7 @@ fn micros(time: Timestamp) -> i64 {
 }
 
 impl TimeFormat {
-    /// The grid on which a number of this format is a count of microseconds.
+    /// The grid on which numbers of this format count microseconds.
     fn micro_grid(&self) -> Option<Grid> {
         match self {
             TimeFormat::EpochSeconds => Some("0.000001".parse().expect("a grid")),
@@ -159,10 +159,10 @@ impl TimeFormat {
     }
 }
 
-/// Reads instants, with a memory of the zone's offsets.
+/// Reads instants, and caches the zone's offsets.
 ///
-/// A time of day without an offset is on the wall clock of the declared zone. Where the clock is set back, a time that
-/// occurs twice means the first; where it is set forward, a time that does not occur is moved on by the gap.
+/// A time of day without an offset is on the wall clock of the declared zone. When the clock is set back, a time that
+/// occurs twice means the first; when it is set forward, a time that does not occur is moved forward by the gap.
 #[derive(Clone, Debug)]
 pub struct TimeParser {
     format: TimeFormat,
@@ -171,7 +171,7 @@ pub struct TimeParser {
 }
 
 impl TimeParser {
-    /// A parser of one format; `zone` is where times without an offset are.
+    /// A parser of one format; `zone` is the zone of times without an offset.
     pub fn new(format: TimeFormat, zone: Zone) -> Self {
         TimeParser { micro_grid: format.micro_grid(), format, clock: WallClock::new(zone) }
     }
@@ -185,7 +185,7 @@ impl TimeParser {
         })
     }
 
-    /// The instant in a cell. Cells of a typed time column say by themselves what they are.
+    /// The instant in a cell. Cells of a typed time column do not need a format.
     #[inline]
     pub fn parse(&mut self, field: Field<'_>) -> Result<Instant, TimeError> {
         match field {
@@ -248,7 +248,7 @@ fn epoch_error(error: DecimalError) -> TimeError {
     }
 }
 
-/// The problem of a text that has none of the known shapes: what it looks like.
+/// The problem of a text without a known shape, based on its likely intention.
 #[cold]
 fn unrecognised(text: &str, problem: TimeError) -> TimeError {
     let date = || -> Option<TimeError> {
@@ -312,7 +312,7 @@ impl WallClock {
         self.days[slot].1
     }
 
-    /// The day's one offset in microseconds; `None` when the clock is set on it, or no calendar has the day.
+    /// The day's only offset in microseconds; `None` if the clock changes on it, or if no calendar has the day.
     fn find_offset_of_day(&self, day: i64) -> Option<i64> {
         let midnight = wall_time(day.checked_mul(MICROS_PER_DAY)?)?;
         let last = midnight.checked_add(1.day()).ok()?.checked_sub(1.microsecond()).ok()?;
@@ -331,7 +331,7 @@ impl WallClock {
     #[cold]
     fn slow_instant(&self, civil: i64) -> Instant {
         let time = wall_time(civil).and_then(|t| self.zone.to_ambiguous_timestamp(t).compatible().ok());
-        // Only the ends of the calendar have no instant, and no horizon reaches there: any instant near will do.
+        // Only the ends of the calendar have no instant, and no horizon reaches them: any nearby instant will do.
         time.map_or(Instant::from_micros(civil), Instant::from)
     }
 }

@@ -1,4 +1,4 @@
-//! Periods, in each of which the bounds on a person start anew.
+//! Periods, after each of which the bounds on a person restart.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,21 +12,21 @@ use super::{Every, EveryError, Instant, StepCalendar, Unit};
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
 
-/// How long a period is: so many steps, or a stretch of the calendar: `day`, `1w`, `month`, `30`, …
+/// The length of a period, as a number of steps or a time span: `day`, `1w`, `month`, `30`, …
 ///
 /// Days, weeks (from Monday), months, quarters, other parts of a year in months, and years are those of the calendar in
-/// the declared zone. All others (`2w`, `36h`, `30` steps) follow one another from the beginning of the horizon on.
-/// Either way the horizon may cut the first and the last.
+/// the declared zone. All others (`2w`, `36h`, `30` steps) follow one another from the start of the horizon. In either
+/// case the horizon may cut off the first and the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Period {
-    /// So many steps, from the first on.
+    /// This many steps, counted from the first step.
     Steps(u64),
-    /// A stretch of time.
+    /// A time span.
     Time(Every),
 }
 
 impl Period {
-    /// In words behind "in": `one calendar month`.
+    /// In words, to follow "in": `one calendar month`.
     pub fn in_words(self) -> String {
         let every = match self {
             Self::Steps(steps) => return format!("{steps} steps"),
@@ -45,7 +45,7 @@ impl Period {
         format!("one calendar {word}")
     }
 
-    /// Several in words: `7 calendar months`.
+    /// Several periods in words: `7 calendar months`.
     pub fn several_in_words(self, count: u64) -> String {
         match self.in_words().strip_prefix("one ") {
             Some(word) => format!("{count} {word}{}", if count == 1 { "" } else { "s" }),
@@ -54,7 +54,7 @@ impl Period {
         }
     }
 
-    /// Whether it is a period of the calendar, and not counted from the beginning of a horizon.
+    /// Whether it is a period of the calendar instead of one counted from the start of a horizon.
     pub fn is_of_the_calendar(self) -> bool {
         self.begun_by(Date::new(2000, 1, 1).expect("a date")).is_some()
     }
@@ -65,7 +65,7 @@ impl Period {
         if zone == "UTC" { words } else { format!("{words} ({zone})") }
     }
 
-    /// Where the calendar has one that an instant is in: the date on which that begins.
+    /// The date on which the calendar's period that contains a date begins, if it is a period of the calendar.
     fn begun_by(self, date: Date) -> Option<Date> {
         let Self::Time(every) = self else { return None };
         match (every.unit(), every.count()) {
@@ -129,7 +129,7 @@ impl<'de> serde::Deserialize<'de> for Period {
     }
 }
 
-/// Text that is no period.
+/// A text that is not a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeriodError {
     text: String,
@@ -140,28 +140,28 @@ impl fmt::Display for PeriodError {
         let text = &self.text;
         write!(
             f,
-            "`{text}` is no period: give day, week, month, quarter or year, a width such as 2w, or a number of steps"
+            "`{text}` is not a period: give day, week, month, quarter or year, a width such as 2w, or a number of steps"
         )
     }
 }
 
 impl std::error::Error for PeriodError {}
 
-/// The periods of a horizon, each of whole steps.
+/// The periods of a horizon, each a whole number of steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Periods {
     laid_out: LaidOut,
     longest: Option<u64>,
-    /// The fewest steps of a period that lies between two others.
+    /// The smallest number of steps of a period between two others.
     least: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum LaidOut {
-    /// All of the horizon is one.
+    /// The whole horizon is one period.
     #[default]
     One,
-    /// So many steps each, from the first.
+    /// Periods of this many steps, counted from the first step.
     Even(u64),
     /// The first steps of all but the first period.
     Listed(Vec<u64>),
@@ -171,7 +171,7 @@ impl Periods {
     /// Lays out the periods of a horizon.
     ///
     /// # Errors
-    /// If a step would be in two of them.
+    /// If a step would belong to two periods.
     ///
     /// ```
     /// use evertally_declare::steps::{Horizon, Instant, Periods, StepCalendar, Zone};
@@ -203,23 +203,23 @@ impl Periods {
         Ok(Self { laid_out: LaidOut::Listed(firsts), longest: Some(longest), least })
     }
 
-    /// Of so many steps each.
+    /// Periods of `steps` steps each.
     fn even(steps: u64) -> Self {
         Self { laid_out: LaidOut::Even(steps), longest: Some(steps), least: Some(steps) }
     }
 
-    /// Whether every whole period has at least nine tenths of the steps of the longest: bounds of how many periods a
-    /// number of steps can touch rest on that.
+    /// Whether every whole period has at least nine tenths of the steps of the longest. Bounds on the number of periods
+    /// that a number of steps can touch rely on that.
     pub fn are_regular(&self) -> bool {
         self.longest.zip(self.least).is_none_or(|(longest, least)| least >= longest - longest / 10)
     }
 
-    /// The longest that such a period can be, in steps, wherever the horizon lies; `None` where there are none.
+    /// The largest possible length of such a period, in steps, for any position of the horizon; `None` without periods.
     pub fn longest(&self) -> Option<u64> {
         self.longest
     }
 
-    /// How many there are in a horizon of so many steps.
+    /// The number of periods in a horizon of `steps` steps.
     pub fn count(&self, steps: u64) -> u64 {
         match &self.laid_out {
             LaidOut::One => 1,
@@ -228,7 +228,7 @@ impl Periods {
         }
     }
 
-    /// The steps of the period that a step is in; of the last, without end.
+    /// The steps of the period that contains a step; the last period has no end.
     pub fn of(&self, step: u64) -> Range<u64> {
         match &self.laid_out {
             LaidOut::One => 1..u64::MAX,
@@ -237,9 +237,9 @@ impl Periods {
                 first..first.saturating_add(*steps)
             }
             LaidOut::Listed(firsts) => {
-                let behind = firsts.partition_point(|first| *first <= step);
-                let first = if behind == 0 { 1 } else { firsts[behind - 1] };
-                first..firsts.get(behind).copied().unwrap_or(u64::MAX)
+                let next = firsts.partition_point(|first| *first <= step);
+                let first = if next == 0 { 1 } else { firsts[next - 1] };
+                first..firsts.get(next).copied().unwrap_or(u64::MAX)
             }
         }
     }
@@ -249,7 +249,7 @@ fn period_of(every: Every) -> Period {
     Period::Time(every)
 }
 
-/// The first steps of all periods but the first.
+/// The first steps of all periods except the first.
 fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentence> {
     let zone = calendar.zone();
     let start = calendar.start().timestamp().expect("checked when the steps were laid out");
@@ -268,7 +268,7 @@ fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentenc
         if calendar.start_of(step) != begins {
             return Err(cut(calendar, period_of(every), calendar.start_of(step), calendar.end_of(step)));
         }
-        // A zone may leave out a date: that day has no steps.
+        // A zone may skip a date: that day has no steps.
         if step > 1 && firsts.last() != Some(&step) {
             firsts.push(step);
         }
@@ -279,17 +279,18 @@ fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentenc
 fn cut(calendar: &StepCalendar, period: Period, from: Instant, to: Instant) -> Sentence {
     let (from, to) = (calendar.format(from), calendar.format(to));
     let step =
-        format!(" {period} would cut the step from {from} to {to}: a step must lie within one period; take other ");
+        format!(" {period} would cut the step from {from} to {to}: a step must lie within one period; choose another ");
     sentence![
         Parameter::Per,
         step,
         Parameter::Every,
-        ", or say how many steps a period has, as with ",
+        ", or give the number of steps of a period, as with ",
         (Parameter::Per, "30")
     ]
 }
 
-/// The most steps that a whole period has anywhere in the calendar: the plan does not depend on where a horizon lies.
+/// The largest number of steps of a whole period anywhere in the calendar, so that the plan does not depend on the
+/// position of the horizon.
 fn usual(calendar: &StepCalendar, every: Every) -> u64 {
     let (step, count) = (calendar.every(), u64::from(every.count()));
     let per = u64::from(step.count());
@@ -311,7 +312,7 @@ fn usual(calendar: &StepCalendar, every: Every) -> u64 {
         Unit::Month => months / per,
         Unit::Year => months / (12 * per),
         Unit::Second | Unit::Minute | Unit::Hour => {
-            // Where the clock is set, one of the days has an hour more.
+            // If the clock is changed, one of the days has an additional hour.
             let set = if calendar.zone().fixed_offset().is_some() { 0 } else { 3600 };
             let seconds = step.seconds().expect("elapsed time") as u64;
             (days * 86_400 + set).div_ceil(seconds)
@@ -319,9 +320,9 @@ fn usual(calendar: &StepCalendar, every: Every) -> u64 {
     }
 }
 
-/// The most days of so many months in a row.
+/// The largest number of days of `months` consecutive months.
 fn most_days(months: u64) -> u64 {
-    // The calendar comes back after 400 years, of 146,097 days.
+    // The calendar repeats after 400 years, of 146,097 days.
     let (cycles, months) = (months / 4800, months % 4800);
     let first = |month: u64| Date::new(2000 + (month / 12) as i16, (month % 12 + 1) as i8, 1).expect("a date");
     let days =

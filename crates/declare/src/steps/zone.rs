@@ -10,7 +10,7 @@ use crate::words::shorten;
 
 /// A named time zone.
 ///
-/// The rules come from the program itself and not from the machine, so that a plan means the same steps everywhere.
+/// The rules are compiled into the program instead of read from the machine, so a plan means the same steps everywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Zone {
     name: String,
@@ -33,7 +33,7 @@ impl Zone {
         &self.zone
     }
 
-    /// The one offset from UTC in seconds, where there is only one.
+    /// The offset from UTC in seconds, if there is only one.
     pub fn fixed_offset(&self) -> Option<i64> {
         self.zone.to_fixed_offset().ok().map(|offset| i64::from(offset.seconds()))
     }
@@ -82,7 +82,7 @@ impl<'de> serde::Deserialize<'de> for Zone {
     }
 }
 
-/// Text that names no time zone.
+/// A text that does not name a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneError {
     text: String,

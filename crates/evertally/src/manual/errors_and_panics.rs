@@ -1,16 +1,16 @@
-//! Which class of error asks whom to do what.
+//! Who must act on each class of error.
 //!
 //! Everything that can fail returns [`Error`](crate::Error): one sentence to show, and a class to branch on. A call
 //! that failed has changed nothing.
 //!
-//! | class | asks |
+//! | class | who must act, and why |
 //! |---|---|
 //! | [`is_invalid`](crate::Error::is_invalid) | the caller: a parameter or value is out of its documented range |
-//! | [`is_weak_budget`](crate::Error::is_weak_budget) | the same; the budget protects next to nothing, and was not explicitly allowed to |
+//! | [`is_weak_budget`](crate::Error::is_weak_budget) | the caller: the budget gives almost no protection, and the caller did not explicitly allow that |
 //! | [`is_overflow`](crate::Error::is_overflow) | the caller: a sum leaves 64 bits; use a coarser grid |
 //! | [`is_horizon_exhausted`](crate::Error::is_horizon_exhausted) | the operator: the last step has been released; a new stream needs a new plan, and its budget adds up |
 //! | [`is_state`](crate::Error::is_state) | the operator: these saved bytes do not belong here, or are damaged |
-//! | [`ErrorKind::Randomness`](crate::ErrorKind) | the operating system gave no random bytes |
+//! | [`ErrorKind::Randomness`](crate::ErrorKind) | the operator: the operating system returned no random bytes |
 //!
 //! ```
 //! use evertally::{Budget, Epsilon, GuardedKey, PlanRequest, RunningSum, SecretKey};
@@ -22,6 +22,6 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! Constructors check; what they have accepted does not fail later for the same reason. Figures of a step
-//! ([`std_error`](crate::Plan::std_error) and the like) panic for a step outside the horizon, and say so in their
-//! documentation.
+//! Constructors check their arguments; accepted arguments do not fail later for the same reason. Functions of a step
+//! ([`std_error`](crate::Plan::std_error) and the like) panic for a step outside the horizon, as their documentation
+//! states.

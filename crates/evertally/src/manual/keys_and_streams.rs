@@ -1,11 +1,11 @@
 //! One name, one data set.
 //!
-//! Noise is a function of (key, stream name, plan, purpose, node). The same four give the same noise, for ever and
-//! everywhere: that is what makes releases repeatable, and what makes this the one rule that must never be broken:
+//! Noise is a function of (key, stream name, plan, purpose, node). The same four give the same noise, permanently and
+//! everywhere. That makes releases repeatable, and it makes this rule one that must never be broken:
 //!
 //! > **A key and a stream name serve one data set under one plan.**
 //!
-//! Two data sets with equal noise reveal their difference exactly:
+//! Two data sets released with equal noise reveal their difference exactly:
 //!
 //! ```
 //! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, SecretKey};
@@ -20,13 +20,14 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! So everything that issues noise takes a [`GuardedKey`](crate::noise::GuardedKey): a key with the record of what was issued
-//! with it. The record refuses an object that would issue the same noise again; `allow_noise_reuse` above keeps none.
-//! The record in memory ends with the program. The ledger beside a key file, which `evertally-publish` keeps, does not, and
-//! the program, the service and the Python package share it.
+//! Therefore everything that issues noise takes a [`GuardedKey`](crate::noise::GuardedKey): a key with a record of
+//! the noise issued with it. The record refuses an object that would issue the same noise again; `allow_noise_reuse`
+//! above keeps no record. The record in memory ends with the program. The ledger that `evertally-publish` keeps next
+//! to a key file persists; the program, the service and the Python package share it.
 //!
-//! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to what was
-//! spent.
+//! A changed plan has independent noise: the digest of the plan is part of every name. Its budget adds to the budget
+//! already spent.
 //!
 //! Keys come from the operating system ([`SecretKey::generate`](crate::SecretKey::generate)), are overwritten when
-//! dropped, and are shown by no `Debug`. Keep them apart from the data: who has both needs no release.
+//! dropped, and never appear in `Debug` output. Store them separately from the data: anyone with both needs no
+//! release.

@@ -1,6 +1,7 @@
-//! Going on tomorrow, after a crash, on another machine.
+//! Continuing tomorrow, after a crash, or on another machine.
 //!
-//! `save` gives the bytes of a stream as it stands; `restore`, with the same plan, key and name, goes on bit for bit.
+//! `save` returns the current state of a stream as bytes; `restore`, with the same plan, key and name, continues it
+//! bit for bit.
 //!
 //! ```
 //! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, SecretKey};
@@ -16,12 +17,12 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! * States are versioned and carry a keyed hash: damaged or foreign bytes are refused, as
+//! * States are versioned and carry a keyed hash: damaged bytes, and those of another stream, are refused with
 //!   [`is_state`](crate::Error::is_state).
-//! * They hold **exact sums**: as secret as the data. Those of lazy vectors and of
-//!   [`VectorNoise`](crate::VectorNoise) hold noise, too: as secret as the key.
-//! * An *older* state of the same stream is whole and belongs there; no hash can refuse it. Who goes back to one and
-//!   adds other events breaks the rule of [`keys_and_streams`](super::keys_and_streams).
+//! * They hold **exact sums**: keep them as secret as the data. States of lazy vectors and of
+//!   [`VectorNoise`](crate::VectorNoise) also hold noise: keep them as secret as the key.
+//! * An *older* state of the same stream is undamaged and valid; no hash can refuse it. Restoring one and then adding
+//!   different events breaks the rule of [`keys_and_streams`](super::keys_and_streams).
 //!
-//! A plan is saved by any serde format, and derived again when it is read: a changed file is refused. A step that was
-//! computed and not shown before a crash is computed again, the same to the last bit.
+//! A plan can be saved in any serde format. It is derived again when it is read, so a changed file is refused. A step
+//! that was computed but not published before a crash is computed again, identical to the last bit.

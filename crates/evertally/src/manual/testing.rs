@@ -1,6 +1,6 @@
 //! How to test a program whose results are random.
 //!
-//! A key from a seed makes every release the same in every run. It protects nobody, and its type says so:
+//! With a key from a seed, every release is the same in every run. Such a key protects nobody, as its type name says:
 //!
 //! ```
 //! use evertally::{Budget, GuardedKey, PlanRequest, Rho, RunningSum, TestSeed};
@@ -12,12 +12,11 @@
 //! };
 //! assert_eq!(run("a")?, run("a")?);
 //!
-//! // Never compare a release with the true value exactly; hold it against its standard error. With this seed it is within five.
+//! // Never compare a release with the true value exactly; compare the difference with its standard error.
 //! let largest = run("a")?.into_iter().map(f64::abs).fold(0.0, f64::max);
 //! assert!(largest < 5.0 * plan.max_std_error());
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! Statistical tests fix their seeds, so that they pass always or never, and state the chance at which they would fail
-//! if everything were right. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's
-//! promise.
+//! Statistical tests fix their seeds, so that they always pass or always fail, and state the probability that a correct
+//! program fails. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's guarantee.

@@ -1,9 +1,9 @@
 //! Who is protected, how strongly, and what several streams spend together.
 //!
 //! # Units
-//! Neighbouring data sets differ in one **unit**. With [`Unit::Event`](crate::Unit) that is a single event: a person
+//! Neighbouring data sets differ in one **unit**. With [`Unit::Event`](crate::Unit) a unit is a single event: a person
 //! with a hundred events is protected a hundred times less. With [`Unit::person`](crate::Unit::person) it is everything
-//! a person adds, as far as it is kept.
+//! a person adds, up to the contribution bounds.
 //!
 //! ```
 //! use evertally::{Budget, PlanRequest, Rho, Unit};
@@ -11,15 +11,15 @@
 //! let events = request.clone().plan()?;
 //! let persons = request.clone().with_unit(Unit::person(10)).plan()?;
 //! let spread_out = request.with_unit(Unit::person(10).per_step(1)).plan()?;
-//! // Ten events of a person cost ten times the noise; less where they cannot fall into one step.
+//! // Ten events per person need ten times the noise, and less if they cannot fall into one step.
 //! assert!(persons.max_std_error() > 9.9 * events.max_std_error());
 //! assert!(spread_out.max_std_error() < persons.max_std_error());
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! A person may also be bounded by group, in the number of groups, and in the distance of steps, and the unit may be
-//! what a person does in one **period**: all bounds start anew in each, and no horizon is too long for them. Whoever is
-//! active in `j` periods has `j` such units. Events are kept within all of these bounds by
+//! Further bounds limit a person's events per group, their number of groups, and the distance between their steps. The
+//! unit may also be the events of a person in one **period**: all bounds start again in each period, so that they suit
+//! any horizon. A person active in `j` periods has `j` such units. Events are limited to all of these bounds by
 //! [`Contributions`](crate::privacy::contribution::Contributions).
 //!
 //! ```
@@ -31,22 +31,23 @@
 //! # Ok::<(), evertally::Error>(())
 //! ```
 //!
-//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides, beyond whether a unit is there, what it did and when; it costs
-//! up to twice the noise.
+//! [`Neighbours::ReplaceOne`](crate::Neighbours) hides the presence of a unit and also its events and their times; it
+//! needs up to twice the noise.
 //!
 //! # Budgets
-//! | budget | noise | say |
+//! | budget | noise | guarantee |
 //! |---|---|---|
-//! | [`Budget::Pure`](crate::Budget)(ε) | Laplace | every event of the world is at most `e^ε` times as likely |
+//! | [`Budget::Pure`](crate::Budget)(ε) | Laplace | every possible outcome is at most `e^ε` times as likely |
 //! | [`Budget::Approximate`](crate::Budget)(ε, δ) | the better of both | the same, apart from a probability δ |
 //! | [`Budget::Zcdp`](crate::Budget)(ρ) | the better of both | a curve of (ε, δ) pairs; adds up best |
 //!
-//! Budgets that protect next to nothing (ε above 20, ρ above 10) are refused unless
+//! Budgets that give almost no protection (ε above 20, ρ above 10) are refused unless
 //! [`new_even_if_weak`](crate::Epsilon::new_even_if_weak) asks for them.
 //!
 //! # Several streams
-//! Streams over the same people add up, whatever their keys. [`Odometer`](crate::privacy::composition::Odometer) says
-//! what was spent; [`Filter`](crate::privacy::composition::Filter) refuses what would exceed a total.
+//! The budgets of streams over the same people add up, whatever their keys.
+//! [`Odometer`](crate::privacy::composition::Odometer) tracks the budget spent;
+//! [`Filter`](crate::privacy::composition::Filter) refuses a stream that would exceed a total.
 //!
 //! ```
 //! use evertally::privacy::composition::Filter;

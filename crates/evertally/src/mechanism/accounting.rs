@@ -8,7 +8,6 @@ pub(super) mod shift;
 pub(super) mod trie;
 pub(super) mod trie_pairs;
 pub(super) mod truncation;
-pub(crate) mod units;
 
 pub use participation::Participation;
 pub use shift::{GaussianShift, LaplaceShift};

@@ -35,7 +35,7 @@ pub(crate) mod spectrum;
 #[cfg(test)]
 mod tests;
 
-use super::registry::Parameters;
+use super::name::parameters::Parameters;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, MatrixDigest, Mechanism,
     MechanismName, Mix, Participation, RowLaw, Workload, check_horizon,
@@ -307,7 +307,7 @@ impl Mechanism for Banded {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.horizon as usize;
         pair.r = Matrix::zeros(steps, steps);
         let pieces = self.pieces.edges.windows(2).zip(&self.pieces.values);
@@ -351,6 +351,12 @@ pub(super) fn build(
         ))),
         _ => Ok(Arc::new(built)),
     }
+}
+
+/// Bands for single events and, if a unit has events in several steps, for the unit.
+pub(super) fn readings(criterion: &Criterion) -> Vec<MechanismName> {
+    let runs = [Some(Participation::ONCE), criterion.runs()];
+    runs.into_iter().flatten().map(|runs| MechanismName::Banded(runs, None)).collect()
 }
 
 pub(super) fn brief(name: MechanismName) -> MechanismName {

@@ -1,39 +1,7 @@
 //! The objective used to choose open parameters: the number to minimise.
 
-use super::accounting::units;
-use super::{Mechanism, Mix, Participation, Workload};
+use super::{Mechanism, Mix, NoiseKind, Objective, Participation, Workload, units};
 use crate::privacy::Spread;
-use crate::{Error, Result};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
-
-/// The two noise distributions; they determine whether the L1 or the L2 norms of the columns count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NoiseKind {
-    /// Discrete Laplace: pure ε-DP.
-    Laplace,
-    /// Discrete Gaussian: zCDP.
-    Gaussian,
-}
-
-/// Which error is minimised.
-///
-/// ```
-/// use evertally::mechanism::Objective;
-/// assert_eq!("mean".parse::<Objective>()?, Objective::Mean);
-/// assert_eq!(Objective::Max.to_string(), "max");
-/// # Ok::<(), evertally::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Objective {
-    /// The largest variance of any step.
-    Max,
-    /// The mean variance over the steps.
-    Mean,
-}
 
 /// The value by which mechanisms are compared and open parameters are chosen: the squared error of a release under one
 /// budget, up to a factor that all mechanisms share.
@@ -68,20 +36,9 @@ enum Change {
 }
 
 impl Objective {
-    /// Both objectives: the largest and the mean.
-    pub const BOTH: [Self; 2] = [Self::Max, Self::Mean];
-
     /// `‖L_t‖²` of the step with the largest variance, or its mean over the steps.
     pub fn row_norm_squared(self, mechanism: &dyn Mechanism) -> f64 {
         self.of(mechanism.max_row_norm_squared(), mechanism.mean_row_norm_squared())
-    }
-
-    /// One of the two values, according to the objective.
-    pub fn of<T>(self, max: T, mean: T) -> T {
-        match self {
-            Self::Max => max,
-            Self::Mean => mean,
-        }
     }
 }
 
@@ -212,33 +169,6 @@ impl Criterion {
         match self.change {
             Change::Events { law: NoiseKind::Gaussian, spread, exact: true } => Some(spread.per_group as f64),
             _ => None,
-        }
-    }
-}
-
-impl fmt::Display for NoiseKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Laplace => "discrete Laplace",
-            Self::Gaussian => "discrete Gaussian",
-        })
-    }
-}
-
-impl fmt::Display for Objective {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.of("max", "mean"))
-    }
-}
-
-impl FromStr for Objective {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "max" => Ok(Self::Max),
-            "mean" => Ok(Self::Mean),
-            other => Err(Error::invalid(format!("`objective` should be max or mean, got `{other}`"))),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! Dense twins: the matrices themselves, for tests and small horizons.
 
-use super::{ColumnNorms, Mechanism};
+use super::column_norms::ColumnNorms;
 use crate::noise::Node;
-use std::collections::BTreeMap;
 
 /// A dense matrix, row by row.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +38,7 @@ impl Matrix {
         self.row_mut(row)[column] = value;
     }
 
-    fn row_mut(&mut self, row: usize) -> &mut [f64] {
+    pub(super) fn row_mut(&mut self, row: usize) -> &mut [f64] {
         &mut self.entries[row * self.columns..(row + 1) * self.columns]
     }
 
@@ -84,33 +83,6 @@ pub struct DensePair {
 }
 
 impl DensePair {
-    /// Collects the rows of `L`, then computes the row of `R` of every node that occurs.
-    pub(super) fn of<M: Mechanism + ?Sized>(mechanism: &M) -> Self {
-        let horizon = mechanism.horizon();
-        assert!(horizon <= 4096, "a dense twin of {horizon} steps is too large");
-        let mut column_of = BTreeMap::new();
-        for step in 1..=horizon {
-            mechanism.visit_row(step, &mut |node, _| {
-                column_of.insert(node, 0);
-            });
-        }
-        let nodes: Vec<Node> = column_of.keys().copied().collect();
-        column_of.values_mut().enumerate().for_each(|(column, slot)| *slot = column);
-
-        let mut l = Matrix::zeros(horizon as usize, nodes.len());
-        for step in 1..=horizon {
-            let row = l.row_mut(step as usize - 1);
-            mechanism.visit_row(step, &mut |node, weight| row[column_of[&node]] += weight);
-        }
-        let mut r = Matrix::zeros(nodes.len(), horizon as usize);
-        for (i, node) in nodes.iter().enumerate() {
-            let (first, last) = mechanism.node_span(*node);
-            let last = last.min(horizon) as usize;
-            r.row_mut(i)[(first as usize - 1).min(last)..last].fill(mechanism.node_weight(*node));
-        }
-        Self { l, r, nodes }
-    }
-
     /// The same `L` with the right factor of least norm, `R = Lᵀ (L Lᵀ)⁻¹ A`. `O(T³)`.
     ///
     /// # Panics

@@ -35,36 +35,33 @@
 
 mod cursor;
 mod epoch;
+mod epochs;
+mod grids;
+mod hat_epochs;
 pub(in crate::mechanism) mod hats;
 mod shares;
 pub(in crate::mechanism) mod trees;
 mod units;
 
 use super::accounting::truncation::in_noise_steps;
-use super::registry::Parameters;
+use super::name::parameters::Parameters;
 use super::rounding::FRACTION_BITS;
 use super::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, MatrixDigest, Mechanism, MechanismName,
     RowLaw, check_horizon,
 };
+use crate::mechanism::{EndlessChoice, Inside};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use cursor::EpochCursor;
 use epoch::Epoch;
+use grids::NOISE_BITS;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Bits of the noise grid: over 2^44 steps, rounding adds less than a thousandth to a sensitivity of 1.
-const NOISE_BITS: u32 = 32;
-/// The weights of columns are multiples of `2^-14`.
-const WEIGHT_BITS: u32 = 14;
-/// Extra bits of the estimates of totals, below those of a release.
-const GUARD: u32 = 16;
 /// The step whose error decides which mechanism is inside, if the horizon includes it.
 const JUDGED: u64 = 1 << 16;
-/// Up to this many steps, BLTs are inside.
-const LONGEST_BLT: u64 = 1 << 44;
 
 /// Epochs of growing length, each with its own mechanism and two estimates of its total: for running counts that never
 /// end.
@@ -77,40 +74,6 @@ pub struct Endless {
     inside: Inside,
     epochs: Arc<[Epoch]>,
     digest: MatrixDigest,
-}
-
-/// The mechanism inside the epochs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Inside {
-    /// BLTs, for units with events in several steps under Gaussian noise.
-    Plain,
-    /// BLTs with columns of one length, for single events under Gaussian noise.
-    Normalized,
-    /// Trees, for Laplace noise: `endless-trees`.
-    Trees,
-    /// Hats, and trees after them, for Laplace noise: `endless-hats`.
-    Hats,
-}
-
-impl Inside {
-    /// Whether the noise is Laplace noise.
-    fn is_laplace(self) -> bool {
-        matches!(self, Self::Trees | Self::Hats)
-    }
-}
-
-/// The name of an [`Endless`]: `endless`, `endless(inside=plain)`, with a digest of everything inside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct EndlessChoice {
-    /// `None` = chosen for the noise distribution and the unit.
-    pub inside: Option<Inside>,
-    /// Digest of all weights and buffers.
-    pub digest: Option<MatrixDigest>,
-}
-
-impl EndlessChoice {
-    /// Everything open.
-    pub const OPEN: Self = Self { inside: None, digest: None };
 }
 
 impl Endless {
@@ -131,7 +94,7 @@ impl Endless {
     pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
         static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 4] = [const { OnceLock::new() }; 4];
-        let built = BUILT[inside as usize].get_or_init(|| epoch::all(inside));
+        let built = BUILT[inside as usize].get_or_init(|| epochs::all(inside));
         Ok(Self::of_epochs(horizon, inside, built.clone()?))
     }
 
@@ -313,7 +276,7 @@ impl Mechanism for Endless {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         for (row, node) in pair.nodes.clone().into_iter().enumerate() {
             let (number, inner) = epoch::parts(node);
             let epoch = &self.epochs[number];

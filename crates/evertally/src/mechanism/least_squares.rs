@@ -9,5 +9,5 @@ pub(super) mod rolling_hats;
 
 pub use consistent::Consistent;
 pub use dense_pure::DensePure;
-pub use hats::{HatChoice, HatLevels, Hats};
-pub use rolling_hats::{RollingHats, RollingLevels};
+pub use hats::Hats;
+pub use rolling_hats::RollingHats;

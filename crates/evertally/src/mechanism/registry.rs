@@ -1,579 +1,215 @@
-//! The registry: one row per family of mechanisms, pointing into its folder.
+//! The registry: what searches, programs and figures know of the families of mechanisms.
 //!
-//! Names, searches, programs and figures take their data about families from here; nothing else lists them.
-//! `docs/adding-a-mechanism.md` describes how to add one.
+//! The rows are in `name/rows.rs`, one for each family, pointing into its file or folder; nothing else lists families.
+//! `docs/adding-a-mechanism.md` says how to add one.
 
 mod family;
-mod name;
-mod parameters;
-mod table;
 #[cfg(test)]
 mod tests;
 
-pub use family::{Abilities, Dash, Family, Hue, Limits, Line, Mark, Reach, Steps, Vectors};
-pub use name::names_that_stream;
-pub(super) use parameters::Parameters;
+pub use family::{Abilities, Competes, Dash, Family, Hue, Line, Mark, Publishes, Reach, Steps, Vectors};
 
+use super::differences::Differences;
+use super::limits::Limits;
+use super::name::parameters::Parameters;
+use super::name::rows::mechanism_rows;
 use super::{
-    BufferChoice, Criterion, EndlessChoice, Exponent, HatChoice, LevelChoice, MAX_HORIZON, MatrixDigest, Mechanism,
-    NoiseKind, Optimum, Participation, RollingLevels, Sharpness,
+    BufferChoice, Criterion, EndlessChoice, HatChoice, LevelChoice, MAX_HORIZON, Mechanism, MechanismName, NoiseKind,
+    Objective, Optimum, Participation, Workload,
 };
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
-use crate::Result;
-use NoiseKind::{Gaussian, Laplace};
-use Steps::{Heavy, Light};
-use family::{equal, unchanged};
-use serde::{Deserialize, Serialize};
+use crate::{Error, Result};
+use NoiseKind::Laplace;
+use Steps::Heavy;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
-use table::registry;
 
-registry! {
-    /// Noise on every input.
-    Input in trivial::input = Family {
-        stem: "input",
-        about: "noise on every input",
-        examples: &["input"],
-        open: Some(MechanismName::Input),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: true,
-        listed_open: false,
-        limits: Limits::none,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Grey, Dash::Dashed, Mark::Up),
-    };
+/// From rows `Variant(parameters) in folder = Family { … };`, generates the enum of names and the dispatch to their
+/// folders.
+///
+/// A folder has `build(horizon, criterion, parameters…)`, and `parse(text)` and `write(f, parameters…)` if there are
+/// parameters. A missing function, row or column does not compile: there are no defaults.
+macro_rules! registry {
+    ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
+        /// The rows, one constant for each name.
+        #[allow(non_upper_case_globals)]
+        mod rows {
+            use super::*;
+            $( pub(super) const $variant: &Family = &$row; )+
+        }
 
-    /// Noise on every output.
-    Output in trivial::output = Family {
-        stem: "output",
-        about: "noise on every output",
-        examples: &["output"],
-        open: Some(MechanismName::Output),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::EVERY_STEP,
-        steps: Light,
-        is_plain_noise: true,
-        listed_open: false,
-        limits: Limits::none,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Grey, Dash::Mixed, Mark::Down),
-    };
+        /// All rows, in the order of the table.
+        const ROWS: &[&Family] = &[$( rows::$variant ),+];
 
-    /// Binary tree, left children only.
-    Binary in tree::binary = Family {
-        stem: "binary",
-        about: "binary tree, left children only",
-        examples: &["binary"],
-        open: Some(MechanismName::Binary),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::EVERY_STEP,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: tree::binary::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Black, Dash::Solid, Mark::Square),
-    };
+        impl MechanismName {
+            /// The family of this name.
+            pub const fn family(self) -> &'static Family {
+                match self { $( Self::$variant { .. } => rows::$variant, )+ }
+            }
 
-    /// Binary tree with estimation from below.
-    HonakerOnline in tree::honaker_online = Family {
-        stem: "honaker-online",
-        about: "binary tree with estimation from below",
-        examples: &["honaker-online"],
-        open: Some(MechanismName::HonakerOnline),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: tree::honaker_online::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Black, Dash::Dashed, Mark::Diamond),
-    };
+            /// The mechanism for a horizon; omitted parameters are searched for the least value of the criterion.
+            ///
+            /// # Errors
+            /// If the horizon or a parameter is out of the mechanism's range.
+            pub fn build(self, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
+                build(self, horizon, criterion)
+            }
 
-    /// k-ary tree, additions only; `None` = best arity from 2 to 64.
-    Kary(arity: Option<u64>) in tree::kary = Family {
-        stem: "kary",
-        about: "k-ary tree, additions only",
-        examples: &["kary(k=5)"],
-        open: Some(MechanismName::Kary(None)),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::EVERY_STEP,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: tree::kary::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Sky, Dash::Solid, Mark::Up),
-    };
+            /// The build function of the family.
+            fn build_own(
+                self,
+                horizon: u64,
+                criterion: &Criterion,
+            ) -> Result<Arc<dyn Mechanism>> {
+                match self {
+                    $( Self::$variant $( ( $($field),+ ) )? => $($folder)::+::build(horizon, criterion $( $(, $field)+ )?), )+
+                }
+            }
 
-    /// k-ary tree with subtraction; `None` = best arity from 3 to 64.
-    Subtract(arity: Option<u64>) in tree::subtract = Family {
-        stem: "subtract",
-        about: "k-ary tree with subtraction",
-        examples: &["subtract(k=19)"],
-        open: Some(MechanismName::Subtract(None)),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::EVERY_STEP,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: tree::subtract::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Sky, Dash::Dashed, Mark::Down),
-    };
+            /// Writes the parameters, in brackets if there are any.
+            fn write_parameters(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$variant $( ( $($field),+ ) )? =>
+                        registry!(@write f, [$($folder)::+] $( [$($field),+] )?), )+
+                }
+            }
 
-    /// Smooth binary tree, (height, zeros); `None` = best shape.
-    Smooth(shape: Option<(u32, u32)>) in tree::smooth = Family {
-        stem: "smooth",
-        about: "binary tree with the same error at all steps",
-        examples: &["smooth", "smooth(h=6,zeros=3)"],
-        open: Some(MechanismName::Smooth(None)),
-        reach: Reach::ANY,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: true,
-        limits: tree::smooth::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Blue, Dash::Solid, Mark::Circle),
+            /// The name of a family, by the parameters that follow its stem; `None` if there is no such family.
+            fn parse_parameters(parameters: &mut Parameters<'_>) -> Option<Result<Self>> {
+                $( if parameters.stem == rows::$variant.stem {
+                    return Some(registry!(@parse parameters, $variant, [$($folder)::+] $( [$($field),+] )?));
+                } )+
+                None
+            }
+        }
     };
+    (@write $f:ident, [$folder:path]) => { Ok(()) };
+    (@write $f:ident, [$($folder:ident)::+] [$($field:ident),+]) => { $($folder)::+::write($f $(, $field)+) };
+    (@parse $parameters:ident, $variant:ident, [$folder:path]) => { Ok(Self::$variant) };
+    (@parse $parameters:ident, $variant:ident, [$($folder:ident)::+] [$($field:ident),+]) => { $($folder)::+::parse($parameters) };
+}
+mechanism_rows!(registry);
 
-    /// Consistent tree: arity, or the best; level weights, or the best.
-    Consistent(arity: Option<u64>, levels: LevelChoice) in least_squares::consistent = Family {
-        stem: "consistent",
-        about: "k-ary tree, every prefix estimated from all blocks",
-        examples: &["consistent", "consistent(k=12)"],
-        open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
-        reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
-        usual_law: Laplace,
-        competes: true,
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Solid, Mark::Diamond),
-    };
+/// The mechanism of a name that publishes the workload of a criterion: directly, or as differences of its running sums.
+fn build(name: MechanismName, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    let workload = criterion.workload().over(horizon);
+    if workload.is_sum() || name.family().publishes == Publishes::Workloads {
+        return name.build_own(horizon, &criterion.with_workload(workload));
+    }
+    let sums = name.build_own(horizon, &criterion.with_workload(Workload::Sum))?;
+    Ok(Arc::new(Differences::new(sums, workload)?))
+}
 
-    /// Path sums of a binary tree: level weights, or the best.
-    PathSum(levels: LevelChoice) in tree::path_sum = Family {
-        stem: "path-sum",
-        about: "binary tree, a release sums the path to its leaf",
-        examples: &["path-sum"],
-        open: Some(MechanismName::PathSum(LevelChoice::Best)),
-        reach: Reach::ANY_GAUSSIAN,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: true,
-        limits: Limits::none,
-        brief: tree::path_sum::brief,
-        answers: equal,
-        line: Line(Hue::Blue, Dash::Mixed, Mark::Square),
-    };
+impl MechanismName {
+    /// Every family that competes if no mechanism is named, with parameters left open.
+    pub const FAMILIES: [MechanismName; COMPETING] = competing();
 
-    /// Single steps and overlapping hats.
-    Hats(choice: HatChoice) in least_squares::hats = Family {
-        stem: "hats",
-        about: "single steps and overlapping hats, estimated from all",
-        examples: &["hats", "hats(spacing=12/150)"],
-        open: Some(MechanismName::Hats(HatChoice::Best)),
-        reach: Reach::laplace(1 << 22),
-        usual_law: Laplace,
-        competes: true,
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: least_squares::hats::brief,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Dashed, Mark::Up),
-    };
+    /// Likewise the families that compete on endless streams.
+    pub fn endless() -> impl Iterator<Item = Self> {
+        Self::all_families().filter(|family| family.competes == Competes::WithoutEnd).filter_map(|family| family.open)
+    }
 
-    /// Square root of the prefix-sum matrix.
-    Sqrt in toeplitz::sqrt = Family {
-        stem: "sqrt",
-        about: "square root of the prefix-sum matrix",
-        examples: &["sqrt"],
-        open: Some(MechanismName::Sqrt),
-        reach: Reach::gaussian(1 << 20),
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: toeplitz::sqrt::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Vermilion, Dash::Dashed, Mark::Down),
-    };
+    /// Every family.
+    pub fn all_families() -> impl Iterator<Item = &'static Family> + Clone {
+        ROWS.iter().copied()
+    }
 
-    /// The same with columns of one length.
-    NormalizedSqrt in toeplitz::normalized_sqrt = Family {
-        stem: "normalized-sqrt",
-        about: "square root with columns of one length",
-        examples: &["normalized-sqrt"],
-        open: Some(MechanismName::NormalizedSqrt),
-        reach: Reach::gaussian(1 << 14),
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: toeplitz::sqrt::limits,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
-    };
+    /// A shorter name for tables and pictures: without numbers that only a program can use.
+    ///
+    /// ```
+    /// # use evertally::mechanism::MechanismName;
+    /// let name: MechanismName = "hats(spacing=12/150,first=480/417,last=516/257)".parse()?;
+    /// assert_eq!(name.brief().to_string(), "hats(spacing=12/150)");
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn brief(self) -> Self {
+        (self.family().brief)(self)
+    }
 
-    /// The first diagonals of the square root; the parameter is their number.
-    BandedSqrt(bands: u64) in toeplitz::banded_sqrt = Family {
-        stem: "banded-sqrt",
-        about: "first diagonals of the square root",
-        examples: &["banded-sqrt(bands=8)"],
-        open: None,
-        reach: Reach::gaussian(1 << 14),
-        usual_law: Gaussian,
-        competes: false,
-        endless: false,
-        vectors: Vectors::Named,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Mixed, Mark::Down),
-    };
+    /// Whether time and memory grow with the horizon instead of its logarithm.
+    pub fn is_heavy(self) -> bool {
+        self.family().is_heavy()
+    }
 
-    /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of units;
-    /// how sharply sampling separates epochs; the digest of the matrix.
-    EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
-        stem: "epoch-bands",
-        about: "best bands, with columns scaled per epoch",
-        examples: &["epoch-bands(bands=8)"],
-        open: None,
-        reach: Reach::gaussian(1 << 12),
-        usual_law: Gaussian,
-        competes: false,
-        endless: false,
-        vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: toeplitz::epoch_bands::brief,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Dashed, Mark::Square),
-    };
+    /// Longest horizon for which a search considers this family: building or running it takes a few seconds there.
+    pub fn longest_searched(self) -> u64 {
+        self.family().reach.longest()
+    }
 
-    /// The inverse of the first diagonals of the inverse square root; the parameter is their number.
-    BandedInverseSqrt(bands: u64) in toeplitz::banded_inverse_sqrt = Family {
-        stem: "banded-inverse-sqrt",
-        about: "inverse of the first diagonals of the inverse square root",
-        examples: &["banded-inverse-sqrt(bands=8)"],
-        open: None,
-        reach: Reach::gaussian(1 << 14),
-        usual_law: Gaussian,
-        competes: false,
-        endless: false,
-        vectors: Vectors::Named,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: unchanged,
-        answers: equal,
-        line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
-    };
+    /// The leading constants of its error that the literature states.
+    pub fn limits(self) -> Limits {
+        (self.family().limits)(self)
+    }
 
-    /// The inverse of the first diagonals of a power of the differences; `None` = the best power.
-    BandedInverse(bands: u64, exponent: Option<Exponent>) in toeplitz::banded_inverse = Family {
-        stem: "banded-inverse",
-        about: "inverse of the first diagonals of a power of the differences",
-        examples: &["banded-inverse(bands=2)", "banded-inverse(bands=8,exponent=0.75)"],
-        open: None,
-        reach: Reach::gaussian(1 << 14),
-        usual_law: Gaussian,
-        competes: false,
-        endless: false,
-        vectors: Vectors::CompeteAs(toeplitz::banded_inverse::competitors),
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: toeplitz::banded_inverse::brief,
-        answers: equal,
-        line: Line(Hue::Orange, Dash::Solid, Mark::Diamond),
-    };
+    /// Whether a mechanism of that name, already built, satisfies this name under an objective.
+    pub fn is_answered_by(self, built: Self, objective: Objective) -> bool {
+        (self.family().answers)(self, built, objective)
+    }
+}
 
-    /// Buffered linear Toeplitz matrix.
-    Blt(choice: BufferChoice) in toeplitz::blt = Family {
-        stem: "blt",
-        about: "buffered linear Toeplitz matrix",
-        examples: &["blt", "blt(buffers=4)"],
-        open: Some(MechanismName::Blt(BufferChoice::Best)),
-        reach: Reach::ANY_GAUSSIAN,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: toeplitz::blt::brief,
-        answers: equal,
-        line: Line(Hue::Purple, Dash::Dashed, Mark::Diamond),
-    };
+/// The names of all families that stream the noise of vectors, formatted for a sentence.
+pub fn names_that_stream() -> String {
+    let streamed = MechanismName::all_families().filter(|family| family.vectors.are_streamed());
+    let mut names: Vec<_> =
+        streamed.map(|family| if family.open.is_some() { family.stem } else { family.examples[0] }).collect();
+    let last = names.pop().unwrap_or_default();
+    format!("{} or {last}", names.join(", "))
+}
 
-    /// The same with columns of one length, or patterns of columns for units with events in several steps.
-    NormalizedBlt(choice: BufferChoice, runs: Participation) in toeplitz::normalized_blt = Family {
-        stem: "normalized-blt",
-        about: "buffered linear Toeplitz matrix with columns of one length",
-        examples: &["normalized-blt"],
-        open: Some(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)),
-        reach: Reach::ANY_GAUSSIAN,
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::Compete,
-        abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: toeplitz::normalized_blt::brief,
-        answers: equal,
-        line: Line(Hue::Purple, Dash::Solid, Mark::Circle),
-    };
+/// Number of competing rows.
+const COMPETING: usize = {
+    let (mut row, mut count) = (0, 0);
+    while row < ROWS.len() {
+        count += matches!(ROWS[row].competes, Competes::ForSums) as usize;
+        row += 1;
+    }
+    count
+};
 
-    /// The optimum for Gaussian noise.
-    Dense(optimum: Optimum) in optimum::dense = Family {
-        stem: "dense",
-        about: "the optimal factorization, as a dense matrix",
-        examples: &["dense"],
-        open: Some(MechanismName::Dense(Optimum::OPEN)),
-        reach: Reach::gaussian(1 << 11),
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: optimum::dense::brief,
-        answers: optimum::dense::answers,
-        line: Line(Hue::Orange, Dash::Solid, Mark::Up),
-    };
+/// The open names of the competing rows; a competing row without an open name does not compile.
+const fn competing() -> [MechanismName; COMPETING] {
+    let mut names = [MechanismName::Input; COMPETING];
+    let (mut row, mut count) = (0, 0);
+    while row < ROWS.len() {
+        if matches!(ROWS[row].competes, Competes::ForSums) {
+            names[count] = ROWS[row].open.expect("a competing family has a name without parameters");
+            count += 1;
+        }
+        row += 1;
+    }
+    names
+}
 
-    /// A filter close to the optimum for Gaussian noise: its number of states, or a good default.
-    Optimal(states: Option<usize>, optimum: Optimum) in optimum::optimal = Family {
-        stem: "optimal",
-        about: "filter with few states, close to the optimum",
-        examples: &["optimal", "optimal(states=8)"],
-        open: Some(MechanismName::Optimal(None, Optimum::OPEN)),
-        reach: Reach::gaussian(1 << 17),
-        usual_law: Gaussian,
-        competes: true,
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: optimum::optimal::brief,
-        answers: equal,
-        line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
-    };
+impl fmt::Display for MechanismName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.family().stem)?;
+        self.write_parameters(f)
+    }
+}
 
-    /// The best factorization that a numerical search finds for Laplace noise.
-    DensePure(optimum: Optimum) in least_squares::dense_pure = Family {
-        stem: "dense-pure",
-        about: "the best factorization found by numerical search",
-        examples: &["dense-pure"],
-        open: Some(MechanismName::DensePure(Optimum::OPEN)),
-        reach: Reach::laplace(1 << 6),
-        usual_law: Laplace,
-        competes: false,
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: least_squares::dense_pure::brief,
-        answers: least_squares::dense_pure::answers,
-        line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
-    };
+impl FromStr for MechanismName {
+    type Err = Error;
 
-    /// Finitely many bands for windows and decays: the participation of units with events in several steps, and the
-    /// digest of the bands.
-    Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
-        stem: "banded",
-        about: "piecewise constant bands, for endless windows and decays",
-        examples: &["banded"],
-        open: Some(MechanismName::Banded(Participation::ONCE, None)),
-        reach: Reach::ANY_GAUSSIAN,
-        usual_law: Gaussian,
-        competes: false, // for running sums; see `Criterion::workload`
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: banded::brief,
-        answers: banded::answers,
-        line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
-    };
+    fn from_str(text: &str) -> Result<Self> {
+        let mut parameters = Parameters::split(text)?;
+        let known = || Self::all_families().flat_map(|family| family.examples).copied().collect::<Vec<_>>().join(", ");
+        let unknown = || Error::invalid(format!("unknown mechanism `{text}`; known: {}", known()));
+        let name = Self::parse_parameters(&mut parameters).ok_or_else(unknown)??;
+        parameters.none_left()?;
+        Ok(name)
+    }
+}
 
-    /// Single steps and endless hats for windows: spacings and shares, or the best.
-    RollingHats(levels: Option<RollingLevels>) in least_squares::rolling_hats = Family {
-        stem: "rolling-hats",
-        about: "single steps and endless overlapping hats, for windows",
-        examples: &["rolling-hats", "rolling-hats(spacing=11/110,share=303/370)"],
-        open: Some(MechanismName::RollingHats(None)),
-        reach: Reach::laplace(MAX_HORIZON),
-        usual_law: Laplace,
-        competes: false, // for running sums; see `Criterion::workload`
-        endless: false,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: least_squares::rolling_hats::brief,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Mixed, Mark::Up),
-    };
+impl TryFrom<String> for MechanismName {
+    type Error = Error;
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
 
-    /// Epochs of growing length, for running counts that never end.
-    Endless(choice: EndlessChoice) in endless = Family {
-        stem: "endless",
-        about: "epochs of growing length, for a count that never ends",
-        examples: &["endless"],
-        open: Some(MechanismName::Endless(EndlessChoice::OPEN)),
-        reach: Reach::ANY_GAUSSIAN,
-        usual_law: Gaussian,
-        competes: false,
-        endless: true,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: endless::brief,
-        answers: equal,
-        line: Line(Hue::Vermilion, Dash::Mixed, Mark::Circle),
-    };
-
-    /// The same with trees inside, for Laplace noise.
-    EndlessTrees(digest: Option<MatrixDigest>) in endless::trees = Family {
-        stem: "endless-trees",
-        about: "the same with trees, for Laplace noise",
-        examples: &["endless-trees"],
-        open: Some(MechanismName::EndlessTrees(None)),
-        reach: Reach::laplace(MAX_HORIZON),
-        usual_law: Laplace,
-        competes: false,
-        endless: true,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Light,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: endless::trees::brief,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Mixed, Mark::Circle),
-    };
-
-    /// The same with hats inside, for Laplace noise.
-    EndlessHats(digest: Option<MatrixDigest>) in endless::hats = Family {
-        stem: "endless-hats",
-        about: "the same with hats, for Laplace noise",
-        examples: &["endless-hats"],
-        open: Some(MechanismName::EndlessHats(None)),
-        reach: Reach::laplace(MAX_HORIZON),
-        usual_law: Laplace,
-        competes: false,
-        endless: true,
-        vectors: Vectors::No,
-        abilities: Abilities::IN_ORDER,
-        steps: Heavy,
-        is_plain_noise: false,
-        listed_open: false,
-        limits: Limits::none,
-        brief: endless::hats::brief,
-        answers: equal,
-        line: Line(Hue::Green, Dash::Solid, Mark::Down),
-    };
+impl From<MechanismName> for String {
+    fn from(name: MechanismName) -> Self {
+        name.to_string()
+    }
 }

@@ -1,6 +1,7 @@
 //! Closed forms, dense twins, cursors, random access and golden values, compared with each other.
 
 use super::*;
+use crate::noise::Node;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -13,10 +13,8 @@ pub(in crate::mechanism) mod normalized_sqrt;
 pub(in crate::mechanism) mod sqrt;
 mod square_root;
 
-pub use banded_inverse::Exponent;
-pub use blt::MAX_BUFFERS;
-pub use blt::{Blt, BufferChoice, Buffers, LazyBlt};
-pub use epoch_bands::{EpochBands, Sharpness};
+pub use blt::Blt;
+pub use epoch_bands::EpochBands;
 pub use square_root::SquareRoot;
 
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.

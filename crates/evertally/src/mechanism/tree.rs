@@ -6,13 +6,11 @@ mod digit_tree;
 mod digits;
 pub(in crate::mechanism) mod honaker_online;
 pub(in crate::mechanism) mod kary;
-mod levels;
 pub(in crate::mechanism) mod path_sum;
 pub(in crate::mechanism) mod smooth;
 pub(in crate::mechanism) mod subtract;
 
 pub use digit_tree::DigitTree;
 pub use honaker_online::HonakerOnline;
-pub use levels::{LevelChoice, Levels};
 pub use path_sum::PathSum;
 pub use smooth::Smooth;

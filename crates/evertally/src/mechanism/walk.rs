@@ -8,32 +8,11 @@
 //! Steps that share a stretch are consecutive. So parts of a path that later steps have left are never walked again,
 //! and only the known positions on the path of the last step have to be remembered.
 
-use super::LazyBlt;
 use crate::noise::Node;
 use std::fmt::Debug;
 
 /// The greatest number of stretches on a path: known positions are stored as bits of 128.
 pub(super) const MAX_DEPTH: u32 = 128;
-
-/// How noise is sampled at single readings.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Lazy {
-    /// A sum along the paths of a trie.
-    Paths(Box<dyn Walk>),
-    /// A state-space model with skips of any length.
-    States(Box<LazyBlt>),
-}
-
-impl Lazy {
-    /// The paths, if the noise is a sum along paths.
-    pub fn into_walk(self) -> Option<Box<dyn Walk>> {
-        match self {
-            Self::Paths(walk) => Some(walk),
-            Self::States(_) => None,
-        }
-    }
-}
 
 /// The paths of a mechanism's steps.
 pub trait Walk: Debug + Send + Sync {

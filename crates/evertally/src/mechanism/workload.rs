@@ -1,12 +1,10 @@
 //! The published query at every step: the sum of all events so far, of those in a window, or one in which they fade.
 
-use super::differences::Differences;
-use super::{Banded, Criterion, MAX_HORIZON, Mechanism, MechanismName};
+use super::MAX_HORIZON;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Which linear query of the step totals is published at every step.
 ///
@@ -166,25 +164,6 @@ impl TryFrom<String> for Workload {
 impl From<Workload> for String {
     fn from(workload: Workload) -> Self {
         workload.to_string()
-    }
-}
-
-/// The mechanism of a name for a criterion's workload: directly, or by differences of its running sums.
-pub(super) fn build(name: MechanismName, horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
-    let workload = criterion.workload().over(horizon);
-    match (name, workload) {
-        (MechanismName::Banded(..), _) if criterion.mix().is_some() => {
-            name.build_own(horizon, &criterion.with_workload(workload))
-        }
-        (_, Workload::Sum) => name.build_own(horizon, &criterion.with_workload(workload)),
-        (MechanismName::Banded(..) | MechanismName::RollingHats(_), _) => {
-            name.build_own(horizon, &criterion.with_workload(workload))
-        }
-        (MechanismName::Input, _) => Ok(Arc::new(Banded::of_steps(horizon, workload)?)),
-        _ => {
-            let sums = name.build_own(horizon, &criterion.with_workload(Workload::Sum))?;
-            Ok(Arc::new(Differences::new(sums, workload)?))
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::chacha::{self, Rounds};
+use super::derive::{absorb, derive};
 use super::{Node, RandomBits, SecretKey, StreamName};
 
 /// The use of a subkey of a stream. Different purposes have independent subkeys.
@@ -74,22 +75,6 @@ impl<'a> Purpose<'a> {
 /// The domain of subkeys.
 const SUBKEY: &[u8] = b"evertally 1 subkey";
 
-/// A field, preceded by its length.
-fn absorb(hasher: &mut blake3::Hasher, field: &[u8]) {
-    hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
-}
-
-/// BLAKE3 keyed hash of the fields, each preceded by its length in 8 bytes, little endian: an injective encoding.
-///
-/// The first field is the domain string. Domains start with "evertally 1 ", the version of this derivation.
-pub(super) fn derive(key: &SecretKey, fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new_keyed(key.expose_bytes());
-    fields.iter().for_each(|field| absorb(&mut hasher, field));
-    let derived = Zeroizing::new(*hasher.finalize().as_bytes());
-    hasher.zeroize(); // it contains the key
-    derived
-}
-
 fn derive_for(
     domain: &[u8],
     key: &SecretKey,
@@ -98,7 +83,7 @@ fn derive_for(
     purpose: Purpose<'_>,
 ) -> Zeroizing<[u8; 32]> {
     let (tag, bytes) = purpose.encoding();
-    derive(key, &[domain, name.as_str().as_bytes(), plan_digest, &[tag], bytes])
+    derive(key.expose_bytes(), &[domain, name.as_str().as_bytes(), plan_digest, &[tag], bytes])
 }
 
 /// The key of a message authentication code for the saved state or the ledger of a stream.

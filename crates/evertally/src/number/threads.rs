@@ -2,13 +2,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
-/// A thread is worth its start for so many coordinates.
+/// Number of coordinates from which a thread is worth its start.
 const WORTH_A_THREAD: usize = 1 << 17;
 
-/// Does all tasks: this thread and up to `threads - 1` more take one after the other.
+/// Runs all tasks: this thread and up to `threads - 1` others take one task after another.
 ///
-/// A system that grants fewer threads, or none, makes it slower and nothing else: noise that is missing in some
-/// coordinates would be worse.
+/// If the system grants fewer threads, or none, this is only slower: missing noise in some coordinates would be
+/// worse.
 pub fn share<T>(
     threads: usize,
     tasks: impl Iterator<Item = T> + Send,
@@ -30,7 +30,7 @@ pub fn share<T>(
     });
 }
 
-/// How many threads help with so many coordinates; 0 are as many as there are processors.
+/// The number of threads that help with this many coordinates; 0 means as many as processors.
 pub fn helpful(threads: usize, len: usize) -> usize {
     let most = len / WORTH_A_THREAD;
     if most < 2 {
@@ -39,7 +39,7 @@ pub fn helpful(threads: usize, len: usize) -> usize {
     asked(threads).min(most)
 }
 
-/// A number of threads; for 0, that of processors.
+/// A number of threads; 0 means the number of processors.
 pub fn asked(threads: usize) -> usize {
     if threads > 0 { threads } else { std::thread::available_parallelism().map_or(1, usize::from) }
 }

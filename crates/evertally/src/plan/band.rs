@@ -1,53 +1,52 @@
 //! Bands that hold at all steps at once.
 //!
-//! An interval of [`Plan::intervals`] holds at its step with the stated confidence; over many steps some of them miss. A
-//! band of `± c` standard errors, the same `c` at every step, holds **everywhere** with that confidence for the right
-//! `c`, the quantile of `max_t |N_t| / σ_t` over all steps of the horizon. It follows from the plan alone: the law of
-//! the noise is public, and so is everything here. No key and no datum is asked for, and it costs no privacy.
+//! An interval of [`Plan::intervals`] holds at its step with the stated confidence; over many steps some intervals
+//! miss. A band of `± c` standard errors, the same `c` at every step, holds **everywhere** with that confidence if `c`
+//! is the quantile of `max_t |N_t| / σ_t` over all steps of the horizon. It follows from the plan alone: the law of the
+//! noise is public, and so is everything here. It needs neither key nor data, and costs no budget.
 //!
-//! * **By simulation** ([`simulate`]) where the horizon is at most 2^16 steps: paths of the noise of the whole horizon,
-//!   with random bits that are a function of the plan's digest, so that everybody finds the same number. It is rounded to
-//!   the safe side by the error of the simulation itself: `c` is so large that the band misses no more often than is
-//!   allowed at the upper end of what was simulated (at 95 %, one-sided).
+//! * **By simulation** ([`simulate`]) if the horizon is at most 2^16 steps: paths of the noise of the whole horizon,
+//!   with random bits that are a function of the plan's digest, so that everyone finds the same number. It is rounded
+//!   to the safe side by the simulation's own error: `c` is so large that the band misses no more often than allowed
+//!   even at the upper confidence limit of the simulated probability (at 95 %, one-sided).
 //! * **By independent steps** for longer horizons: a band misses at most as often as one of independent steps with the
-//!   same laws would. For Gaussian noise that is Šidák's inequality (doi 10.1080/01621459.1967.10482935), a case of
-//!   the Gaussian correlation inequality (Royen 2014, arXiv 1408.1028). A Laplace variable is a Gaussian one of
-//!   random variance; given all variances the inequality holds, each probability falls with each variance (Anderson),
-//!   and falling functions of independent variables are positively correlated (Harris): so it holds for Laplace noise.
-//!   The price is a wider band, by some hundredths for Gaussian noise.
+//!   same laws. For Gaussian noise that is Šidák's inequality (doi 10.1080/01621459.1967.10482935), a case of the
+//!   Gaussian correlation inequality (Royen 2014, arXiv 1408.1028). A Laplace variable is a Gaussian one of random
+//!   variance; given all variances the inequality holds, each probability falls with each variance (Anderson), and
+//!   falling functions of independent variables are positively correlated (Harris): so it holds for Laplace noise. The
+//!   price is a band that is wider, by a few hundredths for Gaussian noise.
 //!
-//! Simulated is the continuous law; half-widths are rounded up to the grid, which covers the discrete one as it does for
+//! The simulation uses the continuous law; half-widths are rounded up to the grid, which covers the discrete law as for
 //! single steps (see [`interval`](super::interval)).
 
 mod simulate;
 
 use super::interval::IntervalTable;
-use super::{Intervals, NoiseKind, Plan};
+use super::{Intervals, Plan};
 use crate::Result;
-use crate::mechanism::RowLaw;
 use serde::Serialize;
 
-/// The longest horizon whose paths are simulated.
+/// Longest horizon whose paths are simulated.
 const LONGEST: u64 = 1 << 16;
 
-/// A band of as many standard errors at every step; see [`Plan::band`].
+/// A band of the same number of standard errors at every step; see [`Plan::band`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Band {
-    /// `c`: the band is the released value plus and minus so many standard errors. `None` where it was not simulated, and
+    /// `c`: the band is the released value plus and minus `c` standard errors. `None` if it was not simulated, and
     /// differs from step to step.
     pub standard_errors: Option<f64>,
-    /// With which confidence it holds at all steps at once.
+    /// The confidence with which it holds at all steps at once.
     pub confidence: f64,
-    /// Standard error of the simulation: of the probability that the band holds. The band allows for
-    /// 1.645 times that. 0 where nothing was simulated.
+    /// Standard error, by simulation, of the probability that the band holds. The band allows for 1.645 times that. 0
+    /// if nothing was simulated.
     pub simulation_error: f64,
-    /// How many paths were simulated; 0 where the band is that of independent steps.
+    /// Number of simulated paths; 0 if the band is that of independent steps.
     pub paths: u32,
 }
 
 impl Plan {
-    /// The band that holds at all steps of the horizon at once. The same for every key, every stream and every moment:
-    /// it is a function of the plan. Takes 10⁷ steps of a mechanism, mostly, which is a second or two; a plan remembers it.
+    /// The band that holds at all steps of the horizon at once. It is a function of the plan, and so the same for every
+    /// key and stream at any time. Usually takes 10⁷ steps of a mechanism, which is a second or two; a plan caches it.
     ///
     /// # Errors
     /// If the confidence is not strictly between 0 and 1.
@@ -57,7 +56,7 @@ impl Plan {
     /// use evertally::privacy::{Budget, Rho};
     /// let plan = PlanRequest::count(52, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
     /// let band = plan.band(0.95)?;
-    /// // Wider than an interval of one step, which has 1.96, and less so than for 52 independent ones, with 3.29.
+    /// // Wider than an interval of one step (1.96), and narrower than a band of 52 independent steps (3.29).
     /// assert!(band.standard_errors.is_some_and(|c| c > 2.6 && c < 3.29));
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -67,7 +66,7 @@ impl Plan {
             return Ok(Band { standard_errors: None, confidence, simulation_error: 0.0, paths: 0 });
         }
         let known = |bands: &[Band]| bands.iter().find(|band| band.confidence == confidence).copied();
-        let mut bands = self.bands.lock().expect("nobody panics while it is held");
+        let mut bands = self.bands.lock().expect("no panic while the lock is held");
         if let Some(band) = known(&bands) {
             return Ok(band);
         }
@@ -76,7 +75,7 @@ impl Plan {
         Ok(band)
     }
 
-    /// The same intervals as [`intervals`](Self::intervals) gives, but such that all steps' hold at once: those of the
+    /// Like [`intervals`](Self::intervals), but the intervals of all steps hold at once: those of the
     /// [`band`](Self::band).
     ///
     /// # Errors
@@ -90,18 +89,9 @@ impl Plan {
     }
 }
 
-/// How often each of so many independent steps may miss.
+/// The allowed miss probability of each of this many independent steps.
 fn of_each(confidence: f64, steps: u64) -> f64 {
     -libm::expm1(libm::log(confidence) / steps as f64)
-}
-
-/// Half-width of a band of so many standard errors at a step with this law of its noise, for variables of scale 1.
-pub(super) fn half_width(standard_errors: f64, kind: NoiseKind, law: &RowLaw) -> f64 {
-    let squared = match law {
-        RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight * weight * *count as f64).sum(),
-        RowLaw::Like { norm_squared, .. } => *norm_squared,
-    };
-    standard_errors * f64::sqrt(kind.unit_variance() * squared)
 }
 
 #[cfg(test)]

@@ -1,24 +1,23 @@
 //! From a budget to the exact parameter of a noise law.
 //!
-//! Budgets and norms are read as the exact decimal numbers they print as, the parameter is computed as an exact
-//! rational and, where that rational is long, rounded **up** to 25 significant bits: at most 6·10⁻⁸ more noise, never
+//! Budgets and norms are read as the exact decimal numbers they print as; the parameter is computed as an exact
+//! rational and, if that rational is long, rounded **up** to 25 significant bits: at most 6·10⁻⁸ more noise, never
 //! less.
 //!
-//! **What Gaussian noise protects.** The node sums `R x` of an integral `R` on the mechanism's own grid, by the norms
-//! of its columns; a bound on the events in one step helps here. Or the releases themselves, by exact accounting of
-//! their covariance ([`GaussianShift`](crate::mechanism::GaussianShift)), which needs a finer grid. The route with the
-//! smaller variance is taken.
+//! **Two routes for Gaussian noise.** It protects the node sums `R x` of an integral `R` on the mechanism's own grid,
+//! by the norms of its columns; a bound on the events in one step helps here. Or it protects the releases themselves,
+//! by exact accounting of their covariance ([`GaussianShift`](crate::mechanism::GaussianShift)), which needs a finer
+//! grid. The route with the smaller variance is used.
 //!
-//! **What it costs.** Let the protected integers move by `d`. Under ρ-zCDP `σ² = ‖d‖²/(2ρ)`. Under (ε, δ) discrete
-//! noise is at least as good as continuous noise of variance `σ² - s²` for a small `s²` ([`loss`]), so that
-//! `σ² = ‖d‖²/μ² + s²` with `μ` from the analytic Gaussian curve. On a grid so fine that `s²` does not matter nothing
-//! is lost to discreteness.
+//! **Variance.** Let the protected integers move by `d`. Under ρ-zCDP `σ² = ‖d‖²/(2ρ)`. Under (ε, δ) discrete noise is
+//! at least as good as continuous noise of variance `σ² - s²` for a small `s²` ([`loss`]), so that `σ² = ‖d‖²/μ² + s²`
+//! with `μ` from the analytic Gaussian curve. On a grid so fine that `s²` is negligible, discreteness costs nothing.
 //!
 //! **Laplace noise** of scale λ is `‖d‖₁/λ`-DP, and `‖d‖²/(2λ²)`-zCDP, because a node that moves by `d_n` is
 //! `|d_n|/λ`-DP and zCDP adds up. Under (ε, δ) the certified privacy-loss distribution of all nodes together needs the
-//! least. Both go node by node, which one who chooses the event while watching could evade where noise is read before
-//! its node's data are over: there only pure ε counts (`subtract(k=3)` over 13 steps has such an adversary, with a
-//! divergence of 1.12 times the sum over the nodes).
+//! least noise. Both compose over the nodes, which an adversary who chooses the event while watching could evade if
+//! noise is read before its node's data are complete: then only pure ε counts (`subtract(k=3)` over 13 steps has such
+//! an adversary, with a divergence of 1.12 times the sum over the nodes).
 
 use super::{NoiseKind, PlanRequest};
 use crate::mechanism::{LaplaceShift, Mechanism, units};
@@ -30,18 +29,19 @@ use crate::privacy::loss::{self, ShiftProfile};
 use crate::privacy::{Budget, Epsilon};
 use crate::{Error, Result};
 
-/// The largest scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
+/// Maximum scale of one noise variable, in units of the noise grid. A variable is larger than 2^20 scales with
 /// probability below e^-1000000, so sums of them stay far inside 128 bits.
 const MAX_SCALE: f64 = (1u64 << 60) as f64;
 
-/// The noise of every node: its law in units of the noise grid, and how many steps of that grid make one of the data's.
+/// The noise of every node: its law in units of the noise grid, and the number of steps of that grid per step of the
+/// data's grid.
 pub(super) struct Calibration {
     pub(super) law: DiscreteLaw,
     pub(super) noise_divisor: u64,
-    /// Whether the covariance of the releases was counted instead of the norms of columns.
+    /// Whether the noise was calibrated by the covariance of the releases instead of the norms of columns.
     pub(super) exact_accounting: bool,
-    /// How far one unit's change moves what the noise protects, in steps of the noise grid: the L1 norm (of Laplace
-    /// noise only) and the squared L2 norm, never too small; infinite where it must not be used.
+    /// How far one unit's change moves the protected values, in steps of the noise grid: the L1 norm (for Laplace noise
+    /// only) and the squared L2 norm, never too small; infinite if it must not be used.
     pub(super) l1: f64,
     pub(super) l2_squared: f64,
 }
@@ -62,7 +62,7 @@ pub(super) fn calibrated(
 fn laplace(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Result<Calibration> {
     let shift = mechanism.laplace().map_err(|reason| {
         Error::invalid(format!(
-            "`{}` is for Gaussian noise only: {reason}; give ρ or a δ, or take another mechanism",
+            "`{}` is for Gaussian noise only: {reason}; give ρ or a δ, or use another mechanism",
             mechanism.name()
         ))
     })?;
@@ -105,19 +105,19 @@ fn concentrated_scale(l2_squared: &Exact, rho: f64) -> Result<Ratio> {
     Exact::decimal(squared.to_f64().sqrt() * (1.0 + 1e-14)).rounded_up()
 }
 
-/// Which nodes one unit's change moves: in each running sum and class, all events of the unit together move one node by
-/// at most the whole amount, or several by as much in all, which is no worse. `None` where that is too large to be
-/// counted.
+/// The nodes that one unit's change moves: in each running sum and class, all events of the unit together move one node
+/// by at most the whole amount, or several nodes by that amount in total, which is no worse. `None` if that is too
+/// large to count.
 fn profile(sensitivity: Sensitivity, moved: &LaplaceShift) -> Option<ShiftProfile> {
-    // An event is added to a sum once: every sum has its share of the norm.
+    // An event is added to each sum once, so every sum has its share of the norm.
     let size = u64::try_from(sensitivity.l1 / u128::from(sensitivity.sums)).ok()?;
     let shift = |(weight, count): (u64, u64)| Some((weight.checked_mul(size)?, count.checked_mul(sensitivity.sums)?));
     let shifts: Option<Vec<_>> = moved.classes.iter().copied().map(shift).collect();
     ShiftProfile::new(&shifts?).ok()
 }
 
-/// What Gaussian noise protects: integers that one unit's change moves by at most this squared norm, in steps of a grid
-/// that is `divisor` times finer than the data's.
+/// The values that Gaussian noise protects: integers that one unit's change moves by at most this squared norm, in
+/// steps of a grid that is `divisor` times finer than the data's.
 struct Protected {
     squared: Exact,
     divisor: u64,
@@ -138,15 +138,15 @@ fn gaussian(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism
             Err(error) => refusal = Some(error),
         }
     }
-    best.ok_or_else(|| refusal.expect("a route that is not taken was refused"))
+    best.ok_or_else(|| refusal.expect("an unused route was refused"))
 }
 
-/// The ways to protect the releases of a mechanism.
+/// The routes to protect the releases of a mechanism.
 fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) -> Vec<Result<Protected>> {
     let mut routes = Vec::new();
-    // Not cheap where the events of a step are limited: computed once.
+    // Expensive if the events of a step are limited, so it is computed once.
     let squared = units::squared(mechanism, sensitivity.spread);
-    // Without integral node sums there are only the releases.
+    // Without integral node sums only the releases can be protected.
     if squared < u128::MAX || mechanism.gaussian_shift().is_none() {
         let integral = mechanism.fraction_bits() == 0;
         let protected = |own: Exact| {
@@ -167,9 +167,9 @@ fn routes(budget: &Budget, sensitivity: Sensitivity, mechanism: &dyn Mechanism) 
     routes
 }
 
-/// By which power of two the grid of an integral mechanism must be refined for the discreteness of the noise to cost
-/// less than a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other budgets,
-/// which it costs nothing.
+/// The power of two by which the grid of an integral mechanism must be refined so that the discreteness of the noise
+/// costs less than a thousandth of the variance under (ε, δ), from the squared norm on its own grid; 1 under other
+/// budgets, where discreteness costs nothing.
 fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     let (Budget::Approximate(epsilon, delta), Ok(squared)) = (*budget, squared.rounded_up()) else { return 1 };
     let mu = crate::privacy::conversions::mu_for(epsilon, delta);
@@ -177,8 +177,8 @@ fn refinement(budget: &Budget, squared: &Exact) -> u64 {
     (0..20).map(|bits| 1u64 << bits).find(|r| variance * (*r as f64).powi(2) >= 4096.0).unwrap_or(1 << 20)
 }
 
-/// By how much a change of this sensitivity moves what the noise of a plan protects, as it protects it: the squared L2
-/// norm in squared steps of a noise grid that is so many times finer than the data's.
+/// How far a change of this sensitivity moves the values protected by the plan's noise, by the plan's route: the
+/// squared L2 norm in squared steps of a noise grid that is `divisor` times finer than the data's.
 pub(super) fn moved_squared(
     sensitivity: Sensitivity,
     mechanism: &dyn Mechanism,
@@ -209,8 +209,8 @@ fn columns(sensitivity: Sensitivity, of_counts: u128) -> Result<Exact> {
     Ok(Exact::from(sensitivity.event_squared).times(&Exact::from(of_counts)))
 }
 
-/// The same of the releases by exact accounting: `event² · Σ n_g² · squared · divisor²` for `n_g` events in a group, at
-/// most `total · per_group`, and `squared` for one event of size 1.
+/// The same for the releases, by exact accounting: `event² · Σ n_g² · squared · divisor²` for `n_g` events in a group,
+/// at most `total · per_group`, and `squared` for one event of size 1.
 pub(super) fn releases(sensitivity: Sensitivity, squared: f64, divisor: u64) -> Exact {
     // fits: the total is below 2^64, the divisor below 2^60.
     let (total, per_group) = (u128::from(sensitivity.spread.total), u128::from(sensitivity.spread.per_group));
@@ -251,7 +251,7 @@ impl Calibration {
     fn capped(self, mechanism: &dyn Mechanism) -> Result<Self> {
         if self.law.scale() > MAX_SCALE {
             return Err(Error::invalid(format!(
-                "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or take another mechanism",
+                "{} would need noise of {:e} grid steps; raise the budget, coarsen the grid or use another mechanism",
                 mechanism.name(),
                 self.law.scale() / self.noise_divisor as f64
             )));
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!(concentrated_variance(&Exact::from(4 * 10 * 25), 0.5).unwrap(), ratio(4 * 10 * 25, 1));
     }
 
-    /// The square of the scale is no smaller than what zCDP asks for.
+    /// The square of the scale is at least the one that zCDP requires.
     #[test]
     fn concentrated_scales_are_rounded_up() {
         for squared in [1u128, 3, 10, 12345, 1 << 90] {

@@ -1,9 +1,9 @@
-//! The search over mechanisms and laws: exact finite-T error decides.
+//! The search over mechanisms and laws, by their exact finite-T error.
 
 use super::calibrate::{Calibration, calibrated};
 use super::{Guarantee, PlanRequest, node_variance};
 use crate::mechanism::{
-    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Participation, Workload, check_steps,
+    Criterion, MAX_HORIZON, Mechanism, MechanismName, Mix, NoiseKind, Objective, Publishes, Workload, check_steps,
 };
 use crate::noise::DiscreteLaw;
 use crate::privacy::Budget;
@@ -20,51 +20,51 @@ pub struct Candidate {
     pub kind: NoiseKind,
     /// The calibrated law of one noise variable, in units of the noise grid.
     pub law: DiscreteLaw,
-    /// How many steps of the noise grid make one step of the data's grid.
+    /// The number of steps of the noise grid per step of the data's grid.
     pub noise_divisor: u64,
     /// Whether the noise is that of exact accounting, see [`Plan::exact_accounting`](super::Plan::exact_accounting).
     pub exact_accounting: bool,
-    /// What the noise gives.
+    /// The guarantee of the noise.
     pub guarantee: Guarantee,
     /// Largest standard error of a step, in units of the data; infinite without an end.
     pub max_std_error: f64,
     /// Root of the mean variance, in units of the data; infinite without an end.
     pub mean_std_error: f64,
     /// The factorization as each of several workloads reads it, the first as `mechanism`, whose errors are those here;
-    /// none where there is one workload alone.
+    /// empty if there is only one workload.
     pub readings: Vec<Arc<dyn Mechanism>>,
 }
 
-/// Whether a search considers a competitor: heavy ones where steps may cost as much.
+/// Whether a search considers a competitor: heavy ones only if steps may cost that much.
 fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
     is_looked_up(request, name) && !(request.search.light_steps && name.family().is_heavy())
 }
 
-/// Where keys are selected, every one is looked at: that must not take more draws than so many, unless a mechanism is
-/// asked for by name. Windows have so much less noise where they are replayed that they may take more.
+/// The selection of keys checks every key, which must not take more draws than this unless a mechanism is requested by
+/// name. Replayed windows may take more, because their noise is much smaller.
 const REPLAYED: u64 = 64;
 const REPLAYED_WINDOWS: u64 = 1 << 10;
 
 fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
     let replayed = if request.workload.is_sum() { REPLAYED } else { REPLAYED_WINDOWS };
     let has_a_way = name.family().abilities.random_access || request.horizon <= replayed;
-    // Noise on each step is there for windows of any length and horizon.
+    // Noise on each step is available for windows of any length and horizon.
     request.selection.is_none() || has_a_way || (name == MechanismName::Input && !request.workload.is_sum())
 }
 
 pub(super) fn candidates(request: &PlanRequest) -> Result<Vec<Candidate>> {
-    // Refuse senseless requests before any search hides them behind "no candidate".
+    // Refuse invalid requests first: the search would report them as "no candidate".
     check_steps(request.horizon)?;
     let sensitivity = request.sensitivity()?;
     if request.selection.is_some() && matches!(request.workload, Workload::Decay(_)) {
         return Err(Error::invalid(format!(
-            "groups that nobody declared are shown by their running sums or windows, and not by `{}`; declare the groups, \
-             or take a window",
+            "undeclared groups are shown by their running sums or windows, not by `{}`; declare the groups \
+             or use a window",
             request.workload
         )));
     }
     if request.selection.is_some() && request.mix.is_some() {
-        return Err(Error::invalid("groups that nobody declared are shown by one workload; declare the groups"));
+        return Err(Error::invalid("undeclared groups are shown by one workload only; declare the groups"));
     }
     let kinds = match (request.noise, &request.budget) {
         (Some(kind), _) => vec![kind],
@@ -117,8 +117,8 @@ impl Candidate {
     }
 }
 
-/// What was found, least error first, by largest and mean error. A family may not reach the horizon, the law or the
-/// noise scale; that matters if nothing else does.
+/// The candidates found, smallest error first, by largest and mean error. A family may not support the horizon, the
+/// law or the noise scale; that is an error only if no other does.
 pub fn ranked<C>(
     attempts: impl Iterator<Item = Result<C>>,
     objective: Objective,
@@ -147,7 +147,7 @@ pub fn ranked<C>(
     Ok(found)
 }
 
-/// The mechanisms that compete under a law: the one that is asked for, or the searched families and the prepared ones.
+/// The mechanisms that compete under a law: the requested one, or the searched families and the prepared ones.
 fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<Result<Arc<dyn Mechanism>>> {
     let horizon = request.horizon;
     if let Some(name) = request.mechanism {
@@ -166,13 +166,13 @@ fn built(request: &PlanRequest, kind: NoiseKind, criterion: &Criterion) -> Vec<R
     families.map(|name| name.build(horizon, criterion)).chain(prepared.map(|mechanism| Ok(mechanism.clone()))).collect()
 }
 
-/// Longest horizon at which windows are also read from running sums, whatever their width; and where they are long.
+/// Longest horizon at which windows are also read from running sums: for any width, and for long windows.
 const SUMS_COMPETE: u64 = 1 << 11;
 const LONG_WINDOWS_COMPETE: u64 = 1 << 14;
 
-/// The families that compete over a horizon for what a criterion says is published, with their parameters left open: for
-/// windows and decays noise on each step, bands for single events and for the unit, and differences of running sums
-/// where they can win.
+/// The families that compete over a horizon for the workload of a criterion, with their parameters left open: for
+/// windows and decays, noise on each step, bands for single events and for the unit, and differences of running sums
+/// if these can win.
 ///
 /// ```
 /// use evertally::mechanism::{Criterion, NoiseKind, Objective, Workload};
@@ -192,32 +192,25 @@ pub fn competitors(horizon: u64, kind: NoiseKind, criterion: &Criterion) -> Vec<
     if workload.is_sum() {
         return families.collect();
     }
-    let mut names = of_readings(kind, criterion);
-    if kind == NoiseKind::Laplace && matches!(workload, Workload::Window(_)) {
-        names.push(MechanismName::RollingHats(None));
-    }
-    names.extend(families.filter(|name| reads_sums(*name, horizon, kind, workload)));
-    names
+    let criterion = criterion.with_workload(workload);
+    let sums = families.filter(|name| reads_sums(*name, horizon, kind, workload));
+    of_readings(kind, &criterion).into_iter().chain(sums).collect()
 }
 
-/// Noise on each step and, under Gaussian noise, bands.
+/// The names of families that publish windows and decays themselves.
 fn of_readings(kind: NoiseKind, criterion: &Criterion) -> Vec<MechanismName> {
-    let mut names = vec![MechanismName::Input];
-    if kind == NoiseKind::Gaussian {
-        names.push(MechanismName::Banded(Participation::ONCE, None));
-        names.extend(criterion.runs().map(|runs| MechanismName::Banded(runs, None)));
-    }
-    names
+    let families = MechanismName::all_families().filter(|family| family.serves(kind));
+    families.flat_map(|family| (family.readings)(criterion)).collect()
 }
 
-/// Whether a window may win that is read from a family's running sums.
+/// Whether a window read from a family's running sums may win.
 fn reads_sums(name: MechanismName, horizon: u64, kind: NoiseKind, workload: Workload) -> bool {
     let is_long = workload.reach(horizon) >= horizon / 16 || kind == NoiseKind::Laplace;
     let is_short = horizon <= SUMS_COMPETE || (is_long && horizon <= LONG_WINDOWS_COMPETE && !name.family().is_heavy());
-    is_short && matches!(workload, Workload::Window(_)) && name != MechanismName::Input
+    is_short && matches!(workload, Workload::Window(_)) && name.family().publishes == Publishes::Sums
 }
 
-/// The families that compete where several workloads are read from one release: those that all of them can read.
+/// The families that compete if several workloads are read from one release: those that all workloads can read.
 fn competitors_of_mix(horizon: u64, kind: NoiseKind, criterion: &Criterion, mix: &Mix) -> Vec<MechanismName> {
     let reached = |name: &MechanismName| name.family().reach.of(kind).is_some_and(|longest| horizon <= longest);
     let reads_all = |name: &MechanismName| {

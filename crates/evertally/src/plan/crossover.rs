@@ -1,12 +1,12 @@
-//! Where Laplace and Gaussian noise change places.
+//! The δ at which Laplace and Gaussian noise are equally good.
 
 use super::choose::recalibrated;
 use super::{Candidate, NoiseKind, Objective, PlanRequest};
 use crate::privacy::{Budget, Delta, crossover_delta};
 
-/// The least δ that is looked at.
+/// The smallest δ considered.
 const LEAST_DELTA: f64 = 1e-290;
-/// The greatest.
+/// The largest.
 const GREATEST_DELTA: f64 = 0.1;
 
 impl PlanRequest {

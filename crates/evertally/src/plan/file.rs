@@ -1,6 +1,6 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
-use super::{NoiseKind, Objective, Plan, PlanRequest, Search};
+use super::{NoiseKind, Objective, Plan, PlanKind, PlanRequest, Search, plan_digest};
 use crate::mechanism::{MechanismName, Mix, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
@@ -27,19 +27,13 @@ struct PlanFile {
     values: Values,
     budget: Budget,
     noise: DiscreteLaw,
-    /// Left out where it is 1.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
+    /// Omitted if it is 1.
     sums_per_event: u64,
-    /// Left out where there is none, likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<Selection>,
-    /// Left out where it is the running sum, likewise.
-    #[serde(default, skip_serializing_if = "is_sum")]
+    /// The running sum if there are several.
     workload: Workload,
-    /// Several that are read from one release, with their weights; then `workload` is left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Several workloads that are read from one release, with their weights; empty if there is one.
     workloads: Vec<Weighed>,
-    #[serde(default)]
     meaning: BTreeMap<String, String>,
 }
 
@@ -49,18 +43,6 @@ struct PlanFile {
 struct Weighed {
     workload: Workload,
     weight: f64,
-}
-
-fn is_sum(workload: &Workload) -> bool {
-    workload.is_sum()
-}
-
-fn one() -> u64 {
-    1
-}
-
-fn is_one(sums: &u64) -> bool {
-    *sums == 1
 }
 
 impl Weighed {
@@ -107,7 +89,7 @@ impl TryFrom<PlanFile> for Plan {
             several => Some(Mix::new(&several.iter().map(|own| (own.workload, own.weight)).collect::<Vec<_>>())?),
         };
         if mix.is_some() && !file.workload.is_sum() {
-            return Err(Error::invalid("a plan has `workload` or `workloads`, and not both"));
+            return Err(Error::invalid("a plan has either `workload` or `workloads`, not both"));
         }
         let plan = PlanRequest {
             horizon: file.horizon,
@@ -129,7 +111,8 @@ impl TryFrom<PlanFile> for Plan {
         .plan()?;
         if plan.law != file.noise {
             return Err(Error::invalid(format!(
-                "the plan's noise ({}) is not what its budget needs ({}); the file was changed by hand or by another version",
+                "the plan's noise ({}) is not the one its budget needs ({}); the file was changed by hand or by \
+                 another version",
                 file.noise, plan.law
             )));
         }
@@ -158,20 +141,7 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// BLAKE3 of the plan in postcard form, in a context of its own; another one where the form has something more.
+/// The digest of a plan.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
-    let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
-    let request = &plan.request;
-    if request.mix.is_some() {
-        return blake3::derive_key("evertally 1 plan digest of several workloads", &bytes);
-    }
-    let context = match (request.selection, request.sums_per_event, request.workload.is_sum()) {
-        (Some(_), _, true) => "evertally 1 plan digest of keys",
-        (None, 1, true) => "evertally 1 plan digest",
-        (None, _, true) => "evertally 1 plan digest of a vector",
-        (None, 1, false) => "evertally 1 plan digest of a workload",
-        (None, _, false) => "evertally 1 plan digest of a vector's workload",
-        (Some(_), _, false) => "evertally 1 plan digest of a workload of keys",
-    };
-    blake3::derive_key(context, &bytes)
+    plan_digest(PlanKind::Stream, &PlanFile::from(plan))
 }

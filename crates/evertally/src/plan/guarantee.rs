@@ -1,4 +1,4 @@
-//! What a plan promises, in every currency.
+//! A plan's guarantee, in every privacy definition.
 
 use super::calibrate::Calibration;
 use crate::noise::DiscreteLaw;
@@ -8,7 +8,7 @@ use crate::privacy::composition::{Expense, Filter, Odometer};
 use crate::privacy::{Budget, Delta, Epsilon, Rho, conversions, loss};
 use crate::{Error, Result};
 
-/// ε of Laplace noise of this scale where sums move by at most `l1`.
+/// ε of Laplace noise of this scale if sums move by at most `l1`.
 fn exact_spent(l1: f64, scale: Ratio) -> Exact {
     let scale = Exact::from(scale.numerator()).over(&Exact::from(scale.denominator()));
     Exact::decimal(l1).over(&scale)
@@ -23,27 +23,27 @@ fn product_up(x: f64, y: f64) -> f64 {
 /// A guarantee for the whole release history, in zCDP and, for Laplace noise, pure ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Guarantee {
-    /// Pure ε, or `None` under Gaussian noise, and where keys are selected.
+    /// Pure ε, or `None` under Gaussian noise, and if keys are selected.
     pub pure_epsilon: Option<Epsilon>,
-    /// ρ of zCDP, with what [`selection`](Self::selection) says.
+    /// ρ of zCDP, together with the δ of [`selection`](Self::selection).
     pub rho: Rho,
-    /// The pair the budget was stated in, if it was (ε, δ); the δ of selection is not in it.
+    /// The (ε, δ) pair of the budget, if it was given as one; without the δ of selection.
     pub stated: Option<(Epsilon, Delta)>,
-    /// The δ of the [selection](crate::privacy::selection) of keys that nobody declared: added to the δ of every other
+    /// The δ of the [selection](crate::privacy::selection) of undeclared keys: it is added to the δ of every other
     /// statement.
     pub selection: Option<Delta>,
-    /// ε of the noise alone, where keys are selected.
+    /// ε of the noise alone, if keys are selected.
     noise_epsilon: Option<Epsilon>,
-    /// Of Gaussian noise: its parameter σ² and the squared norm it hides.
+    /// For Gaussian noise: its parameter σ² and the squared norm it hides.
     gaussian: Option<(f64, f64)>,
 }
 
 impl Guarantee {
-    /// What calibrated noise gives.
+    /// The guarantee of calibrated noise.
     ///
     /// Laplace noise of scale λ on a node whose sum can change by `d` is `|d|/λ`-DP, hence `d²/(2λ²)`-zCDP, and
-    /// independent nodes add: less than `ε²/2` as soon as a change touches more than one node. (Only where nodes are
-    /// read after their last step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
+    /// independent nodes add up: to less than `ε²/2` as soon as a change touches more than one node. (Only if nodes
+    /// are read after their last step, see [`Mechanism::is_causal`](crate::mechanism::Mechanism::is_causal).)
     pub(super) fn of(budget: &Budget, calibration: &Calibration) -> Self {
         let stated = match *budget {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
@@ -55,8 +55,8 @@ impl Guarantee {
             DiscreteLaw::Laplace(law) => {
                 let scale = law.scale().to_f64();
                 let spent = calibration.l1 / scale * (1.0 + 1e-12);
-                // What rounding up to 25 bits leaves over is not worth another number than the budget's; what is spent
-                // beyond it is, however little, where δ is spent too.
+                // The slack from rounding up to 25 bits does not justify a number other than the budget's. An excess
+                // over the budget, however small, does if δ is spent too.
                 let planned = budget.pure_epsilon();
                 let near = (spent / planned.get() - 1.0).abs() < 1e-6;
                 let planned_holds = match budget {
@@ -82,10 +82,10 @@ impl Guarantee {
         }
     }
 
-    /// What several plans on the same data promise together, each under its part of one budget.
+    /// The joint guarantee of several plans on the same data, each under its part of one budget.
     ///
     /// # Errors
-    /// If the parts add up to more than the budget, or there are none.
+    /// If the parts add up to more than the budget, or there are no parts.
     ///
     /// ```
     /// use evertally::plan::{Guarantee, PlanRequest};
@@ -110,12 +110,12 @@ impl Guarantee {
             Budget::Approximate(epsilon, delta) => Some((epsilon, delta)),
             _ => None,
         };
-        // What the parts spend of it is known to be no more; what they leave over is not worth another number.
+        // The parts are known to spend at most the budget; their slack does not justify another number.
         let pure_epsilon = match budget {
             Budget::Pure(epsilon) => Some(epsilon),
             _ => all.pure_epsilon().map(Epsilon::derived),
         };
-        let sum = all.rho().filter(|rho| *rho > 0.0).ok_or_else(|| Error::invalid("a promise of no plan at all"))?;
+        let sum = all.rho().filter(|rho| *rho > 0.0).ok_or_else(|| Error::invalid("a guarantee needs a plan"))?;
         let rho = budget.rho().map_or(sum, |rho| rho.get().min(sum));
         Ok(Self { pure_epsilon, ..Self::of_rho(Rho::derived(rho), stated) })
     }
@@ -124,18 +124,18 @@ impl Guarantee {
         Self { pure_epsilon: None, rho, stated, selection: None, noise_epsilon: None, gaussian: None }
     }
 
-    /// The same where keys are selected, which fails to keep them hidden with this probability.
+    /// The same with a selection of keys, which fails to keep them hidden with this probability.
     pub(super) fn with_selection(self, delta: Delta) -> Self {
         Self { selection: Some(delta), pure_epsilon: None, noise_epsilon: self.pure_epsilon, ..self }
     }
 
-    /// ε of the noise, without what selects keys.
+    /// ε of the noise, without the selection of keys.
     fn epsilon_of_noise(&self) -> Option<Epsilon> {
         self.pure_epsilon.or(self.noise_epsilon)
     }
 
-    /// The promise of the same noise to a unit whose change is larger: so many times as large, in L1 norm, and by this
-    /// square in squared L2 norm, in squared steps of the noise grid. Of the noise alone, where keys are selected.
+    /// The guarantee of the same noise for a unit whose change is larger: by this factor in L1 norm, and with this
+    /// squared L2 norm, in squared steps of the noise grid. If keys are selected, it is that of the noise alone.
     pub(super) fn to_larger(&self, times: f64, l2_squared: f64) -> Self {
         let pure_epsilon = self.epsilon_of_noise().map(|epsilon| Epsilon::derived(product_up(epsilon.get(), times)));
         let rho = match self.gaussian {
@@ -146,18 +146,18 @@ impl Guarantee {
         Self { pure_epsilon, gaussian, ..Self::of_rho(rho, None) }
     }
 
-    /// What it costs, in every currency in which that is known.
+    /// Its cost, in every privacy definition in which it is known.
     pub fn expense(&self) -> Expense {
         let noise = Expense::new(self.epsilon_of_noise(), Some(self.rho), self.stated).expect("it has a ρ");
         self.selection.map_or(noise, |delta| noise.with_selection(delta))
     }
 
-    /// Of Gaussian noise: the squared norm it hides, in squared steps of its grid.
+    /// For Gaussian noise: the squared norm it hides, in squared steps of its grid.
     pub(super) fn hidden_squared(&self) -> Option<f64> {
         self.gaussian.map(|(_, squared)| squared)
     }
 
-    /// The promise as one would say it in ε: pure where that is all there is or no more than the stated ε, else the
+    /// The guarantee stated in ε: pure ε if there is nothing else or if it is at most the stated ε, otherwise the
     /// stated pair; `None` for Gaussian noise under zCDP.
     pub fn epsilon_delta(&self) -> Option<(Epsilon, Option<Delta>)> {
         let pure = self.epsilon_of_noise().filter(|pure| self.stated.is_none_or(|(epsilon, _)| *pure <= epsilon));
@@ -181,7 +181,7 @@ impl Guarantee {
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
         let delta = match self.selection {
             None => delta,
-            // What selection leaves of it.
+            // The part of δ that selection leaves.
             Some(selection) => match Delta::new((delta.get() - selection.get()) * (1.0 - f64::EPSILON)) {
                 Ok(left) => left,
                 Err(_) => return f64::INFINITY,
@@ -202,7 +202,7 @@ impl Guarantee {
 mod tests {
     use super::product_up;
 
-    /// The least double that is no smaller than the product.
+    /// The smallest double that is not below the product.
     #[test]
     fn products_are_rounded_up() {
         for x in (1..200).map(|n| f64::from(n) / 10.0) {

@@ -1,9 +1,9 @@
-//! What the releases of a plan say together: covariances of two steps, the error of what happened between them, of sums
+//! Joint errors of the releases of a plan: covariances of two steps, and the errors of the change between them, of sums
 //! over groups, and of pairs of these.
 //!
 //! A [`Combination`] is a weighted sum of released values of any series and steps: groups have independent noise, steps
-//! of one series the covariance of the plan. Its interval follows from its variance and its fourth cumulant, as that of a
-//! ratio does; see [`RatioIntervals`].
+//! of one series the covariance of the plan. Its interval follows from its variance and its fourth cumulant, like that
+//! of a ratio; see [`RatioIntervals`].
 
 use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
 use crate::Result;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 impl Plan {
     /// Covariance of the released values of two steps (0 ..= T, in any order), in squared units of the data. Nothing is
-    /// released at step 0, and nothing is wrong about it. Costs what
-    /// [`row_product`](crate::mechanism::Mechanism::row_product) does: `O(log T)` for trees, `O(d² + log T)` for a BLT.
+    /// released at step 0, and it has no error. It costs as much as
+    /// [`row_product`](crate::mechanism::Mechanism::row_product): `O(log T)` for trees, `O(d² + log T)` for a BLT.
     ///
     /// ```
     /// use evertally::plan::PlanRequest;
@@ -32,15 +32,15 @@ impl Plan {
         if earlier == 0 { 0.0 } else { self.node_variance() * self.mechanism().row_product(earlier, later) }
     }
 
-    /// Variance of the difference of two released values (steps 0 ..= T, in any order), which is the estimate of what
-    /// happened after the earlier step and up to the later one; in squared units of the data. From the start, that is
-    /// the [variance](Plan::variance) of the later one.
+    /// Variance of the difference of two released values (steps 0 ..= T, in any order), which estimates the change
+    /// after the earlier step, up to the later one; in squared units of the data. From step 0, that is the
+    /// [variance](Plan::variance) of the later one.
     ///
     /// ```
     /// use evertally::plan::PlanRequest;
     /// use evertally::privacy::{Budget, Rho};
     /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
-    /// // Neighbouring releases share most of their noise: a week is known better than two releases are.
+    /// // Neighbouring releases share most of their noise: a week's sum is more accurate than two releases.
     /// assert!(plan.variance_between(493, 500) < plan.variance(493) + plan.variance(500));
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -54,13 +54,13 @@ impl Plan {
     }
 }
 
-/// A weighted sum of released values: of several series under one plan, each with noise of its own.
+/// A weighted sum of released values: of several series under one plan, each with independent noise.
 ///
 /// ```
 /// use evertally::plan::{Combination, PlanRequest};
 /// use evertally::privacy::{Budget, Rho};
 /// let plan = PlanRequest::count(1000, Budget::Zcdp(Rho::new(0.1)?)).plan()?;
-/// // What happened in the steps 494 to 500, in two groups together.
+/// // The events of the steps 494 to 500, in two groups together.
 /// let week = Combination::default().with_stretch(0, 493, 500, 1.0).with_stretch(1, 493, 500, 1.0);
 /// let variance = plan.variance_of(&week);
 /// assert!((variance / (2.0 * plan.variance_between(493, 500)) - 1.0).abs() < 1e-9);
@@ -77,7 +77,7 @@ pub struct Combination {
 type Terms = Vec<(u64, f64)>;
 
 impl Combination {
-    /// The same with the released value of a step (0 is nothing) of a series, so many times more.
+    /// Adds the released value of a step (0 adds nothing) of a series, times `weight`.
     #[must_use]
     pub fn with(mut self, series: u64, step: u64, weight: f64) -> Self {
         if step > 0 {
@@ -87,13 +87,13 @@ impl Combination {
         self
     }
 
-    /// The same with what happened after one step and through another, so many times more.
+    /// Adds the change after one step and through another, times `weight`.
     #[must_use]
     pub fn with_stretch(self, series: u64, after: u64, through: u64, weight: f64) -> Self {
         self.with(series, through, weight).with(series, after, -weight)
     }
 
-    /// The same with another one, so many times.
+    /// Adds another combination, multiplied by `times`.
     #[must_use]
     pub fn plus(self, times: f64, other: &Combination) -> Self {
         other.weights.iter().fold(self, |sum, ((series, step), weight)| sum.with(*series, *step, times * weight))
@@ -139,8 +139,8 @@ impl Plan {
         }
     }
 
-    /// Two combinations with their released values, for the interval of their ratio: they may have steps and series in
-    /// common, as a group and the total have.
+    /// Two combinations with their released values, for the interval of their ratio: they may share steps and series,
+    /// like a group and the total.
     ///
     /// ```
     /// use evertally::plan::{Combination, PlanRequest, RatioIntervals, RatioSet};
@@ -172,7 +172,7 @@ impl Plan {
     }
 
     /// Half of the width of the interval of a combination at a confidence, in units of the data: a multiple of the grid
-    /// where all weights are of one size.
+    /// if all weights have the same absolute value.
     ///
     /// # Errors
     /// If the confidence is not strictly between 0 and 1.
@@ -181,8 +181,8 @@ impl Plan {
         let half_width = RatioIntervals::new(confidence)?.half_width(self.moments_of(combination)) / grid;
         let sizes = || combination.weights.values().map(|weight| weight.abs());
         let largest = sizes().fold(0.0, f64::max);
-        // As for single releases, the discrete law is covered by rounding up: to the grid on which the sum is, or by half
-        // a step of the coarsest; and what rounding releases to their own fine grid adds is added.
+        // As for single releases, the discrete law is covered by rounding up: to the grid on which the sum is, or by
+        // half a step of the coarsest; and the error of rounding releases to their own fine grid is added.
         let whole = self.fraction_bits() == 0 && sizes().all(|size| size == largest) && largest > 0.0;
         let rounding = match self.fraction_bits() {
             0 => 0.5 * largest,
@@ -191,7 +191,7 @@ impl Plan {
         Ok(grid * if whole { (half_width / largest - 1e-9).ceil() * largest } else { half_width + rounding })
     }
 
-    /// Of a node under Laplace noise.
+    /// The fourth cumulant of a node under Laplace noise.
     fn fourth_cumulant(&self) -> f64 {
         3.0 * self.node_variance().powi(2)
     }

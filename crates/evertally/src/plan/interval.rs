@@ -1,50 +1,49 @@
-//! Two-sided intervals for a release: quantiles of the sum of noise variables behind it.
+//! Two-sided intervals for a release: quantiles of the sum of its noise variables.
 //!
 //! A release is off by `Σ w_i z_i` with independent noise `z_i`. Its interval is `± q` multiples of the grid with `q`
 //! rounded up, where the unrounded quantile is
 //!
 //! * Gaussian: the normal quantile times the standard deviation;
-//! * Laplace, equal weights: from the exact law. A sum of `n` Laplace variables is a difference of two gamma variables,
+//! * Laplace, equal weights: by the exact law. A sum of `n` Laplace variables is a difference of two gamma variables,
 //!   and its upper tail a mixture of gamma tails, `P(S > x) = Σ_i C(2n-i-1, n-i) 2^{-(2n-i)} Q_i(x)` with
 //!   `Q_i(x) = e^{-x} Σ_{j<i} x^j/j!`, in units of the scale;
-//! * a mechanism with very many unequal weights names equal ones of the same variance and no lighter tails; between
-//!   that law and the normal one the wider quantile is taken (the heavier tail is the narrower one at low confidence);
+//! * a mechanism with very many unequal weights supplies equal ones with the same variance and no lighter tails; the
+//!   wider quantile of that law and the normal one is used (the heavier tail is the narrower one at low confidence);
 //! * Laplace, unequal weights (Honaker): by inverting the characteristic function (Gil-Pelaez 1951,
 //!   doi 10.1093/biomet/38.3-4.481).
 //!
-//! The discrete laws have thinner tails than the continuous ones after this rounding up; tests hold the coverage
-//! against exact convolutions.
+//! The discrete laws have thinner tails than the continuous ones after this rounding up; tests compare the coverage
+//! with exact convolutions.
 
-use super::{NoiseKind, NoiseMoments, band};
+use super::{NoiseKind, NoiseMoments};
 use crate::mechanism::RowLaw;
 use crate::number::special::normal_cdf;
 use crate::{Error, Result};
 use std::collections::HashMap;
 
-/// Computes half-widths; remembers the quantiles of equal-weight sums.
+/// Computes half-widths; caches the quantiles of equal-weight sums.
 #[derive(Debug)]
 pub(super) struct IntervalTable {
     kind: NoiseKind,
     /// Continuous scale: σ, or the Laplace scale, in multiples of the grid.
     scale: f64,
-    /// How often an interval may fail: 1 less the confidence.
+    /// The probability that an interval may fail: 1 minus the confidence.
     miss: f64,
     /// The standard normal quantile.
     normal: f64,
     equal: EqualQuantiles,
 }
 
-/// Quantiles of sums of so many variables of unit scale, each computed once: a release asks for one of a few at every
-/// step.
+/// Quantiles of sums of variables of unit scale, each computed once: every step's release needs one of a few.
 #[derive(Debug, Default)]
 struct EqualQuantiles {
-    /// By number of variables; NaN where it is not computed yet.
+    /// By number of variables; NaN if not yet computed.
     few: Vec<f64>,
     many: HashMap<u64, f64>,
 }
 
 impl EqualQuantiles {
-    /// Sums of fewer variables stand in a list.
+    /// Sums of fewer variables are in a list.
     const FEW: u64 = 256;
 
     fn of(&mut self, variables: u64, quantile: impl FnOnce() -> f64) -> f64 {
@@ -83,13 +82,12 @@ impl IntervalTable {
         Ok(Self { normal: normal_quantile(confidence), ..Self::of_miss(kind, scale, 1.0 - confidence) })
     }
 
-    /// Of intervals that fail with this probability, strictly between 0 and 1, also where the confidence would be rounded
-    /// to 1.
+    /// Intervals that fail with this probability, strictly between 0 and 1, also if the confidence would round to 1.
     pub(super) fn of_miss(kind: NoiseKind, scale: f64, miss: f64) -> Self {
         Self { kind, scale, miss, normal: normal_quantile_of_miss(miss), equal: Default::default() }
     }
 
-    /// Least `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
+    /// Smallest `q` with `P(|Σ w z| ≤ q) ≥ confidence`, in multiples of the grid.
     pub(super) fn half_width(&mut self, law: &RowLaw) -> u128 {
         let (kind, miss, normal) = (self.kind, self.miss, self.normal);
         let mut equal = |n| self.equal.of(n, || equal_quantile(kind, n, miss, normal));
@@ -106,9 +104,9 @@ impl IntervalTable {
         round_up(self.scale * unrounded)
     }
 
-    /// The same for a band, which has as many standard errors at every step.
+    /// The same for a band, which has the same number of standard errors at every step.
     pub(super) fn half_width_of_band(&self, standard_errors: f64, law: &RowLaw) -> u128 {
-        round_up(self.scale * band::half_width(standard_errors, self.kind, law))
+        round_up(self.scale * width_of_band(standard_errors, self.kind, law))
     }
 }
 
@@ -130,9 +128,9 @@ impl MomentQuantiles {
         if noise.variance > 0.0 { self.factor(noise) * noise.variance.sqrt() } else { 0.0 }
     }
 
-    /// The quantile in standard deviations: that of so many equal Laplace variables as have the same excess kurtosis.
+    /// The quantile in standard deviations: that of as many equal Laplace variables as give the same excess kurtosis.
     pub(super) fn factor(&mut self, noise: NoiseMoments) -> f64 {
-        // Of a weighted sum it is at most that of one variable; more would be rounding.
+        // The excess of a weighted sum is at most that of one variable; more would be rounding.
         let excess = (noise.fourth / noise.variance.powi(2)).min(3.0);
         if excess <= 3.0 / MANY as f64 {
             return corrected_normal(1.0, excess.max(0.0), self.normal);
@@ -176,7 +174,7 @@ fn weighted_quantile(kind: NoiseKind, magnitudes: &[(f64, u64)], miss: f64, norm
         NoiseKind::Laplace if moment(0) > MANY as f64 && magnitudes.iter().all(|(w, _)| w * w < variance / 50.0) => {
             corrected_normal(2.0 * variance, 12.0 * moment(4), normal)
         }
-        // So far out an inversion has no digits left. The tails of one variable of that variance are the heaviest.
+        // This far out an inversion has no digits left. A single variable of that variance has the heaviest tails.
         NoiseKind::Laplace if miss < 1e-9 => variance.sqrt() * -libm::log(miss),
         // One or two terms would decay too slowly to invert; unequal sums have at least three.
         NoiseKind::Laplace => {
@@ -191,7 +189,7 @@ pub(super) fn normal_quantile(confidence: f64) -> f64 {
     root(|z| 2.0 * normal_cdf(-z) <= 1.0 - confidence, 1.0)
 }
 
-/// The same for `P(|Z| > z) = miss`, also where the confidence would be rounded to 1.
+/// The same for `P(|Z| > z) = miss`, also if the confidence would round to 1.
 pub(super) fn normal_quantile_of_miss(miss: f64) -> f64 {
     root(|z| 2.0 * normal_cdf(-z) <= miss, 1.0)
 }
@@ -202,7 +200,7 @@ fn corrected_normal(variance: f64, fourth: f64, z: f64) -> f64 {
     variance.sqrt() * (z + (z * z * z - 3.0 * z) * fourth / (variance * variance) / 24.0)
 }
 
-/// The least `x ≥ 0` at which a monotone condition becomes true.
+/// The smallest `x ≥ 0` at which a monotone condition becomes true.
 fn root(holds: impl Fn(f64) -> bool, start: f64) -> f64 {
     let (mut low, mut high) = (0.0, start.max(f64::MIN_POSITIVE));
     while !holds(high) {
@@ -231,7 +229,7 @@ pub(super) fn laplace_mixture(n: u64) -> Vec<f64> {
 }
 
 pub(super) fn laplace_tail(log_weights: &[f64], x: f64) -> f64 {
-    // Terms x^j e^{-x} / j! one after the other; partial sums are the gamma tails Q_i.
+    // Terms x^j e^{-x} / j! one after another; partial sums are the gamma tails Q_i.
     let (mut gamma_tail, mut sum) = (0.0, 0.0);
     for (j, log_weight) in log_weights.iter().enumerate() {
         let j = j as f64;
@@ -276,6 +274,15 @@ impl Inversion {
     }
 }
 
+/// Half-width of a band of this many standard errors at a step whose noise has this law, for variables of scale 1.
+fn width_of_band(standard_errors: f64, kind: NoiseKind, law: &RowLaw) -> f64 {
+    let squared = match law {
+        RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight * weight * *count as f64).sum(),
+        RowLaw::Like { norm_squared, .. } => *norm_squared,
+    };
+    standard_errors * f64::sqrt(kind.unit_variance() * squared)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,11 +301,11 @@ mod tests {
         assert!(((-x).exp() * (2.0 + x) / 4.0 - 0.05).abs() < 1e-12);
     }
 
-    /// The three evaluations of a Laplace sum agree where they meet.
+    /// The three evaluations of a Laplace sum agree where their ranges meet.
     #[test]
     fn inversion_mixture_and_normal_limit_agree() {
         for n in [3, 5, 40] {
-            let weights = [(1.0, n - 1), (1.0, 1)]; // same law, but two entries take the inversion
+            let weights = [(1.0, n - 1), (1.0, 1)]; // same law, but two entries use the inversion
             for confidence in [0.5, 0.9, 0.95, 0.999] {
                 let inverted =
                     weighted_quantile(NoiseKind::Laplace, &weights, 1.0 - confidence, normal_quantile(confidence));
@@ -331,7 +338,8 @@ mod tests {
                         let middle = (sum.len() / 2) as i64;
                         let inside = |q: i64| sum[(middle - q) as usize..=(middle + q) as usize].iter().sum::<f64>();
                         assert!(inside(q) >= confidence - 1e-9, "{kind:?} {scale} n {n} {confidence}: {}", inside(q));
-                        // Not wasteful: two grid steps less would miss (at scales the continuous law can speak for).
+                        // Not wasteful: two grid steps less would miss (at scales where the continuous law is
+                        // accurate).
                         assert!(
                             q < 2 || scale < 1.0 || inside(q - 2) < confidence,
                             "{kind:?} {scale} n {n} {confidence}: {q} is wide"
@@ -351,7 +359,7 @@ mod tests {
         out
     }
 
-    /// A law that is only bounded is covered at any confidence: by the wider of equal terms and the normal limit.
+    /// A law known only by bounds is covered at any confidence: by the wider of equal terms and the normal limit.
     #[test]
     fn bounded_laws_take_the_wider_quantile() {
         for (confidence, terms) in [(0.5, 1), (0.8, 3), (0.99, 3)] {

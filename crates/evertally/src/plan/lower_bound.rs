@@ -1,4 +1,4 @@
-//! How little noise any factorization could need: for single events, and for units with events in several steps.
+//! Lower bounds on the noise of every factorization: for single events, and for units with events in several steps.
 
 mod coarse;
 mod event;
@@ -12,38 +12,40 @@ pub use workload::workload_lower_bound;
 use crate::mechanism::{Dense, Objective};
 use crate::privacy::Spread;
 
-/// The longest horizon at which the bound for single events is that of the optimum: less than a tenth of a second.
+/// Longest horizon at which the bound for single events is that of the optimum, computed in less than a tenth of a
+/// second.
 pub(super) const LONGEST_CERTIFIED: u64 = 2048;
-/// The longest horizon whose waves are summed.
+/// Longest horizon whose waves are summed.
 const LONGEST_WAVES: u64 = 1 << 17;
 
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
 /// `horizon` steps and a unit with events of size 1 in one running sum or in several, each with the same factorization.
 ///
 /// Whatever the factorization `A = L R` and the weights `p` of steps and `v` of patterns, all summing to 1, and `Q` the
-/// matrix of the patterns, a column each: as `‖R q‖ ≤ s` for every pattern `q`,
+/// matrix of the patterns, one column each: because `‖R q‖ ≤ s` for every pattern `q`,
 ///
 /// ```text
 /// ‖P^½ A Q V^½‖_* ≤ ‖P^½ L‖_F ‖R Q V^½‖_F ≤ max ‖L_t‖ · s
 /// ```
 ///
-/// (a nuclear norm is at most the product of the Frobenius norms of two factors). Three choices, of which the best
-/// counts: all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step,
-/// with equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
+/// (a nuclear norm is at most the product of the Frobenius norms of two factors). The best of three choices is used:
+/// all events in one step ([`gaussian_lower_bound`], or that of the optimum); rows of events around every step, with
+/// equal weights, by sines and cosines ([`waves`]); and few patterns with the best weights ([`coarse`]).
 ///
 /// `O(T log T)` up to 2^17 steps, a tenth of a second; the bound of the first 2^17 steps beyond.
 ///
 /// ```
 /// use evertally::plan::unit_lower_bound;
 /// use evertally::privacy::Spread;
-/// // 300 events in a year of hours, three an hour.
+/// // 300 events in a year of hours, three per hour.
 /// let bound = unit_lower_bound(8760, Spread::new(300, 3));
 /// assert!(bound > 630.0 && bound < 660.0);
 /// ```
 pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     let of_step = spread.per_step.min(spread.per_group);
     let groups = (spread.total / spread.per_group).max(1);
-    // As many groups as may have theirs in one step, whatever the weights of the steps; or all of them, in other steps.
+    // As many groups as may have events in one step, whatever the weights of the steps; or all groups, in different
+    // steps.
     let in_one = libm::sqrt(groups.min(spread.per_step / of_step) as f64);
     let apart = several_groups(horizon, spread);
     let single = of_step as f64 * (of_event(horizon) * in_one).max(gaussian_lower_bound(horizon) * apart);
@@ -61,9 +63,9 @@ pub(super) fn of_event(horizon: u64) -> f64 {
     certified.map_or_else(|| gaussian_lower_bound(horizon), f64::sqrt)
 }
 
-/// What several groups add where all steps count alike. Let a pattern have its events of group `g` around the step
+/// The effect of several groups if all steps count equally. Let a pattern have its events of group `g` around the step
 /// `s + g k b`, cyclically over the horizon: in different steps for different groups. As `s` runs over all steps, so
-/// does the place in every group, and the mean of `Σ_g ‖R q_g‖²` is as many times that of one group.
+/// does the place in every group, and the mean of `Σ_g ‖R q_g‖²` is that of one group times the number of groups.
 fn several_groups(horizon: u64, spread: Spread) -> f64 {
     let long = spread.per_group.div_ceil(spread.per_step).saturating_mul(spread.separation);
     let groups = (spread.total / spread.per_group).min(horizon / long.max(1)).max(1);

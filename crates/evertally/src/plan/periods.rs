@@ -1,4 +1,4 @@
-//! What is promised to a person who is active in several periods.
+//! The guarantee for a person who is active in several periods.
 
 use super::calibrate::moved_squared;
 use super::{Guarantee, Plan};
@@ -6,13 +6,13 @@ use crate::privacy::{Delta, Sensitivity};
 use crate::{Error, Result};
 
 impl Plan {
-    /// What is promised about everything that one person does in so many periods, where the plan's unit is what a person
-    /// does in one: an upper bound.
+    /// The guarantee for all of a person's activity in `periods` periods, if the plan's unit is a person's activity in
+    /// one period: an upper bound.
     ///
-    /// The shifts of the periods add up. Together they are never more than so many times that of one period (so that ρ
-    /// grows with the square), and never more than that of a unit with as many times the events, in as many steps; as
-    /// these are far apart, that is mostly far less. Where steps with events are held apart, which ends at the end of a
-    /// period, the odd and the even periods are counted each on their own.
+    /// The shifts of the periods add up. Together they are at most `periods` times that of one period (so that ρ grows
+    /// with the square), and at most that of a unit with `periods` times the events and steps; because these steps are
+    /// far apart, that is usually much less. A minimum distance between steps with events ends at the end of a period,
+    /// so with one the odd and the even periods are counted separately.
     ///
     /// # Errors
     /// If the plan's unit has no period, or for 0 periods.
@@ -33,7 +33,7 @@ impl Plan {
         };
         let of = |periods: u64| -> Result<f64> {
             let larger = unit.over_periods(periods);
-            // Events of periods that are not neighbours have a whole period between them: one of the calendar may be
+            // Events of periods that are not neighbours have a whole period between them: a calendar period may be
             // shorter than the longest, but has more than half of its steps.
             let apart = |gap: u64| gap.min(bounds.period.map_or(gap, |longest| (longest / 2).max(1)));
             let larger = bounds.min_gap.map_or(larger, |gap| larger.apart(apart(gap)));
@@ -47,7 +47,8 @@ impl Plan {
             Some(of_one) => {
                 let times = of_one * periods as f64 * periods as f64;
                 let together = if bounds.min_gap.is_some_and(|gap| gap > 1) && periods > 1 {
-                    // Periods that are not neighbours are at least as far apart as steps are held within one.
+                    // Periods that are not neighbours are at least as far apart as the minimum distance of steps within
+                    // one.
                     of(periods.div_ceil(2)).and_then(|odd| Ok((odd.sqrt() + of(periods / 2)?.sqrt()).powi(2)))
                 } else {
                     of(periods)
@@ -58,7 +59,7 @@ impl Plan {
         let larger = self.guarantee.to_larger(periods as f64, l2_squared);
         match self.selection_failure_of(unit.over_periods(periods))? {
             None => Ok(larger),
-            // Events of several periods may be in one key that nobody else has.
+            // Events of several periods may be in one key that no other person has.
             Some(failure) => Ok(larger.with_selection(Delta::new(failure)?)),
         }
     }
@@ -70,7 +71,7 @@ mod tests {
     use crate::plan::PlanRequest;
     use crate::privacy::{Budget, Delta, Epsilon, Neighbours, Rho, Unit};
 
-    /// By enumeration of every placement of two and three periods, the squared shift over that of one period.
+    /// The squared shift over that of one period, by enumeration of every placement of two and three periods.
     #[test]
     fn periods_by_enumeration() {
         let horizon = 8u64;
@@ -122,8 +123,8 @@ mod tests {
         }
     }
 
-    /// What several periods of an endless stream make of a promise is known within some milliseconds in a release build, and
-    /// not after minutes; and it is true: no less than periods that know nothing of each other, no more than group privacy.
+    /// The guarantee for several periods of an endless stream is computed within milliseconds in a release build, not
+    /// minutes, and it is valid: at least that of independent periods, at most that of group privacy.
     #[test]
     fn many_periods_without_an_end() {
         let delta = Delta::new(1e-6).unwrap();
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// One period is promised what the plan is, also where its noise is on a finer grid than the data.
+    /// One period has the plan's guarantee, also if the noise is on a finer grid than the data.
     #[test]
     fn one_period_is_the_promise_itself() {
         let budget = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());

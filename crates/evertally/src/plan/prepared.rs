@@ -1,9 +1,9 @@
-//! Mechanisms that took long to build, handed to a plan instead of being built again.
+//! Mechanisms that took long to build, passed to a plan instead of being built again.
 
 use crate::mechanism::{Mechanism, MechanismName, Objective};
 use std::sync::Arc;
 
-/// Mechanisms that are built already.
+/// Mechanisms that are already built.
 ///
 /// ```
 /// use evertally::mechanism::DensePure;
@@ -31,7 +31,7 @@ impl Prepared {
         self.0.iter().filter(move |mechanism| mechanism.horizon() == horizon)
     }
 
-    /// The one that is asked for by a name, where the objective decides what the name leaves open.
+    /// The mechanism with a requested name; the objective decides what the name leaves open.
     pub(super) fn named(&self, asked: MechanismName, horizon: u64, objective: Objective) -> Option<Arc<dyn Mechanism>> {
         self.of_horizon(horizon).find(|built| asked.is_answered_by(built.name(), objective)).cloned()
     }

@@ -1,4 +1,4 @@
-//! The mechanisms that fit a request, ranked by exact error, beside what no mechanism can do better.
+//! The mechanisms that fit a request, ranked by exact error, with lower bounds for every mechanism.
 
 mod windows;
 
@@ -14,29 +14,29 @@ use crate::privacy::{Budget, Delta, Neighbours, Spread};
 use serde::Serialize;
 pub use windows::WindowRow;
 
-/// Candidates of a request in order, and the bounds.
+/// Ranked candidates of a request, and the bounds.
 #[derive(Debug, Serialize)]
 pub struct Ranking {
     /// Number of steps.
     pub horizon: u64,
-    /// What is published at every step.
+    /// The published workload.
     pub workload: Workload,
-    /// Which error decides the order.
+    /// The error that decides the order.
     pub objective: Objective,
     /// The best.
     pub chosen: Row,
     /// All, the best first.
     pub ranking: Vec<Row>,
-    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, where only its order
-    /// is known.
+    /// Proven for Gaussian noise and every factorization by the nuclear norm; null under pure ε, for which only its
+    /// order is known.
     pub lower_bound_max_std: Option<f64>,
     /// The same by the certificate of the optimal factorization, to a few parts in 10⁵; null for horizons above 2048,
     /// and for units with events in several steps, whose optimum is not known.
     pub optimum_max_std: Option<f64>,
-    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null where
-    /// one is better at every δ.
+    /// Under (ε, δ): below this δ the best Laplace noise is better than the best Gaussian, above it worse; null if one
+    /// is better at every δ.
     pub crossover_delta: Option<f64>,
-    /// Where running sums are asked for: what windows read from them would be like.
+    /// For requests for running sums: the errors of windows read from them.
     pub windows: Vec<WindowRow>,
 }
 
@@ -51,28 +51,29 @@ pub struct Row {
     pub max_std: f64,
     /// Root of the mean variance, in units of the data.
     pub mean_std: f64,
-    /// What the noise gives.
+    /// The guarantee of the noise.
     pub guarantee: GuaranteeRow,
-    /// Noise variables or multiplications a step, about.
+    /// Approximate number of noise variables or multiplications per step.
     pub time_per_step: f64,
-    /// Words of memory of one running sum.
+    /// Words of memory per running sum.
     pub memory_words: u64,
     /// Whether the noise is an exact discrete law.
     pub exact: bool,
-    /// Whether noise can be drawn where it is read.
+    /// Whether noise can be drawn only where it is read (lazily).
     pub lazy: bool,
     /// `max_std` over the lower bound.
     pub above_lower_bound: Option<f64>,
-    /// Without an end: the errors of some steps. Left out otherwise.
+    /// For endless plans: the errors of some steps. Omitted otherwise.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub at: Vec<AtStep>,
-    /// Without an end: a proven upper bound of the largest ratio, from step 16 to 2^40, of the variance to the least
-    /// largest one of any mechanism that ends at that step; null for Laplace noise and for units of several events.
+    /// For endless plans: a proven upper bound of the largest ratio, from step 16 to 2^40, of the variance to the
+    /// smallest possible maximal variance of a mechanism that ends at that step; null for Laplace noise and for units
+    /// of several events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest_ratio: Option<f64>,
 }
 
-/// The error of a step of what never ends.
+/// The error of one step of an endless plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtStep {
     /// The step.
@@ -95,16 +96,16 @@ pub struct NoiseRow {
 /// A guarantee in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct GuaranteeRow {
-    /// ε, where the promise is one in ε.
+    /// ε, if the guarantee is stated in ε.
     pub epsilon: Option<f64>,
-    /// δ beside it; 0 for pure ε.
+    /// The δ of that ε; 0 for pure ε.
     pub delta: Option<f64>,
     /// ρ of zCDP.
     pub rho: f64,
 }
 
 impl Ranking {
-    /// The ranking of candidates of a request, which are in order; `None` if there are none.
+    /// The ranking of a request's candidates, which must be in order; `None` if there are none.
     pub fn new(request: &PlanRequest, candidates: &[Candidate]) -> Option<Self> {
         let lower_bound_max_std = lower_bound_max_std(request);
         let rows: Vec<Row> = candidates.iter().map(|c| row(request, c, lower_bound_max_std)).collect();
@@ -128,18 +129,18 @@ impl Ranking {
 }
 
 impl Ranking {
-    /// Whether what is ranked are running sums without an end.
+    /// Whether the ranking is of endless running sums.
     pub fn is_unbounded(&self) -> bool {
         self.horizon == MAX_HORIZON && self.workload.is_sum()
     }
 }
 
-/// The spread of a unit's events and the standard deviation of Gaussian noise on one node that one event asks for.
+/// The spread of a unit's events and the standard deviation of Gaussian noise on one node that one event requires.
 fn unit_and_noise(request: &PlanRequest) -> Option<(Spread, f64)> {
     Some((request.sensitivity().ok()?.spread, least_node_std(request)?))
 }
 
-/// The length of all events of a unit in one step, of all its groups, where they may be in one.
+/// The length of all events of a unit in one step, over all its groups, if they may be in one step.
 fn in_one_step(spread: Spread) -> Option<f64> {
     let groups = (spread.total / spread.per_group).max(1) as f64;
     (spread.per_step >= spread.total).then(|| spread.per_group as f64 * groups.sqrt())
@@ -171,13 +172,13 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
     Some(bound.sqrt() * events * noise)
 }
 
-/// The least standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any
+/// The smallest standard deviation of Gaussian noise on one node of a factorization with columns of norm 1, under any
 /// accounting.
 ///
-/// Every event may be of the largest size, or where events are replaced change by the whole span: noise that hides less
-/// hides too little. Counts of replaced events change in two steps at once, for which nothing is proven here, nor is it
-/// for a cap on all values where events are replaced. Where an event is in several sums, each has the same
-/// factorization and noise of its own, and squared shifts add up.
+/// Every event may be of the largest size, or, if events are replaced, change by the whole span: noise that hides less
+/// is too small. Counts of replaced events change in two steps at once, for which nothing is proven here, nor is it for
+/// a cap on all values if events are replaced. If an event is in several sums, each has the same factorization and
+/// independent noise, and squared shifts add up.
 fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let (lower, upper) = request.values().bounds();
     let size = match request.neighbours() {
@@ -187,7 +188,7 @@ fn least_node_std(request: &PlanRequest) -> Option<f64> {
     let sensitivity = request.sensitivity().ok()?;
     let size = match (request.neighbours(), request.unit().bounds().and_then(|bounds| bounds.max_total)) {
         (_, None) => size,
-        // Where the cap binds, events are counted in steps of the grid.
+        // If the cap binds, events are counted in steps of the grid.
         (Neighbours::AddRemove, Some(_)) => sensitivity.largest_event(),
         (Neighbours::ReplaceOne, Some(_)) => return None,
     };
@@ -203,7 +204,7 @@ fn crossover(request: &PlanRequest, candidates: &[Candidate]) -> Option<Delta> {
     if request.grows_without_end() { None } else { request.crossover(candidates) }
 }
 
-/// The errors of what never ends, at the steps that are looked at.
+/// The errors of an endless plan, at the tabulated steps.
 fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
     if !request.grows_without_end() {
         return vec![];
@@ -213,7 +214,7 @@ fn at_steps(request: &PlanRequest, candidate: &Candidate) -> Vec<AtStep> {
     LOOKED_AT.map(|step| AtStep { step, std: std(step), lower_bound: lower_bound_at(request, step) }).into()
 }
 
-/// For single events, and all events in one step, which are alike.
+/// For single events, and for all events in one step, which are equivalent.
 fn ratio_to_best(request: &PlanRequest, candidate: &Candidate) -> Option<f64> {
     let spread = request.sensitivity().ok()?.spread;
     let single =

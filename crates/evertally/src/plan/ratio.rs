@@ -1,55 +1,26 @@
 //! Ratios of two released values, with intervals that hold however small the denominator is.
 //!
-//! Released are `A = a + z` and `B = b + w` with noise of a public law; wanted is `θ = a/b`. For the true `θ`
-//! the combination `A - θB` is noise alone, `z - θw`, whose law is known for every `θ`. So
+//! The releases are `A = a + z` and `B = b + w` with noise of a public law; the ratio to estimate is `θ = a/b`. For the
+//! true `θ` the combination `A - θB` is noise alone, `z - θw`, whose law is known for every `θ`. So
 //!
 //! ```text
 //! { θ : |A - θB| ≤ q(θ) },    q(θ) = the two-sided quantile of z - θw,
 //! ```
 //!
-//! holds the true ratio exactly as often as the quantile says (Fieller 1954, doi 10.1111/j.2517-6161.1954.tb00159.x): no
-//! linearisation, no large counts. Where `|B|` is beyond its own quantile the set is an interval. Where it is not, the
-//! denominator may be 0, and the set is what lies *outside* of an interval, or everything: nothing narrower holds.
+//! contains the true ratio exactly as often as the quantile states (Fieller 1954, doi
+//! 10.1111/j.2517-6161.1954.tb00159.x), without linearisation or large counts. If `|B|` is beyond its own quantile, the
+//! set is an interval. Otherwise the denominator may be 0, and the set is the *outside* of an interval, or everything:
+//! nothing narrower has the coverage.
 //!
 //! **The quantile** of a combination of noises is taken from its variance and its fourth cumulant. The normal law has
-//! none; a sum of `n` equal Laplace variables has an excess kurtosis of `3/n`, and any weighted sum of them lies between
-//! one (3) and the normal law (0): the quantile of `3/excess` equal ones is exact at both ends and for equal terms, and
-//! in between misses the confidence by less than 0.0013 from 0.8 on and by less than 0.0065 at 0.5 (held against the
-//! exact law of two unequal variables).
+//! none (0); a sum of `n` equal Laplace variables has an excess kurtosis of `3/n`, and any weighted sum of them lies
+//! between one (3) and the normal law (0): the quantile of `3/excess` equal ones is exact at both ends and for equal
+//! terms, and in between it misses the confidence by less than 0.0013 from 0.8 on and by less than 0.0065 at 0.5
+//! (compared with the exact law of two unequal variables).
 
 use super::interval::MomentQuantiles;
+use super::moments::NoiseMoments;
 use crate::Result;
-
-/// A law of noise as far as intervals of combinations need it: symmetric around 0.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct NoiseMoments {
-    /// Its variance, in squared units of the data.
-    pub variance: f64,
-    /// Its fourth cumulant, `E z⁴ - 3 (E z²)²`, in fourth powers of units of the data: 0 for Gaussian noise.
-    pub fourth: f64,
-}
-
-impl NoiseMoments {
-    /// No noise.
-    pub const NONE: Self = Self { variance: 0.0, fourth: 0.0 };
-
-    /// Gaussian noise of this variance.
-    pub const fn gaussian(variance: f64) -> Self {
-        Self { variance, fourth: 0.0 }
-    }
-
-    /// The law of a multiple.
-    #[must_use]
-    pub fn times(self, factor: f64) -> Self {
-        Self { variance: self.variance * factor.powi(2), fourth: self.fourth * factor.powi(4) }
-    }
-
-    /// The law of the sum with independent noise.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { variance: self.variance + other.variance, fourth: self.fourth + other.fourth }
-    }
-}
 
 /// Two released values and the joint law of their noise.
 ///
@@ -101,31 +72,32 @@ impl NoisyPair {
         NoiseMoments { variance, fourth }
     }
 
-    /// The released ratio, which is off by any amount where the denominator is small.
+    /// The released ratio, which is arbitrarily far off if the denominator is small.
     pub fn ratio(&self) -> f64 {
         self.values[0] / self.values[1]
     }
 
-    /// The standard error of the ratio where the denominator is large beside its own (the delta method).
+    /// The standard error of the ratio if the denominator is large compared with its own standard error (the delta
+    /// method).
     pub fn std_error(&self) -> f64 {
         self.residual(self.ratio()).variance.sqrt() / self.values[1].abs()
     }
 }
 
-/// Which ratios two released values leave possible.
+/// The ratios that are consistent with two released values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RatioSet {
-    /// Those from the first to the second.
+    /// All ratios from the first to the second.
     Between(f64, f64),
-    /// Those up to the first, and those from the second on: the denominator may be 0.
+    /// All ratios up to the first, and from the second on: the denominator may be 0.
     Outside(f64, f64),
-    /// All.
+    /// All ratios.
     Everything,
 }
 
 impl RatioSet {
-    /// The least interval that holds what is left of the set where the ratio is known to be within these bounds: itself
-    /// all of them, where nothing is left.
+    /// The smallest interval that contains the part of the set within known bounds of the ratio; the bounds themselves
+    /// if that part is empty.
     pub fn within(self, lower: f64, upper: f64) -> (f64, f64) {
         let (low, high) = match self {
             Self::Between(low, high) => (low.max(lower), high.min(upper)),
@@ -137,7 +109,7 @@ impl RatioSet {
     }
 }
 
-/// Intervals of ratios at one confidence; remembers the quantiles it has computed.
+/// Intervals of ratios at one confidence; caches computed quantiles.
 #[derive(Debug)]
 pub struct RatioIntervals {
     quantiles: MomentQuantiles,
@@ -160,7 +132,7 @@ impl RatioIntervals {
         self.quantiles.half_width(noise)
     }
 
-    /// All ratios that the released values leave possible. `O(1)`.
+    /// All ratios that are consistent with the released values. `O(1)`.
     pub fn of(&mut self, pair: &NoisyPair) -> RatioSet {
         let by_normal = self.quantiles.factor(NoiseMoments::gaussian(1.0));
         let is_gaussian = pair.fourth == [0.0; 5];
@@ -178,7 +150,7 @@ impl RatioIntervals {
         }
     }
 
-    /// An end of the set, at which the residual is as large as its own quantile.
+    /// An end of the set, where the residual equals its own quantile.
     fn end(&mut self, pair: &NoisyPair, which: impl Fn(&Roots) -> f64) -> Option<(f64, bool)> {
         let mut factor = self.quantiles.factor(pair.residual(pair.ratio()));
         let mut end = f64::NAN;
@@ -195,17 +167,17 @@ impl RatioIntervals {
     }
 }
 
-/// Where a residual is exactly so many standard deviations.
+/// The ratios at which a residual is exactly this many standard deviations.
 #[derive(Clone, Copy)]
 struct Roots {
     low: f64,
     high: f64,
-    /// Whether it is less between the roots, or outside of them.
+    /// Whether it is smaller between the roots, or outside them.
     is_inside: bool,
 }
 
 impl Roots {
-    /// Of `(B² - k²v_B) θ² - 2 (AB - k²c) θ + (A² - k²v_A) = 0`; `None` where the residual is less everywhere.
+    /// Roots of `(B² - k²v_B) θ² - 2 (AB - k²c) θ + (A² - k²v_A) = 0`; `None` if the residual is smaller everywhere.
     fn of(pair: &NoisyPair, factor: f64) -> Option<Self> {
         let [a, b] = pair.values;
         let k = factor * factor;

@@ -1,4 +1,4 @@
-//! Several workloads under one budget: read from one release, or each from a release of its own.
+//! Several workloads under one budget: read from one release, or each from a separate release.
 
 use super::{Plan, PlanRequest};
 use crate::mechanism::{Mix, Workload};
@@ -8,9 +8,9 @@ use crate::{Error, Result};
 
 /// Plans for several workloads under one budget.
 ///
-/// One release serves all of them, if one factorization can, or the budget is divided between a release for each: the
-/// way with the least weighted sum of variances is taken, each in units of what it would be if the workload had the
-/// whole budget for itself.
+/// Either one release serves all of them, if one factorization can, or the budget is divided between separate
+/// releases. The option with the smaller weighted sum of variances is used, each variance in units of that of the
+/// workload alone with the whole budget.
 ///
 /// ```
 /// use evertally::mechanism::{Mix, Workload};
@@ -28,23 +28,23 @@ use crate::{Error, Result};
 pub struct Readings {
     mix: Mix,
     plans: Vec<Plan>,
-    /// Where the budget is divided.
+    /// The division, if the budget is divided.
     shares: Option<Vec<f64>>,
-    /// Standard errors with the whole budget; none where a mechanism was asked for by name.
+    /// Standard errors with the whole budget; none if a mechanism was requested by name.
     alone: Option<Vec<f64>>,
     figure: f64,
     divided: Option<f64>,
 }
 
 impl Readings {
-    /// The better way for a request with [several workloads](PlanRequest::with_mix).
+    /// The better option for a request with [several workloads](PlanRequest::with_mix).
     ///
-    /// A mechanism that is asked for by name is that of one release. Takes a search for every workload, and one for all.
+    /// A mechanism requested by name means one release. Runs one search for every workload, and one for all.
     ///
     /// # Errors
-    /// If the request has one workload alone, or neither way can be planned.
+    /// If the request has only one workload, or neither option can be planned.
     pub fn plan(request: PlanRequest) -> Result<Self> {
-        let Some(mix) = request.mix else { return Err(Error::invalid("a mix has two workloads at least")) };
+        let Some(mix) = request.mix else { return Err(Error::invalid("a mix has at least two workloads")) };
         request.own_mix()?;
         if request.mechanism.is_some() {
             let plans = request.plan()?.readings();
@@ -83,39 +83,39 @@ impl Readings {
         self.shares.is_none()
     }
 
-    /// The shares of the budget, where it is divided.
+    /// The shares of the budget, if it is divided.
     pub fn shares(&self) -> Option<&[f64]> {
         self.shares.as_deref()
     }
 
-    /// What [counts](Plan::compared_std_error) of the error of a workload.
+    /// The [compared](Plan::compared_std_error) error of a workload.
     pub fn std_error(&self, place: usize) -> f64 {
         self.plans[place].compared_std_error()
     }
 
-    /// The standard errors that the workloads would have if each had the whole budget for itself; `None` where a mechanism
-    /// was asked for by name.
+    /// The standard errors that the workloads would have if each had the whole budget alone; `None` if a mechanism
+    /// was requested by name.
     pub fn alone(&self) -> Option<&[f64]> {
         self.alone.as_deref()
     }
 
-    /// The weighted sum of variances, each over that of the whole budget; not a number where nothing was compared.
+    /// The weighted sum of variances, each over that of the whole budget; NaN if nothing was compared.
     pub fn figure(&self) -> f64 {
         self.figure
     }
 
-    /// The same where the budget is divided; `None` where nothing was compared.
+    /// The same with a divided budget; `None` if nothing was compared.
     pub fn divided(&self) -> Option<f64> {
         self.divided
     }
 }
 
-/// How many times one variance is the other; no noise at all is as good as no noise.
+/// The ratio of two variances; two variances of 0 have the ratio 1.
 fn ratio(error: f64, alone: f64) -> f64 {
     if error == alone { 1.0 } else { (error / alone).powi(2) }
 }
 
-/// The plans where the budget is divided, and the shares.
+/// The plans with a divided budget, and the shares.
 fn divided(
     own: &impl Fn(Workload) -> PlanRequest,
     mix: &Mix,

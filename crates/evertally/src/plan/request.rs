@@ -1,6 +1,6 @@
-//! What a plan is asked for.
+//! The request for a plan.
 
-use super::{Candidate, NoiseKind, Objective, Plan, Search, choose, workload_lower_bound};
+use super::{NoiseKind, Objective, Search, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
@@ -8,10 +8,10 @@ use crate::privacy::{Budget, Neighbours, Sensitivity, Unit, Values};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The longest horizon at which running sums and windows are read from one release.
+/// Longest horizon at which running sums and windows are read from one release.
 const LONGEST_WITH_SUM: u64 = 1 << 16;
 
-/// What a plan is asked for. Start from [`PlanRequest::count`] and say what differs.
+/// The request for a plan. Start from [`PlanRequest::count`] and set what differs.
 ///
 /// ```
 /// use evertally::plan::PlanRequest;
@@ -41,8 +41,8 @@ pub struct PlanRequest {
 }
 
 impl PlanRequest {
-    /// Counts of events over `horizon` steps (1 ..= 2^62), one event protected, add-remove neighbours, least maximal
-    /// error.
+    /// Counts of events over `horizon` steps (1 ..= 2^62), one event protected, add-remove neighbours, minimizes the
+    /// maximal error.
     pub fn count(horizon: u64, budget: Budget) -> Self {
         Self {
             horizon,
@@ -63,8 +63,8 @@ impl PlanRequest {
         }
     }
 
-    /// Counts of events without an end: their horizon is [`MAX_HORIZON`], and of all mechanisms only those compete that
-    /// are good at every step. Largest and mean errors mean nothing there.
+    /// Endless counts of events: the horizon is [`MAX_HORIZON`], and only mechanisms that are good at every step
+    /// compete. Largest and mean errors have no meaning there.
     ///
     /// ```
     /// use evertally::plan::PlanRequest;
@@ -85,44 +85,17 @@ impl PlanRequest {
     pub fn sensitivity(&self) -> Result<Sensitivity> {
         Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
     }
-
-    /// Calibrates the noise, choosing mechanism and law where they are left open.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
-    pub fn plan(self) -> Result<Plan> {
-        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
-        Plan::build(self, best)
-    }
-
-    /// The plan and everything it was chosen from, least error first, by one search.
-    ///
-    /// # Errors
-    /// As [`PlanRequest::plan`].
-    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
-        let candidates = self.candidates()?;
-        let best = candidates.first().expect("some candidate fits every budget").clone();
-        Ok((Plan::build(self, best)?, candidates))
-    }
-
-    /// Everything that fits the request, least error first.
-    ///
-    /// # Errors
-    /// As [`PlanRequest::plan`].
-    pub fn candidates(&self) -> Result<Vec<Candidate>> {
-        choose::candidates(self)
-    }
 }
 
-/// What is asked for, one thing after the other. Nothing is checked before the plan is made.
+/// Setters. Nothing is checked before the plan is made.
 impl PlanRequest {
     /// Another number of steps `T`, 1 ..= 2^62.
     pub fn with_horizon(self, horizon: u64) -> Self {
         Self { horizon, ..self }
     }
 
-    /// What is published at every step: the running sum, unless this says otherwise. A window as long as the horizon is
-    /// the running sum.
+    /// The workload published at every step: the running sum by default. A window as long as the horizon is the running
+    /// sum.
     ///
     /// ```
     /// use evertally::mechanism::Workload;
@@ -138,8 +111,8 @@ impl PlanRequest {
         Self { workload, mix: None, ..self }
     }
 
-    /// Several workloads that are read from one release, with what their variances weigh, each in units of the least that
-    /// is [known](super::workload_lower_bound) to be possible. [`Plan::readings`] has a plan for each.
+    /// Several workloads read from one release, with the weights of their variances, each in units of its [lower
+    /// bound](super::workload_lower_bound). [`Plan::readings`] has a plan for each.
     ///
     /// ```
     /// use evertally::mechanism::{Mix, Workload};
@@ -148,7 +121,7 @@ impl PlanRequest {
     /// let year = PlanRequest::count(365, Budget::Zcdp(Rho::new(0.5)?));
     /// let mix = Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)])?;
     /// let readings = year.with_mix(mix).plan()?.readings();
-    /// // Half of the budget each would give variances of 14.0 and 6.4.
+    /// // With half of the budget each, the variances would be 14.0 and 6.4.
     /// assert!(readings[0].variance(365) < 10.4 && readings[1].variance(365) < 4.5);
     /// # Ok::<(), evertally::Error>(())
     /// ```
@@ -161,99 +134,99 @@ impl PlanRequest {
         Self { budget, ..self }
     }
 
-    /// Whose data are protected; one event, unless this says otherwise.
+    /// The protected unit; one event by default.
     pub fn with_unit(self, unit: Unit) -> Self {
         Self { unit, ..self }
     }
 
-    /// What one unit's change may be; its events are added or removed, unless this says otherwise.
+    /// The kind of change of one unit; its events are added or removed by default.
     pub fn with_neighbours(self, neighbours: Neighbours) -> Self {
         Self { neighbours, ..self }
     }
 
-    /// What one event contributes; 1, unless this says otherwise.
+    /// The value of one event; 1 by default.
     pub fn with_values(self, values: Values) -> Self {
         Self { values, ..self }
     }
 
-    /// How many running sums one event is added to, at most, with a value between the bounds in each; 1 for counts and
-    /// groups, the number of rows for a sketch. Every sum has noise of its own, and the budget covers all of them.
+    /// Maximum number of running sums that one event is added to, with a value between the bounds in each; 1 for counts
+    /// and groups, the number of rows for a sketch. Every sum has independent noise, and the budget covers all of them.
     pub fn with_sums_per_event(self, sums_per_event: u64) -> Self {
         Self { sums_per_event, ..self }
     }
 
-    /// The distance between neighbouring values; noise lives on the same grid. 1, unless this says otherwise.
+    /// The distance between neighbouring values; noise is on the same grid. 1 by default.
     pub fn with_grid(self, grid: Grid) -> Self {
         Self { grid, ..self }
     }
 
-    /// This factorization; the one with the least error where none is named.
+    /// This factorization; by default the one with the smallest error.
     pub fn with_mechanism(self, mechanism: MechanismName) -> Self {
         self.with_optional_mechanism(Some(mechanism))
     }
 
-    /// This factorization, or for `None` the one with the least error.
+    /// This factorization, or for `None` the one with the smallest error.
     pub fn with_optional_mechanism(self, mechanism: Option<MechanismName>) -> Self {
         Self { mechanism, ..self }
     }
 
-    /// This noise law; the one with the least error that the budget allows where none is named.
+    /// This noise law; by default the one with the smallest error that the budget allows.
     pub fn with_noise(self, noise: NoiseKind) -> Self {
         self.with_optional_noise(Some(noise))
     }
 
-    /// This noise law, or for `None` the one with the least error that the budget allows.
+    /// This noise law, or for `None` the one with the smallest error that the budget allows.
     pub fn with_optional_noise(self, noise: Option<NoiseKind>) -> Self {
         Self { noise, ..self }
     }
 
-    /// Which error to minimise; the largest, unless this says otherwise.
+    /// The error to minimise; the largest by default.
     pub fn with_objective(self, objective: Objective) -> Self {
         Self { objective, ..self }
     }
 
-    /// How to search; this is no part of the plan.
+    /// Search options; these are not part of the plan.
     pub fn with_search(self, search: Search) -> Self {
         Self { search, ..self }
     }
 
-    /// Shows keys that nobody declared, [selected](crate::privacy::selection) in this way: its δ is added to what the
-    /// budget promises.
+    /// Shows undeclared keys that pass this [selection](crate::privacy::selection): its δ is added to that of the
+    /// budget.
     pub fn with_selection(self, selection: Selection) -> Self {
         Self { selection: Some(selection), ..self }
     }
 
-    /// What steps, groups or values mean, in words of the caller's: one more entry. Public, and part of the plan's
+    /// Adds an entry to the caller's description of steps, groups or values. It is public and part of the plan's
     /// digest: plans that differ here have independent noise.
     pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
         self.meaning.insert(of.into(), meaning.into());
         self
     }
 
-    /// All of these entries in the place of those so far.
+    /// Replaces all entries of the description.
     pub fn with_meanings(self, meaning: BTreeMap<String, String>) -> Self {
         Self { meaning, ..self }
     }
 }
 
-/// What was asked for.
+/// Getters.
 impl PlanRequest {
     /// Number of steps `T`.
     pub fn horizon(&self) -> u64 {
         self.horizon
     }
 
-    /// Whether there is no end: see [`unbounded`](Self::unbounded).
+    /// Whether the horizon is endless: see [`unbounded`](Self::unbounded).
     pub fn is_unbounded(&self) -> bool {
         self.horizon == MAX_HORIZON
     }
 
-    /// Whether running sums without an end are published, whose errors grow for ever.
+    /// Whether endless running sums are published, whose errors grow without bound.
     pub(super) fn grows_without_end(&self) -> bool {
         self.is_unbounded() && self.workload.is_sum()
     }
 
-    /// What is published at every step.
+    /// The workload published at every step.
     pub fn workload(&self) -> Workload {
         self.workload
     }
@@ -263,15 +236,13 @@ impl PlanRequest {
         self.mix
     }
 
-    /// The same over the horizon, where all must still be different.
+    /// The same over the horizon, over which all must still be different.
     pub(super) fn own_mix(&self) -> Result<Option<Mix>> {
         let Some(mix) = self.mix else { return Ok(None) };
         let own = mix.over(self.horizon, |_| 1.0);
         Mix::new(own.readings()).map(Some).map_err(|_| {
             let horizon = self.horizon;
-            Error::invalid(format!(
-                "over a horizon of {horizon} steps two of these workloads are the same; leave one out"
-            ))
+            Error::invalid(format!("over a horizon of {horizon} steps two of these workloads are the same; omit one"))
         })
     }
 
@@ -280,7 +251,7 @@ impl PlanRequest {
         let Some(own) = self.own_mix()? else { return Ok(None) };
         if own.workloads().any(Workload::is_sum) && self.horizon > LONGEST_WITH_SUM {
             return Err(Error::invalid(format!(
-                "running sums and windows are read from one release over {LONGEST_WITH_SUM} steps at most; divide the \
+                "running sums and windows are read from one release over at most {LONGEST_WITH_SUM} steps; divide the \
                  budget between a plan for each"
             )));
         }
@@ -289,27 +260,27 @@ impl PlanRequest {
         Ok(Some(own.over(self.horizon, |workload| least(workload).powi(-2))))
     }
 
-    /// What may be spent on the whole history.
+    /// The budget of the whole history.
     pub fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// Whose data are protected.
+    /// The protected unit.
     pub fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// What one unit's change may be.
+    /// The kind of change of one unit.
     pub fn neighbours(&self) -> Neighbours {
         self.neighbours
     }
 
-    /// What one event contributes.
+    /// The value of one event.
     pub fn values(&self) -> Values {
         self.values
     }
 
-    /// How many running sums one event is added to, at most.
+    /// Maximum number of running sums that one event is added to.
     pub fn sums_per_event(&self) -> u64 {
         self.sums_per_event
     }
@@ -319,32 +290,32 @@ impl PlanRequest {
         self.grid
     }
 
-    /// The factorization; in a plan, the one that was chosen.
+    /// The factorization; in a plan, the chosen one.
     pub fn mechanism(&self) -> Option<MechanismName> {
         self.mechanism
     }
 
-    /// The noise law; in a plan, the one that was chosen.
+    /// The noise law; in a plan, the chosen one.
     pub fn noise(&self) -> Option<NoiseKind> {
         self.noise
     }
 
-    /// Which error is minimised.
+    /// The error that is minimised.
     pub fn objective(&self) -> Objective {
         self.objective
     }
 
-    /// How is searched; in a plan, the default.
+    /// The search options; in a plan, the default.
     pub fn search(&self) -> &Search {
         &self.search
     }
 
-    /// How keys that nobody declared are selected, if they are.
+    /// The selection of undeclared keys, if any.
     pub fn selection(&self) -> Option<Selection> {
         self.selection
     }
 
-    /// What steps, groups and values mean.
+    /// The caller's description of steps, groups and values.
     pub fn meaning(&self) -> &BTreeMap<String, String> {
         &self.meaning
     }

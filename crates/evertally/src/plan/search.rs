@@ -1,8 +1,8 @@
-//! How a plan is searched for: what never becomes part of it.
+//! Search options, which never become part of a plan.
 
 use super::Prepared;
 
-/// Options of the search over mechanisms. They decide what is looked at, and are no part of the plan that is found: the
+/// Options of the search over mechanisms. They determine the candidates and are not part of the resulting plan: the
 /// same plan has the same digest however it was found.
 ///
 /// ```
@@ -20,14 +20,14 @@ pub struct Search {
 }
 
 impl Search {
-    /// Whether only mechanisms are searched whose steps cost logarithmic time and memory; not, unless this says so. A
-    /// named mechanism is taken as it is.
+    /// Whether to search only mechanisms whose steps cost logarithmic time and memory; false by default. A named
+    /// mechanism is used as it is.
     pub fn with_light_steps(self, light_steps: bool) -> Self {
         Self { light_steps, ..self }
     }
 
-    /// Mechanisms that are built already and compete with the families, or stand for their name where it is asked for;
-    /// none, unless this says so.
+    /// Mechanisms that are already built. They compete with the families, or are used if their name is requested; none
+    /// by default.
     pub fn with_prepared(self, prepared: Prepared) -> Self {
         Self { prepared, ..self }
     }

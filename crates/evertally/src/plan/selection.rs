@@ -7,10 +7,10 @@ use crate::privacy::{Budget, Unit};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 
-/// The largest threshold, in multiples of the grid.
+/// Maximum threshold, in multiples of the grid.
 const MOST: i64 = 1 << 60;
 
-/// A threshold, and what it means: all of it is known before any event is read.
+/// A threshold and its properties, all known before any event is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Threshold {
     selection: Selection,
@@ -25,10 +25,10 @@ pub struct Threshold {
 }
 
 impl Plan {
-    /// The least threshold, in whole multiples of the grid, with which keys may be [selected](crate::privacy::selection)
-    /// under this plan, by the tails of its noise at the selection times.
+    /// The smallest threshold, in whole multiples of the grid, with which keys may be
+    /// [selected](crate::privacy::selection) under this plan, by the tails of its noise at the selection times.
     ///
-    /// The bound is proven: it adds up what every look and every key can contribute at worst.
+    /// The bound is proven: it adds up the worst contributions of every selection time and every key.
     ///
     /// ```
     /// use evertally::plan::PlanRequest;
@@ -43,24 +43,23 @@ impl Plan {
     /// ```
     ///
     /// # Errors
-    /// If the plan promises pure ε, which keys that were not declared cannot keep; if the selection times are those of
+    /// If the plan guarantees pure ε, which is impossible with undeclared keys; if the selection times are those of
     /// another horizon; or if no threshold is high enough.
     pub fn threshold_of(&self, selection: &Selection) -> Result<Threshold> {
         let request = self.request();
         if matches!(request.budget(), Budget::Pure(_)) {
             return Err(Error::invalid(
-                "keys that nobody declared cannot be shown under pure ε, with whatever threshold: data without a person \
+                "undeclared keys cannot be shown under pure ε, whatever the threshold: data without a person \
                  never show the person's keys, and no ε bounds a ratio to 0; give a δ or ρ, or declare the keys",
             ));
         }
         if request.sums_per_event() != 1 {
-            return Err(Error::invalid("keys are selected where an event belongs to one of them"));
+            return Err(Error::invalid("keys can be selected only if an event belongs to one key"));
         }
         if selection.times().iter().last() != Some(self.horizon()) {
-            return Err(Error::invalid("the times at which keys are selected are those of another horizon"));
+            return Err(Error::invalid("the selection times of keys are those of another horizon"));
         }
-        let reach =
-            Reach::of(request.unit(), request.neighbours(), request.values(), request.workload(), self.horizon())?;
+        let reach = self.reach_of(request.unit())?;
         let looks = Laws::new(self, &reach, selection);
         let (steps, above) = (&looks.steps[..], &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x));
         let delta = selection.delta().get();
@@ -69,7 +68,7 @@ impl Plan {
         let of_few = |value: i64| reach.failure_of_few(selection.floor(), value as f64, steps, above);
         let holds = |value: i64| failure(value) <= delta && (!has_floor || of_few(value) <= delta);
         let value = least(1, &holds).ok_or_else(|| {
-            Error::invalid("no threshold is high enough to select keys: what a unit can sum to in a key is too large")
+            Error::invalid("no threshold is high enough to select keys: a unit can add too much to a key")
         })?;
         let shown = |missed: f64| {
             let is_shown = |sum: i64| looks.tails.iter().all(|tail| tail.below((value - sum) as f64) <= missed);
@@ -94,20 +93,25 @@ impl Plan {
 }
 
 impl Plan {
-    /// The bound of the probability that, at the threshold of the plan, keys of a larger unit are shown that nobody else
-    /// has; `None` where keys are declared.
+    /// The bound of the probability that, at the threshold of the plan, keys that only one larger unit has are shown;
+    /// `None` if keys are declared.
     pub(super) fn selection_failure_of(&self, unit: Unit) -> Result<Option<f64>> {
         let Some(threshold) = &self.threshold else { return Ok(None) };
-        let request = self.request();
-        let reach = Reach::of(unit, request.neighbours(), request.values(), request.workload(), self.horizon())?;
+        let reach = self.reach_of(unit)?;
         let looks = Laws::new(self, &reach, threshold.selection());
         let above = &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x);
         Ok(Some(reach.failure(threshold.value() as f64, &looks.steps, above)))
     }
+
+    /// The possible effect of a unit on new keys.
+    fn reach_of(&self, unit: Unit) -> Result<Reach> {
+        let (request, horizon) = (self.request(), self.horizon());
+        Reach::of(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
+    }
 }
 
 impl Threshold {
-    /// What was declared.
+    /// The declared selection.
     pub fn selection(&self) -> &Selection {
         &self.selection
     }
@@ -117,28 +121,28 @@ impl Threshold {
         self.value
     }
 
-    /// The proven bound of the probability that a key is shown that only one unit has: at most the δ of selection.
+    /// The proven bound of the probability that a key of only one unit is shown: at most the δ of selection.
     pub fn failure(&self) -> f64 {
         self.failure
     }
 
-    /// The proven bound of the probability that a key of fewer units than the [floor](Selection::with_floor) is shown, at
-    /// most the δ of selection; `None` without a floor. Where a unit is what a person does in one period, it is that of so
-    /// many persons who do all that the bounds allow in as many periods as the steps can touch, wherever the first period
-    /// begins.
+    /// The proven bound of the probability that a key of fewer units than the [floor](Selection::with_floor) is shown,
+    /// at most the δ of selection; `None` without a floor. If a unit is a person's activity in one period, it is the
+    /// bound for fewer persons than the floor who do all that the bounds allow, in as many periods as the steps can
+    /// touch, wherever the first period begins.
     pub fn failure_of_few(&self) -> Option<f64> {
         self.of_few
     }
 
-    /// Where the unit is what a person does in one period: the same for a key that only one person has who does all that
-    /// the bounds allow in it, in every period. It may be large, as sums go on: a [floor](Selection::with_floor) of 2
-    /// keeps it below the δ of selection.
+    /// If the unit is a person's activity in one period: the same for a key of only one person, who does all that the
+    /// bounds allow in it, in every period. It may be large, because sums keep growing: a
+    /// [floor](Selection::with_floor) of 2 keeps it below the δ of selection.
     pub fn failure_over_periods(&self) -> Option<f64> {
         self.over_periods
     }
 
-    /// The least sum, in multiples of the grid, with which a key is shown at any one selection time with probability ½
-    /// at least.
+    /// The smallest sum, in multiples of the grid, with which a key is shown at any one selection time with
+    /// probability at least ½.
     pub fn shown_half(&self) -> i64 {
         self.shown_half
     }
@@ -148,18 +152,18 @@ impl Threshold {
         self.shown_almost
     }
 
-    /// The most keys in which one unit has events.
+    /// The largest number of keys in which one unit has events.
     pub fn new_keys(&self) -> u64 {
         self.new_keys
     }
 
-    /// The most events of one unit in a key.
+    /// The largest number of events of one unit in a key.
     pub fn events_per_key(&self) -> u64 {
         self.per_key
     }
 }
 
-/// The least number from `first` on for which a monotone condition holds.
+/// The smallest number from `first` on for which a monotone condition holds.
 fn least(first: i64, holds: &dyn Fn(i64) -> bool) -> Option<i64> {
     if holds(first) {
         return Some(first);
@@ -178,7 +182,7 @@ fn least(first: i64, holds: &dyn Fn(i64) -> bool) -> Option<i64> {
     Some(high)
 }
 
-/// The laws of the noise at the selection times, each once, and which times have which.
+/// The laws of the noise at the selection times, each once, and the index of the law at each time.
 struct Laws {
     tails: Vec<Tail>,
     steps: Vec<Looks>,

@@ -1,55 +1,55 @@
-//! Upper tails of the noise of a release: never too small.
+//! Upper tails of the noise of a release, never underestimated.
 //!
-//! What selects keys promises `P[noise ≥ x] ≤ …` far out in the tail, where a quantile of a continuous law is not
-//! enough. The noise of a release is `Σ w_i z_i / divisor` with independent discrete `z_i`, and what rounding adds. Let
-//! `n = Σ |w_i|`.
+//! The selection of keys guarantees `P[noise ≥ x] ≤ …` far out in the tail, where a quantile of a continuous law is not
+//! enough. The noise of a release is `Σ w_i z_i / divisor` with independent discrete `z_i`, plus the rounding error.
+//! Let `n = Σ |w_i|`.
 //!
 //! * **Exact.** Few equal weights and a small scale: the law of the sum, by convolution. Masses are positive, so that
-//!   the relative error of a floating-point sum is that of its terms; what lies outside the window is counted above it.
+//!   the relative error of a floating-point sum is that of its terms; mass outside the window is counted above it.
 //! * **By the continuous law.** Both discrete laws are stochastically at most their continuous namesake plus 1:
 //!   `P[Z ≥ k] ≤ P[X ≥ k - 1]` for every integer `k`. For `k ≥ 1` that is Canonne, Kamath and Steinke (doi
 //!   10.29012/jpc.784, proposition 25) for Gaussian, and `q^k / (1 + q) ≤ q^(k-1) / 2` for Laplace noise; for `k ≤ 0`
-//!   it is, by symmetry, `P[Z ≥ 1 - k] ≥ P[X ≥ 1 - k]`: a sum of falling terms is more than the integral behind it.
+//!   it is, by symmetry, `P[Z ≥ 1 - k] ≥ P[X ≥ 1 - k]`: a sum of falling terms exceeds the corresponding integral.
 //!   Independent terms may be coupled one by one, so that `Σ w z` is at most `Σ w x + n`. On the fine grids of Gaussian
-//!   noise `n` steps are next to nothing.
-//! * **By moments**, where weights differ much: `P ≤ e^{-θx} E e^{θ Σ w z}` with the least such bound; for Gaussian
-//!   noise `exp(-x²/(2σ²‖w‖²))`.
+//!   noise `n` steps are negligible.
+//! * **By moments**, if weights differ much: the smallest bound `P ≤ e^{-θx} E e^{θ Σ w z}`; for Gaussian noise
+//!   `exp(-x²/(2σ²‖w‖²))`.
 //!
-//! Where mechanisms round the sums they protect, the released value is off by up to two noise steps more for every unit
-//! of weight; one unit of the released grid covers the rounding of the release.
+//! If mechanisms round the sums they protect, the released value is off by up to two noise steps more for every unit of
+//! weight; one unit of the released grid covers the rounding of the release.
 
 use super::{NoiseKind, Plan};
 use crate::mechanism::RowLaw;
 use crate::noise::DiscreteLaw;
 use crate::number::special::normal_cdf;
 
-/// Most cells of an exact law.
+/// Maximum number of cells of an exact law.
 const CELLS: usize = 4096;
-/// Most terms of a sum that is convolved, or whose gamma mixture is summed.
+/// Maximum number of terms of a sum that is convolved, or whose gamma mixture is summed.
 const TERMS: u64 = 256;
-/// Head room for the rounding of floating-point functions.
+/// Headroom for the rounding of floating-point functions.
 const ROUNDING: f64 = 1e-9;
 
-/// The law of the noise of one step, as far as its upper tail goes.
+/// The upper tail of the law of one step's noise.
 #[derive(Debug)]
 pub(crate) struct Tail {
     law: Law,
-    /// What rounding adds at most, in steps of the data's grid.
+    /// The largest rounding error, in steps of the data's grid.
     slack: f64,
-    /// Noise steps that make one of the data's.
+    /// Noise steps per step of the data's grid.
     divisor: f64,
     /// Whether the noise is a whole number of steps of the data's grid.
     is_integral: bool,
 }
 
-/// Which steps have noise of one law.
+/// The class of steps whose noise has one law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
-    /// So many equal terms.
+    /// This many equal terms.
     Equal(u64),
-    /// Gaussian noise of nearly one deviation.
+    /// Gaussian noise of nearly the same deviation.
     Near(i64),
-    /// A step by itself.
+    /// A single step.
     Own(u64),
 }
 
@@ -57,21 +57,21 @@ pub(crate) enum Class {
 enum Law {
     /// `above[k] = P[sum ≥ k - reach]`, in noise steps.
     Exact { above: Vec<f64>, reach: i64 },
-    /// Gaussian: deviation, `n` with what rounding adds, and that alone, in noise steps.
+    /// Gaussian: deviation, `n` plus the rounding error, and the rounding error alone, in noise steps.
     Normal { deviation: f64, shift: f64, rounding: f64 },
-    /// So many Laplace variables of this scale, with `n` noise steps.
+    /// This many Laplace variables of this scale, with `n` noise steps.
     Gammas { scale: f64, log_weights: Vec<f64>, shift: f64 },
-    /// Laplace variables of this scale, with these weights, that many of each.
+    /// Laplace variables of this scale, with these weights and their multiplicities.
     Moments { scale: f64, weights: Vec<(f64, f64)>, shift: f64 },
 }
 
 impl Tail {
-    /// Of the noise of a step.
+    /// The tail of the noise of a step.
     pub(crate) fn new(plan: &Plan, step: u64) -> Self {
         let (mechanism, law) = (plan.mechanism(), plan.law());
         let norm_squared = mechanism.row_norm_squared(step) * (1.0 + ROUNDING);
         let row = mechanism.row_law(step);
-        // A cursor remembers data where it rounds the sums that it protects.
+        // A cursor has a memory of data exactly if it rounds the sums that it protects.
         let rounds = mechanism.cursor().memory().is_some();
         let divisor = plan.noise_divisor() as f64;
         let fraction_bits = plan.fraction_bits();
@@ -84,7 +84,7 @@ impl Tail {
         }
     }
 
-    /// Steps of one class have one law, or laws that [`widen`](Self::widen) makes one of.
+    /// Steps of one class have one law, or laws that [`widen`](Self::widen) merges.
     pub(crate) fn class(plan: &Plan, step: u64) -> Class {
         let row = plan.mechanism().row_law(step);
         if let RowLaw::Sum(terms) = &row
@@ -107,7 +107,7 @@ impl Tail {
             (Law::Normal { deviation, shift, rounding }, Law::Normal { deviation: d, shift: s, rounding: r }) => {
                 (*deviation, *shift, *rounding) = (deviation.max(d), shift.max(s), rounding.max(r));
             }
-            _ => debug_assert!(false, "other laws are in classes of their own"),
+            _ => debug_assert!(false, "other laws are in separate classes"),
         }
     }
 
@@ -121,7 +121,7 @@ impl Tail {
     /// A bound of `P[noise < x]`, from the symmetry of the law.
     pub(crate) fn below(&self, x: f64) -> f64 {
         let bound = self.above(if self.is_integral { 1.0 - x.ceil() } else { -x });
-        // Where rounding cannot matter, no more than half is on either side of 0.
+        // If rounding cannot matter, at most half is on either side of 0.
         let rounding = match &self.law {
             Law::Normal { rounding, .. } | Law::Moments { shift: rounding, .. } => *rounding,
             Law::Exact { .. } | Law::Gammas { .. } => 0.0,
@@ -142,7 +142,7 @@ impl Law {
                 return Self::exact(law, count, reach as i64);
             }
         }
-        // Cauchy and Schwarz: n terms of one norm have the largest sum where they are equal.
+        // Cauchy and Schwarz: n terms of a given norm have the largest sum if they are equal.
         let terms = match row {
             RowLaw::Sum(terms) => terms.iter().map(|(_, count)| *count as f64).sum(),
             RowLaw::Like { .. } => visited(plan, step).len() as f64,
@@ -170,8 +170,8 @@ impl Law {
         }
     }
 
-    /// The law of a sum of so many terms, from `-reach` to `reach`. What is beyond counts as `reach`, from where it
-    /// never comes back: the tail is too large then, not too small.
+    /// The law of a sum of this many terms, from `-reach` to `reach`. Mass beyond counts as `reach` and stays there:
+    /// the tail is then too large, not too small.
     fn exact(law: &DiscreteLaw, count: u64, reach: i64) -> Self {
         let one = masses(law, reach);
         let mut sum = one.clone();
@@ -193,7 +193,7 @@ impl Law {
         match self {
             Self::Exact { above, reach } => {
                 let place = steps.ceil() + *reach as f64;
-                // Float-to-int casts saturate; beyond the reach there is only what was counted there.
+                // Float-to-int casts saturate; beyond the reach there is only the mass counted there.
                 above[(place.max(0.0) as usize).min(above.len() - 1)]
             }
             Self::Normal { deviation, shift, rounding } => {
@@ -221,29 +221,29 @@ fn visited(plan: &Plan, step: u64) -> Vec<f64> {
     weights
 }
 
-/// Masses of one variable from `-reach` to `reach`; what is beyond is put on the ends.
+/// Masses of one variable from `-reach` to `reach`; mass beyond is put on the ends.
 fn masses(law: &DiscreteLaw, reach: i64) -> Vec<f64> {
     let log_weight = |k: f64| match law {
         DiscreteLaw::Laplace(_) => -k / law.scale(),
         DiscreteLaw::Gaussian(_) => -k * k / (2.0 * law.parameter().to_f64()),
     };
     let weights: Vec<f64> = (0..=reach).map(|k| libm::exp(log_weight(k as f64))).collect();
-    // What is beyond the reach: less than a geometric series with the ratio of the last two weights.
+    // The mass beyond the reach: less than a geometric series with the ratio of the last two weights.
     let ratio = libm::exp(log_weight(reach as f64 + 1.0) - log_weight(reach as f64));
     let beyond = weights[reach as usize] * ratio / (1.0 - ratio);
-    // Too small a whole makes masses too large.
+    // A total that is too small makes masses too large.
     let whole = weights[0] + 2.0 * weights[1..].iter().sum::<f64>();
     let mut masses: Vec<f64> =
         (-reach..=reach).map(|k| weights[k.unsigned_abs() as usize] / whole * (1.0 + 1e-13)).collect();
     let last = masses.len() - 1;
-    // And what is too small for a floating-point number.
+    // And masses that are too small for a floating-point number.
     masses[last] += beyond / whole * (1.0 + 1e-13) + 1e-290;
     masses[0] += beyond / whole * (1.0 + 1e-13);
     masses
 }
 
-/// The law of the sum of two independent variables within `± reach`; what goes beyond stays on the ends, where only the
-/// upper one may be too heavy: a term at the upper end is never taken back by the other.
+/// The law of the sum of two independent variables within `± reach`; mass beyond stays on the ends, of which only the
+/// upper one may be too heavy: the other variable never brings back a term at the upper end.
 fn convolved(a: &[f64], b: &[f64], reach: i64) -> Vec<f64> {
     let last = a.len() - 1;
     let mut sum = vec![0.0; a.len()];
@@ -255,11 +255,11 @@ fn convolved(a: &[f64], b: &[f64], reach: i64) -> Vec<f64> {
         into.iter_mut().zip(&b[low..high]).for_each(|(sum, q)| *sum += p * q);
         sum[last] += p * b[high..last].iter().sum::<f64>();
     }
-    sum[last] += a[last] + b[last]; // no less than the chance that one of them is at its end
+    sum[last] += a[last] + b[last]; // at least the probability that one of them is at its end
     sum
 }
 
-/// The least `e^{-θx} Π E e^{θ w z}` of Laplace variables.
+/// The smallest `e^{-θx} Π E e^{θ w z}` of Laplace variables.
 fn moments(scale: f64, weights: &[(f64, f64)], x: f64) -> f64 {
     if x <= 0.0 {
         return 1.0;

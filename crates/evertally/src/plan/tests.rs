@@ -1,4 +1,4 @@
-//! Plans: calibration, choice, files, and what they refuse.
+//! Plans: calibration, choice, files, and refusals.
 
 use super::*;
 use crate::mechanism::{MechanismName, Workload};
@@ -18,7 +18,7 @@ fn zcdp(rho: f64) -> Budget {
 #[test]
 fn the_least_error_is_chosen_for_each_law_and_objective() {
     let name = |request: PlanRequest| request.plan().unwrap().mechanism().name().to_string();
-    // The optimum itself, and where its matrix is too large, buffers.
+    // The optimum itself, and buffers if its matrix is too large.
     assert!(name(PlanRequest::count(1024, zcdp(0.5))).starts_with("dense(objective=max,digest="));
     assert!(name(PlanRequest::count(1 << 30, zcdp(0.5))).starts_with("normalized-blt(decay="));
     let light = PlanRequest::count(1024, zcdp(0.5)).with_search(Search::default().with_light_steps(true));
@@ -34,7 +34,7 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     let plan = mean(pure(1.0)).with_search(Search::default().with_light_steps(true)).plan().unwrap();
     assert_eq!(plan.mechanism().name().to_string(), "subtract(k=13)");
     assert!((plan.mean_std_error().powi(2) / 170.5 - 1.0).abs() < 0.01);
-    // Overlapping hats are better still, where memory may grow with the horizon.
+    // Overlapping hats are better still, if memory may grow with the horizon.
     assert!(mean(pure(1.0)).plan().unwrap().mean_std_error().powi(2) < 95.0);
     // Every candidate is at least as bad as the first.
     for request in [mean(pure(0.3)), mean(zcdp(0.1)), PlanRequest::count(500, pure(2.0))] {
@@ -45,7 +45,7 @@ fn the_least_error_is_chosen_for_each_law_and_objective() {
     }
 }
 
-/// Under (ε, δ) both laws are weighed: a huge δ favours Gaussian noise, a tiny one with a short horizon Laplace.
+/// Under (ε, δ) both laws are compared: a huge δ favours Gaussian noise, a tiny one with a short horizon Laplace.
 #[test]
 fn laplace_and_gaussian_compete_under_approximate_privacy() {
     let plan = |horizon, delta| {
@@ -58,7 +58,7 @@ fn laplace_and_gaussian_compete_under_approximate_privacy() {
 }
 
 /// The noise of a plan really spends no more than the budget on the worst change, by brute force: over the columns, or
-/// by the covariance of the releases where the noise is that of exact accounting.
+/// by the covariance of the releases if the noise is that of exact accounting.
 #[test]
 fn calibrated_noise_keeps_the_budget() {
     let trees = ["input", "output", "binary", "honaker-online", "kary(k=3)", "subtract(k=5)", "smooth", "path-sum"];
@@ -113,7 +113,7 @@ fn exact_accounting_saves_noise_on_the_discrete_grid() {
     }
 }
 
-/// Where events are replaced, or have both signs, exact accounting multiplies the same factors as column norms do.
+/// If events are replaced, or have both signs, exact accounting multiplies the same factors as column norms do.
 #[test]
 fn exact_accounting_follows_the_sensitivity() {
     let variance = |unit, neighbours, values| {
@@ -172,7 +172,7 @@ fn plans_round_trip_and_tampering_is_noticed() {
 
     let gaussian = text.lines().find(|l| l.starts_with("gaussian")).unwrap();
     let less_noise = text.replace(gaussian, "gaussian = \"1/1\"");
-    assert!(toml::from_str::<Plan>(&less_noise).unwrap_err().to_string().contains("is not what its budget needs"));
+    assert!(toml::from_str::<Plan>(&less_noise).unwrap_err().to_string().contains("is not the one its budget needs"));
     assert!(
         toml::from_str::<Plan>(&text.replace("version = 1", "version = 2"))
             .unwrap_err()
@@ -203,8 +203,8 @@ fn every_field_of_a_plan_is_in_its_digest() {
     assert_eq!(digests.len(), variants.len());
 }
 
-/// A bound on a person's events in one step lowers Gaussian noise, and never raises it. It is used where it saves more
-/// than exact accounting, which knows nothing of it.
+/// A bound on a person's events in one step lowers Gaussian noise, and never raises it. It is used if it saves more
+/// than exact accounting, which ignores it.
 #[test]
 fn events_spread_over_steps_need_less_noise() {
     let plan = |per_step| {
@@ -240,8 +240,8 @@ fn impossible_requests_are_refused() {
     assert!(small.plan().unwrap_err().to_string().contains("serves at most 5 steps"));
 }
 
-/// Where noise is read before its node's data are over, nodes do not add up against one who chooses the event while
-/// watching.
+/// If noise is read before its node's data are complete, composition over nodes fails against an adversary who chooses
+/// the event while watching.
 #[test]
 fn open_nodes_count_by_pure_epsilon_alone() {
     for mechanism in ["subtract(k=4)", "consistent(k=4)", "hats", "dense-pure"] {
@@ -256,7 +256,7 @@ fn open_nodes_count_by_pure_epsilon_alone() {
     }
 }
 
-/// Under (ε, δ) the noise is certified for the worst column, and not much more than that needs.
+/// Under (ε, δ) the noise is certified for the worst column, and not much larger than needed.
 #[test]
 fn approximate_budgets_are_spent_tightly() {
     use crate::privacy::loss::{self, ShiftProfile};
@@ -272,7 +272,7 @@ fn approximate_budgets_are_spent_tightly() {
             let ones = ShiftProfile::ones(laplace.mechanism().column_norms().l1 as u64).unwrap();
             let DiscreteLaw::Laplace(law) = laplace.law() else { panic!("a Laplace law") };
             let spent = loss::delta_of_laplace(law.scale(), &ones, epsilon);
-            // Pure ε needs no more where few nodes move.
+            // Pure ε needs no more if few nodes move.
             let pure = ones.variables() as f64 / law.scale().to_f64() <= epsilon.get() * (1.0 + 1e-6);
             assert!(spent <= delta.get() && (pure || spent > 0.9 * delta.get()), "{mechanism}: {spent}");
             let DiscreteLaw::Gaussian(law) = gaussian.law() else { panic!("a Gaussian law") };
@@ -285,7 +285,7 @@ fn approximate_budgets_are_spent_tightly() {
             let spent = loss::delta_of_discrete_gaussian_by_norm(law.parameter(), norm, epsilon);
             assert!(spent <= delta.get() * (1.0 + 1e-9) && spent > 0.98 * delta.get(), "{mechanism}: {spent}");
             let by_zcdp = crate::privacy::conversions::rho_for(epsilon, delta).get();
-            // Where the mechanism's own grid cannot be refined, discreteness costs up to s² of the variance.
+            // If the mechanism's own grid cannot be refined, discreteness costs up to s² of the variance.
             let refined = mechanism != "honaker-online";
             assert!(!refined || gaussian.guarantee().rho.get() > 1.02 * by_zcdp, "{mechanism}: no better than zCDP");
             assert!(gaussian.guarantee().epsilon_at(delta) <= epsilon.get());
@@ -293,7 +293,7 @@ fn approximate_budgets_are_spent_tightly() {
     }
 }
 
-/// Laplace noise that spends a little δ is not ε-private, by however little: the pure ε is what is spent.
+/// Laplace noise that spends a little δ is not exactly ε-private: the reported pure ε is the one actually spent.
 #[test]
 fn a_pure_epsilon_is_never_less_than_what_is_spent() {
     let mut beyond = 0;
@@ -314,7 +314,7 @@ fn a_pure_epsilon_is_never_less_than_what_is_spent() {
     assert!(beyond > 0, "nothing was spent beyond ε");
 }
 
-/// What is prepared is used for its name and competes in a search, at its own horizon only.
+/// A prepared mechanism is used for its name and competes in a search, only at its own horizon.
 #[test]
 fn prepared_mechanisms_are_not_built_again() {
     use crate::mechanism::DensePure;
@@ -342,7 +342,8 @@ fn laplace_under_zcdp_costs_a_factor_of_two() {
     assert!(laplace.guarantee().rho.get() <= 0.01 * (1.0 + 1e-9));
 }
 
-/// A route that needs more noise than can be drawn gives way to one that does not: exact accounting needs a finer grid.
+/// A route that needs more noise than can be drawn is replaced by one that does not: exact accounting needs a finer
+/// grid.
 #[test]
 fn too_fine_a_grid_gives_way() {
     let request = PlanRequest::count(1000, zcdp(0.5))
@@ -393,7 +394,7 @@ fn several_events_of_any_size_are_certified_under_approximate_privacy() {
     }
 }
 
-/// Error and interval together are those that are asked for alone, to the last bit, for every mechanism.
+/// Error and interval computed together equal those computed separately, to the last bit, for every mechanism.
 #[test]
 fn errors_at_once_are_those_one_by_one() {
     for horizon in [1, 2, 37, 300] {
@@ -432,8 +433,8 @@ fn plans_of_every_candidate_are_read_back() {
     }
 }
 
-/// Under pure budgets windows of few steps take noise on each step, wider ones hats, and what is taken is never worse than
-/// what else could be.
+/// Under pure budgets, windows of few steps use noise on each step and wider ones use hats, and the choice is never
+/// worse than the alternatives.
 #[test]
 fn windows_take_the_best_of_steps_and_hats() {
     let request = |horizon, width| PlanRequest::count(horizon, pure(0.1)).with_workload(Workload::Window(width));
@@ -450,7 +451,7 @@ fn windows_take_the_best_of_steps_and_hats() {
     }
 }
 
-/// To the last bit: ε as it was given, and its ρ rounded up.
+/// To the last bit: ε as given, and its ρ rounded up.
 #[test]
 fn promises_are_rounded_up() {
     let epsilon = 0.123_456_789;
@@ -460,7 +461,7 @@ fn promises_are_rounded_up() {
     assert!(Exact::decimal(rho) >= exact && Exact::decimal(rho.next_down()) < exact, "{rho}");
 }
 
-/// ε at any δ: the best of all routes, the stated pair from its own δ on, and with what selection leaves of δ.
+/// ε at any δ: the best of all routes, the stated pair from its own δ on, and with the δ that selection leaves.
 #[test]
 fn epsilon_at_any_delta_is_the_best_route() {
     let delta = |value| Delta::new(value).unwrap();

@@ -1,20 +1,20 @@
-//! Errors without an end: at some steps, and beside the best that each step could have if it were the last.
+//! Errors of endless plans: at some steps, and compared with the best possible if that step were the last.
 
 use super::Candidate;
 use super::lower_bound::of_event;
 use crate::mechanism::Mechanism;
 use std::sync::OnceLock;
 
-/// The steps at which tables show the error of what never ends.
+/// The steps at which tables show the error of an endless plan.
 pub const LOOKED_AT: [u64; 4] = [16, 1000, 1_000_000, 1 << 40];
 
-/// Steps from one end of the comparison to the other grow by one part in so many.
+/// Consecutive steps of the comparison grow by one part in this many.
 const FINENESS: u64 = 4;
-/// The comparison ends there.
+/// The last step of the comparison.
 const LAST: u64 = 1 << 40;
 
 /// A proven upper bound of the largest ratio, from step `first` to 2^40, of the variance of a mechanism under Gaussian
-/// noise to the least largest variance of any mechanism that ends at that step: at steps that are at most a
+/// noise to the smallest possible maximal variance of a mechanism that ends at that step: at steps that are at most a
 /// quarter apart, and at both sides of all powers of two, where variances may jump.
 ///
 /// ```
@@ -31,7 +31,7 @@ pub fn largest_ratio(mechanism: &dyn Mechanism, first: u64) -> f64 {
     looks.map(|(step, bound)| squared * mechanism.row_norm_squared(*step) / bound).fold(0.0, f64::max)
 }
 
-/// Steps, and below which variance no mechanism that ends there stays, times 2ρ.
+/// Steps, and for each the lower bound of the maximal variance of mechanisms that end there, times 2ρ.
 fn bounds() -> &'static [(u64, f64)] {
     static BOUNDS: OnceLock<Vec<(u64, f64)>> = OnceLock::new();
     BOUNDS.get_or_init(|| {
@@ -48,7 +48,7 @@ fn bounds() -> &'static [(u64, f64)] {
 }
 
 impl Candidate {
-    /// By what endless candidates are ranked: the mean logarithm of the variance over the steps that are looked at.
+    /// The ranking criterion of endless candidates: the mean logarithm of the variance over the compared steps.
     pub(super) fn endless_figure(&self, node_variance: f64) -> f64 {
         let variance = |step: u64| libm::log(node_variance * self.mechanism.row_norm_squared(step));
         LOOKED_AT.map(variance).iter().sum::<f64>() / LOOKED_AT.len() as f64

@@ -1,23 +1,23 @@
-//! What several plans on the same data spend together.
+//! The joint cost of several plans on the same data.
 //!
-//! An [`Odometer`] adds up whatever was spent and reports it in every currency. A [`Filter`] holds a total and refuses
-//! what would exceed it. Sums are exact: every number is read as the decimal number it prints as.
+//! An [`Odometer`] adds up the budgets spent and reports the total in every definition. A [`Filter`] holds a total and
+//! refuses plans that would exceed it. Sums are exact: every number is read as the decimal number it prints as.
 //!
 //! ## Adaptive choice
-//! The next plan, and its budget, may depend on everything released so far. A filter promises its total all the same:
+//! The next plan, and its budget, may depend on everything released so far. A filter still guarantees its total:
 //!
-//! * **pure ε** and **(ε, δ) by basic composition**: the sums stay below the caps whatever is chosen, and the privacy
+//! * **pure ε** and **(ε, δ) by basic composition**: the sums stay below the caps whatever the choices, and the privacy
 //!   loss is bounded along every history (Rogers, Roth, Ullman and Vadhan 2016, arXiv 1605.08294);
 //! * **zCDP**: the rule "refuse as soon as Σ ρ would exceed ρ" gives ρ-zCDP under fully adaptive composition (Feldman
 //!   and Zrnic 2021, arXiv 2008.11193, for each Rényi order; Whitehouse, Ramdas, Rogers and Wu 2023, arXiv 2203.05481);
 //! * **(ε, δ) by zCDP**: the cap ρ is fixed before the first plan as the largest one that implies (ε, δ).
 //!
-//! The δ of a [selection](super::selection) of keys is admitted by basic composition alone, which takes it as any other
-//! δ: a cap in ρ that is fixed in advance has no room for it.
+//! The δ of a [selection](super::selection) of keys is admitted only by basic composition, which treats it like any
+//! other δ: a cap in ρ that is fixed in advance has no room for it.
 //!
-//! What an odometer reports is valid for plans whose number and budgets were fixed in advance. When they are chosen on
-//! the way, its pure ε and its ρ name the filter that would have admitted them, but a report at a moment that was
-//! chosen by looking at releases promises less (Rogers et al., section 6). Use a filter there.
+//! An odometer's report is valid for plans whose number and budgets were fixed in advance. If they are chosen
+//! adaptively, its pure ε and its ρ are those of the filter that would have admitted them, but a report at a time
+//! chosen by looking at releases guarantees less (Rogers et al., section 6). Use a filter in that case.
 
 mod split;
 
@@ -30,7 +30,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What one plan costs, in every currency in which it is known.
+/// The cost of one plan, in every definition in which it is known.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Epsilon, Rho, composition::Expense};
@@ -45,15 +45,15 @@ pub struct Expense {
     pure: Option<Epsilon>,
     rho: Option<Rho>,
     approximate: Option<(Epsilon, Delta)>,
-    /// On top of all of them: the δ with which keys that nobody declared are selected.
+    /// In addition to all of them: the δ of the selection of undeclared keys.
     selection: Option<Delta>,
 }
 
 impl Expense {
-    /// A cost that is known in these currencies; each of them is a true statement on its own.
+    /// A cost known in these definitions; each of them holds separately.
     ///
     /// # Errors
-    /// If none is given.
+    /// If all are `None`.
     pub fn new(pure: Option<Epsilon>, rho: Option<Rho>, approximate: Option<(Epsilon, Delta)>) -> Result<Self> {
         if pure.is_none() && rho.is_none() && approximate.is_none() {
             return Err(Error::invalid("an expense needs a cost: pure epsilon, rho, or epsilon and delta"));
@@ -61,8 +61,8 @@ impl Expense {
         Ok(Self { pure, rho, approximate, selection: None })
     }
 
-    /// The same with the δ of the [selection](crate::privacy::selection) of keys, in which all the other costs hold apart
-    /// from a failure of this probability. Such failures add up, whatever else is composed.
+    /// The same with the δ of the [selection](crate::privacy::selection) of keys, with which all the other costs hold
+    /// except for a failure of this probability. Such failures add up, whatever else is composed.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Rho, composition::{Expense, Odometer}};
@@ -82,24 +82,24 @@ impl Expense {
         self.selection.map_or(Exact::zero(), |delta| Exact::decimal(delta.get()))
     }
 
-    /// Pure ε, where nothing fails.
+    /// Pure ε, if there is no failure probability.
     fn only_pure(&self) -> Option<Exact> {
         self.pure.filter(|_| self.selection.is_none()).map(|epsilon| Exact::decimal(epsilon.get()))
     }
 
-    /// ρ: as stated, or `ε²/2`, whichever is less, where nothing fails.
+    /// ρ: as stated, or `ε²/2`, whichever is smaller, if there is no failure probability.
     fn only_rho(&self) -> Option<Exact> {
         self.rho().filter(|_| self.selection.is_none())
     }
 
-    /// ρ: as stated, or `ε²/2`, whichever is less.
+    /// ρ: as stated, or `ε²/2`, whichever is smaller.
     fn rho(&self) -> Option<Exact> {
         let implied = self.pure.map(|epsilon| Exact::decimal(epsilon.get()).half_square());
         let stated = self.rho.map(|rho| Exact::decimal(rho.get()));
         implied.into_iter().chain(stated).min()
     }
 
-    /// ε and δ for basic composition: pure ε where there is one.
+    /// ε and δ for basic composition: pure ε if there is one.
     fn basic(&self) -> Option<(Exact, Exact)> {
         let pure = self.pure.map(|epsilon| (Exact::decimal(epsilon.get()), Exact::zero()));
         let own = pure
@@ -109,7 +109,7 @@ impl Expense {
 }
 
 impl From<Budget> for Expense {
-    /// A plan that spends this budget and of which nothing else is known.
+    /// The cost of a plan about which only this budget is known.
     fn from(budget: Budget) -> Self {
         let nothing = Self { pure: None, rho: None, approximate: None, selection: None };
         match budget {
@@ -166,7 +166,7 @@ impl From<Expense> for RawExpense {
     }
 }
 
-/// The running total of what was spent on the same data. Reports take `O(n log n)` for `n` expenses.
+/// The running total of the budgets spent on the same data. Reports take `O(n log n)` for `n` expenses.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon, Rho, composition::Odometer};
@@ -203,8 +203,8 @@ impl Odometer {
         Some(sum(terms)?.to_f64_up())
     }
 
-    /// The sum of all ρ, rounded up, where a pure ε counts `ε²/2`; `None` if some expense is neither. It holds apart from
-    /// failures of [`selection`](Self::selection).
+    /// The sum of all ρ, rounded up, where a pure ε counts as `ε²/2`; `None` if some expense has neither. It holds
+    /// apart from failures of [`selection`](Self::selection).
     pub fn rho(&self) -> Option<f64> {
         Some(sum(self.expenses.iter().map(Expense::rho))?.to_f64_up())
     }
@@ -218,12 +218,12 @@ impl Odometer {
         self.expenses.iter().fold(Exact::zero(), |sum, expense| sum.plus(&expense.selection()))
     }
 
-    /// The least ε known for this δ, of which the δ of selections are taken first; infinite if no route leads there, 0 if
-    /// nothing was spent.
+    /// The smallest ε known for this δ, from which the δ of selections are subtracted first; infinite if no route
+    /// applies, 0 if nothing was spent.
     ///
-    /// Routes: (ε, δ) costs add up by basic composition, and what is left of δ converts the sum of the ρ of some of the
-    /// other expenses, while the pure ε of the rest add up. An expense that can go two ways is tried both ways:
-    /// (ε, δ) costs where known or only where needed; pure ε for those expenses whose ε is smallest beside ρ.
+    /// Routes: (ε, δ) costs add up by basic composition, and the remaining δ converts the sum of the ρ of some of the
+    /// other expenses, while the pure ε of the rest add up. An expense with two possible routes is tried with both: (ε,
+    /// δ) costs whenever known or only when needed; pure ε for those expenses whose ε is smallest relative to ρ.
     pub fn epsilon_at(&self, delta: Delta) -> f64 {
         let routes = [true, false].map(|approximate_first| self.epsilon_by(delta, approximate_first));
         routes[0].min(routes[1])
@@ -248,7 +248,7 @@ impl Odometer {
             return f64::INFINITY;
         }
         let left = (delta.get() - spent_delta.to_f64_up()) * (1.0 - 2.0 * f64::EPSILON);
-        // Those first whose pure ε is cheap beside ρ; from each place on, the rest goes into ρ.
+        // First those whose pure ε is small relative to ρ; from each place on, the rest is counted in ρ.
         either.sort_by(|a, b| (a.0 * b.1).total_cmp(&(b.0 * a.1)));
         let mut rhos = vec![forced];
         rhos.extend(either.iter().rev().scan(forced, |sum, (_, rho)| {
@@ -280,8 +280,8 @@ fn sum(terms: impl Iterator<Item = Option<Exact>>) -> Option<Exact> {
     terms.into_iter().try_fold(Exact::zero(), |sum, term| Some(sum.plus(&term?)))
 }
 
-/// A total budget that admits plans one by one, each chosen in view of all earlier releases, and refuses the first that
-/// would exceed it.
+/// A total budget that admits plans one by one, each chosen after seeing all earlier releases, and refuses the first
+/// that would exceed it.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon, Rho, composition::Filter};
@@ -302,8 +302,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// A filter for this total. Pure ε admits pure expenses; ρ, and (ε, δ) by way of the largest ρ that implies it,
-    /// admit expenses with a ρ or a pure ε.
+    /// A filter for this total. Pure ε admits pure expenses; ρ, and (ε, δ) through the largest ρ that implies it, admit
+    /// expenses with a ρ or a pure ε.
     pub fn new(total: Budget) -> Self {
         Self { total, basic: false, spent: Odometer::default() }
     }
@@ -322,26 +322,26 @@ impl Filter {
         Self { basic: true, ..Self::new(Budget::Approximate(epsilon, delta)) }
     }
 
-    /// The total that is promised.
+    /// The guaranteed total.
     pub fn total(&self) -> Budget {
         self.total
     }
 
-    /// What was admitted so far.
+    /// The expenses admitted so far.
     pub fn spent(&self) -> &Odometer {
         &self.spent
     }
 
-    /// Admits an expense, or refuses it and stays as it is.
+    /// Admits an expense, or refuses it and stays unchanged.
     ///
     /// # Errors
-    /// If the expense has no cost in the currency of the filter, or would exceed its total.
+    /// If the expense has no cost in the definition of the filter, or would exceed its total.
     pub fn spend(&mut self, expense: Expense) -> Result<()> {
         let mut next = self.spent.clone();
         next.record(expense);
         if !self.admits(&next)? {
             return Err(Error::invalid(format!(
-                "this plan would exceed the total budget ({}); give it less, or stop releasing from this data",
+                "this plan would exceed the total budget ({}); give the plan less, or stop releasing from this data",
                 self.total
             )));
         }
@@ -352,35 +352,35 @@ impl Filter {
     /// Whether an expense would be admitted; changes nothing.
     ///
     /// # Errors
-    /// If the expense has no cost in the currency of the filter.
+    /// If the expense has no cost in the definition of the filter.
     pub fn would_admit(&self, expense: Expense) -> Result<bool> {
         let mut next = self.spent.clone();
         next.record(expense);
         self.admits(&next)
     }
 
-    /// What was admitted so far, in the currency of the filter, rounded up.
+    /// The amount admitted so far, in the definition of the filter, rounded up.
     pub fn used(&self) -> Amount {
         let (used, _) = self.sums();
         self.amount(&used, Exact::to_f64_up)
     }
 
-    /// What is left of the total, in the currency of the filter, rounded down.
+    /// The rest of the total, in the definition of the filter, rounded down.
     pub fn left(&self) -> Amount {
         let (used, cap) = self.sums();
         let left = [cap[0].less(&used[0]), cap[1].less(&used[1])];
         self.amount(&left, Exact::to_f64_down)
     }
 
-    /// The total in the currency of the filter.
+    /// The total in the definition of the filter.
     pub fn cap(&self) -> Amount {
         let (_, cap) = self.sums();
         self.amount(&cap, Exact::to_f64_down)
     }
 
-    /// What was admitted and what may be: ε or ρ, and δ.
+    /// The admitted amount and the cap: ε or ρ, and δ.
     fn sums(&self) -> ([Exact; 2], [Exact; 2]) {
-        let known = "every expense was admitted, so that its cost is known";
+        let known = "every expense was admitted, so its cost is known";
         let first = |cost: fn(&Expense) -> Option<Exact>| sum(self.spent.expenses.iter().map(cost)).expect(known);
         let zero = Exact::zero;
         match (self.total, self.basic) {
@@ -434,8 +434,8 @@ impl Filter {
         };
         if spent.expenses.iter().any(|expense| expense.selection.is_some()) {
             return Err(Error::invalid(format!(
-                "a total of {} does not admit the δ with which undeclared keys are selected; they fit a total of epsilon \
-                 and delta that is kept by basic composition, or declare the keys",
+                "a total of {} does not admit the δ of a selection of undeclared keys; use a total of epsilon \
+                 and delta with basic composition, or declare the keys",
                 self.total
             )));
         }
@@ -444,16 +444,16 @@ impl Filter {
     }
 }
 
-/// An amount in the currency of a [`Filter`]: ε, ε and δ, or ρ.
+/// An amount in the definition of a [`Filter`]: ε, ε and δ, or ρ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Amount {
-    /// ε, of a total in ε alone or with δ by basic composition.
+    /// ε, for a total in ε alone or with δ by basic composition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
     /// δ, by basic composition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<f64>,
-    /// ρ, of a total in ρ, or in (ε, δ) by way of it.
+    /// ρ, for a total in ρ, or in (ε, δ) through ρ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rho: Option<f64>,
 }

@@ -1,20 +1,20 @@
-//! Contribution bounding: which events of a person count.
+//! Contribution bounding: the choice of a person's events that count.
 //!
 //! A guarantee for [`Unit::Person`](super::Unit::Person) holds for data in which nobody has more events than declared,
-//! in all, in one step, in one group, and so on. [`Contributions`] makes data so: of each person's events, offered in
+//! in total, in one step, in one group, and so on. [`Contributions`] enforces this: of each person's events, offered in
 //! order of their steps, it keeps the first that fit and refuses the rest.
 //!
 //! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person in the
-//! same period and on nothing else. So without that person's events of that period the kept events of all others, and of
-//! the same person in other periods, are the same, and two data sets that differ in one unit differ, after bounding, in
-//! kept events of that unit alone, which fit the bounds: what [`PersonBounds`](super::PersonBounds) says, and what plans
-//! are calibrated for.
+//! same period and on nothing else. So without that person's events of that period, the kept events of all others, and
+//! of the same person in other periods, are the same. Two data sets that differ in one unit therefore differ, after
+//! bounding, only in kept events of that unit, which fit the [`PersonBounds`](super::PersonBounds) that plans are
+//! calibrated for.
 //!
 //! An event belongs to the period of the step in which it counts.
 //!
-//! [`ContributionBound`] decides, from what was kept of one person so far ([`Kept`], and [`Details`] where groups or the
-//! total are bounded); [`Contributions`] keeps that of persons who are numbered, and a program that knows persons by
-//! name keeps it beside the name, or beside its [`Pseudonym`].
+//! [`ContributionBound`] decides from the record of one person's kept events so far ([`Kept`], and [`Details`] if
+//! groups or the total are bounded). [`Contributions`] holds these records for numbered persons; a program that knows
+//! persons by name stores them with the name, or with its [`Pseudonym`].
 
 mod details;
 mod pseudonym;
@@ -25,33 +25,33 @@ pub use pseudonym::{Pseudonym, Pseudonyms};
 use super::{PersonBounds, Unit, Values};
 use crate::{Error, Result};
 
-/// How many events of one person were kept in the period of the last: 16 bytes.
+/// The number of one person's kept events in the period of the last one: 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// The step of the last one, 0 before the first, and how many were kept in it.
+    /// The step of the last one, 0 before the first, and the number kept in it.
     step: u64,
     total: u32,
     in_step: u32,
 }
 
 impl Kept {
-    /// The step of the last event that was kept; 0 before the first.
+    /// The step of the last kept event; 0 before the first.
     pub fn step(&self) -> u64 {
         self.step
     }
 
-    /// How many events were kept in the period of that step.
+    /// The number of events kept in the period of that step.
     pub fn total(&self) -> u32 {
         self.total
     }
 
-    /// How many of them in the last step.
+    /// The number of these in the last step.
     pub fn in_step(&self) -> u32 {
         self.in_step
     }
 }
 
-/// One event of a person that asks to be kept.
+/// One event of a person, offered to be kept.
 ///
 /// ```
 /// use evertally::privacy::contribution::Offer;
@@ -62,16 +62,16 @@ impl Kept {
 pub struct Offer {
     /// The step in which it would count, from 1.
     pub step: u64,
-    /// The first step of the period that this step is in; 1 where there are no periods.
+    /// The first step of the period that this step is in; 1 if there are no periods.
     pub since: u64,
-    /// Which group it is of, by any number that stands for one group only.
+    /// Its group, as any number that identifies one group.
     pub group: u64,
-    /// What it would add, in multiples of the grid.
+    /// The value it would add, in multiples of the grid.
     pub value: i64,
 }
 
 impl Offer {
-    /// An event that counts 1 in this step, of group 0 and the only period.
+    /// An event of value 1 in this step, in group 0 and the only period.
     pub const fn in_step(step: u64) -> Self {
         Self { step, since: 1, group: 0, value: 1 }
     }
@@ -82,24 +82,24 @@ impl Offer {
         Self { since, ..self }
     }
 
-    /// The same of another group.
+    /// The same in another group.
     #[must_use]
     pub const fn in_group(self, group: u64) -> Self {
         Self { group, ..self }
     }
 
-    /// The same of another value.
+    /// The same with another value.
     #[must_use]
     pub const fn of_value(self, value: i64) -> Self {
         Self { value, ..self }
     }
 }
 
-/// What is kept of a person: the first events that fit the bounds of a unit, and nothing else decides.
+/// Decides which events of a person are kept: the first ones that fit the bounds of a unit.
 ///
-/// Of a value that would exceed the bound on the total, the part that fits is kept, or nothing where that part would be
-/// no [value](Self::of_values) of the stream. Of bounds beyond 2³² - 1 events the
-/// first 2³² - 1 are kept: fewer than declared are as well protected.
+/// If a value would exceed the bound on the total, the part that fits is kept, or nothing if that part would not be a
+/// [value](Self::of_values) of the stream. With bounds beyond 2³² - 1 events, the first 2³² - 1 are kept: fewer events
+/// than declared are protected just as well.
 ///
 /// ```
 /// use evertally::privacy::{Unit, contribution::{ContributionBound, Details, Kept, Offer}};
@@ -114,13 +114,13 @@ pub struct ContributionBound {
     total: u32,
     per_step: u32,
     min_gap: u64,
-    /// Whether groups are counted, and how many and how large they may be.
+    /// Whether groups are counted, and the bounds on their number and size.
     counts_groups: bool,
     per_group: u32,
     groups: u32,
-    /// The sum of sizes.
+    /// The cap on the sum of absolute values.
     cap: Option<u64>,
-    /// The least size that a value may have.
+    /// The smallest absolute value that a value may have.
     least: u64,
 }
 
@@ -133,7 +133,7 @@ impl ContributionBound {
         let spread = unit.spread()?;
         let bounds = unit.bounds().unwrap_or(PersonBounds { max_events: 1, ..PersonBounds::default() });
         let narrow = |bound: u64| u32::try_from(bound).unwrap_or(u32::MAX);
-        // As many groups as events, and as large as all: that binds nothing.
+        // As many groups as events, each as large as the total: not a restriction.
         let (per_group, groups) = (bounds.max_events_per_group, bounds.max_groups);
         let binds = |bound: Option<u64>| bound.is_some_and(|bound| bound < spread.total);
         Ok(Self {
@@ -148,7 +148,7 @@ impl ContributionBound {
         })
     }
 
-    /// The same for values between these bounds: no part of a value is kept that is outside of them.
+    /// The same for values between these bounds: parts of values outside them are not kept.
     #[must_use]
     pub fn of_values(self, values: Values) -> Self {
         let (lower, upper) = values.bounds();
@@ -156,14 +156,14 @@ impl ContributionBound {
         Self { least, ..self }
     }
 
-    /// Whether an event that is refused among some of its person's events is refused among all of them: nothing but the
-    /// number of events in all and in a step is bounded. Then parts of a person's events may be thinned before they come
-    /// together.
+    /// Whether an event that is refused among some of its person's events is refused among all of them: only the number
+    /// of events in total and per step is bounded. Then parts of a person's events may be thinned before they are
+    /// merged.
     pub fn is_hereditary(&self) -> bool {
         !self.needs_details() && self.min_gap <= 1
     }
 
-    /// Of the events of a person in one step and group at most so many are kept, and they are the first.
+    /// The maximum number of a person's events kept in one step and group; the first ones are kept.
     pub fn most_alike(&self) -> u32 {
         self.total.min(self.per_step).min(self.per_group)
     }
@@ -173,9 +173,9 @@ impl ContributionBound {
         self.counts_groups || self.cap.is_some()
     }
 
-    /// What is kept of one more event of a person: its value, or the part of it that fits the bound on the total, or
-    /// nothing. It is kept while there is room for it in all, in its step and in its group, and its step is that of the
-    /// last event or far enough behind. Everything starts anew in each period. `O(log groups)`.
+    /// Offers one more event of a person and returns the kept value: the whole, the part that fits the bound on the
+    /// total, or nothing. An event is kept while there is room for it in total, in its step and in its group, and its
+    /// step is that of the last event or far enough after it. All counts start again in each period. `O(log groups)`.
     ///
     /// # Panics
     /// If the step is before one in which an event of the same person was kept, or before its own period.
@@ -225,25 +225,25 @@ impl ContributionBound {
         Some(value)
     }
 
-    /// What was kept of a person, as an earlier run left it.
+    /// Restores the record of a person from an earlier run.
     ///
     /// # Errors
-    /// If no history under these bounds leaves it so.
+    /// If no history under these bounds leads to it.
     pub fn restore(&self, step: u64, total: u32, in_step: u32) -> Result<Kept> {
         // The first event of a person is always kept, so anyone who was offered an event has one.
         let fits = (1..=self.total).contains(&total) && (1..=self.per_step.min(total)).contains(&in_step);
         if !fits || step == 0 {
             let what = format!("{in_step} in step {step}, {total} in all");
-            return Err(Error::state(format!("no person can have kept {what} under the declared bounds")));
+            return Err(Error::state(format!("no person can have {what} kept events under the declared bounds")));
         }
         Ok(Kept { step, total, in_step })
     }
 
-    /// The details of a person who is [restored](Self::restore): the sum of the sizes of their values, and how many
-    /// events were kept in each group, by rising number.
+    /// The details of a person who is [restored](Self::restore): the sum of the absolute values, and the number of
+    /// events kept in each group, by ascending group number.
     ///
     /// # Errors
-    /// If no history under these bounds leaves them so.
+    /// If no history under these bounds leads to them.
     pub fn restore_details(&self, kept: Kept, spent: u64, groups: Vec<(u64, u32)>) -> Result<Details> {
         let rises = groups.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let fit = groups.iter().all(|(_, events)| (1..=self.per_group).contains(events));
@@ -258,14 +258,14 @@ impl ContributionBound {
     }
 }
 
-/// A person, as a place in a [`Contributions`]; good for that one only.
+/// A person, as an index into a [`Contributions`]; valid only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PersonId(u32);
 
-/// What was kept of every person so far, and whether there is room for one more event.
+/// The kept events of every person so far, to decide whether one more event fits.
 ///
-/// Memory: 16 bytes a person, however many events they have; where groups or totals are bounded, 32 more, and about 16
-/// for each group that a person has.
+/// Memory: 16 bytes per person, however many events they have; if groups or totals are bounded, 32 more, and about 16
+/// for each group of the person.
 ///
 /// ```
 /// use evertally::privacy::{Unit, contribution::{Contributions, Offer}};
@@ -288,7 +288,7 @@ pub struct Contributions {
 }
 
 impl Contributions {
-    /// Nobody's events yet, under the bounds of this unit. For [`Unit::Event`] every event is a person of its own.
+    /// No events yet, under the bounds of this unit. For [`Unit::Event`] every event is a separate person.
     ///
     /// # Errors
     /// If a bound is 0.
@@ -316,19 +316,19 @@ impl Contributions {
         PersonId(id)
     }
 
-    /// How many persons there are.
+    /// The number of persons.
     pub fn person_count(&self) -> usize {
         self.persons.len()
     }
 
-    /// What is kept of one more event of a person, as [`ContributionBound::keep`] says. Where the unit has periods and
-    /// the offer names none, they are all as long as the longest, from step 1 on.
+    /// Offers one more event of a person, like [`ContributionBound::keep`]. If the unit has periods and the offer names
+    /// none, they are all as long as the longest, from step 1 on.
     ///
     /// # Panics
-    /// If the person is of another value of this type, or the step is before one in which an event of the same person
-    /// was kept.
+    /// If the person belongs to another value of this type, or the step is before one in which an event of the same
+    /// person was kept.
     pub fn keep(&mut self, person: PersonId, offer: Offer) -> Option<i64> {
-        // A period that the offer names is one of a calendar, whose first may be short.
+        // A period named by the offer belongs to a calendar, whose first period may be short.
         let in_period = offer.step.saturating_sub(1).checked_rem(self.period).map(|within| offer.step - within);
         let since = if offer.since > 1 { offer.since } else { in_period.unwrap_or(1) };
         let offer = offer.of_period_since(since);

@@ -2,9 +2,9 @@
 
 use super::{Delta, Epsilon, Rho, gaussian};
 
-/// Searches end when the bracket is this narrow, relatively, and answer with its safe end.
+/// Searches end when the bracket is this narrow, relatively, and return its safe end.
 const TOLERANCE: f64 = 1e-13;
-/// Head room for rounding in the formulas themselves.
+/// Headroom for rounding in the formulas themselves.
 const ROUNDING: f64 = 1e-12;
 
 /// ε-DP implies ρ-zCDP with `ρ = ε²/2` (Bun, Steinke 2016, proposition 3.3).
@@ -20,13 +20,13 @@ pub fn zcdp_of_pure(epsilon: Epsilon) -> f64 {
 
 /// The largest ε whose ε-DP is within ρ-zCDP: `√(2ρ)`.
 pub(super) fn pure_epsilon_for(rho: Rho) -> Epsilon {
-    // The head room covers the rounding of the root and of reading the result as a decimal number.
+    // The headroom covers the rounding of the root and of reading the result as a decimal number.
     Epsilon::derived((2.0 * rho.get()).sqrt() * (1.0 - 1e-15))
 }
 
-/// The least ε for which every ρ-zCDP mechanism is (ε, δ)-DP, to 12 digits, rounded up:
-/// `min_α αρ + (ln(1/δ) - ln α)/(α-1) + ln(1 - 1/α)` over Rényi orders `α > 1`
-/// (Canonne, Kamath, Steinke 2020, arXiv 2004.00010, proposition 12 and corollary 13). `O(1)`.
+/// The smallest ε for which every ρ-zCDP mechanism is (ε, δ)-DP, to 12 digits, rounded up:
+/// `min_α αρ + (ln(1/δ) - ln α)/(α-1) + ln(1 - 1/α)` over Rényi orders `α > 1` (Canonne, Kamath, Steinke 2020, arXiv
+/// 2004.00010, proposition 12 and corollary 13). `O(1)`.
 ///
 /// ```
 /// use evertally::privacy::{Delta, Rho, conversions::epsilon_of_zcdp};
@@ -52,8 +52,8 @@ fn epsilon_of_zcdp_raw(rho: f64, delta: f64) -> f64 {
     (epsilon + ROUNDING * epsilon.abs()).max(0.0)
 }
 
-/// The least δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1. It is the inverse of
-/// [`epsilon_of_zcdp`] to the last bits.
+/// The smallest δ for which every ρ-zCDP mechanism is (ε, δ)-DP (same source), rounded up; at most 1. It is the inverse
+/// of [`epsilon_of_zcdp`] to the last bits.
 ///
 /// ```
 /// use evertally::privacy::{Delta, Epsilon, Rho, conversions::{delta_of_zcdp, epsilon_of_zcdp, rho_for}};
@@ -69,8 +69,8 @@ pub fn delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     if fails(near) { near } else { least_beyond(fails, near) }
 }
 
-/// About the same by one search over Rényi orders, rounded up, as searches for noise have it: what they find is a part of
-/// plans, and stays what it is.
+/// Approximately the same by one search over Rényi orders, rounded up, as used by searches for noise: their results are
+/// part of plans, so this must not change.
 pub(super) fn searched_delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     let (rho, epsilon) = (rho.get(), epsilon.get());
     let log_delta = |log_a: f64| {
@@ -79,7 +79,7 @@ pub(super) fn searched_delta_of_zcdp(rho: Rho, epsilon: Epsilon) -> f64 {
     };
     let centre = libm::log(((epsilon - rho) / (2.0 * rho)).max(1e-3));
     let least = minimum(log_delta, centre - 12.0, centre + 12.0);
-    // A δ of 0 would say that pure ε holds.
+    // A δ of 0 would claim pure ε.
     libm::exp(least + ROUNDING * (1.0 + least.abs())).clamp(f64::MIN_POSITIVE, 1.0)
 }
 
@@ -126,7 +126,7 @@ pub fn mu_for(epsilon: Epsilon, delta: Delta) -> f64 {
     largest(fits, high)
 }
 
-/// The least ε for which μ-GDP Gaussian noise is (ε, δ)-DP, rounded up; 0 where even ε = 0 holds.
+/// The smallest ε for which μ-GDP Gaussian noise is (ε, δ)-DP, rounded up; 0 if even ε = 0 holds.
 pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
     let most = libm::log(delta.get()) - 2.0 * ROUNDING;
     let fails = |epsilon: f64| gaussian::log_delta(mu, epsilon) > most;
@@ -144,7 +144,7 @@ pub fn epsilon_of_gaussian(mu: f64, delta: Delta) -> f64 {
 /// is `delta2`, rounded up: `min(Δ1/λ, Δ2²/(2λ²) + (Δ2/λ) √(2 ln 1/δ))` (Andersson, Pagh, Steinke and Torkamani, k-ary
 /// trees with subtraction, theorem 1.3).
 ///
-/// The theorem asks for `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. A closed form:
+/// The theorem requires `λ > Δ1`; that is not needed, because `x (eˣ-1)/(eˣ+1) ≤ x²/2` for all `x ≥ 0`. A closed form:
 /// [`epsilon_of_laplace`](super::loss::epsilon_of_laplace) is tighter. Also for discrete Laplace noise.
 ///
 /// ```
@@ -160,7 +160,7 @@ pub fn laplace_epsilon(delta1: f64, delta2: f64, scale: f64, delta: Delta) -> f6
     (delta1 / scale).min(concentrated) * (1.0 + ROUNDING)
 }
 
-/// The least scale of Laplace noise that is (ε, δ)-DP by [`laplace_epsilon`], rounded up: `min(Δ1/ε, Δ2/a)` with
+/// The smallest scale of Laplace noise that is (ε, δ)-DP by [`laplace_epsilon`], rounded up: `min(Δ1/ε, Δ2/a)` with
 /// `a = √(2 ln 1/δ) (√(1 + ε/ln(1/δ)) - 1)`.
 ///
 /// ```
@@ -195,12 +195,12 @@ fn largest(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
     low
 }
 
-/// The least argument in `(0, high]` at which a condition that fails from somewhere on does fail, to the last bit: whatever
-/// was found not to meet the condition elsewhere is not exceeded.
+/// The smallest argument in `(0, high]` at which a condition fails, if it fails from some point on, to the last bit: no
+/// argument found elsewhere to violate the condition is exceeded.
 pub(super) fn least_beyond(holds: impl Fn(f64) -> bool, mut high: f64) -> f64 {
     let mut low = 0.0;
     loop {
-        // Small ones by their exponents first.
+        // First by exponents, for small values.
         let middle = if low > 0.0 { low + (high - low) / 2.0 } else { high / 4.0 };
         if middle <= low || middle >= high || high < f64::MIN_POSITIVE {
             return high;

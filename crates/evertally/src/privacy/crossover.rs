@@ -6,7 +6,7 @@ use super::Delta;
 /// below it, Gaussian noise above. Found by bisection on `ln δ` to six digits: about 30 calls of both functions.
 ///
 /// The functions give the variance that a given δ needs at a fixed ε (or infinity); their ratio Laplace/Gaussian should
-/// grow with δ. `None` where the same law is better at both ends.
+/// grow with δ. `None` if the same law is better at both ends.
 ///
 /// ```
 /// use evertally::privacy::{Delta, Epsilon, crossover_delta};

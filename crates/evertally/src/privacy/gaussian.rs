@@ -17,7 +17,7 @@ const ROOT_TWO_PI: f64 = 2.506_628_274_631_000_5;
 /// `Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ)` (Balle, Wang 2018, arXiv 1805.06530, theorem 8).
 ///
 /// With `x = ε/μ - μ/2` and `y = x + μ` this is `φ(x)·(M(x) - M(y))`, `M` Mills' ratio, which keeps its relative
-/// accuracy down to the smallest δ. Where `μ` is small even that cancels, and `M(x) - M(y)` is the integral of `-M'`,
+/// accuracy down to the smallest δ. If `μ` is small, even that cancels, and `M(x) - M(y)` is the integral of `-M'`,
 /// which is smooth and positive.
 pub fn delta(mu: f64, epsilon: f64) -> f64 {
     let (log, factor) = parts(mu, epsilon);

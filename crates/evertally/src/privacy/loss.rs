@@ -1,36 +1,36 @@
 //! Certified privacy-loss distributions: the tight (ε, δ) curve of Laplace and discrete Gaussian noise.
 //!
 //! Let `P` and `Q` be the laws of a release on two neighbouring data sets. The **privacy loss** is `ln P(x)/Q(x)` of a
-//! draw `x ~ P`, and the least δ at ε is the hockey-stick divergence `δ(ε) = E (1 - e^{ε - loss})₊`. Losses of
+//! draw `x ~ P`, and the smallest δ at ε is the hockey-stick divergence `δ(ε) = E (1 - e^{ε - loss})₊`. Losses of
 //! independent coordinates add, so composition is convolution.
 //!
-//! ## Why every figure is an upper bound
+//! ## Why every result is an upper bound
 //!
 //! **Splitting.** A loss ℓ between the grid points `a < b` is replaced by a marked outcome: the mark is `a` or `b`, and
-//! is drawn with other probabilities under `P` than under `Q`, such that both marks have exactly the loss they name.
-//! Mass `p` and `p e^{-ℓ}` must be kept, hence with `sinh` of half distances
+//! has different probabilities under `P` and under `Q`, so that both marks have exactly the loss they name. Mass `p`
+//! and `p e^{-ℓ}` must be kept, hence with `sinh` of half distances
 //!
 //! ```text
 //! p_b = p e^{(b-ℓ)/2} sinh((ℓ-a)/2) / sinh((b-a)/2),    p_a = p e^{-(ℓ-a)/2} sinh((b-ℓ)/2) / sinh((b-a)/2).
 //! ```
 //!
-//! Forgetting the mark gives the original back, so the original is a post-processing of the split pair, on its own and
-//! inside any composition. This is the interpolation of Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022, arXiv
-//! 2207.04380, "connect the dots"): its error is of second order in the grid where rounding every loss up errs in first
-//! order.
+//! Dropping the mark restores the original, so the original is a post-processing of the split pair, alone and inside
+//! any composition. This is the interpolation of Doroshenko, Ghazi, Kamath, Kumar and Manurangsi (2022, arXiv
+//! 2207.04380, "connect the dots"): its error is of second order in the grid, whereas rounding every loss up has a
+//! first-order error.
 //!
 //! **Tails** that are cut count as an infinite loss, that is, into δ.
 //!
 //! **Rounding.** All masses are sums of products of positive numbers, so each carries a bounded relative error. The
-//! bound is added up along with them and multiplies δ. What underflows counts as an infinite loss.
+//! bound is accumulated with them and multiplies δ. Underflowing mass counts as an infinite loss.
 //!
 //! **Both directions.** For a symmetric noise law the reflection `x → d - x` swaps `P` (noise) and `Q` (noise shifted
 //! by `d`), coordinate by coordinate. So the curves of (P, Q) and (Q, P) are one, and a shift by `-d` has the curve of
 //! `d`.
 //!
 //! **Adaptive streams.** A pair of laws whose curve is at least that of a mechanism *dominates* it, and a product of
-//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567). That is about
-//! variables read one after the other, each after its data are over: it does not hold for trees that subtract blocks
+//! dominating pairs dominates the adaptive composition (Zhu, Dong and Wang 2022, arXiv 2106.08567). That applies to
+//! variables read one after another, each after its data are complete: it does not hold for trees that subtract blocks
 //! still open.
 
 mod compose;
@@ -51,7 +51,7 @@ pub use search::{gaussian_variance_for, laplace_scale_for};
 use super::{Delta, Epsilon, conversions};
 use crate::{Error, Result};
 
-/// How finely a [`PrivacyLoss`] is computed.
+/// The resolution of a [`PrivacyLoss`].
 ///
 /// ```
 /// use evertally::privacy::{Delta, loss::Resolution};
@@ -61,15 +61,16 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resolution {
-    /// Most losses that are told apart.
+    /// Maximum number of distinct losses.
     points: usize,
-    /// The tails cut in all are at most about 10⁻⁶ of this.
+    /// All cut tails together are at most about 10⁻⁶ of this.
     least_delta: f64,
 }
 
 impl Resolution {
-    /// At most `points` losses (64 to 2¹⁶) are told apart; the cut tails add about `10⁻⁶ least_delta` to every δ, so
-    /// `least_delta` is the smallest δ that will be asked for. One composition costs up to `points²` multiplications.
+    /// Uses at most `points` distinct losses (64 to 2¹⁶). The cut tails add about `10⁻⁶ least_delta` to every δ, so
+    /// `least_delta` should be the smallest δ that will be requested. One composition costs up to `points²`
+    /// multiplications.
     ///
     /// # Errors
     /// If `points` is out of range.
@@ -85,13 +86,13 @@ impl Resolution {
         Self { points: 2048, least_delta: least_delta.get() }
     }
 
-    /// For the first steps of a search: δ within some per cent.
+    /// For the first steps of a search: δ within a few per cent.
     fn coarse(least_delta: Delta) -> Self {
         Self { points: 256, least_delta: least_delta.get() }
     }
 
-    /// What one end of a distribution that serves `count` times may lose. Below 10⁻²⁹⁰ products would
-    /// underflow one by one.
+    /// The mass that one end of a distribution used `count` times may lose. Below 10⁻²⁹⁰ products would underflow one
+    /// by one.
     fn tail(&self, count: u64) -> f64 {
         (self.least_delta * 1e-8 / count as f64).max(1e-290)
     }
@@ -115,7 +116,7 @@ impl Resolution {
 pub struct PrivacyLoss {
     /// Half the distance of neighbouring losses, to 10 units in the last place.
     half: f64,
-    /// The least loss, in units of `half`; loss `i` is `(first + 2i) half`.
+    /// The smallest loss, in units of `half`; loss `i` is `(first + 2i) half`.
     first: i64,
     /// The probability of every loss, each at least the true one divided by `1 + error`.
     masses: Vec<f64>,
@@ -123,11 +124,11 @@ pub struct PrivacyLoss {
     error: f64,
     /// The probability of an infinite loss, rounded up.
     infinity: f64,
-    /// No loss is larger: the pure ε, rounded up; infinite where there is none.
+    /// No loss is larger: the pure ε, rounded up; infinite if there is none.
     pure: f64,
 }
 
-/// Relative head room for the rounding of a loss: its half distance is right to 10 units, and two operations follow.
+/// Relative headroom for the rounding of a loss: its half distance is right to 10 units, and two operations follow.
 const LOSS_ROUNDING: f64 = 4e-15;
 
 impl PrivacyLoss {
@@ -164,7 +165,7 @@ impl PrivacyLoss {
         (sum * (1.0 + self.error + rounding * f64::EPSILON) * (1.0 + 4.0 * f64::EPSILON) + self.infinity).min(1.0)
     }
 
-    /// δ at this ε where it is not known in advance how small it is: `guess` is tried first, then everything down to
+    /// δ at this ε if its order of magnitude is not known in advance: `guess` is tried first, then everything down to
     /// 10⁻²⁹⁰ is kept.
     fn delta_by(of: impl Fn(Resolution) -> Self, guess: f64, epsilon: Epsilon) -> f64 {
         let kept =
@@ -174,8 +175,7 @@ impl PrivacyLoss {
         if first.infinity <= 1e-4 * delta { delta } else { delta.min(kept(1e-290).delta(epsilon)) }
     }
 
-    /// The least ε with δ(ε) at most this δ, rounded up; the pure ε, or infinity, if the cut tails alone
-    /// exceed δ.
+    /// The smallest ε with δ(ε) at most this δ, rounded up; the pure ε, or infinity, if the cut tails alone exceed δ.
     ///
     /// ```
     /// # use evertally::privacy::{Delta, Epsilon, loss::{PrivacyLoss, Resolution, ShiftProfile}};

@@ -1,35 +1,35 @@
 //! How far one unit's change can move the data.
 
 use super::{Neighbours, Signs, Spread, Unit, Values};
-use crate::mechanism::{Mechanism, units};
 use crate::{Error, Result};
 
-/// Most running sums of one event.
+/// Maximum number of running sums of one event.
 const MAX_SUMS: u64 = 4096;
 
 /// How far one unit's change can move the data, in multiples of the grid, before the factorization amplifies it.
 ///
-/// For any matrix `R` without negative entries (all of ours but those that [say](Spread::signs) more) the node sums of neighbouring data differ by at most
-/// `l1 · s1` in L1 norm, and in squared L2 norm by at most `event_squared` times that of its counts (from
-/// [`Mechanism::spread_squared`](crate::mechanism::Mechanism::spread_squared), over all groups); for a single event, and where
-/// nothing limits the events in a step, that is `event_squared · total² · s2²`.
+/// For any matrix `R` without negative entries (all of ours except those that depend on [signs](Spread::signs)) the
+/// node sums of neighbouring data differ by at most `l1 · s1` in L1 norm, and in squared L2 norm by at most
+/// `event_squared` times that of its counts (from
+/// [`Mechanism::spread_squared`](crate::mechanism::Mechanism::spread_squared), over all groups); for a single event,
+/// and if nothing limits the events in a step, that is `event_squared · total² · s2²`.
 ///
 /// * **add-remove**, events of size at most `v`: the events `x - x'` lie between `-v u` and `v u` for counts `u` within
 ///   the spread, so `event_squared = v²`, and `l1 = total · v`;
 /// * **replace-one**: the difference is (added) - (removed). In L1 the norms add: `l1 = 2 · total · v`. In L2, as
 ///   `R ≥ 0`, `‖R p - R n‖² ≤ ‖R p‖² + ‖R n‖²` for the positive part `p` and the negative part `n`: `2 v²` for values
-///   of one sign. Where values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex
-///   in how many events have which sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the
-///   bound on the events in a step is not used.
+///   of one sign. If values of opposite sign can be swapped, let `total = m`: the masses of `p` and `n` are convex in
+///   the number of events of each sign, so only the corners count: `m² (upper - lower)²` or `2 (m v)²`; there the bound
+///   on the events in a step is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sensitivity {
     /// Bound of the L1 norm.
     pub l1: u128,
-    /// What one event contributes to the squared L2 norm.
+    /// The contribution of one event to the squared L2 norm.
     pub event_squared: u128,
-    /// How the unit's events may be spread.
+    /// The possible spread of the unit's events.
     pub spread: Spread,
-    /// How many running sums an event is added to; already counted in the norms.
+    /// The number of running sums that an event is added to; already counted in the norms.
     pub sums: u64,
 }
 
@@ -56,8 +56,8 @@ impl Sensitivity {
             || Error::overflow("the sensitivity does not fit exact arithmetic; use a coarser grid or tighter bounds");
         let declared = unit.spread()?.over(horizon);
         let capped = unit.bounds().and_then(|bounds| bounds.max_total);
-        // A cap on the total counts in multiples of the grid, as if every event were many of size 1: what a step, a
-        // group and all steps hold at most is the same, and norms are largest where these are used up.
+        // A cap on the total counts in multiples of the grid, as if every event were many of size 1: the maxima of a
+        // step, a group and all steps are the same, and norms are largest if these are used up.
         let (spread, largest, span) = match capped.filter(|cap| u128::from(*cap) < largest * u128::from(declared.total))
         {
             None => (declared, largest, span),
@@ -93,13 +93,13 @@ impl Sensitivity {
 }
 
 impl Sensitivity {
-    /// The same where every event is added to up to `sums` different running sums, each with noise of its own.
+    /// The same if every event is added to up to `sums` different running sums, each with independent noise.
     ///
     /// Let `u_c` be the part of the counts `u` that falls into sum `c`: `Σ_c u_c ≤ sums · u`. No node sum of `u_c`
     /// exceeds the bound that holds for `u`, so that `Σ_c ‖R u_c‖² ≤ Σ_c Σ_i u_c(i) · capped ≤ sums · total · capped`:
-    /// all norms are multiplied by `sums`, whether the events of a unit meet in the same sums or not. Where values of
-    /// opposite sign are swapped, a pair of events moves `sums` places by at most the span each, or twice as many by
-    /// `v`, and the norms of pairs add up.
+    /// all norms are multiplied by `sums`, whether or not the events of a unit share sums. If values of opposite sign
+    /// are swapped, a pair of events moves `sums` places by at most the span each, or twice as many by `v`, and the
+    /// norms of pairs add up.
     ///
     /// # Errors
     /// If `sums` is 0 or above 4096, or the numbers do not fit 128 bits.
@@ -118,27 +118,7 @@ impl Sensitivity {
         }
     }
 
-    /// By how much a unit's change moves the node sums of a mechanism at most, over all running sums: the squared L2
-    /// norm in squared units of `2^-noise_bits`. Infinite where that does not fit 128 bits, or where a mechanism has no
-    /// integral node sums.
-    ///
-    /// ```
-    /// use evertally::mechanism::Input;
-    /// use evertally::privacy::{Neighbours, Sensitivity, Unit, Values};
-    /// // Three events in each of two groups.
-    /// let unit = Unit::person(6).per_group(3);
-    /// let moved = Sensitivity::of(unit, Neighbours::AddRemove, Values::Count, 100)?;
-    /// assert_eq!(moved.squared(&Input::new(100)?), 18.0);
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn squared(&self, mechanism: &dyn Mechanism) -> f64 {
-        match units::squared(mechanism, self.spread) {
-            u128::MAX => f64::INFINITY,
-            squared => self.event_squared as f64 * squared as f64,
-        }
-    }
-
-    /// The size of one event in one sum, where events are added or removed.
+    /// The size of one event in one sum, if events are added or removed.
     pub(crate) fn largest_event(&self) -> u64 {
         (self.l1 / u128::from(self.sums) / u128::from(self.spread.total)) as u64 // fits: the size of a value
     }
@@ -165,7 +145,7 @@ mod tests {
         assert!(of(Unit::Event, Values::Sum { lower: 2, upper: 1 }).is_err());
     }
 
-    /// More events than fit into the horizon are no larger unit.
+    /// More events than fit into the horizon do not make the unit larger.
     #[test]
     fn events_are_limited_by_the_steps() {
         let of = |max_events| {
@@ -179,7 +159,8 @@ mod tests {
         assert_eq!(Sensitivity::of(gapped, Neighbours::AddRemove, Values::Count, 10).unwrap().spread.total, 4);
     }
 
-    /// A cap binds where it is below what all events may sum to, and then counts for all, a step and a group.
+    /// A cap binds if it is below the largest possible sum of all events, and then counts for the total, a step and a
+    /// group.
     #[test]
     fn caps_count_in_steps_of_the_grid() {
         let values = Values::Sum { lower: 0, upper: 100 };
@@ -222,7 +203,7 @@ mod tests {
         assert!(once.in_sums(0).is_err() && once.in_sums(4097).is_err() && once.in_sums(4096).is_ok());
     }
 
-    /// As few nodes as hold all events, full but one.
+    /// The fewest nodes that hold all events, all full except one.
     #[test]
     fn squares_are_of_full_nodes_and_a_rest() {
         assert_eq!(Spread::new(7, 4).squares(1, 2), 16 + 9);
@@ -256,8 +237,8 @@ mod tests {
                         let l2_bound = (bound.event_squared * capped) as f64;
                         let place = format!("{name} {unit:?} {neighbours:?} [{lower}, {upper}]");
                         assert!(l1 <= l1_bound && l2 <= l2_bound, "{place}: {l1} > {l1_bound} or {l2} > {l2_bound}");
-                        // Half the sensitivity would be refuted by this very enumeration. (Replacing within a short
-                        // horizon leaves most sums of a tree as they were; there only `input` reaches its bound.)
+                        // This enumeration would refute half the sensitivity. (Replacing within a short horizon leaves
+                        // most sums of a tree unchanged; there only `input` reaches its bound.)
                         let reached = l1 > l1_bound / 2.0 && l2 > l2_bound / 4.0;
                         assert!(
                             reached || (neighbours == Neighbours::ReplaceOne && name != "input"),
@@ -269,8 +250,8 @@ mod tests {
         }
     }
 
-    /// The same for persons whose values are cut where their sizes add up to a cap: over every pair of data sets of up to
-    /// two events whose sizes do not add up to more.
+    /// The same for persons whose values are cut when their absolute values add up to a cap: over every pair of data
+    /// sets of up to two events whose absolute values do not exceed it in total.
     #[test]
     fn caps_on_the_total_hold_and_are_reached_by_enumeration() {
         const STEPS: usize = 4;
@@ -301,7 +282,8 @@ mod tests {
                         let slack = 1.0 + 1e-9; // `sqrt` has no whole entries
                         assert!(l1 <= l1_bound * slack, "{place}: {l1} > {l1_bound}");
                         assert!(l2 <= l2_bound * slack, "{place}: {l2} > {l2_bound}");
-                        // Of `input` and `output`, whose columns are alike, a person who uses up the cap reaches it.
+                        // For `input` and `output`, whose columns are alike, a person who uses up the cap reaches the
+                        // bound.
                         let uses_up = cap.is_multiple_of(3) && upper.max(-lower) == 3 && per_step == 2;
                         if uses_up && neighbours == Neighbours::AddRemove && ["input", "output"].contains(&name) {
                             assert_eq!((l1, l2), (l1_bound, l2_bound), "{place}");

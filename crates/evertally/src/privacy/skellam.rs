@@ -1,9 +1,9 @@
-//! What Skellam noise protects: as much as discrete Gaussian noise of the same variance, but for a logarithm.
+//! The guarantee of Skellam noise: that of discrete Gaussian noise of the same variance, except for a logarithm.
 //!
 //! Skellam noise of variance μ is the difference of two independent Poisson variables of mean μ/2, or a walk on the
 //! integers that jumps by ±1 at rate ½ each, at time μ. Its probabilities are `p_k = e^{-μ} I_{|k|}(μ)` with the
-//! modified Bessel functions. Sums of it are of the same kind, so that its bridges are exact and more of it is never
-//! less private. Let `Z` be such noise, `θ_k = ln(p_k/p_{k+1})` for every integer `k` (so `θ_{-1-k} = -θ_k`),
+//! modified Bessel functions. Sums of it are of the same kind, so its bridges are exact and more noise is never less
+//! private. Let `Z` be such noise, `θ_k = ln(p_k/p_{k+1})` for every integer `k` (so `θ_{-1-k} = -θ_k`),
 //! `g_k = θ_k - θ_{k-1}` and `A(k) = asinh((k+½)/μ)`.
 //!
 //! **Theorem.** For every `μ ≥ 64`, every integer `d` and every real `α > 1` the Rényi divergences are
@@ -14,9 +14,10 @@
 //!
 //! So a vector of integer shifts `d_n` of independent noise of variances `μ_n ≥ μ` is ρ-zCDP with
 //! `ρ = Σ d_n² (μ/μ_n) / (2(μ - ln μ))`, since `ln(x)/x` falls from `e` on. (Agarwal, Kairouz and Liu 2021, arXiv
-//! 2110.04995, were the first to bound these divergences; nothing of theirs is used.) [`approximate`] is about (ε, δ).
+//! 2110.04995, were the first to bound these divergences; this proof does not use theirs.) [`approximate`] covers (ε,
+//! δ).
 //!
-//! Both are statements about the noise alone, with shifts that are fixed beforehand. They serve streams whose data
+//! Both are statements about the noise alone, with shifts that are fixed in advance. They apply to streams whose data
 //! depend on the releases by the bijection between equal releases of two streams, as for [Gaussian
 //! noise](crate::mechanism::GaussianShift).
 //!
@@ -64,10 +65,10 @@
 //! Let `t² ≤ 2 ln(μ)/μ`. Then `t² < 0.13`, `cosh² t < 1.14` and the factor is at most
 //! `exp((2 + 0.19 ln μ)/μ) ≤ e^{ln(μ)/μ}`.
 //!
-//! **Large t.** `F(k) ≤ 0` where `c = k + d/2 < 0`, because pairs `θ_{k+i} + θ_{k+d-1-i}` are not positive. Where
-//! `c ≥ 0`, `F(k) ≤ κ d asinh(c/μ)`: for `k ≥ 0` by (a), as `A` is concave there; for `k < 0` opposite terms cancel,
-//! `2c ≤ d` terms around `d/2` remain, and `2c asinh(d/(2μ)) ≤ d asinh(c/μ)`. The tangent at `sinh t` is above `asinh`,
-//! so with `E e^{tZ} = e^{μ(cosh t - 1)}`
+//! **Large t.** `F(k) ≤ 0` if `c = k + d/2 < 0`, because pairs `θ_{k+i} + θ_{k+d-1-i}` are not positive. If `c ≥ 0`,
+//! `F(k) ≤ κ d asinh(c/μ)`: for `k ≥ 0` by (a), as `A` is concave there; for `k < 0` opposite terms cancel, `2c ≤ d`
+//! terms around `d/2` remain, and `2c asinh(d/(2μ)) ≤ d asinh(c/μ)`. The tangent at `sinh t` is above `asinh`, so with
+//! `E e^{tZ} = e^{μ(cosh t - 1)}`
 //!
 //! ```text
 //! E e^{βF(Z)} ≤ 1 + E exp(μ t cosh t · (t + (Z + d/2 - μ sinh t)/(μ cosh t))) = 1 + e^X,   X = μψ(t) + td/2,
@@ -91,7 +92,7 @@ use crate::{Error, Result};
 /// The theorem holds from this variance on, in squared steps of the noise.
 pub const LEAST_VARIANCE: u32 = 64;
 
-/// Covers what a formula of a few operations rounds.
+/// Covers the rounding of a formula of a few operations.
 const ROUNDING: f64 = 1e-13;
 
 /// How far one unit's change moves Skellam noise: independent integers of variances `λ_n² μ`, `λ_n ≥ 1`, that are
@@ -111,7 +112,8 @@ pub struct IntegerShift {
 
 impl IntegerShift {
     /// * `squared`: at least `Σ d_n²/λ_n²`, in squared steps of the noise;
-    /// * `variables`: at least how many `d_n` are not 0, up to 10³⁸. Only its logarithm matters, and only under (ε, δ).
+    /// * `variables`: at least the number of non-zero `d_n`, up to 10³⁸. Only its logarithm matters, and only under (ε,
+    ///   δ).
     ///
     /// # Errors
     /// If a number is out of range.
@@ -127,7 +129,7 @@ impl IntegerShift {
         Ok(Self { squared, variables })
     }
 
-    /// Where every `d_n/λ_n` is whole: no more of them than `Σ d_n²/λ_n²` differ from 0.
+    /// If every `d_n/λ_n` is an integer: at most `Σ d_n²/λ_n²` of them differ from 0.
     ///
     /// # Errors
     /// Unless `squared` is between 1 and 10³⁸.
@@ -178,11 +180,11 @@ fn certified(variance: Ratio) -> Result<()> {
 /// The variance μ of Skellam noise that is at least as private under zCDP as discrete Gaussian noise of this parameter
 /// σ², for the same integer shifts: `σ²` and a whole number of at most `3 + 0.7 log₂(σ² + 128)`.
 ///
-/// Exact: `μ - ln μ ≥ σ²`. Under (ε, δ) noise for a discrete Gaussian is often found by other ways than zCDP: use
-/// [`variance_for`].
+/// Exact: `μ - ln μ ≥ σ²`. Under (ε, δ), noise for a discrete Gaussian is often calibrated by other routes than zCDP:
+/// use [`variance_for`].
 ///
 /// # Errors
-/// If that is below [`LEAST_VARIANCE`], or beyond what a ratio can hold.
+/// If that is below [`LEAST_VARIANCE`], or too large for a ratio.
 ///
 /// ```
 /// use evertally::privacy::skellam::variance_in_place_of;
@@ -205,13 +207,13 @@ pub fn variance_in_place_of(gaussian: Ratio) -> Result<Ratio> {
     Ok(variance)
 }
 
-/// A variance μ such that Skellam noise of variances `λ_n² μ` keeps this budget for such a shift; rounded up to 25
+/// A variance μ such that Skellam noise of variances `λ_n² μ` satisfies this budget for such a shift; rounded up to 25
 /// significant bits. More noise is never less private, because it is this noise plus an independent variable.
 ///
 /// Under (ε, δ) the better of zCDP and the [comparison with continuous noise](approximate).
 ///
 /// # Errors
-/// Under pure ε; if μ were below [`LEAST_VARIANCE`] or beyond what can be drawn.
+/// Under pure ε; if μ were below [`LEAST_VARIANCE`] or too large to be drawn.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon, conversions::mu_for, skellam::{IntegerShift, variance_for}};

@@ -1,4 +1,4 @@
-//! Budgets: refusals, and conversions against independent computation.
+//! Budgets: refusals, and conversions compared with independent computation.
 
 mod golden;
 mod round_trips;
@@ -137,7 +137,7 @@ fn extreme_budgets_convert() {
     for (e, d) in [(1e6, 5e-324), (1e-12, 5e-324), (1e6, 0.999_999), (1e-12, 0.999_999)] {
         let r = Budget::Approximate(epsilon(e), delta(d)).rho().unwrap();
         assert!(r.get() > 0.0 && epsilon_of_zcdp(r, delta(d)) <= e, "{e} {d}");
-        // Below the normal numbers too, exact Gaussian accounting is close to zCDP, and no worse.
+        // Also for subnormal numbers, exact Gaussian accounting is close to zCDP, and no worse.
         let mu = mu_for(epsilon(e), delta(d));
         assert!(
             mu * mu / 2.0 >= r.get() * (1.0 - 1e-9) && epsilon_of_gaussian(mu, delta(d)) <= e * (1.0 + 1e-6),
@@ -155,7 +155,8 @@ fn pure_and_concentrated_imply_each_other_on_the_safe_side() {
     assert!(Budget::Pure(epsilon(1.0)).rho().is_none());
 }
 
-/// Theorem 1.3 against the search it closes, and its inverse; never tighter than zCDP or looser than pure ε.
+/// Theorem 1.3 compared with the search that it replaces, and its inverse; never tighter than zCDP or looser
+/// than pure ε.
 #[test]
 fn laplace_closed_form_and_its_inverse() {
     for e in [1e-6, 1e-3, 0.3, 1.0, 7.0, 50.0] {
@@ -198,11 +199,11 @@ fn units_round_trip_through_files() {
         let text = serde_json::to_string(&unit).unwrap();
         assert_eq!(serde_json::from_str::<Unit>(&text).unwrap(), unit, "{text}");
     }
-    // The text is part of what plan digests are of.
+    // The text is an input of plan digests.
     assert_eq!(serde_json::to_string(&simple).unwrap(), r#"{"person":{"max_events":5,"max_events_per_step":2}}"#);
 }
 
-/// Where a period ends, the next step may be near.
+/// At the end of a period, the next step may be near.
 #[test]
 fn gaps_hold_in_one_period_only() {
     let unit = Unit::person(5).per_step(2).apart(7);
@@ -211,7 +212,7 @@ fn gaps_hold_in_one_period_only() {
     assert_eq!(unit.over_periods(3), unit);
 }
 
-/// Every order gives a valid δ; the search finds the least of them, by brute force.
+/// Every order gives a valid δ; the search finds the smallest of them, by brute force.
 #[test]
 fn the_searched_delta_is_the_minimum_over_orders() {
     for r in [0.1, 0.5, 10.0] {
@@ -225,7 +226,7 @@ fn the_searched_delta_is_the_minimum_over_orders() {
     }
 }
 
-/// Rounded up, by however little.
+/// Rounded up, however small the difference.
 #[test]
 fn laplace_conversions_keep_head_room() {
     for scale in [3.0, 7.0, 1000.0] {

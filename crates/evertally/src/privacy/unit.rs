@@ -1,32 +1,32 @@
-//! Who is protected: the privacy unit and the neighbouring relation.
+//! The privacy unit and the neighbouring relation.
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// How a privacy unit's events may be spread: at most `total` in all and `per_step` in one step, of these `per_group`
-/// in one running sum, and the steps that have any at least `separation` apart.
+/// The possible spread of a privacy unit's events: at most `total` in total, `per_step` in one step, and `per_group`
+/// in one running sum; steps with events are at least `separation` apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Most events in all.
+    /// Maximum number of events in total.
     pub total: u64,
-    /// Most events in one step; as large as `total` where nothing limits it.
+    /// Maximum number of events in one step; equal to `total` if nothing limits it.
     pub per_step: u64,
-    /// Most events in one group, that is in one running sum; as large as `total` where nothing limits it.
+    /// Maximum number of events in one group, that is, in one running sum; equal to `total` if nothing limits it.
     pub per_group: u64,
-    /// The least distance of two steps with events: 1 for any steps.
+    /// Minimum distance of two steps with events: 1 for any steps.
     pub separation: u64,
-    /// Of which sign they are.
+    /// The signs of the changes.
     pub signs: Signs,
 }
 
-/// Of which sign a unit's changes are. It matters where a factorization has negative entries.
+/// The signs of a unit's changes. They matter if a factorization has negative entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signs {
     /// All of one sign.
     One,
     /// Of either sign, within the bounds.
     Either,
-    /// Events within the bounds come, and others within the bounds go.
+    /// Events within the bounds are added, and others within the bounds are removed.
     Exchanged,
 }
 
@@ -34,7 +34,7 @@ impl Spread {
     /// A single event.
     pub const ONE: Spread = Spread::new(1, 1);
 
-    /// At most `total` events in all and `per_step` in one step, any steps and groups.
+    /// At most `total` events in total and `per_step` in one step, in any steps and groups.
     pub const fn new(total: u64, per_step: u64) -> Self {
         Self { total, per_step, per_group: total, separation: 1, signs: Signs::One }
     }
@@ -44,28 +44,28 @@ impl Spread {
         Self { total: events, per_step: self.per_step.min(events), per_group: events, ..self }
     }
 
-    /// Most events among so many consecutive steps: `min(total, per_step · ⌈width/separation⌉)`.
+    /// Maximum number of events in `width` consecutive steps: `min(total, per_step · ⌈width/separation⌉)`.
     pub(crate) fn within(self, width: u128) -> u128 {
         let steps = width.div_ceil(self.separation.into());
         u128::from(self.per_step).saturating_mul(steps).min(self.total.into())
     }
 
-    /// The same where a unit cannot have more events than fit into so many steps.
+    /// The same, limited to the events that fit into this many steps.
     pub(crate) fn over(self, horizon: u64) -> Self {
         let room = self.per_step.saturating_mul(horizon.div_ceil(self.separation));
         let total = self.total.min(room);
         Self { total, per_group: self.per_group.min(total), ..self }
     }
 
-    /// The same counted in grid steps, for values of at most so many of them and a cap on all together.
+    /// The same counted in grid steps, for values of at most this many grid steps and a cap on their total.
     pub(super) fn in_grid_steps(self, largest: u128, cap: u64) -> Self {
         let steps = |events: u64| u64::try_from(u128::from(events) * largest).unwrap_or(u64::MAX).min(cap);
         let Self { total, per_step, per_group, .. } = self;
         Self { total: steps(total), per_step: steps(per_step), per_group: steps(per_group), ..self }
     }
 
-    /// The largest `Σ s_n²` over `nodes` disjoint nodes of so many steps each: as few nodes as hold all events, full
-    /// but one. Saturates.
+    /// The largest `Σ s_n²` over `nodes` disjoint nodes of this many steps each: the fewest nodes that hold all
+    /// events, all full except one. Saturates.
     pub(crate) fn squares(self, width: u64, nodes: u64) -> u128 {
         let (cap, total) = (self.within(width.into()), u128::from(self.total));
         let full = (total / cap).min(nodes.into());
@@ -74,16 +74,16 @@ impl Spread {
         full * cap * cap + rest * rest
     }
 
-    /// The same over levels of such nodes, each of which has all events.
+    /// The same over levels of such nodes, each of which holds all events.
     pub(crate) fn squares_of_levels(self, levels: impl Iterator<Item = (u64, u64)>) -> u128 {
         levels.map(|(width, nodes)| self.squares(width, nodes)).fold(0, u128::saturating_add)
     }
 }
 
-/// What is kept of one person. Whoever feeds the stream must enforce these bounds.
+/// Bounds on the kept events of one person. The caller that feeds the stream must enforce them.
 ///
-/// All bounds hold together; one that is left open bounds nothing. Where a period is declared, all of them start anew
-/// in each, and the unit that is protected is what one person does in one period.
+/// All bounds hold together; `None` means no bound. If a period is declared, all bounds start again in each period,
+/// and the protected unit is one person's events in one period.
 ///
 /// ```
 /// use evertally::privacy::Unit;
@@ -91,19 +91,21 @@ impl Spread {
 /// let monthly = Unit::person(60).per_step(2).in_groups(10).per_period(31);
 /// assert_eq!(monthly.bounds().unwrap().period, Some(31));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PersonBounds {
-    /// How many events are kept, at least 1.
+    /// Maximum number of kept events, at least 1.
     pub max_events: u64,
-    /// How many of them in one step, over every group; `None` = as many as in all. Gaussian noise shrinks with it.
+    /// Maximum number of kept events in one step, over all groups; `None` = as many as in total. A smaller bound
+    /// needs less Gaussian noise.
     pub max_events_per_step: Option<u64>,
-    /// How many of them in one group, over every step.
+    /// Maximum number of kept events in one group, over all steps.
     pub max_events_per_group: Option<u64>,
-    /// In how many groups.
+    /// Maximum number of groups.
     pub max_groups: Option<u64>,
-    /// Two different steps with events are at least so many apart.
+    /// Minimum distance of two different steps with events.
     pub min_gap: Option<u64>,
-    /// The sum of the sizes of their values, in multiples of the grid.
+    /// Maximum sum of the absolute values, in multiples of the grid.
     pub max_total: Option<u64>,
     /// The longest period in steps; `None` = the bounds hold for the whole history.
     pub period: Option<u64>,
@@ -111,137 +113,53 @@ pub struct PersonBounds {
 
 /// The privacy unit: whose data may change between neighbouring data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenUnit", into = "WrittenUnit")]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Unit {
     /// One event.
     Event,
-    /// What one person does, within these bounds.
+    /// The events of one person, within these bounds.
     Person(PersonBounds),
 }
 
-/// A unit in files.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum WrittenUnit {
-    Event,
-    Person {
-        max_events: u64,
-        #[serde(default)]
-        max_events_per_step: Option<u64>,
-    },
-    BoundedPerson {
-        max_events: u64,
-        #[serde(default)]
-        max_events_per_step: Option<u64>,
-        #[serde(default)]
-        max_events_per_group: Option<u64>,
-        #[serde(default)]
-        max_groups: Option<u64>,
-        #[serde(default)]
-        min_gap: Option<u64>,
-        #[serde(default)]
-        max_total: Option<u64>,
-        #[serde(default)]
-        period: Option<u64>,
-    },
-}
-
-impl From<WrittenUnit> for Unit {
-    fn from(written: WrittenUnit) -> Self {
-        match written {
-            WrittenUnit::Event => Self::Event,
-            WrittenUnit::Person { max_events, max_events_per_step } => {
-                Self::Person(PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() })
-            }
-            WrittenUnit::BoundedPerson {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            } => Self::Person(PersonBounds {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            }),
-        }
-    }
-}
-
-impl From<Unit> for WrittenUnit {
-    fn from(unit: Unit) -> Self {
-        let Unit::Person(bounds) = unit else { return Self::Event };
-        let PersonBounds {
-            max_events,
-            max_events_per_step,
-            max_events_per_group,
-            max_groups,
-            min_gap,
-            max_total,
-            period,
-        } = bounds;
-        let simple = PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() };
-        if bounds == simple {
-            Self::Person { max_events, max_events_per_step }
-        } else {
-            Self::BoundedPerson {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            }
-        }
-    }
-}
-
 impl Unit {
-    /// One person with at most `max_events` events in all.
+    /// One person with at most `max_events` events in total.
     pub fn person(max_events: u64) -> Self {
         Self::Person(PersonBounds { max_events, ..PersonBounds::default() })
     }
 
-    /// The same person with at most so many events in one step. An event has no such bound, and stays an event, here
-    /// and below.
+    /// The same person with at most this many events in one step. [`Unit::Event`] has no such bound and stays
+    /// unchanged, here and below.
     pub fn per_step(self, max_events: u64) -> Self {
         self.with_optional_per_step(Some(max_events))
     }
 
-    /// The same person with at most so many events in one step; for `None` as many as in all.
+    /// The same person with at most this many events in one step; for `None` as many as in total.
     pub fn with_optional_per_step(self, max_events_per_step: Option<u64>) -> Self {
         self.bounded(|bounds| PersonBounds { max_events_per_step, ..bounds })
     }
 
-    /// The same person with at most so many events in one group, over all steps.
+    /// The same person with at most this many events in one group, over all steps.
     pub fn per_group(self, max_events: u64) -> Self {
         self.bounded(|bounds| PersonBounds { max_events_per_group: Some(max_events), ..bounds })
     }
 
-    /// The same person with events in at most so many groups.
+    /// The same person with events in at most this many groups.
     pub fn in_groups(self, max_groups: u64) -> Self {
         self.bounded(|bounds| PersonBounds { max_groups: Some(max_groups), ..bounds })
     }
 
-    /// The same person, whose steps with events are at least so many steps apart.
+    /// The same person, whose steps with events are at least this many steps apart.
     pub fn apart(self, min_gap: u64) -> Self {
         self.bounded(|bounds| PersonBounds { min_gap: Some(min_gap), ..bounds })
     }
 
-    /// The same person, the sizes of whose values sum to at most so many multiples of the grid.
+    /// The same person, whose absolute values sum to at most this many multiples of the grid.
     pub fn of_total(self, max_total: u64) -> Self {
         self.bounded(|bounds| PersonBounds { max_total: Some(max_total), ..bounds })
     }
 
-    /// What the same person does in one period, of at most so many steps: all bounds start anew in each.
+    /// The same person's events in one period, of at most this many steps: all bounds start again in each.
     pub fn per_period(self, steps: u64) -> Self {
         self.bounded(|bounds| PersonBounds { period: Some(steps), ..bounds })
     }
@@ -253,7 +171,7 @@ impl Unit {
         }
     }
 
-    /// What the same person does in so many consecutive periods; itself where no period is declared.
+    /// The same person's events in this many consecutive periods; unchanged if no period is declared.
     ///
     /// ```
     /// use evertally::privacy::Unit;
@@ -271,14 +189,14 @@ impl Unit {
                 max_events_per_group: bounds.max_events_per_group.map(times),
                 max_groups: bounds.max_groups.map(times),
                 max_total: bounds.max_total.map(times),
-                // Where a period ends, the next step may be near.
+                // At the end of a period, the next step may be near.
                 min_gap: bounds.min_gap.filter(|_| periods == 1),
                 period: None,
             }
         })
     }
 
-    /// What is kept of a person; `None` where single events are protected.
+    /// The bounds of a person; `None` if single events are protected.
     pub fn bounds(self) -> Option<PersonBounds> {
         match self {
             Self::Event => None,
@@ -286,17 +204,17 @@ impl Unit {
         }
     }
 
-    /// How many events of one person are kept in all; `None` where single events are protected.
+    /// Maximum number of kept events of one person; `None` if single events are protected.
     pub fn max_events(self) -> Option<u64> {
         self.bounds().map(|bounds| bounds.max_events)
     }
 
-    /// How many of them in one step; `None` where nothing more than the bound in all is declared.
+    /// Maximum number of kept events in one step; `None` if only the total bound is declared.
     pub fn max_events_per_step(self) -> Option<u64> {
         self.bounds()?.max_events_per_step
     }
 
-    /// How the unit's events may be spread, over any number of steps and groups.
+    /// The possible spread of the unit's events, over any number of steps and groups.
     ///
     /// # Errors
     /// If a bound is 0.
@@ -309,14 +227,15 @@ impl Unit {
 }
 
 impl PersonBounds {
-    /// What they leave room for: a bound that others make superfluous is replaced by what they allow.
+    /// The spread that the bounds allow: a bound that others make redundant is replaced by the limit that they
+    /// imply.
     fn spread(self) -> Result<Spread> {
         let Self { max_events, max_events_per_step, max_events_per_group, max_groups, min_gap, max_total, period } =
             self;
         let all = [Some(max_events), max_events_per_step, max_events_per_group, max_groups, min_gap, max_total, period];
         if all.contains(&Some(0)) {
             return Err(Error::invalid(
-                "the events kept of a person must be at least 1, in all, in a step, in a group and in a period, \
+                "the kept events of a person must be at least 1, in total, in a step, in a group and in a period, \
                  and so must be the groups, the gap and the total: with 0 nothing is kept",
             ));
         }
@@ -331,18 +250,18 @@ impl PersonBounds {
     }
 }
 
-/// What one unit's change may be.
+/// The kind of change of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
     /// The unit's events are added or removed.
     AddRemove,
-    /// The unit's events are replaced by as many others: an event may change its value inside its step, or move to
-    /// another step or group, where it counts as removed here and added there.
+    /// The unit's events are replaced by as many others: an event may change its value within its step, or move to
+    /// another step or group, which counts as a removal and an addition.
     ReplaceOne,
 }
 
-/// What one event contributes to its step, in multiples of the grid.
+/// The contribution of one event to its step, in multiples of the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
@@ -350,9 +269,9 @@ pub enum Values {
     Count,
     /// A number between declared bounds.
     Sum {
-        /// Least value, in multiples of the grid.
+        /// Lower bound, in multiples of the grid.
         lower: i64,
-        /// Greatest value, in multiples of the grid.
+        /// Upper bound, in multiples of the grid.
         upper: i64,
     },
 }

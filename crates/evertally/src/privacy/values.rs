@@ -9,7 +9,7 @@ use crate::{Error, ErrorKind, Result};
 /// use evertally::privacy::Epsilon;
 /// assert_eq!(Epsilon::new(0.5)?.get(), 0.5);
 /// assert!(Epsilon::new(0.0).is_err() && Epsilon::new(f64::NAN).is_err());
-/// assert!(Epsilon::new(40.0).is_err()); // e^40: nothing is protected
+/// assert!(Epsilon::new(40.0).is_err()); // e^40: no protection at all
 /// assert!(Epsilon::new_even_if_weak(40.0).is_ok());
 /// # Ok::<(), evertally::Error>(())
 /// ```
@@ -25,13 +25,13 @@ pub struct Rho(f64);
 pub struct Delta(f64);
 
 impl Epsilon {
-    /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
+    /// A value converted from a valid budget; it may lie outside the range of stated budgets.
     pub fn derived(value: f64) -> Self {
         debug_assert!(value > 0.0 && value.is_finite());
         Self(value)
     }
 
-    /// Above this ε a likelihood ratio of `e^20`, half a billion, is allowed: no protection to speak of.
+    /// Above this ε a likelihood ratio of `e^20`, half a billion, is allowed: practically no protection.
     pub const WEAK: f64 = 20.0;
 
     /// A positive, finite ε of at most [`Epsilon::WEAK`].
@@ -55,7 +55,7 @@ impl Epsilon {
 }
 
 impl Rho {
-    /// A value that a conversion has found from a valid budget; it may lie outside the range of stated budgets.
+    /// A value converted from a valid budget; it may lie outside the range of stated budgets.
     pub fn derived(value: f64) -> Self {
         debug_assert!(value > 0.0 && value.is_finite());
         Self(value)
@@ -96,7 +96,7 @@ impl Delta {
         Exact::decimal(self.0).plus(&Exact::decimal(other.0)).to_f64_up()
     }
 
-    /// Above this δ one person in ten may be exposed outright.
+    /// Above this δ one person in ten may be fully exposed.
     pub const WEAK: f64 = 0.1;
 
     /// A δ strictly between 0 and 1.

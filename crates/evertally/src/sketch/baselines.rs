@@ -1,9 +1,9 @@
-//! What was done before lazy noise, for comparisons: the same plan, hash functions and estimator, another way to get
+//! The methods before lazy noise, for comparison: the same plan, hash functions and estimator, with another way to draw
 //! the noise.
 //!
 //! Neither type is meant for use. [`EagerSketch`] has the releases of a [`CountSketch`](super::CountSketch) under
-//! [`Sampling::Keyed`](crate::stream::Sampling::Keyed), at a cost of the whole table a step; [`BufferedSketch`] pays
-//! the whole table once a batch and answers with what it knew then.
+//! [`Sampling::Keyed`](crate::stream::Sampling::Keyed), at the cost of the whole table per step; [`BufferedSketch`]
+//! pays for the whole table once per batch and answers from the last batch.
 
 use super::cells::{Cells, item};
 use super::estimate::median;
@@ -12,7 +12,7 @@ use crate::mechanism::Cursor;
 use crate::noise::{GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::{Error, Result};
 
-/// The most cells that these baselines hold.
+/// The largest number of cells that these baselines hold.
 const MOST_CELLS: u64 = 1 << 24;
 
 fn table_of(plan: &SketchPlan) -> Result<Table> {
@@ -28,7 +28,7 @@ fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Tabl
 }
 
 /// A baseline: a count sketch that draws the noise of every cell at every step (Epasto, Mao, Medina, Mirrokni,
-/// Vassilvitskii, Zhong 2023), by the sequential sampler of the plan's mechanism in each of them.
+/// Vassilvitskii, Zhong 2023), using the sequential sampler of the plan's mechanism in each cell.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -146,11 +146,11 @@ impl std::fmt::Debug for EagerSketch {
 }
 
 /// A baseline: a count sketch whose events wait in a buffer and are applied in batches (Holland 2025). The noise of all
-/// cells is drawn when a batch is applied, and queries are answered from the last batch: cheap on average, and behind
-/// by up to a batch.
+/// cells is drawn when a batch is applied, and queries are answered from the last batch: cheap on average, but up to
+/// one batch out of date.
 ///
-/// Batches end at fixed steps: when to apply one must not depend on how many events have come, which is secret. With
-/// one event a step, a batch of as many steps as cells is the published rule.
+/// Batches end at fixed steps: the time to apply one must not depend on the number of events, which is secret. With one
+/// event per step, the published rule is a batch of as many steps as cells.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -181,10 +181,10 @@ pub struct BufferedSketch {
 }
 
 impl BufferedSketch {
-    /// A sketch before its first step, with batches of this many steps, or as many as there are cells.
+    /// A sketch before its first step, with batches of this many steps, or as many steps as cells if `None`.
     ///
     /// # Errors
-    /// If the plan is not that of a count sketch of at most 2^24 cells, or a batch has no step.
+    /// If the plan is not that of a count sketch of at most 2^24 cells, or a batch has 0 steps.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName, batch: Option<u64>) -> Result<Self> {
         let table = table_of(&plan)?;
         let batch = batch.unwrap_or(table.cells());
@@ -228,7 +228,7 @@ impl BufferedSketch {
         Ok(self.step)
     }
 
-    /// The step that queries are answered of: the end of the last batch, 0 before the first.
+    /// The step that answers refer to: the end of the last batch, 0 before the first.
     pub fn applied(&self) -> u64 {
         self.cells.vector.step()
     }

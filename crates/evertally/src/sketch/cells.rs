@@ -1,4 +1,4 @@
-//! What all sketches share: cells, clock and state.
+//! The part that all sketches share: cells, clock and state.
 
 use super::{Hashing, Item, SketchPlan};
 use crate::Result;
@@ -6,14 +6,14 @@ use crate::noise::{GuardedKey, StreamName};
 use crate::stream::{LazyVector, Release};
 use smallvec::SmallVec;
 
-/// One value a row.
+/// One value per row.
 pub(super) type RowValues = SmallVec<[f64; 8]>;
 
 /// The cells of a sketch.
 pub(super) struct Cells {
     pub(super) plan: SketchPlan,
     pub(super) vector: LazyVector,
-    /// What distinguishes the noise: the name of the sketch.
+    /// The name of the sketch, which distinguishes its noise.
     pub(super) name: StreamName,
     /// The cells of the event that is being added.
     parts: Vec<(u64, i64)>,
@@ -41,7 +41,7 @@ impl Cells {
         self.plan.hash_name().unwrap_or(&self.name)
     }
 
-    /// Adds an event to the cells that are named.
+    /// Adds an event to the named cells.
     pub(super) fn add_event(&mut self, fill: impl FnOnce(&mut Vec<(u64, i64)>)) -> Result<()> {
         self.parts.clear();
         fill(&mut self.parts);
@@ -53,13 +53,12 @@ impl Cells {
         Ok(self.vector.read(cell)?.value())
     }
 
-    /// The releases of many cells, in rising order.
+    /// The releases of many cells, in ascending order.
     pub(super) fn read_many(&mut self, cells: &[u64]) -> Result<Vec<f64>> {
         Ok(self.vector.read_many(cells)?.iter().map(Release::value).collect())
     }
 
-    /// The cells of an item in the rows of a table that begins at the cell `first`, turned by the signs where there are
-    /// such.
+    /// The cells of an item in the rows of a table that begins at the cell `first`, multiplied by the signs, if any.
     pub(super) fn read_rows(&mut self, hashing: &Hashing, first: u64, item: &[u8], signed: bool) -> Result<RowValues> {
         let table = hashing.table();
         let mut places = SmallVec::<[(u64, i64); 8]>::new();
@@ -113,23 +112,23 @@ macro_rules! clock_and_state {
                 self.cells.vector.tick_through(step)
             }
 
-            /// For how many cells noise is remembered.
+            /// The number of cells whose noise is remembered.
             pub fn touched(&self) -> usize {
                 self.cells.vector.touched()
             }
 
-            /// How many cells were read so far, also again. Saved with the state: a restored sketch with fewer reads
-            /// than were published is out of date.
+            /// The number of cell reads so far, repeated ones included. It is saved with the state: a restored sketch
+            /// with fewer reads than were published is out of date.
             pub fn reads(&self) -> u64 {
                 self.cells.vector.reads()
             }
 
-            /// Bytes of memory for remembered noise and sums. It depends on the data: not for publication.
+            /// Bytes of memory for remembered noise and sums. It depends on the data: do not publish it.
             pub fn memory_bytes(&self) -> usize {
                 self.cells.vector.memory_bytes()
             }
 
-            /// The whole state, to restore it bit for bit. It holds data and, but for
+            /// The whole state, to restore it bit for bit. It holds data and, except under
             /// [`Sampling::Keyed`](crate::stream::Sampling::Keyed), noise: see
             /// [`LazyVector`](crate::stream::LazyVector).
             pub fn save(&self) -> Vec<u8> {

@@ -1,18 +1,19 @@
 //! The count-min sketch (Cormode, Muthukrishnan 2005) with private cells.
 //!
 //! An event of item `i` adds its value to the cell `h_j(i)` of every row `j`, and to the total. Without noise a cell
-//! holds at least the count `f` of an item in it (values not below 0), and the least cell is the best guess. With noise
-//! the least of `r` cells is pulled down by the least of `r` noises, about `1.16 σ` for five rows, so two answers make
-//! sense:
+//! holds at least the count `f` of an item in it (values not below 0), and the smallest cell is the best estimate. With
+//! noise the smallest of `r` cells is pulled down by the smallest of `r` noises, about `1.16 σ` for five rows, so there
+//! are two useful answers:
 //!
 //! * **An estimate.** A cell has mean `f + (N - f)/w` over the hash functions, for the total `N` of all values. So
-//!   `(w cell - N)/(w - 1)` has mean `f`, and so has it with a private total of mean `N`. The estimate is the median of
-//!   the rows. The total is one more running sum of every event, `r + 1` in all; summing up a row would cost `w` reads
-//!   and have `w` times the variance. The error of the total is common to the rows: it moves the median by `1/(w-1)` of
-//!   itself. (Collisions are not symmetric: where counts are skewed, the median of a row lies below its mean, and so
-//!   the median of the rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
-//! * **An upper end.** Let `j` be the row of the least cell: `f ≤ S_j = cell_j - Z_j ≤ min cell + max_k (-Z_k)`. Each
-//!   of `r` noises stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`, `f ≤ min cell + q`.
+//!   `(w cell - N)/(w - 1)` has mean `f`, also with a private total of mean `N`. The estimate is the median of the
+//!   rows. The total is one more running sum of every event, `r + 1` sums in total; adding up a row would cost `w`
+//!   reads and have `w` times the variance. The error of the total is common to the rows: it shifts the median by
+//!   `1/(w-1)` of its size. (Collisions are not symmetric: if counts are skewed, the median of a row lies below its
+//!   mean, and so the median of the rows is somewhat too low. A [`CountSketch`](super::CountSketch) has no such bias.)
+//! * **An upper end.** Let `j` be the row of the smallest cell: `f ≤ S_j = cell_j - Z_j ≤ min cell + max_k (-Z_k)`.
+//!   Each of `r` noises stays above `-q` with probability `c^(1/r)`, independently: at confidence `c`,
+//!   `f ≤ min cell + q`.
 
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::median;
@@ -21,10 +22,10 @@ use super::{Estimate, Hashing, Item, Shape, SketchPlan, Table};
 use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::{Error, Result};
 
-/// Counts of items that only grow, with upper ends, under continual observation.
+/// Counts of items that only grow, with upper bounds, under continual observation.
 ///
-/// For most purposes a [`CountSketch`](super::CountSketch) is better: its collisions cancel. This one knows an upper
-/// end for every count, whatever else is counted, and the total.
+/// For most purposes a [`CountSketch`](super::CountSketch) is better: its collisions cancel. This one gives an upper
+/// bound for every count, whatever the other counts are, and the total.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Epsilon};
@@ -50,19 +51,19 @@ pub struct CountMin {
     median: MedianNoise,
 }
 
-/// The upper end of a count.
+/// The upper bound of a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpperEnd {
-    /// The closed step it is of.
+    /// The closed step that it refers to.
     pub step: u64,
-    /// The least cell of the item, in units of the data.
+    /// The smallest cell of the item, in units of the data.
     pub least: f64,
-    /// What is added to it for the noise.
+    /// The allowance that is added for the noise.
     pub allowance: f64,
 }
 
 impl UpperEnd {
-    /// The count is at most this, at the confidence that was asked for.
+    /// The count is at most this, at the requested confidence.
     pub fn value(&self) -> f64 {
         self.least + self.allowance
     }
@@ -71,16 +72,16 @@ impl UpperEnd {
 clock_and_state!(CountMin);
 
 impl CountMin {
-    /// A sketch before its first step. Name a sketch once: noise is a function of key, name and plan.
+    /// A sketch before its first step. Use each name for one sketch only: noise is a function of key, name and plan.
     ///
     /// # Errors
-    /// If the plan is not that of a count-min sketch, or its noise cannot be sampled as it says.
+    /// If the plan is not that of a count-min sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, table, key))
     }
 
-    /// The sketch that was saved.
+    /// Restores a saved sketch.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
@@ -122,8 +123,7 @@ impl CountMin {
         Ok(Estimate { step: self.step(), value, noise_std_error: self.cells.variance().sqrt() })
     }
 
-    /// The count of an item at the last closed step: the median of its cells, less what is there on average of other
-    /// items.
+    /// The count of an item at the last closed step: the median of its cells, minus the mean share of other items.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -131,7 +131,7 @@ impl CountMin {
         let total = self.total()?;
         let mut values = self.cells.read_rows(&self.hashing, 0, self::item(item).as_bytes(), false)?;
         let others = self.table().width() as f64 - 1.0;
-        // (w cell - N)/(w - 1) rises with the cell: the median goes with it.
+        // (w cell - N)/(w - 1) rises with the cell: so does the median.
         let value = median(&mut values);
         let value = value + (value - total.value) / others;
         let (step, variance) = (self.step(), self.cells.variance());
@@ -141,7 +141,7 @@ impl CountMin {
         Ok(Estimate { step, value, noise_std_error })
     }
 
-    /// An upper end of the count of an item at the last closed step. For values that are not below 0.
+    /// An upper bound of the count of an item at the last closed step. For values that are not below 0.
     ///
     /// # Errors
     /// If the plan allows negative values, the confidence is not strictly between 0 and 1, or no step is closed yet.
@@ -149,12 +149,12 @@ impl CountMin {
         let request = self.plan().plan().request();
         let grid = request.grid();
         if request.values().bounds().0 < 0 {
-            return Err(Error::invalid("counts have no upper end where values may be negative; take the estimate"));
+            return Err(Error::invalid("counts have no upper bound if values may be negative; use the estimate"));
         }
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
-        // One side of every row: a symmetric law has half of what is outside on each side.
+        // One side of every row: a symmetric law has half of its outside mass on each side.
         let row = libm::exp(libm::log(confidence) / f64::from(self.table().rows()));
         let two_sided = (2.0 * row - 1.0).max(1e-9);
         let least = self

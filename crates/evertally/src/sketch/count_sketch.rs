@@ -2,9 +2,9 @@
 //!
 //! An event of value `v` of item `i` adds `s_j(i) v` to the cell `h_j(i)` of every row `j`. `s_j(i)` times that cell is
 //! the count of `i`, plus the counts of the items that share the cell with random signs (mean 0, variance at most
-//! `F2/w` for the second moment `F2` of the counts), plus the cell's noise. The median of the rows is the estimate.
+//! `F2/w` for the second moment `F2` of the counts), plus the cell's noise. The estimate is the median of the rows.
 //!
-//! **Second moment and products.** Per row, the sum over the cells of the product of two noiseless tables has mean
+//! **Second moment and products.** In each row, the sum over the cells of the product of two noiseless tables has mean
 //! `Σ_i a_i b_i`: every item pairs with itself in one cell, and different items in a cell have independent signs. With
 //! noise `Z` of variance `σ²`, `E (S+Z)² = S² + σ²`, so `w σ²` is subtracted from a square, and nothing from a product
 //! of two tables whose noise is independent. The mean of the rows keeps this unbiased; a median would not. Given `S`,
@@ -23,8 +23,9 @@ use crate::{Error, Result};
 
 /// Counts of items of any kind, in a table of few cells, under continual observation.
 ///
-/// An estimate looks at one cell a row. Its error is the noise's, as the [`Estimate`] states it, and that of
-/// collisions, which the [`ErrorLaw`](super::ErrorLaw) of [`answer`](Self::answer) has, too. It is right on average, for counts of any sign.
+/// An estimate reads one cell per row. Its error comes from noise, as the [`Estimate`] states, and from collisions,
+/// which the [`ErrorLaw`](super::ErrorLaw) of [`answer`](Self::answer) also covers. It is unbiased, for counts of any
+/// sign.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -59,16 +60,16 @@ pub struct CountSketch {
 clock_and_state!(CountSketch);
 
 impl CountSketch {
-    /// A sketch before its first step. Name a sketch once: noise is a function of key, name and plan.
+    /// A sketch before its first step. Use each name for one sketch only: noise is a function of key, name and plan.
     ///
     /// # Errors
-    /// If the plan is not that of a count sketch, or its noise cannot be sampled as it says.
+    /// If the plan is not that of a count sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = plan.count_sketch_table()?;
         Ok(Self::of(Cells::new(plan, key, name)?, table, key))
     }
 
-    /// The sketch that was saved.
+    /// Restores a saved sketch.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
@@ -87,8 +88,8 @@ impl CountSketch {
         self.hashing.table()
     }
 
-    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its size
-    /// within the plan's bounds.
+    /// Adds an event of this item and value to the open step. The value is in multiples of the grid, and its absolute
+    /// value within the plan's bounds.
     ///
     /// # Errors
     /// If the value is out of bounds, the horizon is used up, or a cell would leave the range of 64 bits. Nothing is
@@ -99,7 +100,7 @@ impl CountSketch {
         let item = self::item(item);
         self.cells.add_event(|parts| {
             hashing.each_place(item.as_bytes(), |row, bucket, sign| {
-                // -2^63 has no opposite, and is out of the symmetric bounds with either sign.
+                // -2^63 has no negation, and exceeds the symmetric bounds with either sign.
                 parts.push((table.cell(row, bucket), value.wrapping_mul(sign)));
             });
         })
@@ -128,7 +129,7 @@ impl CountSketch {
         items.into_iter().map(|item| self.estimate(item)).collect()
     }
 
-    /// Items that are asked for together, and perhaps at many steps: see [`answer`](Self::answer).
+    /// Items to be queried together, perhaps at many steps: see [`answer`](Self::answer).
     ///
     /// # Errors
     /// If they lie in 2^31 cells or more.
@@ -138,8 +139,8 @@ impl CountSketch {
     }
 
     /// The counts of all items of a roster at the last closed step: the estimates of [`estimate`](Self::estimate), with
-    /// the law of their errors. Every cell is read once, by all processors, and what the noise of a step shares with
-    /// that of the step asked before is remembered: for long lists many times as fast as one estimate after the other.
+    /// the law of their errors. Every cell is read once, on all processors, and the noise that a step shares with the
+    /// previously queried step is cached: for long lists this is many times as fast as single estimates.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -179,13 +180,13 @@ impl CountSketch {
         Functions { table: self.table(), key: self.key_id, name: self.cells.hash_name().clone() }
     }
 
-    /// Those of some candidates whose estimated counts reach a threshold, the largest first.
+    /// The candidates whose estimated counts reach a threshold, the largest first.
     ///
-    /// Each standard error is that of one item on its own. Of many candidates some will be far above their counts by
-    /// chance: of `n` small ones about `n · P(noise ≥ threshold)` are listed wrongly, and a list's largest estimates
-    /// are too large on average. Under Gaussian noise a threshold of `noise_std_error · √(2 ln n)` above what matters
-    /// lists about one in ten times one wrongly; under Laplace noise, whose tails are heavier, take the half-width of
-    /// [`intervals`](Self::intervals) at confidence `1 - 0.1/n`.
+    /// Each standard error is that of a single item. Some of many candidates will be far above their counts by chance:
+    /// about `n · P(noise ≥ threshold)` of `n` small ones are listed wrongly, and a list's largest estimates are too
+    /// large on average. Under Gaussian noise, a threshold of `noise_std_error · √(2 ln n)` above the counts of
+    /// interest lists a wrong item about one time in ten. Under Laplace noise, whose tails are heavier, use the
+    /// half-width of [`intervals`](Self::intervals) at confidence `1 - 0.1/n`.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -208,15 +209,15 @@ impl CountSketch {
         Ok(found)
     }
 
-    /// Standard error that collisions add to an estimate, if the counts' second moment is this: `√(c F2/w)`, where `c`
-    /// is the variance of the median of normal rows relative to one row. Right where many items share a cell; where few
-    /// items make up the moment, most estimates are better and a few are worse.
+    /// Standard error that collisions add to an estimate, for this second moment of the counts: `√(c F2/w)`, where `c`
+    /// is the variance of the median of normal rows relative to one row. This is right if many items share a cell; if
+    /// few items make up the moment, most estimates are better and a few are worse.
     pub fn collision_std_error(&self, second_moment: f64) -> f64 {
         (self.median.of_normal_rows() * second_moment.max(0.0) / self.table().width() as f64).sqrt()
     }
 
-    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may come out negative
-    /// where the noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
+    /// The second moment of the counts, `Σ_i count_i²`, without bias. Reads the whole table; it may be negative if the
+    /// noise is much larger than the counts. Its error from collisions is at most `F2 √(2/(w r))`.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -238,9 +239,9 @@ impl CountSketch {
         Ok(Estimate { step, value, noise_std_error: (row / rows).sqrt() })
     }
 
-    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need one
-    /// key, one shape and one hash name ([`SketchPlan::sharing_hashes`]), and names of their own. The step is that of
-    /// this sketch.
+    /// `Σ_i a_i b_i` for the counts of two sketches, the size of a join, without bias. Reads both tables. Both need the
+    /// same key, shape and hash name ([`SketchPlan::sharing_hashes`]), and different names. The step is that of this
+    /// sketch.
     ///
     /// # Errors
     /// If the two have different hash functions or the same noise, or no step is closed yet.
@@ -253,7 +254,7 @@ impl CountSketch {
         let noise = |sketch: &Self| (sketch.cells.name.clone(), sketch.plan().plan().digest());
         if noise(self) == noise(other) {
             return Err(Error::invalid(
-                "the sketches have the same noise; for one and the same ask for its second moment",
+                "the sketches have the same noise; for the product of a sketch with itself, use its second moment",
             ));
         }
         let (mut product, mut ours, mut theirs) = (0.0, 0.0, 0.0);

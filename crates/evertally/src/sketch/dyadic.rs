@@ -1,11 +1,12 @@
 //! Counts of every block of keys, without hashing.
 //!
-//! Every node of a [`KeyTree`] is a running sum, and an event of a key adds its value to the node of this key on every
-//! level. All nodes together are one vector of at most 2^40 sums, of which only those with data or reads take memory.
-//! The root is one of them: the total is what quantiles and shares are relative to, and it closes the top level of
-//! every prefix, for one more level of the budget.
+//! Every node of a [`KeyTree`] is a running sum, and an event of a key adds its value to the key's node on every level.
+//! All nodes together are one vector of at most 2^40 sums, of which only those with data or reads use memory. The root
+//! is one of them, for one more level of the budget: quantiles and shares are relative to the total, and the root
+//! closes the top level of every prefix.
 //!
-//! A range is the sum of the fewest nodes with signs ([`KeyTree`]), and its variance their number times that of a node.
+//! A range is the sum of the fewest nodes with signs ([`KeyTree`]), and its variance is their number times that of a
+//! node.
 
 use super::cells::{Cells, clock_and_state};
 use super::quantile::{Tail, quantile};
@@ -50,16 +51,17 @@ pub struct DyadicCounts {
 clock_and_state!(DyadicCounts);
 
 impl DyadicCounts {
-    /// Counts before the first step. Name them once: noise is a function of key, name and plan.
+    /// Counts before the first step. Use each name for one set of counts only: noise is a function of key, name and
+    /// plan.
     ///
     /// # Errors
-    /// If the plan is not that of dyadic counts, or its noise cannot be sampled as it says.
+    /// If the plan is not that of dyadic counts, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let tree = tree_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, tree))
     }
 
-    /// The counts that were saved.
+    /// Restores saved counts.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, name or key.
@@ -92,7 +94,7 @@ impl DyadicCounts {
         })
     }
 
-    /// The sum of all values of keys in a range, at the last closed step. Keys beyond the tree count nothing.
+    /// The sum of all values of keys in a range, at the last closed step. Keys beyond the tree do not count.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -101,9 +103,9 @@ impl DyadicCounts {
         count(self, &range)
     }
 
-    /// The share of the keys up to this one (a number from 0 to 1 but for noise), at the last closed step. The standard
-    /// error is that of a ratio with a total that is known well; where the total's estimate is not above 0, it is
-    /// infinite.
+    /// The share of the keys up to this one (a number from 0 to 1 apart from noise), at the last closed step. The
+    /// standard error is that of a ratio with an accurately known total; if the estimate of the total is not above 0,
+    /// it is infinite.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -117,29 +119,28 @@ impl DyadicCounts {
         let cover = self.tree.cover(&range);
         let all = cover.iter().any(|(node, _)| *node == root);
         let terms = cover.into_iter().map(|(node, weight)| (node, f64::from(weight)));
-        // The error of a ratio B/N is about that of B - share·N, over N; where the root is in B, the two weights add
-        // up.
+        // The error of a ratio B/N is about that of B - share·N, over N; if the root is in B, the two weights add up.
         let terms = terms.filter(|(node, _)| *node != root).chain([(root, f64::from(u8::from(all)) - share)]);
         let error = weighted(self, terms)?.noise_std_error;
         Ok(Estimate { step: total.step, value: share, noise_std_error: error / total.value })
     }
 
-    /// The `q`-quantile (0 ≤ q ≤ 1) of the keys at the last closed step: the least key such that at least the share `q`
-    /// of the total lies at or below it. With probability at least `confidence` it lies between the two ends that come
-    /// with it, for a `q` and a step that were not chosen by answers of that step. For values that are not below 0.
+    /// The `q`-quantile (0 ≤ q ≤ 1) of the keys at the last closed step: the smallest key such that at least the share
+    /// `q` of the total lies at or below it. With probability at least `confidence` it lies between the two returned
+    /// ends, if `q` and the step were not chosen from answers of that step. For values that are not below 0.
     ///
     /// # Errors
     /// If a number is out of range, the plan allows negative values, or no step is closed yet.
     pub fn quantile(&mut self, q: f64, confidence: f64) -> Result<Quantile> {
         if !(0.0..=1.0).contains(&q) {
-            return Err(Error::invalid(format!("a quantile is named by a share from 0 to 1, got {q}")));
+            return Err(Error::invalid(format!("the share of a quantile must be from 0 to 1, got {q}")));
         }
         if !(confidence > 0.0 && confidence < 1.0) {
             return Err(Error::invalid(format!("the confidence must be strictly between 0 and 1, got {confidence}")));
         }
         let plan = self.plan().plan();
         if plan.request().values().bounds().0 < 0 {
-            return Err(Error::invalid("there are no quantiles where values may be negative"));
+            return Err(Error::invalid("there are no quantiles if values may be negative"));
         }
         if self.step() == 0 {
             return Err(Error::invalid("nothing can be read before the first step is closed"));
@@ -149,7 +150,7 @@ impl DyadicCounts {
         quantile(self, q, tail)
     }
 
-    /// The law of the errors of single keys' counts at the last closed step: that of the noise.
+    /// The law of the errors of single keys' counts at the last closed step: the law of the noise.
     ///
     /// # Errors
     /// If no step is closed yet.
@@ -160,12 +161,12 @@ impl DyadicCounts {
         }
     }
 
-    /// The keys whose estimated counts reach a threshold, the largest first. Follows the tree down from the root
-    /// through blocks that reach it, and reads nothing else.
+    /// The keys whose estimated counts reach a threshold, the largest first. Descends the tree from the root through
+    /// blocks that reach it, and reads nothing else.
     ///
     /// For values that are not below 0. A key of count `f` is missed if noise pulls one of its blocks below the
-    /// threshold: with probability at most `levels · P(noise ≥ f - threshold)`. Each standard error is that of one key
-    /// on its own; of very many keys some reach a threshold by noise alone.
+    /// threshold: with probability at most `levels · P(noise ≥ f - threshold)`. Each standard error is that of a single
+    /// key; among very many keys, some reach a threshold by noise alone.
     ///
     /// # Errors
     /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed

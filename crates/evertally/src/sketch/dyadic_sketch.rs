@@ -1,8 +1,8 @@
 //! A tree of counts over keys of up to 64 bits, with a count sketch for every level that is too large to keep node by
 //! node.
 //!
-//! Levels share one vector and one budget. A level of at most as many nodes as a table has cells is kept node by node:
-//! that takes no more cells, one running sum of an event and not one a row, and has no collisions. The items of a
+//! Levels share one vector and one budget. A level with no more nodes than a table has cells is kept node by node: that
+//! needs no more cells, adds an event to one running sum and not to one per row, and has no collisions. The items of a
 //! sketched level are its nodes: level and number, 9 bytes.
 
 use super::cells::{Cells, clock_and_state};
@@ -50,16 +50,16 @@ pub struct DyadicSketch {
 clock_and_state!(DyadicSketch);
 
 impl DyadicSketch {
-    /// A sketch before its first step. Name a sketch once: noise is a function of key, name and plan.
+    /// A sketch before its first step. Use each name for one sketch only: noise is a function of key, name and plan.
     ///
     /// # Errors
-    /// If the plan is not that of a dyadic sketch, or its noise cannot be sampled as it says.
+    /// If the plan is not that of a dyadic sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let shape = shape_of(&plan)?;
         Ok(Self::of(Cells::new(plan, key, name)?, shape, key))
     }
 
-    /// The sketch that was saved.
+    /// Restores a saved sketch.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
@@ -89,8 +89,8 @@ impl DyadicSketch {
         self.hashing.table()
     }
 
-    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, and its size within
-    /// the plan's bounds.
+    /// Adds an event of this key and value to the open step. The value is in multiples of the grid, and its absolute
+    /// value within the plan's bounds.
     ///
     /// # Errors
     /// If the key has too many bits, the value is out of bounds, the horizon is used up, or a cell would leave the
@@ -104,7 +104,7 @@ impl DyadicSketch {
                 let node = tree.ancestor(key, height);
                 match level {
                     Level::Nodes(_) => parts.push((first + node.index, value)),
-                    // -2^63 has no opposite, and is out of the symmetric bounds with either sign.
+                    // -2^63 has no negation, and exceeds the symmetric bounds with either sign.
                     Level::Table(table) => hashing.each_place(&item(node), |row, bucket, sign| {
                         parts.push((first + table.cell(row, bucket), value.wrapping_mul(sign)));
                     }),
@@ -124,8 +124,8 @@ impl DyadicSketch {
     }
 
     /// The keys whose estimated counts reach a threshold, the largest first, by descent through blocks that reach it.
-    /// For values that are not below 0, and as in [`DyadicCounts::heavy_hitters`](super::DyadicCounts::heavy_hitters),
-    /// with the errors of collisions besides those of noise.
+    /// For values that are not below 0. As in [`DyadicCounts::heavy_hitters`](super::DyadicCounts::heavy_hitters), but
+    /// with errors of collisions in addition to noise.
     ///
     /// # Errors
     /// If the threshold is not above 0 or so low that more than 2^16 blocks of a level reach it, or no step is closed

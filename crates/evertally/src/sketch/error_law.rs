@@ -1,36 +1,36 @@
-//! What estimates of a count sketch are off by, read off its own cells.
+//! The errors of a count sketch's estimates, estimated from its own cells.
 //!
-//! **One row.** Where an item has the count `f`, its cell, turned by its sign, holds `f + C + Z`: the counts of the
-//! other items there with random signs, and noise. A cell that the hash functions do not favour, say the first of a
-//! row, holds `C + Z` with the same law, whatever the counts are: no model of them is needed, and heavy tails (one cell
-//! in many holds a heavy item) come out as they are. (It may hold the item itself, with probability `1/w`; that makes
-//! intervals wider, if anything.) The law is symmetric, because the signs are. So of `m` such cells, of which `k` are
-//! above `x` in size, an upper tail of a row is
+//! **One row.** If an item has the count `f`, its cell, multiplied by its sign, holds `f + C + Z`: the counts of the
+//! other items there with random signs, and noise. A cell chosen independently of the hash functions, such as the first
+//! of a row, holds `C + Z` with the same law, whatever the counts are. So no model of the counts is needed, and heavy
+//! tails (one cell in many holds a heavy item) are measured as they are. (The cell may hold the item itself, with
+//! probability `1/w`; that can only make intervals wider.) The law is symmetric, because the signs are. So from `m`
+//! such cells, of which `k` exceed `x` in absolute value, an upper tail of a row is
 //!
 //! ```text
 //! p(x) = (k + 1) / (2 (m + 1)),
 //! ```
 //!
-//! where the item's own cell counts as one more that nobody knows. Above the greatest cell `p` is taken to fall like
-//! `1/x²`, the slowest that a second moment allows.
+//! where the item's own cell counts as one more, unknown cell. Above the largest cell, `p` is assumed to fall like
+//! `1/x²`, the slowest decay that a finite second moment allows.
 //!
 //! **The median** `M` of `r` independent rows is above `x` with probability `T(x) = Σ_{j>r/2} C(r,j) p^j (1-p)^(r-j)`.
-//! All of this is computed from released cells and costs no privacy.
+//! All of this is computed from released cells and costs no budget.
 //!
-//! **Chosen items.** The largest of many estimates are too large. An item is listed because its estimate `m` is at least
-//! `τ`, which the other items decide: the greatest estimate that is not listed, or a given threshold. Given that, an
-//! error above `x` has probability `T(x)/T(τ-f)`, and one below `-q` no more than it had. With the half-width `q` at
-//! confidence `1-α`, the counts `f ≤ m + q` with
+//! **Chosen items.** The largest of many estimates are too large. An item is listed because its estimate `m` is at
+//! least `τ`, which the other items determine: the largest unlisted estimate, or a given threshold. Given that, an
+//! error above `x` has probability `T(x)/T(τ-f)`, and an error below `-q` has at most its former probability. With the
+//! half-width `q` at confidence `1-α`, the counts `f ≤ m + q` with
 //!
 //! ```text
 //! T(m - f) ≥ α T(τ - f) - max(0, T(τ - f) - 1 + α/2)
 //! ```
 //!
-//! hold the true one with probability `1-α` given that the item is listed, or more by at most `α/2` where `τ` is near
-//! (Zhong, Prentice 2008; Weinstein, Fithian, Benjamini 2013). Items far above `τ` have the interval `m ± q`. Just above
-//! it this lower end may be far below what is likely; so a tenth of `α` goes into a second one, `m - c` with
-//! `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the greater of both holds: of the listed
-//! intervals, a share of at most `α` misses on average.
+//! contain the true count with probability `1-α` given that the item is listed, or more by at most `α/2` if `τ` is near
+//! (Zhong, Prentice 2008; Weinstein, Fithian, Benjamini 2013). Items far above `τ` have the interval `m ± q`. Just
+//! above it this lower end may be far below the likely counts. So a tenth of `α` is spent on a second lower end,
+//! `m - c` with `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the larger of both is used:
+//! on average, at most a share `α` of the listed intervals misses.
 
 use super::median::{MANY, laplace_tail, median_tail, row_confidence, terms};
 use crate::number::special::normal_cdf;
@@ -38,12 +38,12 @@ use crate::plan::NoiseKind;
 use crate::stream::LazyPlan;
 use crate::{Error, Result};
 
-/// The law of the errors of a [`CountSketch`](super::CountSketch)'s estimates at a step, by noise and by collisions, as
-/// far as released cells show it: see [`Answers`](super::Answers).
+/// The law of the errors of a [`CountSketch`](super::CountSketch)'s estimates at a step, due to noise and collisions,
+/// as far as released cells show them: see [`Answers`](super::Answers).
 ///
 /// ```
 /// use evertally::sketch::ErrorLaw;
-/// // Cells of 3 rows in which one in hundred holds a heavy item.
+/// // Cells of 3 rows of which one in a hundred holds a heavy item.
 /// let cells = (0..10_000).map(|i| if i % 100 == 0 { 500.0 } else { f64::from(i % 41 - 20) });
 /// let law = ErrorLaw::of_cells(cells, 3);
 /// assert!(law.half_width(0.95)? < 20.0); // two of three rows are rarely off by more
@@ -59,20 +59,20 @@ pub struct ErrorLaw {
 /// The symmetric law of a row's errors.
 #[derive(Clone, Debug, PartialEq)]
 enum Row {
-    /// As cells show it: their sizes, rising; not empty.
+    /// Measured from cells: their absolute values, ascending; not empty.
     Cells(Vec<f64>),
-    /// Noise alone, of this standard deviation: normal, or a sum of so many Laplace variables.
+    /// Noise alone, of this standard deviation: normal, or a sum of this many Laplace variables.
     Noise { deviation: f64, laplace: Option<u64> },
 }
 
-/// Why the items of a list were chosen: by their estimates.
+/// How the items of a list were chosen by their estimates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// Listed is what has an estimate of at least this: a given threshold, or the greatest estimate that was left out.
+    /// An item is listed if its estimate is at least this: a given threshold, or the largest unlisted estimate.
     pub least: f64,
-    /// How many are listed.
+    /// The number of listed items.
     pub listed: usize,
-    /// Of how many.
+    /// The number of candidates.
     pub of: usize,
 }
 
@@ -81,32 +81,32 @@ pub struct Choice {
 pub struct ChosenIntervals<'a> {
     law: &'a ErrorLaw,
     least: f64,
-    /// What may be missed given the choice.
+    /// The allowed probability of a miss, given the choice.
     missed: f64,
     half_width: f64,
-    /// No lower end is further below its estimate.
+    /// The largest distance of a lower end below its estimate.
     most: f64,
 }
 
-/// What part of the missed probability bounds lower ends.
+/// The share of the allowed miss probability that bounds lower ends.
 const FOR_THE_BOUND: f64 = 0.1;
-/// Halvings in which an end is found: to 2^-40 of the width in which it is sought.
+/// Bisections that find an end: to 2^-40 of the width of the search interval.
 const HALVINGS: u32 = 40;
 
 impl ErrorLaw {
-    /// The law of the median of so many rows, given cells of a table that no item was looked up for (any signs, at
-    /// least one).
+    /// The law of the median of `rows` rows, given cells of a table that were not chosen by looking up an item (any
+    /// signs, at least one).
     ///
     /// # Panics
     /// If there are no cells.
     pub fn of_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
         let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
-        assert!(!sizes.is_empty(), "a law is read off cells");
+        assert!(!sizes.is_empty(), "a law needs at least one cell");
         sizes.sort_unstable_by(f64::total_cmp);
         Self { row: Row::Cells(sizes), rows }
     }
 
-    /// The law of noise alone at a step of a plan, where nothing collides.
+    /// The law of noise alone at a step of a plan, without collisions.
     pub(super) fn of_noise(plan: &LazyPlan, step: u64) -> Self {
         let laplace = match plan.plan().noise_kind() {
             NoiseKind::Gaussian => None,
@@ -121,7 +121,7 @@ impl ErrorLaw {
         median_tail(self.rows, if x < 0.0 { 1.0 - row } else { row })
     }
 
-    /// The probability that a row is above a size, which is not below 0.
+    /// The probability that a row's error exceeds a size, which is not below 0.
     fn row_tail(&self, size: f64) -> f64 {
         match &self.row {
             Row::Cells(sizes) => {
@@ -137,8 +137,8 @@ impl ErrorLaw {
         }
     }
 
-    /// Half of the width of the interval that holds the count of an item with this confidence (strictly between 0 and
-    /// 1), of an item that was not chosen by its estimate.
+    /// Half the width of the interval that contains an item's count with this confidence (strictly between 0 and 1),
+    /// for an item that was not chosen by its estimate.
     ///
     /// # Errors
     /// If the confidence is out of range.
@@ -149,7 +149,7 @@ impl ErrorLaw {
         Ok(self.end(1.0 - row_confidence(self.rows, confidence)))
     }
 
-    /// The least size that a share of at most `outside` of a row's errors exceeds.
+    /// The smallest size that at most a share `outside` of a row's errors exceeds.
     fn end(&self, outside: f64) -> f64 {
         match &self.row {
             Row::Cells(sizes) => {
@@ -158,7 +158,7 @@ impl ErrorLaw {
                 if above < 0.0 {
                     return sizes[sizes.len() - 1] / (outside * all).sqrt();
                 }
-                // fits: fewer than there are cells.
+                // fits: at most the number of cells.
                 sizes[sizes.len().saturating_sub(1 + above as usize)]
             }
             Row::Noise { deviation, .. } => {
@@ -175,13 +175,13 @@ impl ErrorLaw {
         }
     }
 
-    /// Root of the mean square error of an estimate, as far as the cells show it.
+    /// Root mean square error of an estimate, as far as the cells show it.
     pub fn std_error(&self) -> f64 {
         let sizes = match &self.row {
             Row::Cells(sizes) => sizes,
             Row::Noise { deviation, .. } => return *deviation,
         };
-        // E M² = 4 ∫ x T(x) dx, and T is constant between two cells.
+        // E M² = 4 ∫ x T(x) dx, and T is constant between adjacent cells.
         let (mut sum, mut from) = (0.0, 0.0);
         for (below, &size) in sizes.iter().enumerate() {
             if size > from {
@@ -193,9 +193,9 @@ impl ErrorLaw {
         sum.sqrt()
     }
 
-    /// Intervals at this confidence of items that were chosen by their estimates: of those of a list, a share of at
-    /// least the confidence hold the counts on average, and not much more. The nearer an estimate is to the least that
-    /// is listed, the further below it is its lower end.
+    /// Intervals at this confidence for items chosen by their estimates: on average, a share of at least the confidence
+    /// of a list's intervals contain their counts, and not much more. The nearer an estimate is to the smallest listed
+    /// one, the further its lower end is below it.
     ///
     /// # Errors
     /// If the confidence is out of range.
@@ -203,7 +203,7 @@ impl ErrorLaw {
         let half_width = self.half_width(confidence)?;
         let (missed, bound) = ((1.0 - confidence) * (1.0 - FOR_THE_BOUND), (1.0 - confidence) * FOR_THE_BOUND);
         let share = bound * choice.listed.clamp(1, choice.of.max(1)) as f64 / choice.of.max(1) as f64;
-        // Of one side: half of what an interval of two sides misses.
+        // One side: half of the miss probability of a two-sided interval.
         let most = self.end(1.0 - row_confidence(self.rows, 1.0 - 2.0 * share));
         let half_width = self.half_width(1.0 - missed)?.max(half_width);
         Ok(ChosenIntervals { law: self, least: choice.least, missed, half_width, most: most.max(half_width) })
@@ -211,10 +211,10 @@ impl ErrorLaw {
 }
 
 impl ChosenIntervals<'_> {
-    /// Lower and upper end for the count of an item of this estimate, which is not below the least that is listed.
+    /// Lower and upper end for the count of an item with this estimate, which is not below the smallest listed one.
     pub fn of(&self, estimate: f64) -> (f64, f64) {
         let upper = estimate + self.half_width;
-        // Far above the least, the choice cuts off nothing.
+        // Far above the smallest listed estimate, the choice has no effect.
         if estimate - self.half_width - self.most >= self.least {
             return (estimate - self.half_width, upper);
         }
@@ -229,7 +229,7 @@ impl ChosenIntervals<'_> {
         (out, upper)
     }
 
-    /// Whether a count is among those that the estimate does not speak against.
+    /// Whether the estimate is consistent with a count.
     fn holds(&self, estimate: f64, count: f64) -> bool {
         let listed = self.law.tail(self.least - count);
         self.law.tail(estimate - count) >= self.missed * listed - (listed - 1.0 + 0.5 * self.missed).max(0.0)
@@ -240,11 +240,10 @@ impl ChosenIntervals<'_> {
 mod tests {
     use super::*;
 
-    /// Five rows of a law of seven points, every outcome counted: tails of the median, its mean square and its
-    /// intervals.
+    /// Five rows of a law of seven points, by enumeration: tails of the median, its mean square and its intervals.
     #[test]
     fn the_law_of_the_median_is_that_of_all_outcomes() {
-        // So many of each size that one cell more does not matter.
+        // Enough cells of each size that one more does not matter.
         let law = [(0.0, 40), (1.0, 30), (4.0, 20), (9.0, 10)];
         let cells = law.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, share * 20_000));
         let read = ErrorLaw::of_cells(cells, 5);
@@ -286,8 +285,8 @@ mod tests {
         }
     }
 
-    /// The ends of chosen intervals are where the two sides of the condition meet, which is computed here by counting
-    /// down from the estimate; far above the least listed they are those of other items.
+    /// The ends of chosen intervals are where the two sides of the condition meet, which this test finds by counting
+    /// down from the estimate; far above the smallest listed estimate they are those of other items.
     #[test]
     fn chosen_intervals_end_where_the_condition_does() {
         let cells = (1..=4000).map(|i| (f64::from(i) / 4001.0).tan());
@@ -307,7 +306,7 @@ mod tests {
             };
             let grid = (0..400_000).map(|i| estimate - f64::from(i) * 1e-4).take_while(|count| holds(*count));
             let counted = grid.last().unwrap().max(estimate - farthest);
-            // Tails have steps: as far apart as two cells are there.
+            // Tails have steps, whose width is the distance of adjacent cells there.
             let spacing = (1.0 + (estimate - lower).powi(2)) / 4000.0;
             assert!((lower - counted).abs() < 3.0 * spacing, "{estimate}: {lower} is not {counted}");
             assert!(lower >= lowest - 3.0 * spacing, "lower ends rise with estimates");
@@ -331,7 +330,7 @@ mod tests {
         assert!((law(Some(1)).tail(-laplace) - 0.975).abs() < 1e-9);
     }
 
-    /// Beyond the greatest cell the tail goes on, and so do half-widths.
+    /// Beyond the largest cell the tail continues, and so do half-widths.
     #[test]
     fn tails_do_not_end_with_the_cells() {
         let law = ErrorLaw::of_cells([-2.0, 1.0, 0.5], 1);

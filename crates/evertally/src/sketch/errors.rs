@@ -1,4 +1,4 @@
-//! What the noise does to the estimates of a count sketch, before any event.
+//! The effect of noise on the estimates of a count sketch, known before any event.
 
 use super::median::{MedianNoise, row_confidence};
 use super::{CountSketch, SketchPlan};
@@ -6,8 +6,8 @@ use crate::Result;
 use crate::plan::Intervals;
 
 impl CountSketch {
-    /// The largest standard error that the noise causes in an estimate at any step, in units of the data: with Gaussian
-    /// noise exactly, with Laplace noise from above (the median of normal rows is the least certain one).
+    /// The largest standard error that the noise causes in an estimate at any step, in units of the data: exact for
+    /// Gaussian noise, an upper bound for Laplace noise (the median of normal rows has the largest variance).
     ///
     /// # Errors
     /// If the plan is not that of a count sketch.
@@ -16,8 +16,8 @@ impl CountSketch {
         Ok(median.of_normal_rows().sqrt() * plan.plan().max_std_error())
     }
 
-    /// Two-sided intervals for the noise of estimates, at a confidence strictly between 0 and 1. What collisions add is
-    /// not in them.
+    /// Two-sided intervals for the noise of estimates, at a confidence strictly between 0 and 1. They do not include
+    /// the errors of collisions.
     ///
     /// # Errors
     /// If the plan is not that of a count sketch, or the confidence is out of range.
@@ -39,14 +39,14 @@ impl CountSketch {
         Self::fine_intervals(plan, confidence, 1)
     }
 
-    /// The same with half-widths in steps of a grid that is so many times finer than the data's, see
+    /// The same with half-widths in steps of a grid that is `parts` times finer than the data's, see
     /// [`Plan::fine_intervals`](crate::plan::Plan::fine_intervals).
     ///
     /// # Errors
     /// As [`intervals`](Self::intervals).
     pub fn fine_intervals(plan: &SketchPlan, confidence: f64, parts: u32) -> Result<Intervals> {
         let rows = plan.count_sketch_table()?.rows();
-        plan.plan().intervals(confidence)?; // refuses what is out of range in the caller's numbers
+        plan.plan().intervals(confidence)?; // refuses arguments out of range
         plan.plan().fine_intervals(row_confidence(rows, confidence), parts)
     }
 }
@@ -59,8 +59,8 @@ mod tests {
     use crate::privacy::{Budget, Epsilon, Rho};
     use crate::stream::Sampling;
 
-    /// Empty sketches so wide that items do not meet: the share of answers within their intervals is the confidence,
-    /// and their spread the standard error. Each of the 14 comparisons has the level 4e-8 (5.5 deviations).
+    /// Empty sketches so wide that items do not collide: the share of answers within their intervals is the confidence,
+    /// and their spread is the standard error. Each of the 14 comparisons has significance level 4e-8 (5.5 deviations).
     #[test]
     fn intervals_hold_the_noise_as_often_as_they_say() {
         const ITEMS: u64 = 20_000;

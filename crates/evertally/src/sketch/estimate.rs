@@ -1,20 +1,20 @@
-//! What queries answer.
+//! The answers of queries.
 
 /// An estimated count, in units of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The closed step it is of.
+    /// The closed step that it refers to.
     pub step: u64,
     /// The estimate.
     pub value: f64,
-    /// Standard error that the noise causes. What collisions of items add is not in it.
+    /// Standard error that the noise causes. It does not include the error of collisions.
     pub noise_std_error: f64,
 }
 
 /// An item or key whose estimate reaches a threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeavyHitter<K> {
-    /// Which one.
+    /// The item or key.
     pub key: K,
     /// Its estimated count.
     pub estimate: Estimate,
@@ -23,13 +23,13 @@ pub struct HeavyHitter<K> {
 /// A quantile of a distribution of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantile {
-    /// The closed step it is of.
+    /// The closed step that it refers to.
     pub step: u64,
     /// The estimated quantile.
     pub key: u64,
-    /// Least key that the quantile may be, at the confidence that was asked for.
+    /// Smallest key that the quantile may be, at the requested confidence.
     pub lower: u64,
-    /// Greatest key that it may be.
+    /// Largest key that it may be.
     pub upper: u64,
 }
 

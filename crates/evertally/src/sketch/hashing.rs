@@ -1,12 +1,12 @@
-//! Keyed hash functions: where an item lies in every row of a table, and with which sign.
+//! Keyed hash functions: the place of an item in every row of a table, and its sign.
 
 use super::Table;
 use crate::noise::{Purpose, SecretKey, StreamName, mac_key};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// An item, as the bytes that name it. Different items must have different bytes: of fields of varying length, say
-/// their lengths, too. A `u64` is its 8 bytes, little endian.
+/// An item, as the bytes that name it. Different items must have different bytes: if fields vary in length, include
+/// their lengths. A `u64` is its 8 bytes, little endian.
 ///
 /// ```
 /// use evertally::sketch::Item;
@@ -59,13 +59,13 @@ impl From<u64> for Item<'_> {
 /// The hash functions of a table.
 ///
 /// **Key.** The message authentication key of [`mac_key`] for [`Purpose::Hashing`] under a *hash name* and 32 zero
-/// bytes in the place of a plan's digest. Neither the plan nor the shape goes into it: sketches of other budgets or
+/// bytes instead of a plan's digest. Neither the plan nor the shape enters the key: sketches of other budgets or
 /// horizons have the same functions if key and hash name are the same, which products and sums of sketches need.
 ///
-/// **Functions.** BLAKE3 keyed with that, over the item's bytes, read on as long as needed: 8 bytes, little endian, a
-/// row, so that one call serves 8 rows. Of such a word `u` the bucket is `⌊u w / 2^64⌋`, and the sign is that of the
-/// lowest bit. A bucket's probability is off by less than `2^-64`, so that all together are off by at most `w/2^64`;
-/// given a bucket, the sign is off by as much as the bucket's probability, relatively at most `w/2^64 ≤ 2^-32`.
+/// **Functions.** BLAKE3 keyed with that, over the item's bytes, extended as far as needed: 8 bytes, little endian, per
+/// row, so that one call serves 8 rows. Of such a word `u` the bucket is `⌊u w / 2^64⌋`, and the lowest bit gives the
+/// sign. A bucket's probability is off by less than `2^-64`, so that all together are off by at most `w/2^64`; given a
+/// bucket, the sign is off by as much as the bucket's probability, relatively at most `w/2^64 ≤ 2^-32`.
 ///
 /// ```
 /// use evertally::noise::SecretKey;
@@ -99,7 +99,7 @@ impl Hashing {
         self.table
     }
 
-    /// Visits the rows in order: (row, bucket below the width, sign +1 or -1).
+    /// Visits each row in order: (row, bucket below the width, sign +1 or -1).
     pub fn each_place(&self, item: &[u8], mut visit: impl FnMut(u32, u64, i64)) {
         let rows = self.table.rows();
         let width = u128::from(self.table.width());
@@ -137,8 +137,8 @@ impl fmt::Debug for Hashing {
 mod tests {
     use super::*;
 
-    /// The first places of two items, as a second implementation of BLAKE3 and of the text above computes them. Frozen:
-    /// a saved table is of no use with other functions.
+    /// The first places of two items, computed by a second implementation of BLAKE3 and of the text above. Frozen:
+    /// other functions would make saved tables useless.
     #[test]
     fn places_are_those_of_a_second_implementation() {
         let places = |width, item: Item<'_>| {

@@ -1,25 +1,26 @@
-//! How much the median of a few rows is off by noise.
+//! The error that noise causes in the median of a few rows.
 //!
 //! Let `M` be the median of `r = 2m + 1` independent symmetric variables of variance 1 with upper tail
 //! `p(x) = P(X > x)`. `M` is above `x` exactly if at least `m + 1` of them are, so
 //! `P(M > x) = Σ_{j > m} C(r, j) p^j (1-p)^(r-j)`, and by symmetry
-//! `Var M = 2 ∫_0^∞ x P(|M| > x) dx = 4 ∫_0^∞ x P(M > x) dx`: one integral over the tail of a single row, done once.
+//! `Var M = 2 ∫_0^∞ x P(|M| > x) dx = 4 ∫_0^∞ x P(M > x) dx`: one integral over the tail of a single row, computed
+//! once.
 //!
 //! **Tails.** Gaussian noise: the normal law. Laplace noise: a cell's noise is a sum of `n` Laplace variables, whose
 //! tail is a mixture of gamma tails, `Σ_i C(2n-i-1, n-i) 2^-(2n-i) Q_i(x)` with `Q_i(x) = e^-x Σ_{j<i} x^j/j!`. Above
-//! `n` = 64 the distance from the normal figure, which falls like `1/n`, is carried on from there. Where the variables
-//! have different weights, `n` is the number of equal ones with the same fourth moment. Discrete laws are taken for
-//! continuous ones: that matters only where the noise is smaller than the grid.
+//! `n` = 64 the distance from the normal value, which falls like `1/n`, is extrapolated from there. If the variables
+//! have different weights, `n` is the number of equal ones with the same fourth moment. Discrete laws are treated as
+//! continuous, which matters only if the noise is smaller than the grid.
 
 use crate::mechanism::RowLaw;
 use crate::number::special::normal_cdf;
 use crate::plan::{NoiseKind, Plan};
 use std::collections::HashMap;
 
-/// Above this many Laplace terms, what is missing to the normal figure falls like 1/n.
+/// Above this many Laplace terms, the distance from the normal value falls like 1/n.
 pub(super) const MANY: u64 = 64;
-/// The integral ends where the tail of a single Laplace variable is below 10^-18 (29 standard deviations), in Simpson's
-/// steps of 1/64 of a standard deviation.
+/// The integral ends where the tail of a single Laplace variable is below 10^-18 (29 standard deviations), and uses
+/// Simpson's rule with steps of 1/64 of a standard deviation.
 const STEPS: u32 = 30 * 64;
 
 /// Standard errors of medians of the rows of a table.
@@ -28,9 +29,9 @@ pub(super) struct MedianNoise {
     rows: u32,
     /// Variance of the median of normal rows, relative to one row.
     normal: f64,
-    /// The same for sums of so many Laplace variables.
+    /// The same for sums of this many Laplace variables.
     sums: HashMap<u64, f64>,
-    /// The factor of a step.
+    /// The factor at a step.
     last: (u64, f64),
 }
 
@@ -70,7 +71,7 @@ impl MedianNoise {
     }
 }
 
-/// How many equal Laplace variables have the fourth moment of a row.
+/// The number of equal Laplace variables with the fourth moment of a row.
 pub(super) fn terms(law: &RowLaw) -> u64 {
     match law {
         RowLaw::Like { terms, .. } => (*terms).max(1),
@@ -95,11 +96,12 @@ fn relative_variance(rows: u32, tail: impl Fn(f64) -> f64) -> f64 {
     4.0 * sum / (3.0 * 64.0)
 }
 
-/// The confidence of a row for which the median of the rows has at least this one: an interval that holds the noise of
-/// a single row with the returned probability holds that of the median with this one.
+/// The confidence of a row for which the median of the rows has at least this one: an interval that contains the noise
+/// of a single row with the returned probability contains that of the median with this one.
 ///
 /// With `p` the upper tail of a row at the end of the interval, that of the median is [`median_tail`], which grows with
-/// `p`: the largest `p` for which it is at most half of what may be missed, rounded down, is the answer `1 - 2p`.
+/// `p`: the largest `p` for which it is at most half of the allowed miss probability, rounded down, gives the answer
+/// `1 - 2p`.
 pub(super) fn row_confidence(rows: u32, confidence: f64) -> f64 {
     if rows == 1 {
         return confidence;
@@ -127,7 +129,7 @@ pub(super) fn median_tail(rows: u32, p: f64) -> f64 {
 
 /// `P(S > x)` for a sum of `n` Laplace variables of scale 1.
 pub(super) fn laplace_tail(n: u64, x: f64) -> f64 {
-    // Weights from i = n down; the term x^j e^-x / j! belongs to all gamma tails above j.
+    // Weights from i = n down; the term x^j e^-x / j! is part of all gamma tails above j.
     let n = n as usize;
     let mut weights = vec![0.0; n + 1];
     weights[n] = libm::exp2(-(n as f64));
@@ -147,7 +149,7 @@ pub(super) fn laplace_tail(n: u64, x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Known variances of medians: of normal numbers by an integral with 20 digits, and of 3 Laplace numbers.
+    /// Known variances of medians: for normal numbers by an integral with 20 digits, and for 3 Laplace numbers.
     #[test]
     fn variances_of_medians_are_those_of_the_tables() {
         for (rows, variance) in
@@ -161,8 +163,8 @@ mod tests {
         assert!((factor - (0.75 - 1.0 / 9.0) / 2.0).abs() < 1e-7, "{factor}");
     }
 
-    /// The figures for Laplace sums rise to the normal one, without a jump where they are carried on, and as fast as
-    /// said.
+    /// The values for Laplace sums rise to the normal one, without a jump where the extrapolation starts, and as fast
+    /// as stated.
     #[test]
     fn laplace_sums_tend_to_the_normal_figure() {
         for rows in [3, 5, 31] {
@@ -175,7 +177,8 @@ mod tests {
         }
     }
 
-    /// Three rows that are -1, 0 or 1: every outcome counted. An interval of ±0 holds a row and the median as said.
+    /// Three rows that are -1, 0 or 1, by enumeration. An interval of ±0 contains a row and the median with the stated
+    /// probabilities.
     #[test]
     fn the_median_is_as_sure_as_its_rows_say() {
         for tail in [0.01, 0.1, 0.25] {

@@ -27,17 +27,17 @@ pub struct SketchPlan {
 }
 
 impl SketchPlan {
-    /// The plan of a sketch, from the request for one running sum: see [`Shape::request`]. Where the request leaves the
-    /// mechanism open, that of least error is taken among those with light steps that can be sampled in this way.
+    /// The plan of a sketch, from the request for one running sum: see [`Shape::request`]. If the request names no
+    /// mechanism, the one with the smallest error is chosen among those with light steps that support this sampling.
     ///
     /// # Errors
-    /// If the request is out of range, or nothing can be sampled as it says.
+    /// If the request is out of range, or no mechanism supports this sampling.
     pub fn new(request: PlanRequest, shape: Shape, sampling: Sampling) -> Result<Self> {
         Self::from_lazy(LazyPlan::best(shape.request(request)?, shape.coordinates(), sampling)?)
     }
 
-    /// The same with hash functions of a name of their own: sketches of one key, shape and hash name have the same
-    /// functions, which [`CountSketch::inner_product`](super::CountSketch::inner_product) needs. Otherwise a sketch's
+    /// The same with a separate hash name. Sketches with the same key, shape and hash name have the same hash
+    /// functions, which [`CountSketch::inner_product`](super::CountSketch::inner_product) needs. By default a sketch's
     /// own name is its hash name.
     ///
     /// # Errors
@@ -51,10 +51,10 @@ impl SketchPlan {
         Self::new(request.with_meaning(HASHES, hash_name.to_string()), shape, sampling)
     }
 
-    /// A plan that was made for a sketch and, for example, read from a file.
+    /// From a plan that was made for a sketch and, for example, read from a file.
     ///
     /// # Errors
-    /// If it was not made for a sketch, or cannot be sampled in this way.
+    /// If it was not made for a sketch, or does not support this sampling.
     pub fn from_plan(plan: Plan, sampling: Sampling) -> Result<Self> {
         let shape = shape_of(&plan)?;
         Self::from_lazy(LazyPlan::new(plan, shape.coordinates(), sampling)?)
@@ -76,7 +76,7 @@ impl SketchPlan {
         &self.lazy
     }
 
-    /// Refuses a value that is too large before hash functions turn its sign: that is secret.
+    /// Refuses a value that is too large before hash functions change its sign, because the sign is secret.
     pub(super) fn check_size(&self, value: i64) -> Result<()> {
         let (_, most) = self.plan().request().values().bounds();
         if value.unsigned_abs() <= most.unsigned_abs() {
@@ -106,7 +106,7 @@ impl SketchPlan {
     }
 }
 
-/// The shape that a plan was made for, if its noise covers the events of one.
+/// The shape that a plan was made for, if the plan's noise covers the events of that shape.
 fn shape_of(plan: &Plan) -> Result<Shape> {
     let request = plan.request();
     let Some(shape) = request.meaning().get(MEANING) else {
@@ -120,5 +120,5 @@ fn shape_of(plan: &Plan) -> Result<Shape> {
     if covered {
         return Ok(shape);
     }
-    Err(Error::invalid(format!("the plan's noise does not cover the events of a {shape}; make it anew")))
+    Err(Error::invalid(format!("the plan's noise does not cover the events of a {shape}; plan it again")))
 }

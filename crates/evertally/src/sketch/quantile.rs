@@ -1,27 +1,27 @@
 //! Quantiles with bounds that hold for all keys of a step at once.
 //!
-//! Let `C(x)` be the exact number of keys below `x` and `N` that of all. The `q`-quantile is the least key `k` with
-//! `C(k+1) ≥ q N`. `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights, and does
-//! not rise strictly.
+//! Let `C(x)` be the exact number of keys below `x` and `N` the number of all keys. The `q`-quantile is the least key
+//! `k` with `C(k+1) ≥ q N`. `D(x) = C(x) - q N` rises with `x`; its estimate `D̂(x)` is a sum of nodes with weights,
+//! and does not rise strictly.
 //!
 //! **Bounds.** Let `band(x)` be such that `P(D̂(x) - D(x) > band(x)) ≤ α/(2·2^bits)`, and the same below. By the union
 //! bound all `2^bits` keys are within their bands at once with probability at least `1 - α`, so it does not matter
-//! which of them a search looks at, nor that it chooses them by what it saw. That is for one `q` and one step, chosen
-//! without looking at the noise of that step: of many steps some miss, and one that was chosen because it looks odd may
-//! be one of these. Where `D̂(x) + band(x) < 0`, `D(x) < 0` and `k ≥ x`; where `D̂(x) - band(x) ≥ 0`, `D(x) ≥ 0` and
-//! `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the estimate and the upper
-//! end: where the first goes right, so do the others, so the three are in order.
+//! which of them a search reads, nor that it chooses them adaptively. This holds for one `q` and one step, chosen
+//! without looking at the noise of that step: among many steps some miss, and a step that was chosen because it looks
+//! odd may be one of these. If `D̂(x) + band(x) < 0`, then `D(x) < 0` and `k ≥ x`; if `D̂(x) - band(x) ≥ 0`, then
+//! `D(x) ≥ 0` and `k < x`. Three bisections, for `D̂ + band`, `D̂` and `D̂ - band`, give the lower end, the estimate
+//! and the upper end: whenever the first bisection goes right, so do the others, so the three are in order.
 //!
 //! **Band.** By Chernoff's bound. A sum of noises with squared weights that sum to `V` is beyond `t` with probability
 //! at most `exp(-t²/(2Vσ²))` for discrete Gaussian noise of parameter `σ²`, as each has the moment generating function
 //! of the continuous law as a bound (Canonne, Kamath, Steinke 2020, corollary 17). For discrete Laplace noise of scale
 //! `s` the same holds: `E e^{θX} = 1/(1 - (cosh θ - 1)/(cosh(1/s) - 1)) ≤ 1/(1 - s²θ²)`, because `(cosh x - 1)/x²`
 //! rises. As `-ln(1 - w²y)` is convex in `w²` and 0 at 0, weights up to 1 give
-//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. Skellam noise, which lazy plans draw in the place
-//! of discrete Gaussian noise on a grid where a cell's variance `m` is at least `2^34`, has
+//! `P(sum ≥ t) ≤ exp(-tθ - V ln(1 - s²θ²))`, for any `0 < θ < 1/s`. Skellam noise, which lazy plans draw instead of
+//! discrete Gaussian noise on a grid where a cell's variance `m` is at least `2^34`, has
 //! `ln E e^{θX} = m (cosh θ - 1)`; in the same way squared weights add up, in units of the largest, to at least 1. At
 //! the Gaussian bound's `θ`, below `10^-4`, `cosh θ - 1 < (θ²/2)(1 + 10^-9)`: the bound is the Gaussian one up to that
-//! factor. What a release is rounded by, half a unit a node, is added.
+//! factor. The rounding of releases, half a unit per node, is added.
 
 use super::queries::{Nodes, weighted};
 use super::{Estimate, Quantile};
@@ -37,9 +37,9 @@ pub(super) struct Tail {
     /// Scale of the largest Laplace variable in a cell, or standard deviation of its Gaussian noise, in units of the
     /// data.
     scale: f64,
-    /// Squared weights of what a cell adds up, in those units.
+    /// Sum of the squared weights of a cell's noise variables, in those units.
     squared: f64,
-    /// What rounding adds to a cell.
+    /// The error that rounding adds to a cell.
     rounding: f64,
     /// `ln 1/p`.
     surprise: f64,
@@ -52,12 +52,12 @@ impl Tail {
         let variable = plan.law().scale() / plan.noise_divisor() as f64 * grid;
         let norm_squared = plan.mechanism().row_norm_squared(step);
         let (scale, squared) = match plan.noise_kind() {
-            // The parameter of the discrete law, or the variance of what is drawn in its place.
+            // The parameter of the discrete law, or the variance of the noise drawn instead.
             NoiseKind::Gaussian => ((variable * norm_squared.sqrt()).max(lazy.std_error(step)), 1.0),
             NoiseKind::Laplace => {
                 let largest = match plan.mechanism().row_law(step) {
                     RowLaw::Sum(terms) => terms.iter().map(|(weight, _)| *weight).fold(0.0, f64::max),
-                    // Not smaller than the largest weight of all.
+                    // Not smaller than the largest weight.
                     RowLaw::Like { norm_squared, .. } => norm_squared.sqrt(),
                 };
                 (variable * largest, norm_squared / (largest * largest))
@@ -69,20 +69,21 @@ impl Tail {
         Self { kind: plan.noise_kind(), scale, squared, rounding, surprise }
     }
 
-    /// For cells with these weights, none above 1 in size: the sums of their squares and of their sizes.
+    /// For cells with these weights, none above 1 in absolute value: the sums of their squares and of their absolute
+    /// values.
     pub(super) fn bound(&self, squares: f64, sizes: f64) -> f64 {
         let squared = squares * self.squared;
         let unit = match self.kind {
             NoiseKind::Gaussian => (2.0 * squared * self.surprise).sqrt(),
             NoiseKind::Laplace => laplace(squared, self.surprise),
         };
-        // Rounded up: for Skellam noise, and as the formulas are right to a few units in the last place.
+        // Rounded up: for Skellam noise, and because the formulas are right to a few units in the last place.
         (self.scale * unit + self.rounding * sizes) * (1.0 + 1e-8)
     }
 }
 
-/// The least of `(λ - V ln(1 - θ²))/θ` over `0 < θ < 1`, by ternary search: the function falls, then rises. Any θ gives
-/// a bound.
+/// The minimum of `(λ - V ln(1 - θ²))/θ` over `0 < θ < 1`, by ternary search: the function falls, then rises. Any θ
+/// gives a bound.
 fn laplace(squared: f64, surprise: f64) -> f64 {
     let bound = |theta: f64| (surprise - squared * libm::log1p(-theta * theta)) / theta;
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
@@ -93,7 +94,7 @@ fn laplace(squared: f64, surprise: f64) -> f64 {
     bound(0.5 * (low + high))
 }
 
-/// The `q`-quantile of a tree's keys, and keys that it lies between.
+/// The `q`-quantile of a tree's keys, and keys that bound it.
 pub(super) fn quantile(nodes: &mut impl Nodes, q: f64, tail: Tail) -> Result<Quantile> {
     let mut end = |sign: f64| {
         let (mut low, mut high) = (0u64, 1u64 << nodes.tree().bits());

@@ -1,4 +1,4 @@
-//! Queries that any tree of counts answers.
+//! Queries that every tree of counts supports.
 
 use super::estimate::largest_first;
 use super::{Estimate, HeavyHitter, KeyTree};
@@ -6,7 +6,7 @@ use crate::noise::Node;
 use crate::{Error, Result};
 use std::ops::Range;
 
-/// A tree of counts that can be looked up one by one.
+/// A tree of counts whose nodes can be read one by one.
 pub(super) trait Nodes {
     fn tree(&self) -> KeyTree;
 
@@ -17,7 +17,7 @@ pub(super) trait Nodes {
     fn node(&mut self, node: Node) -> Result<Estimate>;
 }
 
-/// The most nodes of one level that a descent follows.
+/// The largest number of nodes of one level that a descent follows.
 const MOST: usize = 1 << 16;
 
 /// The number of keys in a range.
@@ -41,7 +41,8 @@ pub(super) fn weighted(nodes: &mut impl Nodes, terms: impl Iterator<Item = (Node
     Ok(Estimate { step, value, noise_std_error: variance.sqrt() })
 }
 
-/// The keys whose estimates, and those of all nodes above them but the root, reach a threshold.
+/// The keys for which their estimate, and that of every ancestor except the root, reaches a
+/// threshold.
 pub(super) fn heavy_hitters(nodes: &mut impl Nodes, threshold: f64) -> Result<Vec<HeavyHitter<u64>>> {
     if !(threshold > 0.0 && threshold.is_finite()) {
         return Err(Error::invalid(format!("the threshold of heavy hitters must be above 0, got {threshold}")));

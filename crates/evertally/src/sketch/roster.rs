@@ -1,4 +1,4 @@
-//! Items that are asked for together, and again and again.
+//! Items that are queried together, repeatedly.
 
 use super::cells::Cells;
 use super::error_law::ErrorLaw;
@@ -8,28 +8,29 @@ use crate::noise::{KeyId, StreamName};
 use crate::{Error, Result};
 use smallvec::SmallVec;
 
-/// Cells that show the law of errors: at least so many, or all that there are.
+/// Minimum number of cells that estimate the law of errors (or all cells, if there are fewer).
 const FEWEST: u64 = 1 << 11;
-/// So many are enough: of intervals at 95 % from five rows, 95 ± 0.3 % hold in a given table, and 95 % on average.
+/// A sufficient number of cells: of intervals at 95 % from five rows, 95 ± 0.3 % hold in a given table, and 95 % on
+/// average.
 const ENOUGH: u64 = 1 << 14;
-/// All steps of a horizon read so many of them, as long as these are not too few.
+/// Total number of cells read over all steps of a horizon, unless that leaves fewer than `FEWEST` per step.
 const IN_ALL: u64 = 1 << 27;
 
-/// Items of a [`CountSketch`](super::CountSketch) that are asked for together: where they lie in the table, looked up
-/// once, and every cell read once, however many items share it. See
+/// Items of a [`CountSketch`](super::CountSketch) that are queried together: their places in the table are looked up
+/// once, and every cell is read once, however many items share it. See
 /// [`CountSketch::roster`](super::CountSketch::roster).
 #[derive(Clone, Debug)]
 pub struct Roster {
     functions: Functions,
-    /// All cells that are read, in rising order.
+    /// All cells that are read, in ascending order.
     cells: Vec<u64>,
-    /// Row after row of every item: twice the place among the cells, and 1 more where the sign is negative.
+    /// For each item, row by row: twice the place among the cells, plus 1 if the sign is negative.
     places: Vec<u32>,
-    /// How many of the first cells of every row show the law of errors.
+    /// The number of first cells of every row that estimate the law of errors.
     shown: u64,
 }
 
-/// What decides where items lie.
+/// The hash functions, which determine the places of items.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Functions {
     pub(super) table: Table,
@@ -40,13 +41,13 @@ pub(super) struct Functions {
 /// The answers of a [`CountSketch`](super::CountSketch) to all items of a [`Roster`] at a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answers {
-    /// The closed step they are of.
+    /// The closed step that they refer to.
     pub step: u64,
     /// The estimates, in the order of the items.
     pub values: Vec<f64>,
     /// Standard error that the noise causes in each.
     pub noise_std_error: f64,
-    /// What noise and collisions together do.
+    /// The law of the errors due to noise and collisions.
     pub errors: ErrorLaw,
 }
 
@@ -78,7 +79,7 @@ impl Roster {
         cells.sort_unstable();
         cells.dedup();
         if cells.len() >= 1 << 31 {
-            return Err(Error::invalid("these are too many items to be asked for together; ask for fewer at once"));
+            return Err(Error::invalid("too many items for one query; query fewer at once"));
         }
         let place = |(cell, negative): (u64, bool)| {
             let place = cells.binary_search(&cell).expect("every cell is among all");
@@ -88,17 +89,17 @@ impl Roster {
         Ok(Self { functions, cells, places, shown })
     }
 
-    /// How many items there are.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.places.len() / self.functions.table.rows() as usize
     }
 
-    /// Whether there are none.
+    /// Whether the roster is empty.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// How many cells are read for all of them, and for the law of the errors.
+    /// The number of cells read for all items and for the law of the errors.
     pub fn cells(&self) -> usize {
         self.cells.len()
     }
@@ -107,7 +108,7 @@ impl Roster {
     pub(super) fn read(&self, cells: &mut Cells, functions: &Functions) -> Result<(Vec<f64>, ErrorLaw)> {
         if self.functions != *functions {
             return Err(Error::invalid(
-                "the roster was made by a sketch with other hash functions; make it by the sketch that is asked",
+                "the roster was made by a sketch with other hash functions; make it with the sketch that is queried",
             ));
         }
         let values = cells.read_many(&self.cells)?;
@@ -125,8 +126,8 @@ impl Roster {
     }
 }
 
-/// How many cells of a row show the law of errors. A function of the plan alone: intervals must not depend on what else
-/// is asked.
+/// The number of cells of a row that estimate the law of errors. A function of the plan alone: intervals must not
+/// depend on other queries.
 fn cells_shown(table: Table, horizon: u64) -> u64 {
     let cells = (IN_ALL / horizon).clamp(FEWEST, ENOUGH);
     cells.div_ceil(table.rows().into()).min(table.width())

@@ -1,4 +1,4 @@
-//! Shapes: which kind of sketch, and how large.
+//! Shapes: the kind and size of a sketch.
 
 use super::KeyTree;
 use crate::plan::PlanRequest;
@@ -25,12 +25,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// The most rows of a table.
+    /// The largest number of rows of a table.
     pub const MAX_ROWS: u32 = 31;
-    /// The most cells of a row.
+    /// The largest number of cells of a row.
     pub const MAX_WIDTH: u64 = 1 << 32;
 
-    /// A table of so many rows and cells a row.
+    /// A table with this number of rows, and of cells per row.
     ///
     /// # Errors
     /// If a number is out of range.
@@ -85,7 +85,7 @@ impl Table {
 pub enum Shape {
     /// A [`CountSketch`](super::CountSketch).
     CountSketch(Table),
-    /// A [`CountMin`](super::CountMin), of width 2 at least.
+    /// A [`CountMin`](super::CountMin), of width at least 2.
     CountMin(Table),
     /// [`DyadicCounts`](super::DyadicCounts) of keys of at most 39 bits.
     DyadicCounts(KeyTree),
@@ -94,7 +94,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Most bits of a key of [`DyadicCounts`](super::DyadicCounts): all nodes must be running sums of one vector.
+    /// The largest number of bits of a key of [`DyadicCounts`](super::DyadicCounts): all nodes must be running sums
+    /// of one vector.
     pub const MAX_EXACT_BITS: u32 = 39;
 
     pub(super) fn validate(self) -> Result<Self> {
@@ -103,7 +104,7 @@ impl Shape {
                 Err(Error::invalid("a count-min sketch needs rows of at least 2 cells, got 1"))
             }
             Self::DyadicCounts(tree) if tree.bits() > Self::MAX_EXACT_BITS => Err(Error::invalid(format!(
-                "dyadic counts are for keys of at most {} bits, got {}; take a dyadic sketch",
+                "dyadic counts are for keys of at most {} bits, got {}; use a dyadic sketch",
                 Self::MAX_EXACT_BITS,
                 tree.bits()
             ))),
@@ -121,7 +122,7 @@ impl Shape {
         }
     }
 
-    /// How many cells an event is added to.
+    /// The number of cells that an event is added to.
     pub fn sums_per_event(self) -> u64 {
         match self {
             Self::CountSketch(table) => table.rows.into(),
@@ -136,29 +137,29 @@ impl Shape {
         matches!(self, Self::CountSketch(_) | Self::DyadicSketch(..))
     }
 
-    /// The request for the plan of this sketch, from that for one running sum: events in as many sums as there are,
-    /// bounds on values that hold with either sign where signs flip, and the shape in words (`sketch` in the plan's
+    /// The request for the plan of this sketch, from that for one running sum. It sets the number of sums per event,
+    /// makes the bounds on values symmetric if signs flip, and adds the shape as text (`sketch` in the plan's
     /// meaning), so that sketches of other shapes have other noise.
     ///
     /// # Errors
-    /// If the request is of a sketch already, its unit is bounded by group, or the bounds have no opposite.
+    /// If the request already is one of a sketch, its unit is bounded by group, or the bounds cannot be negated.
     pub fn request(self, mut request: PlanRequest) -> Result<PlanRequest> {
         self.validate()?;
         if request.sums_per_event() != 1 || request.meaning().contains_key(MEANING) {
             return Err(Error::invalid(
-                "ask for the plan of a sketch as for one running sum: the sketch decides how many sums an event is in",
+                "request the plan of a sketch as for one running sum: the sketch decides how many sums an event is in",
             ));
         }
         if is_bounded_by_group(request.unit()) {
             return Err(Error::invalid(
-                "the items of a sketch share its cells, so that no bound on a person's events by group bounds a cell: leave \
-                 bounds by group out",
+                "the items of a sketch share its cells, so a bound on a person's events per group bounds no cell: omit \
+                 bounds per group",
             ));
         }
         if self.is_signed() {
             let (lower, upper) = request.values().bounds();
             let largest = i64::try_from(lower.unsigned_abs().max(upper.unsigned_abs())).map_err(|_| {
-                Error::overflow("an event of -2^63 has no opposite; use tighter bounds or a coarser grid")
+                Error::overflow("an event of -2^63 has no negation; use tighter bounds or a coarser grid")
             })?;
             request = request.with_values(Values::Sum { lower: -largest, upper: largest });
         }
@@ -166,11 +167,11 @@ impl Shape {
     }
 }
 
-/// Under which word a plan's meaning holds the shape, and the hash name.
+/// The keys under which a plan's meaning holds the shape and the hash name.
 pub(super) const MEANING: &str = "sketch";
 pub(super) const HASHES: &str = "hashes";
 
-/// How a level of a [`DyadicSketch`](super::DyadicSketch) is kept: node by node where that takes no more cells than a
+/// How a level of a [`DyadicSketch`](super::DyadicSketch) is kept: node by node if that needs no more cells than a
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
@@ -221,7 +222,7 @@ impl FromStr for Shape {
     fn from_str(text: &str) -> Result<Self> {
         let refusal = || {
             Error::invalid(format!(
-                "{text:?} is no shape of a sketch; write one such as count-sketch(rows=5,width=1000), \
+                "{text:?} is not a shape of a sketch; write one such as count-sketch(rows=5,width=1000), \
                  count-min(rows=5,width=1000), dyadic(bits=32,branching=8) or \
                  dyadic-sketch(bits=64,branching=8,rows=5,width=1000)"
             ))
@@ -253,7 +254,7 @@ impl FromStr for Shape {
     }
 }
 
-/// Whether a person's events are bounded by group: as items share cells, that says nothing of a cell.
+/// Whether a person's events are bounded by group: because items share cells, such a bound does not bound a cell.
 pub(super) fn is_bounded_by_group(unit: Unit) -> bool {
     unit.bounds().is_some_and(|bounds| bounds.max_events_per_group.or(bounds.max_groups).is_some())
 }

@@ -29,7 +29,7 @@ fn pure() -> Budget {
     Budget::Pure(Epsilon::new(1.0).unwrap())
 }
 
-/// So much budget that no release is off by 0.1.
+/// A budget so large that no release is off by 0.1.
 fn plenty() -> Budget {
     Budget::Zcdp(Rho::new_even_if_weak(1e6).unwrap())
 }
@@ -46,13 +46,13 @@ fn mean(values: &[f64]) -> (f64, f64) {
     (mean, (variance / count).sqrt())
 }
 
-/// The mean of the values is this, to 5.5 standard errors: significance 4·10^-8.
+/// Checks that the mean of the values is this, to 5.5 standard errors: significance level 4·10^-8.
 fn assert_mean(values: &[f64], expected: f64, what: &str) {
     let (mean, error) = mean(values);
     assert!((mean - expected).abs() < 5.5 * error, "{what}: {mean} ± {error}, not {expected}");
 }
 
-/// The mean square of the values is this, in the same way, and known to a tenth.
+/// Checks the mean square of the values in the same way, and that it is known to a tenth.
 fn assert_variance(values: &[f64], expected: f64, what: &str) {
     let squares: Vec<f64> = values.iter().map(|x| x * x).collect();
     assert_mean(&squares, expected, what);

@@ -1,26 +1,26 @@
-//! Trees over keys, and the fewest nodes that a range of keys is a sum of.
+//! Trees over keys, and the fewest nodes whose sum is a range of keys.
 //!
 //! A node of level `l` is a block of `b^l` keys; the root is the whole space (cut where the bits do not divide evenly).
-//! The number of keys in a range is a sum of nodes with signs: a block less two of its parts may be fewer nodes than
-//! the other parts. Each node has noise of its own, so that with equal noise the fewest have the least variance.
+//! The number of keys in a range is a sum of nodes with signs: a block minus two of its parts may need fewer nodes than
+//! the other parts. Each node has independent noise, so with equal noise the fewest nodes have the smallest variance.
 //!
-//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside of the
-//! range must end with 1 and one outside with 0: one node with a sign if `c` is wrong, and nothing below. A node that
-//! is cut by an end of the range may change `c` at the price of one, and its children inherit the result. So the least
-//! numbers for both `c` follow from those of the children, and only the nodes on the paths to both ends are cut. (Sums
-//! other than 0 and 1 need a change on every path below, inside and outside: they are never better.)
+//! **Fewest nodes.** Let a node inherit the sum `c` ∈ {0, 1} of the weights of its ancestors. A node inside the range
+//! must end with 1 and one outside with 0: that takes one node with a sign if `c` is wrong, and nothing below. A node
+//! that is cut by an end of the range may change `c` at the cost of one node, and its children inherit the result. So
+//! the minimum numbers for both `c` follow from those of the children, and only the nodes on the paths to both ends are
+//! cut. (Sums other than 0 and 1 need a change on every path below, inside and outside: they are never better.)
 //!
-//! **Which branching.** An event is in one node of each of `levels` levels, which costs a factor `levels` in the
-//! variance of Gaussian noise, and `levels²` of Laplace noise. A range has two ends, each with the nodes of a prefix.
-//! So the branching is the one with the least `levels^p · (mean number of nodes of a prefix)`; the mean over all keys
-//! is computed exactly.
+//! **Which branching.** An event is in one node of each of `levels` levels, which multiplies the variance of Gaussian
+//! noise by `levels`, and that of Laplace noise by `levels²`. A range has two ends, each with the nodes of a prefix. So
+//! the chosen branching minimizes `levels^p · (mean number of nodes of a prefix)`; the mean over all keys is computed
+//! exactly.
 
 use crate::noise::Node;
 use crate::plan::NoiseKind;
 use crate::{Error, Result};
 use std::ops::{Bound, Range, RangeBounds};
 
-/// A tree over the keys below `2^bits`, of which every node has `branching` children, a power of two.
+/// A tree over the keys below `2^bits`, in which every node has `branching` children, a power of two.
 ///
 /// ```
 /// use evertally::plan::NoiseKind;
@@ -36,7 +36,7 @@ pub struct KeyTree {
     digit: u32,
 }
 
-/// Bits of the greatest branching.
+/// Bits of the largest branching.
 const MAX_DIGIT: u32 = 8;
 
 impl KeyTree {
@@ -54,7 +54,7 @@ impl KeyTree {
         Ok(Self { bits, digit: branching.trailing_zeros() })
     }
 
-    /// The tree with the least error of range counts under this noise: the least `levels^p` times
+    /// The tree with the smallest error of range counts under this noise: it minimizes `levels^p` times
     /// [`mean_prefix_nodes`](Self::mean_prefix_nodes), with `p` = 1 for Gaussian noise and 2 for Laplace noise.
     ///
     /// # Errors
@@ -91,12 +91,12 @@ impl KeyTree {
         1 << (self.bits - self.shift(level))
     }
 
-    /// Bits of a key that the nodes of a level do not tell apart.
+    /// Bits of a key that the nodes of a level do not distinguish.
     fn shift(self, level: u32) -> u32 {
         (level * self.digit).min(self.bits)
     }
 
-    /// How many nodes there are below a level. Of trees of at most 63 bits.
+    /// The number of nodes below a level. For trees of at most 63 bits.
     pub(super) fn first_node(self, level: u32) -> u64 {
         // fits: fewer than 2^(bits+1) nodes in all.
         (0..level).map(|below| self.nodes(below) as u64).sum()
@@ -123,12 +123,12 @@ impl KeyTree {
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "the key {key} has more than {} bits; take a larger tree or shorter keys",
+            "the key {key} has more than {} bits; use a larger tree or shorter keys",
             self.bits
         )))
     }
 
-    /// First key and the one after the last. Keys beyond the space count nothing.
+    /// First key and the one after the last. Keys beyond the space do not count.
     pub(super) fn ends(self, range: impl RangeBounds<u64>) -> Range<u128> {
         let start = match range.start_bound() {
             Bound::Included(key) => u128::from(*key),
@@ -201,9 +201,9 @@ impl KeyTree {
 
     /// The mean number of nodes of the keys below `x`, over all `x` of the space.
     ///
-    /// A prefix cuts one node a level. Let `x₀, x₁` be what this node and those below need, for both sums that it may
-    /// inherit: they differ by at most one. Which it is, and what is added a level, depends on the digit of `x` and on
-    /// the difference below: a chain of three states, with uniform digits.
+    /// A prefix cuts one node per level. Let `x₀, x₁` be the numbers that this node and those below need, for both sums
+    /// that it may inherit: they differ by at most one. Their difference, and the number added per level, depend on the
+    /// digit of `x` and on the difference below: a chain of three states, with uniform digits.
     pub fn mean_prefix_nodes(self) -> f64 {
         // For the differences -1, 0, 1 of x₀ - x₁: probability, and mean of x₀ times that. Below the keys there is
         // nothing to cut; the key of the last digit is outside: x₀ = 0, x₁ = 1.
@@ -214,7 +214,7 @@ impl KeyTree {
             for ((probability, mean), below) in states.into_iter().zip(-1i64..) {
                 for digit in 0..branching {
                     let difference = digit + below - (branching - 1 - digit);
-                    // x₀ is the less of what is needed below for a sum of 0, and one more than for 1.
+                    // x₀ is the smaller of the number needed below for a sum of 0, and that for 1 plus one.
                     let added = digit + if difference > 1 { 1 - difference } else { 0 };
                     let state = &mut next[(difference.clamp(-1, 1) + 1) as usize];
                     state.0 += probability / branching as f64;
@@ -227,7 +227,7 @@ impl KeyTree {
     }
 }
 
-/// Where a node lies: a range's keys are its keys, none of them, or some.
+/// The position of a node: the range holds all of its keys, none, or some.
 enum Relation {
     Inside,
     Outside,
@@ -254,7 +254,7 @@ mod tests {
         node.index * width..(node.index + 1) * width
     }
 
-    /// Every cover of every range counts each key of it once and no other.
+    /// Every cover of every range counts each of its keys once and no others.
     #[test]
     fn covers_sum_to_their_ranges() {
         for tree in trees() {
@@ -273,7 +273,7 @@ mod tests {
         }
     }
 
-    /// No sum of fewer nodes with any small weights is the same range, by enumeration of all of them.
+    /// No sum of fewer nodes, with any small weights, is the same range, by enumeration of all such sums.
     #[test]
     fn no_cover_has_fewer_nodes() {
         for tree in [KeyTree::new(3, 2).unwrap(), KeyTree::new(4, 4).unwrap(), KeyTree::new(3, 8).unwrap()] {
@@ -282,7 +282,7 @@ mod tests {
                 .levels()
                 .flat_map(|level| (0..tree.nodes(level) as u64).map(move |index| Node { level, index }))
                 .collect();
-            // The vectors that a number of nodes can make, for numbers from 0.
+            // The vectors that `n` nodes can make, for n from 0.
             let mut reached = std::collections::HashMap::from([(vec![0i8; keys], 0usize)]);
             for nodes in 1..4 {
                 for sum in reached.keys().cloned().collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! One running sum per key that occurs, of which those are shown that many have.
+//! Running sums for keys discovered in the data; only popular keys are published.
 
 mod keys;
 mod look;
@@ -14,15 +14,15 @@ use look::Look;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Private running counts or sums of keys that nobody declared, where every event belongs to exactly one.
+/// Private running counts or sums of undeclared keys; every event belongs to exactly one key.
 ///
-/// A key has the noise of its own name, the same as the [group](super::GroupedSums) of that name would have: which
-/// other keys there are changes nothing. At the declared selection times every key that has had an event is looked at,
-/// and those whose release reaches the [threshold](Threshold) *enter*: from then on they are released at every step, and
-/// what they were at [earlier](Self::earlier) steps can be told too. What that promises, and why, is written in
+/// The noise of a key depends on its name alone and equals the noise of the [group](super::GroupedSums) of that name:
+/// other keys change nothing. At each declared selection time, every key with an event is checked. Keys whose release
+/// reaches the [threshold](Threshold) *enter*: from then on they are released at every step, and their
+/// [earlier](Self::earlier) releases can be published too. The guarantee and its proof are in
 /// [`privacy::selection`](crate::privacy::selection).
 ///
-/// Everything about keys that have not entered is secret: names, how many there are, the memory and the time they take.
+/// Everything about keys that have not entered is secret: their names, their number, and the memory and time they take.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Delta, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest};
@@ -34,7 +34,7 @@ use std::ops::Range;
 /// let mut routes = DiscoveredSums::new(plan, &key, "routes".parse()?)?;
 /// (0..1000).try_for_each(|_| routes.add(b"JFK-LAX", 1))?;
 /// routes.add(b"LGA-MVY", 1)?;
-/// routes.tick()?; // no selection time
+/// routes.tick()?; // not a selection time
 /// assert_eq!(routes.shown(), 0);
 /// routes.tick()?;
 /// assert_eq!((routes.shown(), routes.name(0)), (1, &b"JFK-LAX"[..]));
@@ -51,7 +51,7 @@ pub struct DiscoveredSums {
     /// The keys with events in the open step.
     touched: Vec<u32>,
     shown: Vec<Shown>,
-    /// What the keys that entered last were before.
+    /// Earlier releases of the keys that entered last.
     entering: Vec<Past>,
     releases: Vec<Release>,
     step: u64,
@@ -65,26 +65,26 @@ struct Shown {
 #[derive(Serialize, Deserialize)]
 struct Saved {
     step: u64,
-    /// By name.
+    /// Hidden and shown keys, by name.
     keys: Vec<keys::Saved>,
-    /// In the order of entering: place among these, sums of the closed steps and of the open one, memory.
+    /// In the order of entering: place among `keys`, sums of the closed steps and of the open one, memory.
     shown: Vec<(u64, (i64, i64), Option<Vec<u8>>)>,
 }
 
 impl DiscoveredSums {
-    /// No key yet, before the first step.
+    /// No keys yet, before the first step.
     ///
     /// # Errors
-    /// If the plan does not say how keys are selected, or as [`RunningSum::new`](super::RunningSum::new).
+    /// If the plan has no selection, or as [`RunningSum::new`](super::RunningSum::new).
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
         Self::of(plan, key, name)
     }
 
     fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
-        let threshold = *plan.threshold().ok_or_else(|| {
-            Error::invalid("the plan does not say how keys are selected; add a selection to its request")
-        })?;
+        let threshold = *plan
+            .threshold()
+            .ok_or_else(|| Error::invalid("the plan has no selection of keys; add one to its request"))?;
         let noise = GroupNoise::new(key, &name, &plan.digest());
         let layout = Layout::Keys { threshold: threshold.value() };
         let id = StateId::new(&plan, key, name, layout);
@@ -107,7 +107,7 @@ impl DiscoveredSums {
         &self.plan
     }
 
-    /// What keys must reach.
+    /// The threshold that a key's release must reach.
     pub fn threshold(&self) -> &Threshold {
         &self.threshold
     }
@@ -117,8 +117,8 @@ impl DiscoveredSums {
         self.step
     }
 
-    /// Adds one event to the open step of a key; for keys over several columns, any injective encoding of the tuple.
-    /// `O(1)`.
+    /// Adds one event to the open step of a key; encode a key over several columns by any injective encoding of the
+    /// tuple. `O(1)`.
     ///
     /// # Errors
     /// As [`RunningSum::add`](super::RunningSum::add), and beyond 2^32 - 2 keys.
@@ -145,19 +145,19 @@ impl DiscoveredSums {
     /// [`RunningSum::add_sum`](super::RunningSum::add_sum). `O(1)`.
     ///
     /// # Errors
-    /// As that, and beyond 2^32 - 2 keys.
+    /// As [`RunningSum::add_sum`](super::RunningSum::add_sum), and beyond 2^32 - 2 keys.
     pub fn add_sum(&mut self, key: &[u8], sum: i64) -> Result<()> {
         check_step(&self.plan, self.step)?;
         check_sum(&self.plan, sum)?;
         self.add_checked(key, sum)
     }
 
-    /// What the open step adds to each key, in no order: **exact, and never to be published**.
+    /// The sums that the open step adds to the keys, in no order: **exact, and never to be published**.
     pub fn unsafe_open_sums(&self) -> impl Iterator<Item = (&[u8], i64)> {
         self.touched.iter().map(|place| (self.keys.name(*place), self.keys.get(*place).open()))
     }
 
-    /// Closes the open step; at a selection time, keys enter that reach the threshold.
+    /// Closes the open step; at a selection time, keys that reach the threshold enter.
     ///
     /// # Errors
     /// After the last step of the horizon.
@@ -185,7 +185,7 @@ impl DiscoveredSums {
     /// The name of a shown key, numbered in the order of entering, and by name among those that entered together.
     ///
     /// # Panics
-    /// If there are no more shown, here and below.
+    /// If there is no shown key with this number, here and below.
     pub fn name(&self, shown: usize) -> &[u8] {
         self.keys.name(self.shown[shown].key)
     }
@@ -200,8 +200,8 @@ impl DiscoveredSums {
         self.shown.len() - self.entering.len()..self.shown.len()
     }
 
-    /// The releases of a key that has just [entered](Self::entering) at all steps before the last closed one. Ask for
-    /// them before the next step: then they are forgotten.
+    /// The releases of a key that has just [entered](Self::entering) at all steps before the last closed one. The next
+    /// step discards them.
     pub fn earlier(&self, shown: usize) -> impl Iterator<Item = Release> {
         let mut series = self.series(self.shown[shown].key);
         let mut past = self.entering[shown - self.entering().start].events().peekable();
@@ -213,13 +213,13 @@ impl DiscoveredSums {
         })
     }
 
-    /// Bytes of memory of keys that occur. It depends on the data: not for publication.
+    /// Bytes of memory of the keys. The number depends on the data: do not publish it.
     pub fn memory_bytes(&self) -> usize {
         self.keys.memory_bytes()
     }
 
-    /// The [state](crate::state) of all keys. It holds names and exact sums: keep it as safe as the data. Earlier
-    /// releases of keys that have just entered are not in it.
+    /// The [state](crate::state) of all keys. It holds names and exact sums: keep it as safe as the data. It does not
+    /// hold the earlier releases of keys that have just entered.
     pub fn save(&self) -> Vec<u8> {
         let (keys, places) = self.keys.save();
         let shown = self.shown.iter();
@@ -262,7 +262,7 @@ impl DiscoveredSums {
         Series::of_noise(&self.plan, self.noise.of(self.keys.name(key)))
     }
 
-    /// Lets keys enter that reach the threshold at the step that was just closed.
+    /// Lets the keys that reach the threshold at the just closed step enter.
     fn select(&mut self) {
         let mut found = self.look().found();
         found.sort_unstable_by(|a, b| self.keys.name(*a).cmp(self.keys.name(*b)));
@@ -276,7 +276,7 @@ impl DiscoveredSums {
         }
     }
 
-    /// A look at the keys after the step that was just closed.
+    /// The selection from the keys after the just closed step.
     fn look(&self) -> Look<'_> {
         let Self { plan, threshold, noise, keys, step, .. } = self;
         Look { plan, noise, keys, step: *step, threshold: threshold.value() }
@@ -285,7 +285,7 @@ impl DiscoveredSums {
 
 impl std::fmt::Debug for DiscoveredSums {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Neither names nor how many keys there are.
+        // Neither the names nor the number of keys.
         let mut out = f.debug_struct("DiscoveredSums");
         out.field("plan", &self.plan).field("step", &self.step).field("shown", &self.shown.len());
         out.finish_non_exhaustive()

@@ -10,15 +10,15 @@ use crate::{Error, Result};
 
 /// The declared groups of a stream: distinct, not empty, in a fixed order.
 ///
-/// Groups are declared before the data are seen. A group that existed only because some event has it would tell that
-/// the event exists.
+/// Groups are declared before the data are seen. A group that existed only because of some event would reveal that
+/// event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Groups {
     names: Vec<Vec<u8>>,
 }
 
 impl Groups {
-    /// Groups with the given names; for groups over several columns, any injective encoding of the tuple.
+    /// Groups with the given names; for groups over several columns, use any injective encoding of the tuple.
     ///
     /// # Errors
     /// If there are none, or two are equal.
@@ -41,10 +41,10 @@ impl Groups {
         Ok(Self { names })
     }
 
-    /// The first so many of them, or all where there are no more.
+    /// The first `count` groups, or all if there are fewer.
     ///
     /// # Errors
-    /// If that is none.
+    /// If `count` is 0.
     pub fn first(&self, count: usize) -> Result<Self> {
         Self::new(self.names.iter().take(count).cloned())
     }
@@ -70,8 +70,8 @@ impl Groups {
 
 /// Private running counts or sums of many groups, where every event belongs to exactly one.
 ///
-/// Each group has noise of its own, and one event moves one group's sums only, so the guarantee of the plan holds for
-/// all groups together (parallel composition).
+/// Each group has independent noise, and one event changes the sums of one group only, so the guarantee of the plan
+/// holds for all groups together (parallel composition).
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};
@@ -135,7 +135,7 @@ impl GroupedSums {
     /// [`RunningSum::add_sum`](super::RunningSum::add_sum). `O(1)`.
     ///
     /// # Errors
-    /// If there is no such group, and as that.
+    /// If there is no such group, and as [`RunningSum::add_sum`](super::RunningSum::add_sum).
     pub fn add_sum(&mut self, group: usize, sum: i64) -> Result<()> {
         check_step(&self.plan, self.step)?;
         check_sum(&self.plan, sum)?;
@@ -144,11 +144,11 @@ impl GroupedSums {
         series.ok_or_else(|| Error::invalid(format!("group {group} is not among the {count} declared")))?.add(sum)
     }
 
-    /// Takes one event of a count back in the open step of a group: -1.
+    /// Retracts one event of a count from the open step of a group: adds -1.
     ///
-    /// For streams of changes: what a unit adds and what it takes back must each be within the plan's unit. For the plan
-    /// those are the events of two data sets, one replaced by the other, and so it must have been made for
-    /// [`Neighbours::ReplaceOne`](crate::privacy::Neighbours::ReplaceOne). `O(1)`.
+    /// For streams of changes: the events that a unit adds and those that it retracts must each be within the plan's
+    /// unit. The plan treats them as the events of two data sets, one replaced by the other, so it must have been
+    /// made for [`Neighbours::ReplaceOne`](crate::privacy::Neighbours::ReplaceOne). `O(1)`.
     ///
     /// # Errors
     /// If the plan is for other values or neighbours, and as [`add`](Self::add).
@@ -156,7 +156,7 @@ impl GroupedSums {
     /// ```
     /// use evertally::{privacy::{Budget, Neighbours, Rho, Unit}, noise::{GuardedKey, TestSeed}, plan::PlanRequest};
     /// use evertally::stream::{GroupedSums, Groups};
-    /// // Who is there: everybody comes once and leaves once.
+    /// // The number of people present: everybody comes once and leaves once.
     /// let request = PlanRequest::count(24, Budget::Zcdp(Rho::new(0.5)?)).with_unit(Unit::person(1));
     /// let plan = request.with_neighbours(Neighbours::ReplaceOne).plan()?;
     /// let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
@@ -171,7 +171,9 @@ impl GroupedSums {
         check_step(&self.plan, self.step)?;
         let request = self.plan.request();
         if request.values() != Values::Count || request.neighbours() != Neighbours::ReplaceOne {
-            return Err(Error::invalid("only counts under a plan for replaced events can be taken back"));
+            return Err(Error::invalid(
+                "only counts under a plan for replaced events (`ReplaceOne`) can be taken back",
+            ));
         }
         let count = self.series.len();
         let series = self.series.get_mut(group);
@@ -190,11 +192,11 @@ impl GroupedSums {
         Ok(&self.releases)
     }
 
-    /// Lets more groups join behind the present ones, between two steps: those of `groups` that are not there yet.
+    /// Adds groups after the present ones, between two steps: those of `groups` that are not yet part of the stream.
     ///
-    /// A new group has the noise that it would have had from the first step on, and no events of the closed steps.
-    /// Nobody else's releases change, and neither does the guarantee: groups never share an event. That it is there
-    /// must be somebody's decision, and never follow from the data.
+    /// A new group has the noise of a group declared from the first step on, and no events in the closed steps. The
+    /// releases of other groups do not change, and neither does the guarantee: groups never share an event. Someone
+    /// must decide to add a group; the decision must never depend on the data.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Epsilon}, noise::{GuardedKey, SecretKey}, plan::PlanRequest};
@@ -216,7 +218,7 @@ impl GroupedSums {
             || StateId::new(&self.plan, key, name.clone(), present.layout()) != self.id
         {
             return Err(Error::invalid(
-                "groups join behind those that are there, which stay as they are, under one key",
+                "existing groups must come first, in their original order, followed by new ones, under one key",
             ));
         }
         for group in &groups.names[self.series.len()..] {
@@ -230,7 +232,7 @@ impl GroupedSums {
         Ok(())
     }
 
-    /// The releases of the last closed step once more, or `None` before the first.
+    /// The releases of the last closed step again, or `None` before the first.
     pub fn releases(&self) -> Option<Vec<Release>> {
         (self.step > 0).then(|| self.series.iter().map(|series| series.release(&self.plan)).collect())
     }

@@ -22,26 +22,26 @@ use recent::Recent;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-/// Up to 2^40 running sums under continual observation, with noise only where someone reads.
+/// Up to 2^40 running sums under continual observation, with noise only for the sums that are read.
 ///
-/// Noise has exactly the joint law it would have if every sum had its noise drawn at every step; time and memory are
-/// those of the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it,
-/// and [`read`](Self::read) gives the release of any sum at the last closed step, the same however often it is asked.
+/// Noise has exactly the joint law it would have if every sum had its noise drawn at every step; time and memory grow
+/// with the events and reads alone. A step is open while events are added to it; [`tick`](Self::tick) closes it, and
+/// [`read`](Self::read) gives the release of any sum at the last closed step, the same value on every call.
 ///
-/// The budget of the plan covers all sums at all steps, whoever chooses what to read, and may choose by what was read
-/// before. An event may be added to as many sums as
+/// The budget of the plan covers all sums at all steps. Anyone may choose the reads, also adaptively from earlier
+/// releases. An event may be added to as many sums as
 /// [`PlanRequest::sums_per_event`](crate::plan::PlanRequest::sums_per_event) says.
 ///
-/// **Windows.** Under [`Sampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a window:
-/// a read is then the sum of the last steps, with noise that is a function of the names of sum and step alone.
+/// **Windows.** Under [`Sampling::Keyed`] the plan's [workload](crate::plan::PlanRequest::with_workload) may be a
+/// window: a read is then the sum of the last steps, whose noise depends only on the coordinate and the step.
 ///
-/// **State.** Under [`Sampling::Keyed`] the state holds sums of data and nothing else. Under the others it holds the
-/// noise that was drawn, too: save it before publishing what was read since the last save, and keep it as safe as the
-/// data. A state that is lost or restored from an older copy must not be read on: keep the number of
-/// [`reads`](Self::reads) elsewhere, and compare. See `docs/threat-model.md`.
+/// **State.** Under [`Sampling::Keyed`] the state holds only sums of data. Under the others it also holds the noise
+/// drawn so far: save it before publishing the reads since the last save, and keep it as safe as the data. If a state
+/// is lost or restored from an older copy, do not read from it any more: keep the number of [`reads`](Self::reads)
+/// elsewhere, and compare. See `docs/threat-model.md`.
 ///
-/// **What is read is public.** Choose it by public lists or by earlier releases. Reading, or publishing, just those
-/// sums that have events tells where events are.
+/// **The choice of reads is public.** Choose them from public lists or earlier releases. Reading or publishing exactly
+/// the sums with events reveals where events are.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -66,11 +66,11 @@ pub struct LazyVector {
     plan: LazyPlan,
     id: StateId,
     cells: Box<dyn Cells>,
-    /// Sums of the closed steps; none where windows are read.
+    /// Sums of the closed steps; empty if windows are read.
     sums: HashMap<u64, i64>,
-    /// What windows read.
+    /// Recent totals, for windows.
     recent: Option<Recent>,
-    /// What the open step adds to each; with it no sum leaves 64 bits.
+    /// The open step's addition to each; no sum leaves 64 bits with it.
     open: HashMap<u64, i64>,
     step: u64,
     reads: u64,
@@ -86,7 +86,7 @@ struct Saved {
     cells: Vec<u8>,
 }
 
-/// The same where windows are read.
+/// The same if windows are read.
 #[derive(Serialize, Deserialize)]
 struct SavedWindows {
     saved: Saved,
@@ -101,7 +101,7 @@ fn check_coordinate(plan: &LazyPlan, coordinate: u64) -> Result<()> {
     Err(Error::invalid(format!("there is no running sum {coordinate}: they are numbered 0 to {}", coordinates - 1)))
 }
 
-/// Refuses an event with a sum that is named twice. Those whose parts come in rising order need not be looked at.
+/// Refuses an event that names a sum twice. Events whose parts are in ascending order need no check.
 fn check_different(parts: &[(u64, i64)]) -> Result<()> {
     let mut coordinates: SmallVec<[u64; 32]> = parts.iter().map(|(coordinate, _)| *coordinate).collect();
     coordinates.sort_unstable();
@@ -118,7 +118,7 @@ fn sorted(sums: &HashMap<u64, i64>) -> Vec<(u64, i64)> {
 }
 
 impl LazyVector {
-    /// A vector before its first step. Name a vector once: noise is a function of key, name and plan.
+    /// A vector before its first step. Use each name for one vector only: noise is a function of key, name and plan.
     ///
     /// # Errors
     /// As [`RunningSum::new`](super::RunningSum::new).
@@ -160,7 +160,7 @@ impl LazyVector {
     }
 
     /// Adds one event to several different running sums in the open step: (coordinate, value) pairs, at most as many as
-    /// the plan says.
+    /// the plan allows.
     ///
     /// # Errors
     /// If there are too many pairs, a coordinate is beyond the vector or named twice, or a value is out of bounds; if
@@ -189,7 +189,8 @@ impl LazyVector {
         Ok(())
     }
 
-    /// The sum with its open step must fit 64 bits, so that closing cannot fail; of a window, the sizes of all its steps.
+    /// The sum including its open step must fit 64 bits, so that closing cannot fail; for a window, the sum of the
+    /// absolute values of all its steps.
     fn check_room(&self, coordinate: u64, value: i64) -> Result<()> {
         let of = |sums: &HashMap<u64, i64>| sums.get(&coordinate).copied().unwrap_or(0);
         let open = of(&self.open).checked_add(value);
@@ -212,8 +213,8 @@ impl LazyVector {
         self.tick_through(self.step + 1)
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and returns it. Time is that of the events of
-    /// the open step, however many steps are closed.
+    /// Closes the open step and the empty ones after it through `step`, and returns it. The time depends on the events
+    /// of the open step alone, not on the number of closed steps.
     ///
     /// # Errors
     /// If the step is closed already or beyond the horizon. Nothing is closed then.
@@ -250,7 +251,7 @@ impl LazyVector {
         Ok(self.plan.release(self.step, self.exact(coordinate), noise))
     }
 
-    /// What the release of a sum reads, exactly.
+    /// The exact value that the release of a sum reads.
     fn exact(&self, coordinate: u64) -> i64 {
         match &self.recent {
             None => self.sums.get(&coordinate).copied().unwrap_or(0),
@@ -258,10 +259,10 @@ impl LazyVector {
         }
     }
 
-    /// The releases of many running sums (in rising order, none twice) at the last closed step: those of
-    /// [`read`](Self::read), by all processors, and under [`Sampling::Keyed`] several times as fast where the same sums
-    /// are read step after step: what the noise of a step shares with that of the last call is remembered, in up to
-    /// 100 MB. (It is no part of the state.)
+    /// The releases of many running sums (in ascending order, without duplicates) at the last closed step. The values
+    /// are those of [`read`](Self::read), computed on all processors. Under [`Sampling::Keyed`] this is several times
+    /// as fast if the same sums are read step after step: the noise that a step shares with the last call is cached, in
+    /// up to 100 MB. (The cache is not part of the state.)
     ///
     /// ```
     /// # use evertally::privacy::{Budget, Rho};
@@ -278,12 +279,12 @@ impl LazyVector {
     /// ```
     ///
     /// # Errors
-    /// If a coordinate is beyond the vector, they are not in rising order, or no step is closed yet. Nothing is read
+    /// If a coordinate is beyond the vector, they are not in ascending order, or no step is closed yet. Nothing is read
     /// then.
     pub fn read_many(&mut self, coordinates: &[u64]) -> Result<Vec<Release>> {
         if let Some(pair) = coordinates.windows(2).find(|pair| pair[0] >= pair[1]) {
             let (first, second) = (pair[0], pair[1]);
-            return Err(Error::invalid(format!("read running sums in rising order, not {second} behind {first}")));
+            return Err(Error::invalid(format!("read running sums in ascending order, not {second} after {first}")));
         }
         if let Some(last) = coordinates.last() {
             check_coordinate(&self.plan, *last)?;
@@ -297,26 +298,26 @@ impl LazyVector {
         Ok(coordinates.iter().zip(noises).map(release).collect())
     }
 
-    /// How many reads there were so far. Saved with the state: a restored vector with fewer reads than were published
+    /// The number of reads so far. It is saved with the state: a restored vector with fewer reads than were published
     /// is out of date.
     pub fn reads(&self) -> u64 {
         self.reads
     }
 
-    /// For how many running sums noise is remembered.
+    /// The number of running sums whose noise is remembered.
     pub fn touched(&self) -> usize {
         self.cells.touched()
     }
 
-    /// Bytes of memory for remembered noise and sums. It depends on the data, as the length of a saved state does: not
-    /// for publication.
+    /// Bytes of memory for remembered noise and sums. It depends on the data, like the length of a saved state: do not
+    /// publish it.
     pub fn memory_bytes(&self) -> usize {
         let recent = self.recent.as_ref().map_or(0, Recent::memory_bytes);
         self.cells.memory_bytes() + self.sums.allocation_size() + recent + self.open.allocation_size()
     }
 
-    /// The whole state, to [`restore`](Self::restore) it bit for bit. It holds data and, but for [`Sampling::Keyed`],
-    /// noise.
+    /// The whole state, which [`restore`](Self::restore) restores bit for bit. It holds data and, except under
+    /// [`Sampling::Keyed`], noise.
     pub fn save(&self) -> Vec<u8> {
         let (sums, open) = (sorted(&self.sums), sorted(&self.open));
         let saved = Saved { step: self.step, reads: self.reads, sums, open, cells: self.cells.save() };
@@ -326,7 +327,7 @@ impl LazyVector {
         }
     }
 
-    /// The vector that was saved.
+    /// Restores a saved vector.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.

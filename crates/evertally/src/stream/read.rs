@@ -1,4 +1,5 @@
-//! What of the closed steps is published, exactly: all, a window, one step, or none, where the noise's cursor does that.
+//! The part of the closed steps that is published, exactly: all, a window, one step, or nothing if the noise's cursor
+//! makes the release.
 
 use crate::mechanism::Workload;
 use crate::{Error, Result};
@@ -11,14 +12,14 @@ pub(super) enum Read {
     Window { steps: Vec<i64>, place: usize, sum: i64 },
     /// The last step.
     Step(i64),
-    /// Nothing: the release of a decay is made by its cursor.
+    /// Nothing: the cursor of a decay makes its release.
     InCursor,
 }
 
 impl Read {
     pub(super) fn new(workload: Workload) -> Self {
         match workload {
-            // fits: windows that have a mechanism of their own are at most 2^16 steps wide, as are horizons of others
+            // fits: windows with their own mechanism are at most 2^16 steps wide, as are horizons of others
             Workload::Window(width) => Self::Window { steps: vec![0; width as usize], place: 0, sum: 0 },
             Workload::Increments => Self::Step(0),
             Workload::Decay(_) => Self::InCursor,
@@ -26,7 +27,7 @@ impl Read {
         }
     }
 
-    /// Closes a step with this total, and empty ones behind it: `count` in all, at least one.
+    /// Closes a step with this total, and empty ones after it: `count` in all, at least one.
     pub(super) fn close(&mut self, total: i64, count: u64) {
         match self {
             Self::All | Self::InCursor => {}
@@ -45,7 +46,7 @@ impl Read {
         }
     }
 
-    /// What is published, where `closed` is the sum of all closed steps.
+    /// The published part, given `closed`, the sum of all closed steps.
     pub(super) fn exact(&self, closed: i64) -> i64 {
         match self {
             Self::All => closed,
@@ -55,7 +56,7 @@ impl Read {
         }
     }
 
-    /// The totals of the last steps, the oldest first: they are data.
+    /// The totals of the last steps, the oldest first: this is data.
     pub(super) fn memory(&self) -> Option<Vec<u8>> {
         match self {
             Self::All | Self::InCursor => None,
@@ -67,7 +68,7 @@ impl Read {
         }
     }
 
-    /// Takes its own part of a memory, and gives the rest, if there is any.
+    /// Reads its own part of a memory, and returns the rest, if there is any.
     pub(super) fn recall<'m>(&mut self, memory: &'m [u8]) -> Result<Option<&'m [u8]>> {
         let own = match self {
             Self::All | Self::InCursor => return Ok(Some(memory)),
@@ -75,7 +76,7 @@ impl Read {
             Self::Window { steps, .. } => steps.len(),
         };
         let Some((bytes, rest)) = memory.split_at_checked(8 * own) else {
-            return Err(Error::state("the saved state is of another window"));
+            return Err(Error::state("the saved state belongs to another window"));
         };
         let totals = bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
         match self {

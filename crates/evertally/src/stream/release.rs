@@ -6,8 +6,7 @@ use std::fmt;
 
 /// The released running sum of one step: an exact multiple of the grid, or of a binary fraction of it.
 ///
-/// Displayed as exact decimal text where the mechanism is integral, and with four more digits than the grid where it
-/// is not.
+/// Displayed as exact decimal text if the mechanism is integral, else with four more digits than the grid.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
@@ -29,11 +28,11 @@ pub struct Release {
     pub(super) grid: Grid,
 }
 
-/// Decimal digits shown of a fraction of the grid.
+/// Decimal digits shown for a fraction of the grid.
 const EXTRA_DIGITS: u8 = 4;
 
 impl Release {
-    /// Of an exact value at a step, with what was drawn for it.
+    /// From an exact value at a step and the noise drawn for it.
     pub(super) fn of(plan: &Plan, step: u64, exact: i64, drawn: i128) -> Self {
         let fraction_bits = plan.fraction_bits();
         // fits: |exact| ≤ 2^63 with at most 16 fraction bits, and noise that is a sum of fewer than 2^40 values below
@@ -47,12 +46,12 @@ impl Release {
         self.step
     }
 
-    /// The released value in multiples of the grid, rounded to the nearest (halves up) where it is finer.
+    /// The released value in multiples of the grid, rounded to the nearest (halves up) if it is finer.
     pub fn multiple(&self) -> i128 {
         shift_rounding(self.multiple, self.fraction_bits)
     }
 
-    /// The released value in units of the data, correctly rounded where it is a multiple of the grid.
+    /// The released value in units of the data, correctly rounded if it is a multiple of the grid.
     pub fn value(&self) -> f64 {
         let (grid, multiple) = self.decimal();
         grid.to_f64(multiple)
@@ -68,8 +67,8 @@ impl Release {
         self.multiple
     }
 
-    /// The value moved by what another release of the same plan has, as [`exact`](Self::exact): a running sum goes on from
-    /// where another ended.
+    /// The value plus the [`exact`](Self::exact) value of another release of the same plan: a running sum continues
+    /// from the end of another.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
@@ -84,10 +83,11 @@ impl Release {
         Release { multiple: self.multiple.saturating_add(exact), ..*self }
     }
 
-    /// The same number of steps of another grid: the release of a group that counts its values on a grid of its own.
+    /// The same number of steps of another grid: the release of a group that counts its values on a separate grid.
     ///
-    /// A plan counts in steps of a grid, whatever a step is worth. Where one group's values are up to 3 and another's up to
-    /// 300, both may be counted in steps of a thousandth of that: one plan serves both, and noise is in proportion.
+    /// A plan counts in steps of a grid, whatever a step is worth. If one group's values are up to 3 and another's up
+    /// to 300, both may be counted in steps of a thousandth of that bound: one plan serves both, and the noise is in
+    /// proportion.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};

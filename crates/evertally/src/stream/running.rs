@@ -32,7 +32,7 @@ impl RunningSum {
     /// A stream before its first step. Costs two hashes; nothing is drawn yet.
     ///
     /// # Errors
-    /// If the record of the key says that this noise was issued already.
+    /// If the record of the key shows that this noise was already issued.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
         Ok(Self::of(plan, key, name))
@@ -54,7 +54,7 @@ impl RunningSum {
         self.step
     }
 
-    /// The **exact** sums of the closed steps and of the open one: for whoever tells data apart, and never to be shown.
+    /// The **exact** sums of the closed steps and of the open one. For callers that compare data; never publish them.
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
@@ -76,7 +76,7 @@ impl RunningSum {
     ///
     /// # Errors
     /// If the value is outside the plan's bounds, the sum would leave 64 bits, or the last step is closed. The stream
-    /// is then as it was.
+    /// then stays unchanged.
     pub fn add(&mut self, value: i64) -> Result<()> {
         check_step(&self.plan, self.step)?;
         check_value(&self.plan, value)?;
@@ -84,12 +84,12 @@ impl RunningSum {
     }
 
     /// Adds the sum of any number of events at once to the open step: their number for a count, else the sum of their
-    /// values in multiples of the grid. `O(1)`. That each of them is within the plan's bounds is up to the caller, and
-    /// so is, with [`Unit::Person`](crate::privacy::Unit::Person), how many are a person's.
+    /// values in multiples of the grid. `O(1)`. The caller must make sure that each event is within the plan's bounds,
+    /// and, with [`Unit::Person`](crate::privacy::Unit::Person), that each person's events are.
     ///
     /// # Errors
-    /// If no events within the bounds have this sum (one with a sign that none of them has), the running sum would
-    /// leave 64 bits, or the last step is closed. The stream is then as it was.
+    /// If no events within the bounds have this sum (because its sign is that of no allowed event), the running sum
+    /// would leave 64 bits, or the last step is closed. The stream then stays unchanged.
     ///
     /// ```
     /// # use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, TestSeed}, plan::PlanRequest, stream::RunningSum};
@@ -117,10 +117,10 @@ impl RunningSum {
         Ok(self.series.close_through(&self.plan, self.step))
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and releases the last of them only: the same
-    /// value as that of the last of so many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
-    /// access](crate::mechanism::Abilities::random_access), at most `O(w)` for windows of `w` steps by `rolling-hats`, else one
-    /// tick after the other.
+    /// Closes the open step and the empty ones after it through `step`, and releases only the last of them, with the
+    /// same value as the last of that many [`tick`](Self::tick)s. `O(log T)` draws for mechanisms with [random
+    /// access](crate::mechanism::Abilities::random_access), at most `O(w)` for windows of `w` steps by `rolling-hats`,
+    /// else one tick after another.
     ///
     /// # Errors
     /// If `step` is not after the last closed one or is beyond the horizon.
@@ -147,7 +147,7 @@ impl RunningSum {
         Ok(self.series.close_through(&self.plan, step))
     }
 
-    /// The release of the last closed step once more, or `None` before the first.
+    /// The release of the last closed step again, or `None` before the first.
     pub fn release(&self) -> Option<Release> {
         (self.step > 0).then(|| self.series.release(&self.plan))
     }
@@ -161,8 +161,8 @@ impl RunningSum {
         })
     }
 
-    /// Continues a saved stream. `O(log T)` draws (`O(step)` for `input`, `honaker-online` and the
-    /// square roots, which take `O(step²)` time); none where the state holds a memory of the mechanism.
+    /// Continues a saved stream. `O(log T)` draws (`O(step)` for `input`, `honaker-online` and the square roots, which
+    /// take `O(step²)` time); none if the state holds a memory of the mechanism.
     ///
     /// # Errors
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.

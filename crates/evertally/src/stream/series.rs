@@ -1,4 +1,4 @@
-//! The part every stream shares: one running sum and its noise.
+//! The part that every stream shares: one running sum and its noise.
 
 use super::Release;
 use super::read::Read;
@@ -10,14 +10,14 @@ use crate::{Error, ErrorKind, Result};
 /// One running sum in multiples of the grid, with the cursor of its noise.
 pub(super) struct Series {
     noise: KeyedNoise,
-    /// Bits of the next nodes, where one series is all there is: they take more memory than the rest.
+    /// Bits of the next nodes, only if there is a single series: they take more memory than the rest.
     ahead: Option<Box<Ahead>>,
     cursor: Box<dyn Cursor>,
     /// Sum of the closed steps.
     closed: i64,
     /// Sum of the open step.
     open: i64,
-    /// What of the closed steps is published.
+    /// The published part of the closed steps.
     read: Read,
     last: i128,
 }
@@ -46,9 +46,9 @@ impl Series {
         Ok(())
     }
 
-    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once
-    /// where the mechanism has random access or leaps (its noise is then independent of the data), else step by step. The caller
-    /// has checked the horizon and the direction.
+    /// Closes the open step and the empty ones after it through `step`, and returns the release of the last: at once if
+    /// the mechanism has random access or leaps (its noise is then independent of the data), else step by step. The
+    /// caller has checked the horizon and the direction.
     pub(super) fn close_through(&mut self, plan: &Plan, step: u64) -> Release {
         let (noise, law) = (&self.noise, plan.law());
         self.closed += self.open; // fits: checked by every `add`
@@ -85,7 +85,7 @@ impl Series {
         Release::of(plan, self.cursor.step(), self.read.exact(self.closed), self.last)
     }
 
-    /// Whether so much can be added.
+    /// Checks that this sum can be added.
     ///
     /// # Errors
     /// As [`add`](Self::add).
@@ -99,7 +99,7 @@ impl Series {
         (self.closed, self.open)
     }
 
-    /// What is published of single steps, then the memory of the cursor, where noise depends on the data.
+    /// The published part of single steps, then the memory of the cursor if noise depends on the data.
     pub(super) fn memory(&self) -> Option<Vec<u8>> {
         match (self.read.memory(), self.cursor.memory()) {
             (None, memory) => memory,
@@ -107,7 +107,7 @@ impl Series {
         }
     }
 
-    /// Puts back saved sums, and the cursor with its memory, if it has one, at `step`.
+    /// Restores saved sums, and the cursor with its memory, if it has one, at `step`.
     pub(super) fn restore(&mut self, plan: &Plan, step: u64, sums: (i64, i64), memory: Option<&[u8]>) -> Result<()> {
         let (closed, open) = sums;
         if closed.checked_add(open).is_none() {
@@ -146,8 +146,8 @@ pub(super) fn check_value(plan: &Plan, value: i64) -> Result<()> {
     )))
 }
 
-/// Refuses a sum that no number of allowed events has: one of the wrong sign. (Which of the right sign are out of reach
-/// is not looked at: events between 2 and 3 never add up to 1.)
+/// Refuses a sum that no number of allowed events has: one of the wrong sign. (Sums of the right sign are not checked
+/// for reachability: events between 2 and 3 never add up to 1.)
 pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
     let (lower, upper) = plan.request().values().bounds();
     if (sum >= 0 || lower < 0) && (sum <= 0 || upper > 0) {
@@ -156,13 +156,13 @@ pub(super) fn check_sum(plan: &Plan, sum: i64) -> Result<()> {
     Err(Error::invalid(format!("events between {lower} and {upper} cannot add up to {sum} (in multiples of the grid)")))
 }
 
-/// Refuses what is no step of the horizon.
+/// Refuses a step outside the horizon.
 pub(super) fn check_past_step(plan: &Plan, step: u64) -> Result<()> {
     let horizon = plan.horizon();
     if (1..=horizon).contains(&step) {
         return Ok(());
     }
-    Err(Error::invalid(format!("there is no step {step}: they are numbered 1 to {horizon}")))
+    Err(Error::invalid(format!("there is no step {step}: steps are numbered 1 to {horizon}")))
 }
 
 /// Refuses to go beyond the last step.

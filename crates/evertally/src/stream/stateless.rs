@@ -1,4 +1,4 @@
-//! Releases of running sums that others hold: at any step, in any order, from nothing but key, name and plan.
+//! Releases of running sums that the caller holds: at any step, in any order, from only key, name and plan.
 
 use super::Release;
 use super::series::{Series, check_past_step, check_sum};
@@ -7,16 +7,16 @@ use crate::noise::{GroupNoise, GuardedKey, KeyedNoise, Purpose, SecretKey, Strea
 use crate::plan::Plan;
 use crate::{Error, Result};
 
-/// Releases of running sums for callers who hold the exact sums themselves, as the engines of clusters do: any group, at any
+/// Releases of running sums for callers who hold the exact sums themselves, as cluster engines do: any group, at any
 /// step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those of a
 /// [`RunningSum`](super::RunningSum) or of [`GroupedSums`](super::GroupedSums) of the same plan, key and name.
 ///
-/// It takes mechanisms with [random access](crate::mechanism::Mechanism::has_random_access); the others are released step
-/// after step, by a [`StepPass`] for each group.
+/// It supports mechanisms with [random access](crate::mechanism::Mechanism::has_random_access); for the others, a
+/// [`StepPass`] per group releases step after step.
 ///
-/// It sees no data between calls, so two rules are the caller's: **one sum at one step has one value** (two releases of one
-/// place with different sums have the same noise, and their difference is exact), and a unit adds to the sums no more
-/// than the plan says.
+/// It keeps no data between calls, so the caller must keep two rules: **one sum at one step has one value** (two
+/// releases of one group and step with different sums have the same noise, and their difference is exact), and a unit
+/// adds to the sums no more than the plan allows.
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Rho}, noise::GuardedKey, plan::PlanRequest, SecretKey};
@@ -55,7 +55,7 @@ impl StatelessSums {
         let mechanism = plan.mechanism();
         if !mechanism.has_random_access() || matches!(mechanism.workload(), Workload::Decay(_)) {
             return Err(Error::invalid(format!(
-                "the noise of `{}` depends on all steps before it: go through the steps of each group in their order, or \
+                "the noise of `{}` depends on all earlier steps: go through the steps of each group in order, or \
                  plan a mechanism with random access, such as `binary` or `path-sum`",
                 mechanism.name()
             )));
@@ -78,7 +78,7 @@ impl StatelessSums {
         StatelessSum::new(&self.plan, self.total.clone())
     }
 
-    /// The sum of a group, by the name that it has among [`Groups`](super::Groups). Costs a hash.
+    /// The sum of a group, by its name among [`Groups`](super::Groups). Costs a hash.
     pub fn of_group(&self, name: &[u8]) -> StatelessSum<'_> {
         StatelessSum::new(&self.plan, self.groups.of(name))
     }
@@ -89,8 +89,8 @@ impl<'s> StatelessSum<'s> {
         Self { plan, noise, cursor: plan.mechanism().cursor() }
     }
 
-    /// The release of the running sum (or of what the plan's workload reads) that has this exact value at this step, in
-    /// multiples of the grid. `O(log T)` draws.
+    /// The release of the running sum (or of the plan's workload) with this exact value at this step, in multiples of
+    /// the grid. `O(log T)` draws.
     ///
     /// # Errors
     /// If the step is 0 or beyond the horizon, or no events within the bounds have this sum.
@@ -115,8 +115,8 @@ impl std::fmt::Debug for StatelessSum<'_> {
     }
 }
 
-/// One pass over the steps of one group whose sums others hold, for every mechanism: what each step adds goes in, in the
-/// order of the steps, and the release of any step comes out. The rules are those of [`StatelessSums`].
+/// One pass over the steps of one group whose sums the caller holds, for every mechanism: feed in each step's addition
+/// in order, and get the release of any step. The rules are those of [`StatelessSums`].
 ///
 /// ```
 /// use evertally::{privacy::{Budget, Rho}, noise::GuardedKey, plan::PlanRequest, SecretKey};
@@ -148,7 +148,7 @@ impl StepPass {
         Ok(Self::of(plan, key, &name, Purpose::Total))
     }
 
-    /// The sum of a group, by the name that it has among [`Groups`](super::Groups).
+    /// The sum of a group, by its name among [`Groups`](super::Groups).
     ///
     /// # Errors
     /// As [`RunningSum::new`](super::RunningSum::new).
@@ -162,20 +162,18 @@ impl StepPass {
         Self { plan, series, step: 0 }
     }
 
-    /// Closes the steps through this one, which adds `added` while those passed over add nothing, and releases it. The last
-    /// step can be had once more, with nothing added.
+    /// Closes the steps through this one and releases it; this step adds `added`, skipped ones add nothing. The last
+    /// step can be released again, with nothing added.
     ///
     /// # Errors
     /// If the step is before the last one or beyond the horizon, something is added to a step that is closed, no events
-    /// within the bounds have this sum, or the running sum leaves 64 bits. The pass is then as it was.
+    /// within the bounds have this sum, or the running sum leaves 64 bits. The pass then stays unchanged.
     pub fn release(&mut self, step: u64, added: i64) -> Result<Release> {
         check_past_step(&self.plan, step)?;
         check_sum(&self.plan, added)?;
         if step < self.step || (step == self.step && added != 0) {
             let last = self.step;
-            return Err(Error::invalid(format!(
-                "step {step} comes after step {last}: steps go in their order, each once"
-            )));
+            return Err(Error::invalid(format!("step {step} comes after step {last}: pass steps in order, each once")));
         }
         if step > self.step {
             self.series.check_room(added)?;
@@ -212,7 +210,7 @@ mod tests {
         request.with_mechanism(mechanism.parse().unwrap()).plan().unwrap()
     }
 
-    /// What each step of a group adds.
+    /// The addition of each step of a group.
     fn added(group: u64, step: u64) -> i64 {
         if (step * 7 + group) % 3 == 0 { ((step * 31 + group * 17) % 11) as i64 } else { 0 }
     }
@@ -257,7 +255,7 @@ mod tests {
                 total.add_sum(added(0, step)).unwrap();
                 let releases = sums.tick().unwrap().to_vec();
                 for (group, pass) in (0..).zip(&mut passes) {
-                    // Group 1 is asked for only where it has something.
+                    // Group 1 is released only at steps with data.
                     if group == 0 || added(group, step) != 0 {
                         let release = pass.release(step, added(group, step)).unwrap();
                         assert_eq!(release, releases[group as usize], "{mechanism}, step {step}");
@@ -296,7 +294,7 @@ mod tests {
         assert!(sums.total().release(HORIZON + 1, 1).is_err());
         assert!(sums.total().release(1, -1).is_err(), "counts are never negative");
         let error = StatelessSums::new(plan("sqrt", "sum"), &key, name.clone()).unwrap_err().to_string();
-        assert!(error.contains("`sqrt`") && error.contains("in their order"), "{error}");
+        assert!(error.contains("`sqrt`") && error.contains("steps of each group in order"), "{error}");
         let mut pass = StepPass::total(plan("sqrt", "sum"), &key, name).unwrap();
         let first = pass.release(3, i64::MAX).unwrap();
         assert!(pass.release(2, 0).is_err() && pass.release(3, 1).is_err() && pass.release(HORIZON + 1, 0).is_err());

@@ -32,7 +32,7 @@ fn publish(ledger: &mut Ledger, key: &SecretKey, name: &str, plan: &Plan, sum: i
     ledger.record(&mut digest)
 }
 
-fn said<T>(result: Result<T>) -> String {
+fn error_text<T>(result: Result<T>) -> String {
     result.err().expect("it was not refused").to_string()
 }
 
@@ -48,7 +48,7 @@ fn streams_of_all_keys_spend_one_total_and_each_counts_once() {
     ledgers.iter_mut().for_each(|ledger| ledger.spend_from(Some((open(), Approval::default()))));
     publish(&mut ledgers[0], &keys[0], "a", &one, 1).unwrap();
     publish(&mut ledgers[0], &keys[0], "a", &one, 1).unwrap(); // the same again
-    let message = said(publish(&mut ledgers[1], &keys[1], "a", &one, 1));
+    let message = error_text(publish(&mut ledgers[1], &keys[1], "a", &one, 1));
     assert!(message.contains("stream `a` (ε = 0.7)") && message.contains("ε = 0.3 of ε = 1 is left"), "{message}");
     assert_eq!(ledgers[1].stream_count(), 0, "a refused stream was recorded");
     publish(&mut ledgers[1], &keys[1], "b", &other, 1).unwrap();
@@ -66,7 +66,7 @@ fn streams_of_all_keys_spend_one_total_and_each_counts_once() {
 fn other_units_and_currencies_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = budget(&folder.path().join("p"), epsilon(10.0));
-    let refused = |plan: PlanRequest| said(source.check(&Claim::new("s", "", &plan.plan().unwrap())));
+    let refused = |plan: PlanRequest| error_text(source.check(&Claim::new("s", "", &plan.plan().unwrap())));
     let request = PlanRequest::count(4, epsilon(1.0));
     assert!(refused(request.clone()).contains("is for one person, and the plan of stream `s` protects one event"));
     let persons = request.with_unit(Unit::person(3));
@@ -89,7 +89,7 @@ fn a_reservation_is_taken_up_by_the_first_key_and_approvals_stay() {
     let planned = plan(10, epsilon(1.0));
     let approval = Approval { approver: Some("Ann".into()), note: Some("board, May".into()) };
     source.reserve(&Claim::new("a", "", &planned), &approval).unwrap();
-    assert!(said(source.check(&Claim::new("b", "", &planned))).contains("ε = 0 of ε = 1 is left"));
+    assert!(error_text(source.check(&Claim::new("b", "", &planned))).contains("ε = 0 of ε = 1 is left"));
     source.cancel("a").unwrap();
     assert!(source.cancel("a").is_err());
     source.reserve(&Claim::new("a", "", &planned), &approval).unwrap();
@@ -157,14 +157,14 @@ fn what_is_reserved_and_not_recorded_counts_once() {
 fn damaged_and_missing_budgets_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("visits.budget");
-    assert!(said(SourceBudget::of_file(&path)).contains("evertally budget new"));
+    assert!(error_text(SourceBudget::of_file(&path)).contains("evertally budget new"));
     let source = budget(&path, epsilon(1.0));
     let again = SourceBudget::create(Arc::new(RealDisk), &path, "v", total(epsilon(2.0)), Approval::default());
-    assert!(said(again).contains("never replaced"));
+    assert!(error_text(again).contains("never replaced"));
     source.reserve(&Claim::new("a", "k", &plan(4, epsilon(0.6))), &Approval::default()).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("1.0", "0.5")).unwrap();
-    assert!(said(source.state()).contains("changed by hand"));
+    assert!(error_text(source.state()).contains("changed by hand"));
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
-    assert!(said(source.state()).contains("is damaged"));
+    assert!(error_text(source.state()).contains("is damaged"));
 }

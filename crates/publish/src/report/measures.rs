@@ -20,7 +20,7 @@ pub struct MeasureFacts {
 /// One part of the sums.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartFacts {
-    /// What is summed.
+    /// The summed part.
     pub part: String,
     /// Its share of the budget; null for squares, which share the budget of the sum.
     pub share: Option<f64>,

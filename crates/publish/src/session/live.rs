@@ -190,9 +190,9 @@ impl Session<RunningSums> {
 fn as_live(mut stream: Stream) -> Result<Stream> {
     if stream.measures.is_some() && !stream.publishes_all() {
         let several = stream.measures.as_ref().is_some_and(|bundle| bundle.is_of_workloads());
-        let said = if several { Workload } else { Measure };
+        let parameter = if several { Workload } else { Measure };
         let why = ": parts of an unfinished publication are not saved; publish every step";
-        return Err(usage(sentence![said, " and ", Publish, " cannot be combined in a service", why]));
+        return Err(usage(sentence![parameter, " and ", Publish, " cannot be combined in a service", why]));
     }
     stream.sort_buffer = 0;
     Ok(stream.through_horizon())

@@ -47,10 +47,10 @@ def plan(
     Raises :class:`InvalidError` if an argument is out of range or the request cannot be met.
 
     Steps:
-        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
-            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` says that its precision is worth four times as much as that of others.
+        ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
+            or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
+            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -62,16 +62,16 @@ def plan(
     Privacy unit:
         ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
             imply, or else a single event is protected.
-        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
-            shrinks with it. Without it, as many as in all.
-        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
-            all.
-        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
-        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
-            steps.
+        ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
+            keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
+        ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
+            it, no separate limit.
+        ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
+        ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
+            apart. Without it, no minimum.
         ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
             Without it, the whole history.
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
         ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
@@ -80,8 +80,8 @@ def plan(
 
     Mechanism:
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
-        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``light_steps``: Exclude mechanisms whose steps take more than logarithmic time.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
@@ -136,16 +136,16 @@ def plan_lazy(
     Privacy unit:
         ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
             imply, or else a single event is protected.
-        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
-            shrinks with it. Without it, as many as in all.
-        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
-            all.
-        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
-        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
-            steps.
+        ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
+            keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
+        ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
+            it, no separate limit.
+        ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
+        ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
+            apart. Without it, no minimum.
         ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
             Without it, the whole history.
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
         ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
@@ -154,8 +154,8 @@ def plan_lazy(
 
     Mechanism:
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
-        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``light_steps``: Exclude mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise is drawn; see :class:`LazyVector`.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -208,13 +208,13 @@ def plan_sketch(
     Privacy unit:
         ``max_events``: Protect all events of a person, at most N in all. Without it, the number that other bounds
             imply, or else a single event is protected.
-        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
-            shrinks with it. Without it, as many as in all.
-        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
-            steps.
+        ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
+            keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
+        ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
+            apart. Without it, no minimum.
         ``per``: Protect a person's events within one period of at most N steps; all bounds start again in each period.
             Without it, the whole history.
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
         ``bounds``: Minimum and maximum value of one event, in units of the data. Without it, events count 1 each.
@@ -222,8 +222,8 @@ def plan_sketch(
 
     Mechanism:
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
-        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``light_steps``: Exclude mechanisms whose steps take more than logarithmic time.
         ``sampling``: How noise is drawn; see :class:`LazyVector`.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -381,10 +381,10 @@ def plan_training(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Mechanism:
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``objective``: Minimise the maximum or the mean error over the steps.
         ``most_vectors``: Memory limit for the automatic choice of a mechanism, in vectors. Not part of the plan.
         ``cipher``: The cipher from which noise is drawn; part of the plan.
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
@@ -446,53 +446,54 @@ def plan_release(
     """Plans a :func:`release`: returns the :class:`Plan` of a release with the same arguments, before any event is read.
 
     Key:
-        ``name``: Name of this stream: one name serves one data set.
+        ``name``: Name of this stream; each name serves one data set.
 
     Steps:
         ``every``: Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
-        ``start``: Beginning of the first step.
-        ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+        ``start``: Start of the first step.
+        ``end``: End of the last step, exclusive: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
-        ``unbounded``: There is no end, instead of end: the error of a step is near the best it could have if it were
-            the last.
-        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
-            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` says that its precision is worth four times as much as that of others.
-        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
-            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
-            same. Without it, every step.
+        ``unbounded``: Publish without an end, instead of end: the error of each step is close to the best possible if
+            it were the last.
+        ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
+            or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
+            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+        ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
+            number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
+            still per step. Without it, every step.
 
     Events:
-        ``time_zone``: Zone of times without an offset, and of calendar steps.
-        ``normalise_ids``: Normalise the texts of persons, groups and items before they are compared: nfc (compose
-            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, compare
-            texts byte for byte.
-        ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
-            that names the event. "skip": Leave the event out.
-        ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.
-            "skip": Leave the event out.
+        ``time_zone``: Time zone of calendar steps, and of times without an offset.
+        ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
+            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
+            compared byte by byte.
+        ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
+            error that names the event. "skip": Skip the event.
+        ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
+            Skip the event.
 
     Groups:
-        ``group``: Column that names the group of an event, or several.
+        ``group``: Columns that name the group of an event, one or several.
         ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
             a group that appeared only when it occurs in the data would reveal that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
-        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
-            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
-            event of the group. Without it, 1 for all.
-        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
-        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
-            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
-            that, selection_delta, beside a budget that is not of ε alone.
-        ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
-            protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
-            It is added to the δ of the budget.
-        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
-            its share of selection_delta. Without it, a twelfth of the horizon.
-        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
-            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
-            protecting one takes.
+        ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
+            one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
+            of an event of the group. Without it, 1 for all.
+        ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
+            first selection time at which its noisy value exceeds a threshold that a group with only one person would
+            almost never reach. Requires selection_delta and a budget with δ or ρ.
+        ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
+            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            of the budget.
+        ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
+            step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
+            horizon.
+        ``floor``: Never publish a group with fewer than N people (or events, if single events are protected), except
+            with probability selection_delta. Raises the threshold; costs no budget. Without it, the threshold for one
+            person.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -502,35 +503,35 @@ def plan_release(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``person``: Protect all events of a person, named by this column, together. Without it only single events are
-            protected.
-        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys. Without it, what
-            other bounds imply.
-        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
-            shrinks with it. Without it, as many as in all.
-        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
-            all.
-        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
-        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
-            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
-        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
-            steps.
-        ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
-            Monday), month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the
-            beginning on. Without it, the whole history.
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``person``: Column that names the person: all events of a person are protected together. Without it, only single
+            events are protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, as implied by other bounds.
+        ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
+            keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
+        ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
+            it, no separate limit.
+        ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
+        ``max_total``: Cap each person's total absolute value at X; the event that crosses the cap is truncated to the
+            part that fits. With scales, each value counts in units of its group's scale. Without it, no limit.
+        ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
+            apart. Without it, no minimum.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Least and greatest value of one event; others are clamped.
+        ``bounds``: Smallest and largest value of one event; values outside are clamped.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
-        ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
-            with an error that names the event.
+        ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
+            error that names the event.
 
     Mechanism:
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
-        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
 
     >>> import evertally as et
     >>> plan = et.plan_release(start="2024-01-01", end="2025-01-01", every="1d", epsilon=1.0)
@@ -609,7 +610,7 @@ def release(
     Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for invalid parameters.
 
     Key:
-        ``name``: Name of this stream: one name serves one data set.
+        ``name``: Name of this stream; each name serves one data set.
         ``key``: The secret key, or the path of its file. Its ledger refuses to release other data under the same name;
             the same data give the same release.
         ``budget_file``: The budget file of the data source, made by ``evertally budget new``, that this release spends
@@ -617,58 +618,59 @@ def release(
 
     Steps:
         ``every``: Width of a step: 15m, 1h, 1d, 1w, 1mo, 1y, …
-        ``start``: Beginning of the first step.
-        ``end``: End of the last step; the time itself no longer belongs to it: 2025-01-01 for all of 2024.
+        ``start``: Start of the first step.
+        ``end``: End of the last step, exclusive: 2025-01-01 for all of 2024.
         ``steps``: Number of steps, instead of end.
-        ``unbounded``: There is no end, instead of end: the error of a step is near the best it could have if it were
-            the last.
-        ``workload``: What is published at every step: sum (all events so far), window(W) (those of the last W steps, or
-            of a time such as window(7d)), decay(H) (each counts half after every H steps, or after a time) or
-            increments (those of the step alone). May be repeated: all are then read from one release, and
-            `window(7d)*4` says that its precision is worth four times as much as that of others.
-        ``publish``: Publish only at the end of every so long a time, such as 1w or 1mo with steps of a day, or of so
-            many steps. The plan is made for what is published; events are bounded, late and recorded by steps all the
-            same. Without it, every step.
+        ``unbounded``: Publish without an end, instead of end: the error of each step is close to the best possible if
+            it were the last.
+        ``workload``: Quantity published at every step: sum (all events so far), window(W) (events of the last W steps,
+            or of a time span such as window(7d)), decay(H) (each event's weight halves every H steps, or every time
+            span) or increments (events of that step alone). May be repeated: all are then read from one release, and
+            `window(7d)*4` makes the precision of that workload count four times as much as that of the others.
+        ``publish``: Publish only at the end of every time span, such as 1w or 1mo with daily steps, or of every given
+            number of steps. The plan is made for the published values; contribution bounds, lateness and the ledger are
+            still per step. Without it, every step.
         ``through``: Publish only the steps that end by this time; the rest can follow later from the same, longer data.
             Without it, the whole horizon is published, including steps that have not ended.
 
     Events:
-        ``time``: Column with the time of an event.
-        ``time_format``: How times are written: auto (dates with or without a time of day and an offset), rfc3339 (only
-            those with an offset), date (only dates), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a
-            pattern such as %d/%m/%Y %H:%M or %Y%m%d. By default auto, which refuses bare numbers.
-        ``time_zone``: Zone of times without an offset, and of calendar steps.
-        ``missing_text``: Texts that stand for a missing cell, such as NA.
-        ``normalise_ids``: Normalise the texts of persons, groups and items before they are compared: nfc (compose
-            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, compare
-            texts byte for byte.
-        ``missing``: What to do with an event whose person, value or key column is missing. "refuse": Stop with an error
-            that names the event. "skip": Leave the event out.
-        ``outside``: What to do with an event outside the horizon. "refuse": Stop with an error that names the event.
-            "skip": Leave the event out.
-        ``sort_buffer``: Put events in order of time while reading, holding back so many. By default 0, unsorted events
-            are refused.
+        ``time``: Column with the time of each event.
+        ``time_format``: Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an
+            offset is required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
+            such as %d/%m/%Y %H:%M or %Y%m%d. By default auto, which refuses bare numbers.
+        ``time_zone``: Time zone of calendar steps, and of times without an offset.
+        ``missing_text``: Texts that mark a missing cell, such as NA.
+        ``normalise_ids``: Normalise the texts of persons, groups and items before comparing them: nfc (compose
+            characters), trim (remove blanks at both ends), casefold (ignore case), or several. Without it, texts are
+            compared byte by byte.
+        ``missing``: Policy for events with a missing cell in the person, value or key column. "refuse": Stop with an
+            error that names the event. "skip": Skip the event.
+        ``outside``: Policy for events outside the horizon. "refuse": Stop with an error that names the event. "skip":
+            Skip the event.
+        ``sort_buffer``: Sort events by time while reading, with a buffer of this many events. By default 0, which
+            refuses unsorted events.
 
     Groups:
-        ``group``: Column that names the group of an event, or several.
+        ``group``: Columns that name the group of an event, one or several.
         ``groups``: The groups to release, as tuples if there are several columns. They are declared in advance, because
             a group that appeared only when it occurs in the data would reveal that someone is in it.
         ``rest``: Release events of undeclared groups under this name instead of refusing them.
-        ``scales``: By how much bounds and grid are multiplied in each group, in the order of the groups: one plan
-            serves them all, and the noise of each is in proportion. With bounds 0,1 a scale is the greatest value of an
-            event of the group. Without it, 1 for all.
-        ``rest_scale``: By how much bounds and grid are multiplied in the rest. Without it, 1.
-        ``discover_groups``: Release groups that nobody declared: those that occur, from the first selection time on at
-            which their released value is so high that hardly any has it that is of one person alone. Needs a δ for
-            that, selection_delta, beside a budget that is not of ε alone.
-        ``selection_delta``: The probability with which a group is shown that one person alone has; of a person
-            protected for one period, by what they do in that period (floor 2 makes it hold for all periods together).
-            It is added to the δ of the budget.
-        ``select_every``: Look at all groups that occur after every so many steps, and after the last. Each look takes
-            its share of selection_delta. Without it, a twelfth of the horizon.
-        ``floor``: Show no group of fewer than so many persons (or events, where single events are protected), apart
-            from the same probability. It raises what a group must reach, and costs no budget. Without it, what
-            protecting one takes.
+        ``scales``: Factors that multiply bounds and grid in each group, in the order of the groups. All groups share
+            one plan, and the noise of each is proportional to its factor. With bounds 0,1 a factor is the largest value
+            of an event of the group. Without it, 1 for all.
+        ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
+        ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
+            first selection time at which its noisy value exceeds a threshold that a group with only one person would
+            almost never reach. Requires selection_delta and a budget with δ or ρ.
+        ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
+            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
+            of the budget.
+        ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
+            step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
+            horizon.
+        ``floor``: Never publish a group with fewer than N people (or events, if single events are protected), except
+            with probability selection_delta. Raises the threshold; costs no budget. Without it, the threshold for one
+            person.
 
     Privacy budget:
         ``epsilon``: ε of ε-differential privacy (with delta: of (ε, δ)-differential privacy).
@@ -678,48 +680,48 @@ def release(
         ``budget``: A :class:`Budget`, instead of its numbers.
 
     Privacy unit:
-        ``person``: Protect all events of a person, named by this column, together. Without it only single events are
-            protected.
-        ``max_events``: Keep the first so many events of a person, over all steps and groups or keys. Without it, what
-            other bounds imply.
-        ``max_events_per_step``: Keep the first so many of them in one step (over all groups or keys); Gaussian noise
-            shrinks with it. Without it, as many as in all.
-        ``max_events_per_group``: Keep the first so many of them in one group, over all steps. Without it, as many as in
-            all.
-        ``max_groups``: Keep those of the first so many groups of a person. Without it, any.
-        ``max_total``: Keep events of a person until the sizes of their values add up to so much, and of the one that
-            goes beyond it the part that fits; with scales, each value counts in units of its group's. Without it, any.
-        ``min_gap``: Keep only events of steps that are at least so many apart, or of the same step. Without it, any
-            steps.
-        ``per``: Protect what a person does in one period, and let all bounds start anew in each: day, week (from
-            Monday), month, quarter or year of the calendar, a width such as 2w, or a number of steps, from the
-            beginning on. Without it, the whole history.
-        ``neighbours``: Whether the unit's events are added or removed, or replaced by others.
+        ``person``: Column that names the person: all events of a person are protected together. Without it, only single
+            events are protected.
+        ``max_events``: Keep at most the first M events of each person, across all steps and groups (or keys). Without
+            it, as implied by other bounds.
+        ``max_events_per_step``: Keep at most the first C events of each person in one step, across all groups (or
+            keys). A smaller C reduces Gaussian noise. Without it, no separate limit.
+        ``max_events_per_group``: Keep at most the first G events of each person in one group, across all steps. Without
+            it, no separate limit.
+        ``max_groups``: Keep only the events of the first N groups of each person. Without it, no limit.
+        ``max_total``: Cap each person's total absolute value at X; the event that crosses the cap is truncated to the
+            part that fits. With scales, each value counts in units of its group's scale. Without it, no limit.
+        ``min_gap``: Keep only events of each person that are in the same step, or in steps at least this many steps
+            apart. Without it, no minimum.
+        ``per``: Protect what a person does in one period, and restart all bounds in each: a calendar day, week (from
+            Monday), month, quarter or year, a width such as 2w, or a number of steps, counted from the first step.
+            Without it, the whole history.
+        ``neighbours``: Neighbouring data sets: the privacy unit's events are added or removed, or replaced by others.
 
     Values:
         ``value``: Sum this column instead of counting events.
-        ``bounds``: Least and greatest value of one event; others are clamped.
+        ``bounds``: Smallest and largest value of one event; values outside are clamped.
         ``grid``: Distance between neighbouring values, such as 0.01; finer values are rounded.
-        ``measures``: Release this measure too, all of them under one budget: count, sum, mean, variance, std (the
-            standard deviation), distinct (people so far), distinct(WIDTH) (people within so many steps, or a time such
-            as 7d), histogram(CUT,…) (events by value) or quantile(SHARE), each at the end of every step. `mean*4` says
-            that its precision is worth four times as much as that of others when the budget is divided. May be
-            repeated. Without it, a running count, or sum.
-        ``out_of_bounds``: What to do with a value outside the bounds. "clamp": Take the nearer bound. "refuse": Stop
-            with an error that names the event.
+        ``measures``: Measure to release at the end of every step, under one budget with the others: count, sum, mean,
+            variance, std (standard deviation), distinct (people so far), distinct(WIDTH) (people in the last WIDTH
+            steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE). `mean*4` makes
+            the precision of that measure count four times as much as that of the others when the budget is divided. May
+            be repeated. Without it, a running count or sum.
+        ``out_of_bounds``: Policy for values outside the bounds. "clamp": Use the nearer bound. "refuse": Stop with an
+            error that names the event.
 
     Mechanism:
         ``mechanism``: Mechanism, such as subtract(k=13). Without it, the one with the least error.
-        ``noise``: Noise law. Without it, the one with the least error that the budget allows.
-        ``objective``: Minimise the maximal or the mean error over the steps.
+        ``noise``: Noise distribution. Without it, the one with the least error that the budget allows.
+        ``objective``: Minimise the maximum or the mean error over the steps.
 
     Output:
-        ``confidence``: Confidence of the intervals.
-        ``band``: Whether each interval holds by itself, or all steps of a group hold at once. "pointwise": Each
-            interval holds with the confidence; of many, some miss. "simultaneous": The intervals of all steps hold at
-            once, for each group.
-        ``view``: What is shown beside the released values, in columns of its own: `non-negative`, `non-decreasing`
-            (needs band simultaneous), `whole-number`, or several.
+        ``confidence``: Confidence level of the intervals.
+        ``band``: Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
+            "pointwise": Each interval holds with the confidence level; among many, some miss. "simultaneous": The
+            intervals of all steps hold at once, for each group.
+        ``view``: Additional columns with adjusted copies of the released values: `non-negative`, `non-decreasing`
+            (requires band simultaneous), `whole-number`, or several.
 
     >>> import evertally as et, pyarrow as pa
     >>> events = pa.table({"time": ["2024-01-01", "2024-01-01", "2024-01-03"], "airport": ["JFK", "LGA", "JFK"]})

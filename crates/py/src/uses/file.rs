@@ -20,7 +20,6 @@
 use super::history::Span;
 use super::mark::{derived, sip, sip_key};
 use crate::error::{OrRaise, state};
-use crate::plan::hexadecimal;
 use evertally::noise::SecretKey;
 use evertally_ledger::disk::{Access, RealDisk, replace};
 use pyo3::exceptions::PyOSError;
@@ -98,7 +97,7 @@ impl UsesFile {
             self.make(*SecretKey::generate().or_raise()?.id().as_bytes())?;
         }
         let news = self.turn(|news| (vec![], news))?;
-        Ok((hexadecimal(&self.identity.expect("it was read")), news))
+        Ok((evertally::hex(&self.identity.expect("it was read")), news))
     }
 
     pub(super) fn is_there(&self) -> bool {

@@ -9,7 +9,6 @@ use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
 use crate::options::Options;
-use crate::plan::hexadecimal;
 use crate::request::declared;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
@@ -269,7 +268,7 @@ impl VectorPlan {
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
-        hexadecimal(&self.inner.digest())
+        evertally::hex(&self.inner.digest())
     }
 
     /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of

@@ -456,7 +456,3 @@ pub(super) fn next_head(
     blocks.iter().for_each(|(block, bytes)| piece(*block, bytes));
     *hasher.finalize().as_bytes()
 }
-
-pub(super) fn hex(digest: &[u8; 32]) -> String {
-    blake3::Hash::from_bytes(*digest).to_hex().to_string()
-}

@@ -187,8 +187,7 @@ impl Core {
         };
         let missing = |(name, seen): (&String, &Seen)| {
             let step = seen.closed;
-            let remedy =
-                "open it with the same declaration, and it recovers; or leave it closed: then it publishes nothing \
+            let remedy = "open it with the same declaration, and it recovers; or leave it closed: then it publishes nothing \
                  more";
             self.find(name).is_none().then(|| {
                 format!(

@@ -1,6 +1,7 @@
 //! Detects stale copies of a folder, and other publishers, by comparing it with the witness.
 
-use super::closing::{hex, next_head};
+use super::closing::next_head;
+use evertally::hex;
 use super::core::Core;
 use super::live::first_head;
 use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};

@@ -45,8 +45,8 @@ impl Source {
             From::File(path) => {
                 let of_path = format.or_else(|| Format::of_path(path));
                 let shown = path.display();
-                let format =
-                    of_path.ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
+                let format = of_path
+                    .ok_or_else(|| usage(format!("the name {shown} does not reveal its format: add --format")))?;
                 let folder = evertally_ledger::disk::folder_of(path);
                 let folder = folder.canonicalize().context(format_args!("cannot find the folder of {shown}"))?;
                 let name = path.file_name().ok_or_else(|| usage(format!("{shown} is not a file")))?;

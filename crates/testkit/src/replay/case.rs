@@ -1,4 +1,4 @@
-//! Declarations, events and neighbours, generated.
+//! Generated declarations, events and neighbours.
 
 mod wide;
 
@@ -24,49 +24,49 @@ pub struct Case {
     pub files: Vec<Vec<Row>>,
     /// The neighbouring data.
     pub neighbours: Vec<Vec<Row>>,
-    /// The person whose rows are changed, where persons are protected.
+    /// The person whose rows are changed, if persons are protected.
     pub person: Option<usize>,
-    /// The steps of the period in which they are; all where there are no periods.
+    /// The steps of the period of the change; all steps if there are no periods.
     pub period: Range<u64>,
     /// The periods of the horizon.
     pub periods: Periods,
-    /// The row that is changed, where events are.
+    /// The changed row, if events are protected.
     pub row: usize,
     /// Whether rows are replaced or moved, and not only removed.
     pub replaces: bool,
-    /// Whether values tell whose they are.
+    /// Whether values encode their person.
     pub codes: Codes,
 }
 
-/// What values stand for.
+/// The meaning of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codes {
-    /// Themselves.
+    /// Plain numbers.
     Values,
-    /// A power of 32 for every person, so that a sum tells whose events were kept.
+    /// A power of 32 for every person, so that a sum shows whose events were kept.
     Persons,
 }
 
-/// The groups that are declared, and texts that are not.
+/// Declared groups, and texts that are not declared.
 const DECLARED: [[&str; 2]; 3] = [["a", "x"], ["b", "x"], ["b", "y"]];
 const OTHERS: [[&str; 2]; 2] = [["c", "x"], ["Zoë", "q"]];
 
-/// A raw row, before it is written in the terms of a declaration.
+/// A raw row, before it is written as the declaration requires.
 #[derive(Clone, Debug)]
 struct Raw {
     step: u64,
-    /// How far into its step, in 256ths.
+    /// Its position in its step, in 256ths.
     at: u8,
     group: usize,
     person: usize,
     value: i32,
-    /// Which cell it lacks: none mostly.
+    /// The cell it lacks, usually none.
     lacks: u8,
-    /// It comes with the file after its own, where late events are counted.
+    /// Whether it comes with the next file, if late events are counted.
     late: bool,
 }
 
-/// What is drawn of a declaration.
+/// The randomly drawn parts of a declaration.
 #[derive(Clone, Debug)]
 struct Terms {
     steps: u64,
@@ -92,7 +92,7 @@ struct Terms {
     wide: Wide,
 }
 
-/// How the neighbour's data differ.
+/// The difference of the neighbour's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Removal,
@@ -100,27 +100,27 @@ enum Change {
     Move,
 }
 
-/// What is kept of a person.
+/// The bounds of a person.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     total: u64,
     per_step: Option<u64>,
-    /// These two where there are groups.
+    /// These two only if there are groups.
     per_group: Option<u64>,
     groups: Option<u64>,
     gap: Option<u64>,
     period: Option<Reset>,
 }
 
-/// How long a period is.
+/// The length of a period.
 #[derive(Clone, Copy, Debug)]
 enum Reset {
     Steps(u64),
-    /// Whatever suits the width of the steps.
+    /// A period that suits the width of the steps.
     Calendar,
 }
 
-/// A row, how far it is into its step, and whether it comes late.
+/// A row, its position in its step, and whether it comes late.
 #[derive(Clone, Debug)]
 struct Placed {
     row: Row,
@@ -129,15 +129,15 @@ struct Placed {
 }
 
 impl Case {
-    /// How many persons there are in the data.
+    /// The number of persons in the data.
     pub const PERSONS: usize = 4;
 
-    /// How many events of a person a coded sum holds.
+    /// The number of events per person that a coded sum can hold.
     pub fn events_of(person: usize, sum: i128) -> u64 {
         (sum >> (5 * person)) as u64 & 31
     }
 
-    /// Whether a row belongs to the unit that is changed.
+    /// Whether a row belongs to the changed unit.
     pub fn is_of_unit(&self, row: &Row) -> bool {
         match self.person {
             Some(person) => row.person.as_deref() == Some(name_of(person).as_str()) && self.period.contains(&row.step),
@@ -145,7 +145,7 @@ impl Case {
         }
     }
 
-    /// The group that a row is released in, as tables write it.
+    /// The group in which a row is released, as written in tables.
     pub fn group_of(&self, row: &Row) -> String {
         let Some(columns) = &self.stream.declaration.group_by else { return String::new() };
         let texts: Vec<&str> = (0..columns.len()).map(|at| row.labels[at].as_deref().unwrap_or_default()).collect();
@@ -158,7 +158,7 @@ impl Case {
         }
     }
 
-    /// The plan that is promised.
+    /// The declared plan.
     ///
     /// # Panics
     /// If the declaration is refused.
@@ -226,7 +226,7 @@ impl Terms {
         match (reset, self.calendar.0) {
             (Reset::Steps(steps), _) => Period::Steps(steps),
             (Reset::Calendar, every) => {
-                // Quarters of an hour and widths of six hours do not always fit into the days of these zones.
+                // Quarter hours and widths of six hours do not always fit into the days of these zones.
                 let text = match every {
                     "1d" => "month",
                     "1h" => "day",
@@ -293,7 +293,7 @@ pub fn any_case() -> impl Strategy<Value = Case> {
 /// The wide case of a number, always the same: see [`spends`](super::spends).
 ///
 /// # Errors
-/// Why its declaration is refused, if it is.
+/// The reason, if its declaration is refused.
 ///
 /// # Panics
 /// Never, unless cases cannot be generated.
@@ -423,7 +423,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
                 Change::Removal
             }
         }
-        // Under replace-one nobody is removed.
+        // Under replace-one no unit is removed.
         pick if terms.replace_one => [Change::Replacement, Change::Move][usize::from(pick) % 2],
         pick => [Change::Removal, Change::Replacement, Change::Move][usize::from(pick) % 3],
     };
@@ -434,7 +434,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
         }
         None => at == row,
     };
-    // What replaces an event of a period is of the same.
+    // The replacement of an event is in the same period.
     let within = |step: u64| match periods.longest() {
         Some(_) => period.start + step % (period.end.min(terms.steps + 1) - period.start),
         None => step,
@@ -462,14 +462,14 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     let crowd: Vec<Placed> = crowd.into_iter().map(|row| Placed { row, at: 0, late: false }).collect();
     let rows = [rows, crowd.clone()].concat();
     changed.extend(crowd);
-    // Files are cut where steps end, so that a run that publishes through there has all it needs.
+    // Files are cut where steps end, so that a run that publishes through that step has all its events.
     let mut cuts: Vec<u64> = (1..terms.runs).map(|at| u64::from(picks[1 + at]) % terms.steps + 1).collect();
     cuts.retain(|cut| *cut < terms.steps);
     cuts.sort_unstable();
     cuts.dedup();
-    // All files in one run, or a run for each, which goes on where the one before stopped or does all of it again.
+    // All files in one run, or one run per file, which continues the previous one or repeats everything.
     let (in_one, continues) = (picks[0].is_multiple_of(4), picks[1] & 4 != 0 && terms.wide.may_continue());
-    // A late event counts in another step than its own, and is of the unit of that step's period.
+    // A late event counts in a step other than its own, and belongs to the unit of that step's period.
     let has_periods = periods.longest().is_some();
     let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty() && !has_periods;
     let in_files = |rows: &[Placed]| -> Vec<Vec<Row>> {

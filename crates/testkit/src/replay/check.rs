@@ -1,4 +1,4 @@
-//! Holding two replays against each other.
+//! Comparison of two replays.
 
 use super::case::{Case, Codes};
 use super::pipeline::{Declared, Outcome, Pipeline, REFUSALS, Run, TableRow};
@@ -9,16 +9,16 @@ use evertally::privacy::{Neighbours, PersonBounds};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a replay shows that it must not.
+/// A violation that a replay shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// What is protected moves by more than the plan says.
+    /// Protected values move by more than the plan states.
     Moves(String),
-    /// What other units do is not the same.
+    /// The data of other units differ.
     Others(String),
-    /// Something besides values depends on the data.
+    /// Something other than values depends on the data.
     Visible(String),
-    /// Several runs do not give what one gives.
+    /// Several runs give another result than one.
     Runs(String),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What a replay without fault has seen, so that a test can tell whether it saw anything.
+/// The observations of a replay without fault, so that a test can check that there were any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// A run of either data set was refused.
@@ -44,7 +44,7 @@ pub struct Findings {
     pub decoded: usize,
 }
 
-/// The sums that a table shows beyond another's, by step and group, in multiples of the grid.
+/// The differences of one table's sums from another's, by step and group, in multiples of the grid.
 type Sums = BTreeMap<(u64, String), i128>;
 
 /// Replays a case.
@@ -82,13 +82,13 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
     Ok(findings)
 }
 
-/// Whether either ends in a documented refusal; everything else but values must be equal.
+/// Whether either ends in a documented refusal; everything except values must be equal.
 pub(super) fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour: bool) -> Result<bool, Fault> {
     for (number, (a, b)) in (1..).zip(ours.iter().zip(theirs)) {
         let refusals: Vec<&String> = [&a.refusal, &b.refusal].into_iter().flatten().collect();
         if let Some(said) = refusals.iter().find(|said| !REFUSALS.iter().any(|known| said.contains(known))) {
             if a.refusal != b.refusal {
-                return Err(Fault::Visible(format!("run {number} ends for one in an undocumented refusal: {said}")));
+                return Err(Fault::Visible(format!("run {number} ends in an undocumented refusal for one: {said}")));
             }
         } else if !refusals.is_empty() {
             let left = |outcome: &Outcome| outcome.refusal.is_some() && !outcome.table.is_empty();
@@ -107,18 +107,18 @@ pub(super) fn outcomes_differ(ours: &[Outcome], theirs: &[Outcome], is_neighbour
         }
         let names = |outcome: &Outcome| outcome.files.keys().cloned().collect::<Vec<_>>();
         if names(a) != names(b) {
-            return Err(Fault::Visible(format!("run {number} leaves {:?}, and {:?} {what}", names(a), names(b))));
+            return Err(Fault::Visible(format!("run {number} leaves {:?}, but {:?} {what}", names(a), names(b))));
         }
         if let Some((name, text)) = a.files.iter().find(|(name, text)| b.files[*name] != **text) {
             let mut lines = text.lines().zip(b.files[name].lines());
             let (ours, theirs) = lines.find(|(ours, theirs)| ours != theirs).unwrap_or(("longer or shorter", ""));
-            return Err(Fault::Visible(format!("{name} of run {number} is another {what}: {ours:?}, {theirs:?}")));
+            return Err(Fault::Visible(format!("{name} of run {number} differs {what}: {ours:?}, {theirs:?}")));
         }
     }
     Ok(false)
 }
 
-/// The table of the last run, which must go on where those before it ended.
+/// The table of the last run, which must continue where the earlier ones ended.
 pub(super) fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, Fault> {
     let Some(last) = outcomes.last() else { return Ok(None) };
     for (number, outcome) in (1..).zip(outcomes) {
@@ -129,9 +129,9 @@ pub(super) fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, F
     Ok(Some(last.table.clone()))
 }
 
-/// However often it was run: what comes out is what one run over everything gives.
+/// However many runs there were, the result is that of one run over everything.
 pub(super) fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
-    // In one run an event that came late would have come in time.
+    // In one run, an event that came late would have come in time.
     if case.stream.runs.len() == 1 || case.stream.declaration.late.is_some() {
         return Ok(());
     }
@@ -140,7 +140,7 @@ pub(super) fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow
     let at_once =
         pipeline.publish(&Declared { runs, continues: false, repeats: false, ..case.stream.clone() }, &case.files);
     if at_once[0].refusal.is_some() || at_once[0].table != table {
-        return Err(Fault::Runs("one run over everything publishes something else".into()));
+        return Err(Fault::Runs("one run over everything publishes a different table".into()));
     }
     Ok(())
 }
@@ -153,7 +153,10 @@ fn sums(plan: &Plan, ours: &[TableRow], theirs: &[TableRow]) -> Result<Sums, Fau
     for (a, b) in ours.iter().zip(theirs) {
         let difference = a.value - b.value;
         if difference % grid != 0 {
-            return Err(Fault::Moves(format!("step {} differs by {difference}e-8, no multiple of the grid", a.step)));
+            return Err(Fault::Moves(format!(
+                "step {} differs by {difference}e-8, not a multiple of the grid",
+                a.step
+            )));
         }
         let before = running.insert(&a.group, difference / grid).unwrap_or(0);
         sums.insert((a.step, a.group.clone()), difference / grid - before);
@@ -161,7 +164,7 @@ fn sums(plan: &Plan, ours: &[TableRow], theirs: &[TableRow]) -> Result<Sums, Fau
     Ok(sums)
 }
 
-/// Where the unit has no events, in either data set, nothing moves.
+/// Nothing moves where the unit has no events in either data set.
 fn where_the_unit_is(case: &Case, moved: &Sums) -> Result<(), Fault> {
     let rows = case.files.iter().chain(&case.neighbours).flatten().filter(|row| case.is_of_unit(row));
     let places: BTreeSet<(u64, String)> = rows.map(|row| (row.step, case.group_of(row))).collect();
@@ -173,12 +176,12 @@ fn where_the_unit_is(case: &Case, moved: &Sums) -> Result<(), Fault> {
     }
 }
 
-/// How often the plan's own change of a unit the case's is: what add-remove calls a replacement is two of them.
+/// The case's change as a number of changes of the plan's unit: a replacement is two changes under add-remove.
 pub(super) fn changes(case: &Case) -> u32 {
     if case.replaces { 2 } else { 1 }
 }
 
-/// So many events in all and in a step, each within its bounds.
+/// Checks the numbers of events in total and per step, each within its bounds.
 fn spread(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
     let request = plan.request();
     let one = PersonBounds { max_events: 1, ..PersonBounds::default() };
@@ -200,7 +203,7 @@ fn spread(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
         return Err(Fault::Moves(format!("{per_group} events of size {size} cannot move group {group} by {moves}")));
     }
     if let Some(most) = bounds.max_groups.filter(|most| groups.len() as u64 > most * u64::from(changes(case))) {
-        return Err(Fault::Moves(format!("{} groups move, of {most} that one person may be in", groups.len())));
+        return Err(Fault::Moves(format!("{} groups move, but one person may be in at most {most}", groups.len())));
     }
     let mut steps: BTreeMap<u64, i128> = BTreeMap::new();
     moved.iter().for_each(|((step, _), sum)| *steps.entry(*step).or_default() += sum.abs());
@@ -227,7 +230,7 @@ fn norms(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
             (l1, squared) = (l1 + sum.abs(), squared + sum * sum);
         }
     }
-    // What a plan under replace-one calls a change is a replacement already.
+    // A change under replace-one already is a replacement.
     let twice = if plan.request().neighbours() == Neighbours::ReplaceOne { 1.0 } else { f64::from(changes(case)) };
     let l1_bound = sensitivity.l1 as f64 * mechanism.column_norms().l1 * twice;
     let squared_bound = sensitivity.squared(&**mechanism) * twice * twice;
@@ -251,8 +254,8 @@ fn norms(case: &Case, plan: &Plan, moved: &Sums) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Values are codes: a step's sum tells how many events of each person were kept. The unit's are within its bounds in
-/// either data set, and those of all others are the same. How many units were counted.
+/// Values are codes: a step's sum shows how many events of each person were kept. The unit's are within its bounds in
+/// either data set, and those of all others are the same. Returns the number of counted units.
 fn kept(case: &Case, plan: &Plan, ours: &Sums, theirs: &Sums) -> Result<usize, Fault> {
     let (Some(bounds), Some(changed)) = (plan.request().unit().bounds(), case.person) else { return Ok(0) };
     let mut counted = 0;
@@ -272,7 +275,7 @@ fn kept(case: &Case, plan: &Plan, ours: &Sums, theirs: &Sums) -> Result<usize, F
                 let events: Vec<_> = events.iter().filter(|(_, events)| *events > 0).copied().collect();
                 if let Some(what) = beyond(bounds, &events) {
                     let period = format!("in the period since step {first}");
-                    return Err(Fault::Moves(format!("of person {person} are kept {period} {what}")));
+                    return Err(Fault::Moves(format!("events kept of person {person} {period}: {what}")));
                 }
             }
             counted += usize::from(counts.values().any(|events| *events > 0));
@@ -282,13 +285,13 @@ fn kept(case: &Case, plan: &Plan, ours: &Sums, theirs: &Sums) -> Result<usize, F
             counts.iter().filter(|((step, _), _)| is_other(*step)).map(|(_, events)| *events).collect()
         };
         if others(&of_person[0]) != others(&of_person[1]) {
-            return Err(Fault::Others(format!("other events of person {person} are kept for the neighbour")));
+            return Err(Fault::Others(format!("the neighbour keeps other events of person {person}")));
         }
     }
     Ok(counted)
 }
 
-/// Which bound the kept events of a person exceed in one period, by step and group.
+/// The bound that a person's kept events exceed in one period, by step and group.
 fn beyond(bounds: PersonBounds, events: &[(&(u64, String), u64)]) -> Option<String> {
     let (mut steps, mut groups) = (BTreeMap::new(), BTreeMap::new());
     for ((step, group), events) in events {
@@ -300,7 +303,7 @@ fn beyond(bounds: PersonBounds, events: &[(&(u64, String), u64)]) -> Option<Stri
     let most = |counts: &mut dyn Iterator<Item = u64>| counts.max().unwrap_or(0);
     let gap = steps.keys().zip(steps.keys().skip(1)).map(|(step, next)| next - step).min();
     [
-        (above(Some(bounds.max_events), all), format!("{all} events, of {}", bounds.max_events)),
+        (above(Some(bounds.max_events), all), format!("{all} events, at most {} allowed", bounds.max_events)),
         (above(bounds.max_events_per_step, most(&mut steps.values().copied())), "too many events in a step".into()),
         (above(bounds.max_events_per_group, most(&mut groups.values().copied())), "too many events in a group".into()),
         (above(bounds.max_groups, groups.len() as u64), "events in too many groups".into()),

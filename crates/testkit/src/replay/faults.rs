@@ -1,7 +1,7 @@
-//! Pipelines with one fault each: what a replay must find.
+//! Pipelines with one fault each, which a replay must find.
 //!
-//! A fault is planted around a sound pipeline: in what it is given, or in what it leaves. That is enough for all of the
-//! mistakes that such pipelines are known to make.
+//! A fault is planted around a sound pipeline: in its input or in its output. That covers all known mistakes of such
+//! pipelines.
 
 use super::pipeline::{Declared, Outcome, Pipeline, Run, TableRow, hundred_millionths};
 use super::rows::Row;
@@ -12,29 +12,29 @@ use std::collections::BTreeMap;
 /// A mistake that a pipeline can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
-    /// The events of a person are counted in each file by itself.
+    /// The events of a person are counted in each file separately.
     BoundPerFile,
-    /// The first events of a person are kept in each group by itself.
+    /// The first events of a person are kept in each group separately.
     BoundPerGroup,
-    /// The first events of a person are kept in each step by itself: nothing is remembered of those before.
+    /// The first events of a person are kept in each step separately: earlier steps are forgotten.
     BoundPerStep,
-    /// A run that continues another has forgotten whom it knew.
+    /// A run that continues another has forgotten the persons of the earlier one.
     ForgottenCounts,
-    /// One room for the events of all persons.
+    /// All persons share one bound on events.
     SharedBound,
-    /// Steps with events of a person may be as near as they like.
+    /// The minimum gap of a person's steps is ignored.
     GapIgnored,
     /// The events of a person in one group are not counted.
     GroupUnbounded,
-    /// Groups of a person are not counted.
+    /// The number of a person's groups is not counted.
     GroupsUncounted,
-    /// Events of earlier periods take room from those of later ones.
+    /// Events of earlier periods count against the bounds of later ones.
     PeriodNeverEnds,
-    /// Everything starts anew too early.
+    /// Periods end too early.
     PeriodTooShort,
     /// Values are not clamped.
     NoClamping,
-    /// The sum of a step is clamped to what its events could add, and not each event.
+    /// The sum of a step is clamped to the possible sum of its events, instead of each event.
     ClampedAfterSumming,
     /// The rest group has the name of the first undeclared group that has events.
     RestLeaksName,
@@ -44,18 +44,18 @@ pub enum Planted {
     EmptyGroupsVanish,
     /// Groups come in the order of their first events.
     OrderFollowsData,
-    /// The report says how many events were read.
+    /// The report reveals how many events were read.
     ReportCounts,
     /// Standard errors follow the number of events.
     ErrorFollowsData,
-    /// Runs over little data are refused.
+    /// Runs with few events are refused.
     RefusesLittleData,
     /// Noise depends on the data.
     NoiseFollowsData,
 }
 
 impl Planted {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 20] = [
         Self::BoundPerFile,
         Self::BoundPerGroup,
@@ -102,12 +102,12 @@ impl<P: Pipeline> Pipeline for Faulty<P> {
 }
 
 impl<P> Faulty<P> {
-    /// What the sound pipeline is given instead.
+    /// The changed input of the sound pipeline.
     fn before(&self, stream: &mut Declared, files: &mut [Vec<Row>]) {
         let runs = stream.runs.clone();
         let run_of = |file: usize| runs.iter().position(|run: &Run| file < run.files).unwrap_or(runs.len());
         let columns = stream.declaration.group_by.as_ref().map_or(0, Vec::len);
-        // A person under several names is as good as a bound that starts anew.
+        // A person under several names is equivalent to a bound that starts again.
         let rename = |files: &mut [Vec<Row>], anew: &dyn Fn(usize, &Row) -> String| {
             for (number, rows) in files.iter_mut().enumerate() {
                 for row in rows {
@@ -138,7 +138,7 @@ impl<P> Faulty<P> {
         }
     }
 
-    /// What is done to what the sound pipeline leaves.
+    /// The changes to the output of the sound pipeline.
     fn after(&self, stream: &Declared, read: &[&Row], outcome: &mut Outcome) {
         let last = read.iter().map(|row| row.step).max().unwrap_or(0);
         let seen: Vec<String> = read.iter().map(|row| row.labels.iter().flatten().cloned().collect()).collect();
@@ -185,7 +185,7 @@ fn clamp_sums(stream: &Declared, files: &mut [Vec<Row>], columns: usize) {
     let Some(bounds) = &stream.declaration.bounds else { return };
     let [lower, upper] = [&bounds[0], &bounds[1]].map(|bound| hundred_millionths(&bound.0));
     if upper > 1000 * 100_000_000 {
-        return; // values are codes: moving them from one event to another says nothing
+        return; // values are codes: moving them from one event to another has no meaning
     }
     let mut sums: BTreeMap<(u64, Vec<Option<String>>), (i128, i128)> = BTreeMap::new();
     let place = |row: &Row| (row.step, row.labels[..columns].to_vec());
@@ -199,7 +199,7 @@ fn clamp_sums(stream: &Declared, files: &mut [Vec<Row>], columns: usize) {
     }
     for row in files.iter_mut().flatten().filter(|row| row.value.is_some()) {
         let (sum, count) = sums.get_mut(&place(row)).expect("counted above");
-        // What the others can still take or give decides how much this one must.
+        // The remaining range of the others determines how much this one must change.
         let value = (*sum - lower * (*count - 1)).clamp(lower, upper);
         (*sum, *count) = (*sum - value, *count - 1);
         let (sign, size) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());

@@ -1,4 +1,4 @@
-//! What is replayed: a whole run, from files to files.
+//! The pipelines that are replayed: whole runs, from files to files.
 
 use super::rows::{FileFormat, Row, write_file};
 use evertally::noise::{GuardedKey, SecretKey, TestSeed};
@@ -13,40 +13,40 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-/// A stream as it is declared, and how often it is run.
+/// A stream as declared, and its runs.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// What is declared; `through` is set by the runs.
+    /// The declaration; `through` is set by the runs.
     pub declaration: Declaration,
-    /// How the files are written.
+    /// The format of the files.
     pub format: FileFormat,
     /// The runs, one after another under one key and ledger.
     pub runs: Vec<Run>,
-    /// Each run goes on where the one before stopped, and reads only the files that are new.
+    /// Whether each run continues the previous one, and reads only the new files.
     pub continues: bool,
-    /// Where runs go on, they are given a file again that was read before.
+    /// Whether continuing runs also get a file that was already read.
     pub repeats: bool,
 }
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// It reads the files before this one.
+    /// The run reads the files before this one.
     pub files: usize,
-    /// It publishes the steps that end by this time; all of them for `None`.
+    /// The run publishes the steps that end by this time; all steps for `None`.
     pub through: Option<String>,
-    /// The declared groups of this run, where others join later.
+    /// The declared groups of this run, if others join later.
     pub groups: Option<Groups>,
 }
 
-/// What a run leaves.
+/// The output of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What it said when it refused.
+    /// The message of a refusal.
     pub refusal: Option<String>,
     /// The released table, row by row.
     pub table: Vec<TableRow>,
-    /// Everything else that is on disk afterwards, digests blotted out.
+    /// Everything else on disk afterwards, with digests masked.
     pub files: BTreeMap<String, String>,
 }
 
@@ -55,7 +55,7 @@ pub struct Outcome {
 pub struct TableRow {
     /// The step.
     pub step: u64,
-    /// All cells but those that follow the value, joined.
+    /// All cells except those that depend on the value, joined.
     pub fixed: String,
     /// The group.
     pub group: String,
@@ -63,14 +63,14 @@ pub struct TableRow {
     pub value: i128,
 }
 
-/// Whatever makes tables of files.
+/// Anything that makes tables from files.
 pub trait Pipeline {
     /// Runs a stream over files, as often as declared, under a new ledger of always the same key.
     fn publish(&self, stream: &Declared, files: &[Vec<Row>]) -> Vec<Outcome>;
 }
 
-/// What a refusal may say that depends on data: every one is documented under "Error messages show data" in the threat
-/// model, and nothing else may make a run end otherwise for a neighbour.
+/// Data-dependent parts of refusals: each is documented under "Error messages show data" in the threat model, and
+/// nothing else may make a run end differently for a neighbour.
 pub const REFUSALS: [&str; 9] = [
     "is outside the horizon",
     "is not a declared group",
@@ -83,8 +83,8 @@ pub const REFUSALS: [&str; 9] = [
     "the event has no group",
 ];
 
-/// What a front does, in this process: a declaration is resolved and planned, files are read and pushed into a session,
-/// what is due is taken as rows, and recorded before anyone sees it.
+/// The work of a front end, in this process: it resolves and plans a declaration, reads files and pushes them into a
+/// session, takes due steps as rows, and records them before anyone sees them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InProcess;
 
@@ -181,14 +181,14 @@ fn one_run(
     Ok(Outcome { refusal: None, table: TableRow::all_of(&table), files })
 }
 
-/// Measures that are no linear functions of noisy sums.
+/// Measures that are not linear functions of noisy sums.
 const COMPOSED: [&str; 4] = ["mean", "variance", "std", "quantile"];
 
 impl TableRow {
     /// The rows of a table in CSV without quotes.
     ///
     /// # Panics
-    /// If it is none.
+    /// If the text is not such a table.
     pub fn all_of(csv: &str) -> Vec<Self> {
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let header = lines.next().expect("a header");
@@ -199,7 +199,7 @@ impl TableRow {
         lines
             .map(|cells| {
                 assert_eq!(cells.len(), header.len(), "a table without quotes");
-                // What is computed from several noisy figures has an error that follows them.
+                // A value computed from several noisy values has an error that depends on them.
                 let is_composed = cells.iter().any(|cell| COMPOSED.iter().any(|name| cell.starts_with(name)));
                 let join = |wanted: &dyn Fn(usize) -> bool| {
                     let kept = cells.iter().enumerate().filter(|(column, _)| wanted(*column));
@@ -216,17 +216,17 @@ impl TableRow {
     }
 }
 
-/// A decimal number in hundred-millionths; what is behind them is cut off, and an empty cell is 0.
+/// A decimal number in hundred-millionths; further digits are cut off, and an empty cell is 0.
 pub(super) fn hundred_millionths(text: &str) -> i128 {
     let (sign, digits) = text.strip_prefix('-').map_or((1, text), |digits| (-1, digits));
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let fraction = &fraction[..fraction.len().min(8)];
-    sign * format!("0{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is no decimal number"))
+    sign * format!("0{whole}{fraction:0<8}").parse::<i128>().unwrap_or_else(|_| panic!("{text} is not decimal"))
 }
 
-/// A ledger without what differs from run to run, and without what it says of the files that were read, which of them
-/// are alike among it, and of those that were written: their lengths, and digests of data, which are runs of at least 32
-/// hexadecimal digits.
+/// A ledger without the parts that differ from run to run, without its data about the files that were read (including
+/// which of them are equal), and without its data about written files: their lengths, and digests of data, which are
+/// runs of at least 32 hexadecimal digits.
 pub(super) fn public_ledger(text: &str) -> String {
     let hidden = ["\"at\":", "\"bytes\":", "\"behind\":"];
     let mut in_files = false;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The program `evertally`, run in a folder of its own with a configuration file.
+/// The program `evertally`, run in a separate folder with a configuration file.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program's file.
@@ -34,7 +34,7 @@ impl Pipeline for Program {
                 write_file(&at.join(name(number)), stream.format, &files[number]);
             }
             if stream.continues && stream.repeats && first > 0 {
-                // Under another name: what it holds tells that it was read.
+                // Under another name: its contents show that it was already read.
                 let again = format!("again.{}", stream.format.ending());
                 write_file(&at.join(&again), stream.format, &files[first - 1]);
                 names.insert(names.len() / 2, again);
@@ -85,7 +85,7 @@ impl Program {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.parent() != Some(at) {
-                    parts += 1; // named by what they hold
+                    parts += 1; // named by their contents
                 } else if !names.contains(&name) && name != "k" && name != "t.csv" {
                     let text = String::from_utf8_lossy(&std::fs::read(&path).expect("a file")).into_owned();
                     files.insert(name, public_ledger(&text.replace(&at.display().to_string(), "FOLDER")));
@@ -99,10 +99,10 @@ impl Program {
             let table = changed.map(|table| TableRow::all_of(&table)).unwrap_or_default();
             return Outcome { refusal: Some(format!("{code}: {said}")), table, files };
         }
-        // Which files are alike is taken for public; see the threat model.
-        let of_files = |line: &&str| line.ends_with("files had been read before") || *line == "there is no new file";
+        // Equality of files is considered public; see the threat model.
+        let of_files = |line: &&str| line.ends_with("files were read before") || *line == "no file is new";
         files.insert("stderr".into(), said.lines().filter(|line| !of_files(line)).collect::<Vec<_>>().join("\n"));
-        // There is none before the first publication has ended.
+        // There is none before the end of the first publication.
         Outcome { refusal: None, table: table().map(|table| TableRow::all_of(&table)).unwrap_or_default(), files }
     }
 }

@@ -6,36 +6,36 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// One row: a text in each column, or nothing.
+/// One row: a text or nothing in each column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// When it happened, as the file writes it.
+    /// The time of the event, as written in the file.
     pub time: String,
     /// The columns that label it.
     pub labels: Vec<Option<String>>,
-    /// Whose it is.
+    /// The person.
     pub person: Option<String>,
-    /// What it adds.
+    /// The value.
     pub value: Option<String>,
-    /// The step it is in: 0 before the horizon, and one more than there are behind it.
+    /// Its step: 0 before the horizon, and the number of steps plus one after it.
     pub step: u64,
-    /// Its place in the data, by which the rows of a unit are known.
+    /// Its place in the data, which identifies the rows of a unit.
     pub number: usize,
 }
 
-/// How a file holds rows.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     /// Comma separated values.
     Csv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
     /// Parquet, with columns of texts.
     Parquet,
 }
 
 impl FileFormat {
-    /// The ending of such files.
+    /// The file extension.
     pub fn ending(self) -> &'static str {
         match self {
             Self::Csv => "csv",

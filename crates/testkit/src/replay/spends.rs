@@ -1,8 +1,10 @@
 //! The share of the budget that a change of one unit spends, from released rows alone.
 //!
 //! Under one key the difference `d` of the rows of neighbouring data has no noise. With the covariance `C` of the rows,
-//! Gaussian noise makes the two tables `dᵀ C⁺ d / 2` apart in ρ, and `d` outside the range of `C` tells them apart with
-//! certainty. (A discrete Gaussian hides by its parameter, of which its variance falls short where it is below 1.) Laplace noise costs the L1 norm of what the nodes move by. Neither knows how a sensitivity was computed.
+//! Gaussian noise makes the two tables `dᵀ C⁺ d / 2` apart in ρ, and `d` outside the range of `C` distinguishes them
+//! with certainty. (A discrete Gaussian hides by its parameter, which exceeds its variance if the variance is below 1.)
+//! Laplace noise costs the L1 norm of the distance that the nodes move. Neither depends on how a sensitivity was
+//! computed.
 
 use super::case::Case;
 use super::check::{Fault, changes, in_one_run, outcomes_differ, published};
@@ -16,24 +18,24 @@ use evertally_declare::stream::Stream;
 use nalgebra::{DMatrix, DVector};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a pair of neighbours has shown.
+/// The result of a pair of neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// A run of either was refused.
     pub refused: bool,
-    /// The largest share of a promised budget that was spent; 0 where nothing differs.
+    /// The largest share of a declared budget that was spent; 0 if nothing differs.
     pub share: f64,
     /// Releases that were judged.
     pub judged: usize,
 }
 
-/// Rounding of what is compared, as a share of the budget: rows are known to eight digits behind the point.
+/// Rounding of compared values, as a share of the budget: rows are known to eight decimal places.
 const ROUNDING: f64 = 1e-5;
 
 /// Eigenvalues below this share of the largest are 0.
 const NO_NOISE: f64 = 1e-11;
 
-/// Publishes both data sets of a wide case and compares what differs with what is promised.
+/// Publishes both data sets of a wide case and compares the differences with the guarantee.
 ///
 /// # Errors
 /// The first fault.
@@ -66,7 +68,7 @@ fn own_groups(case: &Case) -> BTreeSet<String> {
     rows.filter(|row| case.is_of_unit(row)).map(|row| case.group_of(row)).collect()
 }
 
-/// What of outcomes must not depend on a unit where groups are discovered: the tables, without its own groups.
+/// The part of outcomes that must not depend on a unit if groups are discovered: the tables, without its own groups.
 fn without(outcomes: &[Outcome], own: &BTreeSet<String>, case: &Case) -> Vec<Outcome> {
     let of = |outcome: &Outcome| {
         let others = outcome.table.iter().filter(|row| !own.contains(&split(case, &row.group).0));
@@ -75,7 +77,7 @@ fn without(outcomes: &[Outcome], own: &BTreeSet<String>, case: &Case) -> Vec<Out
     outcomes.iter().map(of).collect()
 }
 
-/// The group of a row, and which of several figures it is.
+/// The group and the figure of a row.
 fn split(case: &Case, text: &str) -> (String, String) {
     let columns = case.stream.declaration.group_by.as_ref().map_or(0, Vec::len);
     let cells: Vec<&str> = text.split(',').collect();
@@ -83,7 +85,7 @@ fn split(case: &Case, text: &str) -> (String, String) {
     (cells[..columns].join(","), cells[columns..].join(","))
 }
 
-/// What differs: by group and figure, the row and the difference in units of the data of a group of scale 1.
+/// The differences: by group and figure, the row and the difference in units of the data of a group with scale 1.
 type Differences = BTreeMap<String, BTreeMap<String, Vec<(u64, f64)>>>;
 
 fn differences(case: &Case, stream: &Stream, ours: &[TableRow], theirs: &[TableRow]) -> Differences {
@@ -93,7 +95,7 @@ fn differences(case: &Case, stream: &Stream, ours: &[TableRow], theirs: &[TableR
     let (ours, theirs) = (by_place(ours), by_place(theirs));
     let mut found = Differences::new();
     for ((text, row), value) in &ours {
-        // A group that either has not found is a matter of selection.
+        // Selection accounts for a group that only one of them has found.
         let Some(other) = theirs.get(&(text.clone(), *row)) else { continue };
         let (group, figure) = split(case, text);
         let difference = (value - other) as f64 / 1e8 / scale_of(case, stream, &group);
@@ -102,22 +104,22 @@ fn differences(case: &Case, stream: &Stream, ours: &[TableRow], theirs: &[TableR
     found
 }
 
-/// By how much the bounds of a group are multiplied.
+/// The factor of a group's bounds.
 fn scale_of(case: &Case, stream: &Stream, group: &str) -> f64 {
     if !stream.scales.are_declared() {
         return 1.0;
     }
     let settings = case.stream.declaration.resolve().expect("it was published");
-    let table = settings.groups().expect("scales are of declared groups");
+    let table = settings.groups().expect("only declared groups have scales");
     let place = table.tuples().iter().position(|tuple| tuple.join(",") == group);
     table.scales()[place.unwrap_or(table.tuples().len())].to_f64(1)
 }
 
-/// Figures that are read from one release.
+/// Figures read from one release.
 struct Release {
     /// Their plans and names.
     figures: Vec<(Plan, String)>,
-    /// The values are sums less so much for each event, which the count tells.
+    /// The values are sums minus this amount per event, of which the count gives the number.
     middle: f64,
 }
 
@@ -155,14 +157,14 @@ fn releases(stream: &Stream) -> Vec<Release> {
     found
 }
 
-/// Every release against what it was calibrated to, and all together against the guarantee.
+/// Compares every release with its calibration, and all together with the guarantee.
 fn judged(case: &Case, stream: &Stream, found: &Differences) -> Result<Spent, Fault> {
     let mut spent = Spent::default();
     let (mut rho, mut epsilon, mut is_exact) = (0.0, 0.0, false);
     let (mut of_parts, mut shares) = (BTreeMap::<[u8; 32], f64>::new(), BTreeMap::<[u8; 32], (f64, String)>::new());
     for release in releases(stream) {
         let plan = &release.figures[0].0;
-        // What a plan under replace-one calls a change is a replacement already.
+        // A change under replace-one already is a replacement.
         let is_replacing = plan.request().neighbours() == Neighbours::ReplaceOne;
         let times = if is_replacing { 1.0 } else { f64::from(changes(case)) };
         let mut costs = 0.0;
@@ -183,20 +185,20 @@ fn judged(case: &Case, stream: &Stream, found: &Differences) -> Result<Spent, Fa
             }
             DiscreteLaw::Laplace(law) => {
                 let sensitivity = plan.request().sensitivity().expect("planned").l1 as f64;
-                // What Laplace noise is in ρ is for the accountant's own tests.
+                // The ρ of Laplace noise is checked by the accountant's own tests.
                 (epsilon, is_exact) = (epsilon + costs, true);
                 let norm = sensitivity * plan.mechanism().column_norms().l1;
                 norm * plan.noise_divisor() as f64 / law.scale().to_f64() * times
             }
         };
-        // The bins of a histogram are one release, of which each unit moves few.
+        // The bins of a histogram are one release, of which each unit moves only a few.
         let total = of_parts.entry(plan.digest()).or_default();
         *total += costs;
         shares.insert(plan.digest(), (*total / promised, release.figures[0].1.clone()));
     }
     for (share, figure) in shares.into_values() {
         if share > 1.0 + ROUNDING {
-            return Err(Fault::Moves(format!("the pair spends {share} of what `{figure}` was calibrated to")));
+            return Err(Fault::Moves(format!("the pair spends {share} of the calibrated budget of `{figure}`")));
         }
         spent.share = spent.share.max(share);
     }
@@ -214,7 +216,7 @@ fn judged(case: &Case, stream: &Stream, found: &Differences) -> Result<Spent, Fa
     Ok(spent)
 }
 
-/// A row that moved: which of the figures of a release, at which slot, by how much.
+/// A row that moved: the figure of its release, its slot and the distance.
 type Moved = Vec<(usize, u64, f64)>;
 
 fn rows_of(stream: &Stream, release: &Release, figures: &BTreeMap<String, Vec<(u64, f64)>>) -> Option<Moved> {
@@ -231,7 +233,7 @@ fn rows_of(stream: &Stream, release: &Release, figures: &BTreeMap<String, Vec<(u
     Some(moved)
 }
 
-/// `dᵀ C⁺ d / 2`, or a fault where `d` has no noise.
+/// `dᵀ C⁺ d / 2`, or a fault if `d` has no noise.
 fn gaussian(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     let size = moved.len();
     let d = DVector::from_fn(size, |row, _| moved[row].2);
@@ -240,7 +242,8 @@ fn gaussian(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     }
     let plan = &release.figures[0].0;
     if plan.is_unbounded() && release.figures.len() > 1 {
-        // What rows of several figures have in common is in a dense twin alone: each by itself costs no more.
+        // The covariance of rows of several figures is known only from a dense twin: each figure separately costs no
+        // more.
         let alone = |(place, figure): (usize, &(Plan, String))| {
             let own = moved.iter().filter(|(other, ..)| *other == place);
             let own: Moved = own.map(|(_, slot, difference)| (0, *slot, *difference)).collect();
@@ -253,7 +256,7 @@ fn gaussian(release: &Release, moved: &Moved) -> Result<f64, Fault> {
         moved.iter().map(|(place, slot, _)| dense[*place].row(*slot as usize - 1).to_vec()).collect()
     });
     let covariance = DMatrix::from_fn(size, size, |i, j| match &rows {
-        // Of several figures the nodes are the same.
+        // Several figures share the same nodes.
         Some(rows) => plan.node_variance() * rows[i].iter().zip(&rows[j]).map(|(a, b)| a * b).sum::<f64>(),
         None => plan.covariance(moved[i].1, moved[j].1),
     });
@@ -283,14 +286,15 @@ fn hidden_by(plan: &Plan) -> f64 {
     plan.node_variance() / (law.parameter().to_f64() * step * step)
 }
 
-/// How far a difference can be off: decayed rows are rounded to so many binary digits after noise is added, each by itself.
+/// How far a difference can be off: decayed rows are rounded separately to this many binary digits after noise is
+/// added.
 fn rounding(release: &Release) -> f64 {
     let decays = |(plan, _): &&(Plan, String)| matches!(plan.request().workload(), Workload::Decay(_));
     let digits = release.figures.iter().filter(decays).map(|(plan, _)| plan.fraction_bits()).min();
     digits.map_or(0.0, |bits| (-f64::from(bits)).exp2())
 }
 
-/// The L1 norm of what the nodes move by, in units of the noise; 0 where rows do not tell it.
+/// The L1 norm of the distance that the nodes move, in units of the noise; 0 if rows do not determine it.
 fn laplace(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     let plan = &release.figures[0].0;
     let slots: Vec<u64> = moved.iter().map(|(.., slot, _)| *slot).collect();
@@ -305,7 +309,7 @@ fn laplace(release: &Release, moved: &Moved) -> Result<f64, Fault> {
     };
     let reads = DMatrix::from_fn(size, size, |row, column| dot(pair.l.row(row), column));
     let d = DVector::from_fn(size, |row, _| moved[row].2 / plan.request().grid().to_f64(1));
-    let steps_of_rows = reads.try_inverse().ok_or_else(|| Fault::Moves("rows do not tell the steps".into()))?;
+    let steps_of_rows = reads.try_inverse().ok_or_else(|| Fault::Moves("rows do not determine the steps".into()))?;
     let nodes = DMatrix::from_fn(pair.r.shape().0, size, |node, step| pair.r.row(node)[step]) * steps_of_rows;
     let rounding = rounding(release) * nodes.iter().map(|weight| weight.abs()).sum::<f64>();
     let l1 = ((nodes * d).lp_norm(1) - rounding).max(0.0);

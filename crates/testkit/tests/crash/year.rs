@@ -1,4 +1,4 @@
-//! A year of daily runs that go on from each other, cut off everywhere: state, ledger and table.
+//! A year of daily runs, each continuing the previous one, cut off everywhere: state, ledger and table.
 
 use super::{Image, TracedDisk, open};
 use evertally::noise::{GuardedKey, TestSeed};
@@ -52,8 +52,8 @@ impl Year {
         self.files.path().join(format!("{day}.csv"))
     }
 
-    /// The run of a day, as a front does it: what was recorded and not written is written, the new files are read, all
-    /// is recorded, and the rows are appended.
+    /// The run of a day, as a front end does it: recorded but unwritten output is written, the new files are read,
+    /// everything is recorded, and the rows are appended.
     fn run(&self, disk: &Arc<dyn Disk>, folder: &Path, day: u64) -> Result<()> {
         let (name, table) = (&self.stream.name, folder.join("t.csv"));
         let mut open = open(disk.clone(), &folder.join("k"), Absent::Refuse)?;
@@ -109,7 +109,7 @@ impl Year {
     }
 }
 
-/// A disk that brings nothing to the platters: no test looks there.
+/// A disk that never syncs: no test depends on it.
 fn traced(folder: &Path) -> Arc<dyn Disk> {
     Arc::new(TracedDisk::new(folder))
 }
@@ -120,9 +120,9 @@ fn new_key_of_year(folder: &Path) {
     Ledger::in_memory(&key).save(&folder.join("k"), &key).unwrap();
 }
 
-/// What became of an image: a run on it ends, and the table is right; false where it was refused.
+/// Runs on an image: checks that the run ends with the right table; false if it was refused.
 fn go_on(year: &Year, folder: &Path, image: &Image, day: u64, lines: &[&str], after: &str) -> bool {
-    // In the place of the folder, because the ledger names outputs by their whole paths.
+    // At the path of the original folder, because the ledger names outputs by their full paths.
     let aside = folder.with_extension("aside");
     std::fs::rename(folder, &aside).unwrap();
     std::fs::create_dir(folder).unwrap();
@@ -178,6 +178,6 @@ fn a_year_of_daily_runs_cut_off_everywhere_gives_one_table() {
         }
     }
     assert_eq!(std::fs::read_to_string(folder.join("t.csv")).unwrap(), table);
-    println!("{points_seen} points; {ended} images went on, {refused} were refused");
+    println!("{points_seen} points; {ended} images continued, {refused} were refused");
     assert!(points_seen > 15 * DAYS as usize && ended > 1500 && refused < ended / 10);
 }

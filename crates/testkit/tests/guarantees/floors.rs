@@ -1,5 +1,5 @@
-//! Floors of discovered groups where the bounds on a person start again in every calendar period: also the first of them,
-//! which may have begun before the stream did.
+//! Floors of discovered groups if the bounds on a person start again in every calendar period, including the first,
+//! which may have begun before the stream.
 
 use super::numbers::above;
 use super::plans::for_each;
@@ -10,7 +10,7 @@ use evertally_declare::stream::Stream;
 use evertally_publish::report::SelectionFacts;
 use proptest::prelude::*;
 
-/// A date as days since 1 January 1970, and back: the calendar of Gregory, by its own rules.
+/// A date as days since 1 January 1970, and back: the Gregorian calendar, implemented separately.
 pub(crate) fn days_of((year, month, day): (i64, i64, i64)) -> i64 {
     let is_leap = |year: i64| (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
     let years: i64 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();
@@ -66,7 +66,7 @@ impl Asked {
     fn stream(&self) -> Stream {
         let Self { start: (year, month, day), steps, per, every, floor, events, budget, .. } = self;
         let more = |name: &str, value: Option<u64>| value.map_or(String::new(), |n| format!(",\"{name}\":{n}"));
-        // A search for the best would take longer than all else.
+        // A search for the best mechanism would take longer than everything else.
         let window = self.window.map_or(",\"mechanism\":\"sqrt\"".to_owned(), |window| {
             format!(",\"mechanism\":\"input\",\"workload\":\"window({window})\"")
         });
@@ -87,7 +87,7 @@ impl Asked {
         (0..self.steps).map(|step| period_of(days_of(self.start) + step as i64, self.per)).collect()
     }
 
-    /// The most events that one person can have in one group in what the release of a step reads: as many as fit into
+    /// The largest number of one person's events in one group that the release of a step can read: as many as fit into
     /// each calendar period, day by day.
     fn most_events(&self, step: u64, periods: &[i64]) -> u64 {
         let first = step.saturating_sub(self.window.unwrap_or(u64::MAX)) + 1;
@@ -109,8 +109,8 @@ impl Asked {
     }
 }
 
-/// Fewer persons than the floor, who do all that is kept of them in one group in every period that the stream touches,
-/// show it with no larger probability than the report says, and that is at most the declared one.
+/// Fewer persons than the floor, each contributing the maximum to one group in every period that the stream touches,
+/// show it with at most the probability in the report, which is at most the declared one.
 #[test]
 fn floors_hold_wherever_the_stream_begins_in_a_period() {
     let (mut checked, mut near) = (0, 0);
@@ -139,7 +139,7 @@ fn floors_hold_wherever_the_stream_begins_in_a_period() {
     assert!(checked == 150 && near > 40, "{checked} {near}");
 }
 
-/// The same with noise that is drawn: a start on a Wednesday has two weeks in seven days.
+/// The same with drawn noise: a start on a Wednesday has two weeks in seven days.
 #[test]
 fn one_person_is_not_shown_by_a_floor_of_two() {
     for (start, first) in [((2024, 1, 1), 7), ((2024, 1, 3), 5)] {

@@ -1,6 +1,6 @@
-//! All that one unit can change, by enumeration: what it adds to each group and step.
+//! All possible changes of one unit, by enumeration: its additions to each group and step.
 
-/// What is kept of a person, by steps of periods.
+/// The bounds of a person, by steps of periods.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) events: u64,
@@ -8,11 +8,11 @@ pub(crate) struct Kept {
     pub(crate) per_group: Option<u64>,
     pub(crate) groups: Option<u64>,
     pub(crate) gap: u64,
-    /// The least and the greatest value of an event, in multiples of the grid.
+    /// The smallest and the largest value of an event, in multiples of the grid.
     pub(crate) values: (i64, i64),
 }
 
-/// How many events a unit has in every cell: groups first, then steps.
+/// The number of a unit's events in every cell: groups first, then steps.
 fn placements(kept: &Kept, steps: &[usize], groups: usize, horizon: usize) -> Vec<Vec<u64>> {
     let mut all = vec![];
     let mut open = vec![(0usize, vec![0u64; groups * horizon])];
@@ -46,8 +46,8 @@ fn fits(kept: &Kept, counts: &[u64], groups: usize, horizon: usize) -> bool {
         && active.windows(2).all(|pair| (pair[1] - pair[0]) as u64 >= kept.gap)
 }
 
-/// The sums that so many events in every cell can have, each value at one of its bounds: whatever is convex is largest
-/// there.
+/// The possible sums of these numbers of events per cell, each value at one of its bounds: convex functions are
+/// largest there.
 fn valued(counts: &[u64], (lower, upper): (i64, i64)) -> Vec<Vec<i64>> {
     let mut all = vec![vec![]];
     for count in counts {
@@ -62,7 +62,7 @@ fn valued(counts: &[u64], (lower, upper): (i64, i64)) -> Vec<Vec<i64>> {
     all
 }
 
-/// Every change by one unit that has events in these steps alone.
+/// Every change by one unit that has events only in these steps.
 pub(crate) fn changes(kept: &Kept, replaced: bool, steps: &[usize], groups: usize, horizon: usize) -> Vec<Vec<i64>> {
     let placed = placements(kept, steps, groups, horizon);
     if !replaced {

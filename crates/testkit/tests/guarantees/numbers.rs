@@ -1,4 +1,5 @@
-//! Numbers that owe nothing to the library: exact fractions, normal tails, conversions, and laws by summation.
+//! Numbers computed independently of the library: exact fractions, normal tails, conversions, and laws by
+//! summation.
 
 use num_rational::BigRational;
 use num_traits::{One, ToPrimitive, Zero};
@@ -43,7 +44,7 @@ pub(crate) fn above(x: f64) -> f64 {
     0.5 * libm::erfc(x / std::f64::consts::SQRT_2)
 }
 
-/// `ln P[N ≥ x]`, also where the probability is no double.
+/// `ln P[N ≥ x]`, also if the probability underflows.
 fn ln_above(x: f64) -> f64 {
     if x < 30.0 {
         return above(x).ln();
@@ -60,12 +61,12 @@ pub(crate) fn delta_of_gaussian(mu: f64, epsilon: f64) -> f64 {
     (ln_above(a).exp() - (epsilon + ln_above(b)).exp()).max(0.0)
 }
 
-/// The least ε at which that is at most δ.
+/// The smallest ε at which that is at most δ.
 pub(crate) fn epsilon_of_gaussian(mu: f64, delta: f64) -> f64 {
     bisected(|epsilon| delta_of_gaussian(mu, epsilon) <= delta)
 }
 
-/// The least ε that ρ-zCDP implies at δ: the infimum over Rényi orders α of
+/// The smallest ε that ρ-zCDP implies at δ: the infimum over Rényi orders α of
 /// `ρα + (ln(1/δ) + (α − 1) ln(1 − 1/α) − ln α) / (α − 1)`, and not below 0.
 pub(crate) fn epsilon_of_rho(rho: f64, delta: f64) -> f64 {
     let at = |t: f64| {
@@ -80,7 +81,7 @@ pub(crate) fn epsilon_of_rho(rho: f64, delta: f64) -> f64 {
     at(low).min(at(high)).max(0.0)
 }
 
-/// The least number of `0 ..` at which a condition holds, which then holds for all larger ones.
+/// The smallest number of `0 ..` at which a condition holds, which then holds for all larger ones.
 pub(crate) fn bisected(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     if holds(0.0) {
@@ -96,7 +97,7 @@ pub(crate) fn bisected(holds: impl Fn(f64) -> bool) -> f64 {
     high
 }
 
-/// The law of a whole number, from `-of.len() / 2` on.
+/// The law of an integer, from `-of.len() / 2` on.
 #[derive(Clone)]
 pub(crate) struct Law(Vec<f64>);
 
@@ -142,8 +143,8 @@ impl Law {
     }
 }
 
-/// `δ(ε)` of discrete Laplace noise of this scale under shifts by whole numbers: the loss of a shift by `s` is
-/// `(|z − s| − |z|)/λ`, a whole number of `1/λ`, so that losses add up exactly.
+/// `δ(ε)` of discrete Laplace noise of this scale under integer shifts: the loss of a shift by `s` is
+/// `(|z − s| − |z|)/λ`, an integer multiple of `1/λ`, so that losses add up exactly.
 pub(crate) fn delta_of_laplace(scale: f64, shifts: &[i64], epsilon: f64) -> f64 {
     let noise = Law::laplace(scale);
     let mut losses = std::collections::BTreeMap::from([(0i64, 1.0f64)]);
@@ -180,7 +181,7 @@ fn known_figures() {
         let least = epsilon_of_rho(rho, delta);
         assert!(least < simple && least > epsilon_of_gaussian((2.0 * rho).sqrt(), delta), "{rho} {delta}: {least}");
     }
-    // One event under Laplace noise: all of ε, and nothing beyond it.
+    // One event under Laplace noise: exactly ε.
     assert!(delta_of_laplace(2.0, &[1], 0.5) < 1e-12 && delta_of_laplace(2.0, &[1], 0.4) > 0.01);
     assert!((Law::laplace(3.0).within(1000) - 1.0).abs() < 1e-12);
     assert_eq!(decimal("1.25e-3"), BigRational::new(1.into(), 800.into()));

@@ -1,4 +1,4 @@
-//! Promises and errors of plans, from the matrices of their mechanisms and the law of their noise.
+//! Guarantees and errors of plans, from the matrices of their mechanisms and the law of their noise.
 
 use super::neighbours::{Kept, changes};
 use super::numbers::{
@@ -15,7 +15,7 @@ use num_traits::{Signed, Zero};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// What a plan is asked for.
+/// The request for a plan.
 #[derive(Clone, Debug)]
 struct Asked {
     steps: usize,
@@ -26,7 +26,7 @@ struct Asked {
     mechanism: &'static str,
 }
 
-/// Mechanisms whose factors have whole entries, so that all about them is a fraction.
+/// Mechanisms whose factors have integer entries, so that all their quantities are fractions.
 const WHOLE: [&str; 5] = ["input", "output", "binary", "kary(k=3)", "subtract(k=3)"];
 const OTHERS: [&str; 7] =
     ["sqrt", "normalized-sqrt", "honaker-online", "smooth", "path-sum", "blt(buffers=2)", "dense"];
@@ -81,7 +81,7 @@ impl Asked {
     }
 }
 
-/// The same for each of so many cases, drawn from a seed that stays.
+/// The same for each of this many cases, drawn from a fixed seed.
 pub(crate) fn for_each<S: Strategy>(seed: u8, cases: usize, strategy: &S, mut check: impl FnMut(S::Value)) {
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
@@ -157,7 +157,7 @@ fn gaussian_promises_hold_for_every_change() {
             let at = guarantee.epsilon_at(Delta::new(delta).unwrap());
             assert!(delta_of_gaussian(mu, at) <= delta * (1.0 + 1e-6), "{asked:?}: {at} at {delta}");
             assert!(at >= epsilon_of_gaussian(mu, delta) * (1.0 - 1e-9), "{asked:?}: {at} at {delta}");
-            // And no worse than what ρ implies.
+            // And no worse than implied by ρ.
             assert!(at <= epsilon_of_rho(printed, delta) * (1.0 + 1e-9), "{asked:?}: {at} at {delta}");
         }
         if let Some((epsilon, delta)) = guarantee.stated {
@@ -168,7 +168,7 @@ fn gaussian_promises_hold_for_every_change() {
     assert!(checked > 100 && tight > 30, "{checked} plans, {tight} of them tight");
 }
 
-/// The same where all is a fraction: to the last digit.
+/// The same if all quantities are fractions: to the last digit.
 #[test]
 fn promises_of_whole_factors_hold_exactly() {
     let mut checked = [0; 2];
@@ -212,8 +212,8 @@ fn promises_of_whole_factors_hold_exactly() {
     assert!(checked[0] > 40 && checked[1] > 40, "{checked:?}");
 }
 
-/// `(ε, δ)` holds for all changes, by the exact law of the loss; nodes that are read before their last step have no such
-/// product.
+/// `(ε, δ)` holds for all changes, by the exact law of the loss; nodes that are read before their last step do not have
+/// such a product.
 fn laplace_holds(asked: &Asked, plan: &Plan, changes: &[Vec<i64>], (epsilon, delta): (f64, f64)) {
     let (r, scale) = (plan.mechanism().dense().r, parameter(plan));
     let mut tried = std::collections::BTreeSet::new();
@@ -228,7 +228,7 @@ fn laplace_holds(asked: &Asked, plan: &Plan, changes: &[Vec<i64>], (epsilon, del
     }
 }
 
-/// Standard errors are those of the rows of `L` and the variance of the noise, and intervals cover as often as is said.
+/// Standard errors are those of the rows of `L` and the variance of the noise, and intervals cover as often as stated.
 #[test]
 fn errors_and_intervals_are_those_of_the_noise() {
     let (mut checked, mut covered) = (0, 0);
@@ -258,7 +258,7 @@ fn errors_and_intervals_are_those_of_the_noise() {
         assert!((plan.max_std_error() / largest - 1.0).abs() < 1e-6, "{asked:?}");
         assert!((plan.mean_std_error() / mean - 1.0).abs() < 1e-6, "{asked:?}");
         checked += 1;
-        // Where releases are sums of a few whole variables: their exact law.
+        // If releases are sums of a few integer variables: their exact law.
         if !is_small || divisor != 1.0 || !WHOLE.contains(&asked.mechanism) {
             return;
         }
@@ -278,7 +278,7 @@ fn errors_and_intervals_are_those_of_the_noise() {
     assert!(checked > 60 && covered > 60, "{checked} {covered}");
 }
 
-/// Of noise that is too wide to be summed up: that of the continuous law, and its first correction.
+/// For noise too wide to be summed: the quantile of the continuous law, and its first correction.
 fn approximate_variance(plan: &Plan) -> f64 {
     match plan.noise_kind() {
         NoiseKind::Gaussian => parameter(plan),
@@ -289,7 +289,7 @@ fn approximate_variance(plan: &Plan) -> f64 {
     }
 }
 
-/// Thresholds at which undeclared keys are shown keep their δ: of running counts with one look after every step.
+/// Thresholds at which undeclared keys are shown keep their δ: of running counts with a selection after every step.
 #[test]
 fn selection_keeps_its_delta() {
     use evertally::privacy::selection::{Selection, SelectionTimes};
@@ -304,7 +304,7 @@ fn selection_keeps_its_delta() {
         let selection = Selection::new(Delta::new(delta).unwrap(), times).with_floor(3);
         let Ok(threshold) = plan.threshold_of(&selection) else { return };
         assert!(threshold.failure() <= delta && threshold.failure_of_few().unwrap() <= delta);
-        // Whole noise is at least τ − x as often as normal noise is, half a step lower.
+        // Integer noise is at least τ − x as often as normal noise is at least half a step lower.
         let shown = |sums: &[i64]| -> f64 {
             let mut sum = 0;
             let mut all = 0.0;

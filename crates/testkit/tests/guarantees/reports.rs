@@ -1,4 +1,4 @@
-//! Reports: what is printed of a stream, in figures and in words, from its declaration.
+//! Reports: the printed figures and text about a stream, recomputed from its declaration.
 
 use super::floors::{days_of, period_of};
 use super::neighbours::{Kept, changes, over_periods};
@@ -24,7 +24,7 @@ struct Asked {
     replaced: bool,
     mechanism: &'static str,
     budget: (&'static str, Option<&'static str>),
-    /// How many streams were before, whose last values this one goes on from.
+    /// The number of earlier streams, from whose last values this one continues.
     before: u32,
 }
 
@@ -92,8 +92,9 @@ impl Asked {
         periods
     }
 
-    /// How many streams one unit can be in: the whole history of a person in all of them; what a person does in one
-    /// period in those that it touches, and a stream as long as a period lies between no two others of them.
+    /// The number of streams that one unit can be in: the whole history of a person is in all of them; a person's
+    /// events of one period are in those that the period touches, and a stream as long as a period never lies
+    /// between two others of them.
     fn streams_of_a_unit(&self) -> u32 {
         let longest = match self.per {
             None => return self.before + 1,
@@ -106,7 +107,7 @@ impl Asked {
 }
 
 fn figure(of: &Value) -> f64 {
-    of.as_f64().unwrap_or_else(|| panic!("{of} is no number"))
+    of.as_f64().unwrap_or_else(|| panic!("{of} is not a number"))
 }
 
 /// The numbers of a row of a Markdown table.
@@ -114,8 +115,8 @@ fn cells(line: &str) -> Vec<f64> {
     line.split('|').filter_map(|cell| cell.trim().parse().ok()).collect()
 }
 
-/// Every figure of the guarantee is at least the true one, for one unit, for several periods and for several streams; and
-/// words are never below figures.
+/// Every figure of the guarantee is at least the true one, for one unit, for several periods and for several
+/// streams; and the text is never below the figures.
 #[test]
 fn reports_promise_no_more_than_the_noise_keeps() {
     let (mut checked, mut rows, mut several) = (0, 0, 0);
@@ -129,7 +130,7 @@ fn reports_promise_no_more_than_the_noise_keeps() {
             asked.periods().iter().map(|steps| changes(&asked.kept(), asked.replaced, steps, 1, asked.steps)).collect();
         let guarantee = &json["guarantee"];
         if let Some(epsilon) = asked.budget.1 {
-            // A unit of one stream is promised the declared ε; of several, as often as it can be in one.
+            // A unit of one stream has the declared ε; with several streams, as many times that as it can be in.
             let truth = super::numbers::decimal(epsilon) * whole(streams.into());
             assert!(shown(figure(&guarantee["pure_epsilon"])) >= truth, "{asked:?}: {guarantee}");
             assert!(figure(&guarantee["pure_epsilon"]) <= near(&truth) * (1.0 + 1e-12), "{asked:?}: {guarantee}");
@@ -178,7 +179,7 @@ fn holds(asked: &Asked, squared: f64, rho: f64, pairs: &Value) {
     }
 }
 
-/// The report for people never has less than the figures.
+/// The text report never states less than the figures.
 fn words_are_up(asked: &Asked, json: &Value, text: &str) {
     let guarantee = &json["guarantee"];
     let after = |words: &str| -> Option<f64> {
@@ -226,7 +227,7 @@ fn words_are_up(asked: &Asked, json: &Value, text: &str) {
     assert!(text.contains("ρ is at most k² times") || text.contains("ε is at most k times"), "{text}");
 }
 
-/// Errors of values that go on from earlier streams have those of their ends in them.
+/// Errors of values that continue earlier streams include the errors of the ends of these streams.
 fn errors_add_up(asked: &Asked, stream: &Stream, json: &Value) {
     let (before, plan) = (f64::from(asked.before), &stream.plan);
     let end = plan.variance(asked.steps as u64);
@@ -236,7 +237,8 @@ fn errors_add_up(asked: &Asked, stream: &Stream, json: &Value) {
     let error = &json["error"];
     assert!((figure(&error["max_std_error"]) / largest - 1.0).abs() < 1e-9, "{asked:?}: {error} {largest}");
     assert!((figure(&error["mean_std_error"]) / mean - 1.0).abs() < 1e-9, "{asked:?}: {error} {mean}");
-    // The value at the last step is off by no more in 19 of 20 cases: by the normal law, which wide noise follows.
+    // The value at the last step is off by at most this in 19 of 20 cases: by the normal law, which wide noise
+    // follows.
     let (width, deviation) = (figure(&error["last_step_half_width"]), ((1.0 + before) * end).sqrt());
     if plan.noise_kind() == NoiseKind::Gaussian && deviation > 3.0 {
         let missed = 2.0 * super::numbers::above((width + 0.5) / deviation);
@@ -244,7 +246,7 @@ fn errors_add_up(asked: &Asked, stream: &Stream, json: &Value) {
     }
 }
 
-/// Streams of one budget each: the whole is their exact sum.
+/// Streams with one budget each: the total is their exact sum.
 #[test]
 fn several_streams_spend_the_exact_sum() {
     let terms = |text: &str, count: u32| sum((0..count).map(|_| super::numbers::decimal(text)));

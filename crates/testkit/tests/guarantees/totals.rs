@@ -1,4 +1,5 @@
-//! What several plans spend together, and what is left of budgets: exact sums of the decimal numbers that were declared.
+//! The joint cost of several plans, and the rest of budgets: exact sums of the declared decimal
+//! numbers.
 
 use super::numbers::{decimal, epsilon_of_rho, half_square, near, shown, sum};
 use super::plans::for_each;
@@ -8,7 +9,7 @@ use num_rational::BigRational;
 use num_traits::Zero;
 use proptest::prelude::*;
 
-/// What a stream costs, as texts: exact decimals.
+/// The cost of a stream, as text: exact decimals.
 #[derive(Clone, Debug)]
 struct Cost {
     pure: Option<String>,
@@ -51,7 +52,7 @@ impl Cost {
         self.pure.as_ref().map(|text| decimal(text))
     }
 
-    /// The least ρ that is known.
+    /// The smallest known ρ.
     fn rho(&self) -> Option<BigRational> {
         let implied = self.pure().map(|epsilon| half_square(&epsilon));
         implied.into_iter().chain(self.rho.as_ref().map(|text| decimal(text))).min()
@@ -62,7 +63,8 @@ impl Cost {
     }
 }
 
-/// The least ε at δ over every way to take each cost: by its ε and δ, by its pure ε, or by its ρ.
+/// The smallest ε at δ over every way to count each cost: by its ε and δ, by its pure ε, or by its
+/// ρ.
 fn least_epsilon(costs: &[Cost], delta: f64) -> f64 {
     let mut least = f64::INFINITY;
     for choice in 0..3u32.pow(costs.len() as u32) {
@@ -109,7 +111,8 @@ fn what_is_spent_together_is_the_exact_sum() {
         is_up(Some(spent.selection()), Some(sum(costs.iter().map(Cost::selected))));
         for delta in [1e-12, 1e-9, 1e-6, 1e-3] {
             let (printed, least) = (spent.epsilon_at(Delta::new(delta).unwrap()), least_epsilon(&costs, delta));
-            // Nothing better is known than the best of all ways; and what is printed is one of them.
+            // Nothing better is known than the best of all ways, and the printed number is one of
+            // them.
             assert!(printed >= least * (1.0 - 1e-12), "{costs:?} at {delta}: {printed} is below {least}");
             assert!(printed.is_finite() || least.is_infinite() || costs.len() > 1, "{costs:?} at {delta}: {least}");
         }

@@ -1,5 +1,5 @@
-//! Sums of complete steps that were counted elsewhere, under the same faults: each is accepted once, whatever is
-//! repeated.
+//! Sums of whole steps that were counted elsewhere, under the same fire: each is accepted once, whatever is sent
+//! again.
 
 use super::*;
 use evertally_publish::session::{GroupLabel, Placed};
@@ -13,13 +13,13 @@ const DECLARATION: &str = r#"{"stream":"counted","start":"2026-01-01","every":"1
 
 struct Counting {
     history: History,
-    /// The sums of every step for both groups, decided before anything is sent.
+    /// The addition of every step to both groups, fixed before anything is sent.
     truth: Vec<[i64; 2]>,
-    /// The last step that was acknowledged.
+    /// Steps through this one were acknowledged.
     taken: u64,
-    /// The last step that was sent.
+    /// Steps through this one were sent.
     sent: u64,
-    /// The rows of every step that was ever shown.
+    /// The published rows of every step.
     seen: BTreeMap<u64, Vec<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Counting {
         }
     }
 
-    /// The rows of steps in random order, some split in two; if `wrong` is given, this step has another sum.
+    /// Rows of steps, in any order; some in two parts. One of them differs, on request.
     fn rows(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> String {
         let (mut rows, dice) = (Vec::new(), &mut self.history.dice);
         for step in steps {
@@ -65,7 +65,7 @@ impl Counting {
         rows.concat()
     }
 
-    /// Sends steps; returns whether there was an answer.
+    /// Sends steps; returns whether there was an answer at all.
     fn send(&mut self, steps: RangeInclusive<u64>, wrong: Option<u64>) -> bool {
         self.open();
         let text = self.rows(steps.clone(), wrong);
@@ -84,8 +84,8 @@ impl Counting {
         match core.take_sums(&info, prepared) {
             Ok(receipt) => {
                 assert!(wrong.is_none_or(|step| step > self.taken), "step {wrong:?} was accepted with other sums");
-                assert!(receipt.repeated || last > self.taken, "a step was accepted twice");
-                assert!(!receipt.repeated || last <= self.sent, "a step was accepted that was never sent");
+                assert!(receipt.repeated || last > self.taken, "a step was accepted again");
+                assert!(!receipt.repeated || last <= self.sent, "a step that was never sent was accepted");
                 self.taken = self.taken.max(last);
                 self.sent = self.sent.max(last);
             }
@@ -104,7 +104,7 @@ impl Counting {
         true
     }
 
-    /// Sends steps of which the last is invalid: a count cannot be negative. The steps before it may be accepted.
+    /// Sends steps of which the last is impossible: counts are never negative. The earlier ones may be accepted.
     fn send_bad(&mut self, steps: RangeInclusive<u64>) {
         self.open();
         let core = self.history.core.as_mut().unwrap();
@@ -118,7 +118,7 @@ impl Counting {
         assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
     }
 
-    /// Shown rows never change, and steps that were not sent are not shown.
+    /// Published rows never change, and nothing unsent is published.
     fn look(&mut self) {
         let Some(core) = &self.history.core else { return };
         let info = core.find(NAME).unwrap();
@@ -132,14 +132,14 @@ impl Counting {
         }
         for (step, rows) in rows {
             assert!(step <= self.sent, "step {step} was shown before it was sent");
-            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} has changed");
+            assert_eq!(*self.seen.entry(step).or_insert_with(|| rows.clone()), rows, "step {step} was republished");
         }
     }
 
     fn play(&mut self) {
         while self.taken < LAST {
             let dice = &mut self.history.dice;
-            // Like a client, first repeat the steps without an answer.
+            // Unacknowledged steps are sent again before anything else, as a client does.
             let first = (self.taken + 1).saturating_sub(dice.roll(4)).max(1);
             let last = (self.taken + dice.roll(4)).clamp(first, LAST).max(self.sent);
             match dice.roll(8) {
@@ -164,7 +164,7 @@ impl Counting {
         assert_eq!(self.seen, self.expected());
     }
 
-    /// The rows that a single process releases for these sums.
+    /// The releases of one process with these sums.
     fn expected(&self) -> BTreeMap<u64, Vec<String>> {
         let (stream, groups) = evertally_ledger::planner::plan(
             Declaration::from_json(DECLARATION).unwrap().resolve().unwrap(),
@@ -194,7 +194,7 @@ fn a_step_is_taken_once_it_has_ended() {
     let whole = |steps| Whole { steps, evidence: None };
     let prepared =
         |steps| core.prepare_sums(&info, whole(steps), (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
-    // The clock is at the beginning of the first step; other clocks may be an hour ahead.
+    // This is the start of the first step; clocks elsewhere may be an hour ahead.
     assert!(prepared(1..=1).is_ok());
     let refused = prepared(1..=2).err().unwrap().to_string();
     assert!(refused.contains("step 2 has not ended"), "{refused}");
@@ -206,7 +206,7 @@ fn whatever_happens_a_step_is_taken_once() {
     for seed in first..first + number("EVERTALLY_SCHEDULES", 200) {
         let played = std::panic::catch_unwind(|| Counting::new(seed).play());
         if let Err(panic) = played {
-            eprintln!("schedule {seed}: play it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
+            eprintln!("schedule {seed}: run it alone with EVERTALLY_FIRST_SCHEDULE={seed} EVERTALLY_SCHEDULES=1");
             std::panic::resume_unwind(panic);
         }
     }

@@ -1,8 +1,8 @@
-//! Memory that begins at a line.
+//! Memory that begins at a cache line.
 
 use evertally_kernels::Real;
 
-/// Zeros to begin with, aligned to 64 bytes where the allocator lets it: that is faster, and changes nothing else.
+/// Zero-initialized, aligned to 64 bytes if the allocator allows it: that is faster, and changes nothing else.
 pub(super) struct Aligned<F> {
     numbers: Vec<F>,
     start: usize,

@@ -5,7 +5,7 @@ use evertally::{Error, Result};
 use evertally_kernels::transform::{Factor, Transform};
 use evertally_kernels::{InstructionSet, Real};
 
-/// The response, cut into parts and transformed: what all workers share. `4 n` words for `n` coefficients.
+/// The response, cut into parts and transformed: shared by all workers. `4 n` words for `n` coefficients.
 pub(crate) struct Filter<F> {
     pub(super) transform: Transform<F>,
     horizon: u64,
@@ -39,10 +39,10 @@ impl<F: Real> Filter<F> {
     pub(crate) fn new(response: &Response, instructions: InstructionSet) -> Result<Self> {
         let scales = response.scales().unwrap_or_default();
         let scale = scales.iter().fold(1.0, |max: f64, d| max.max(d.abs()));
-        let small = |x: &f64| x.abs() * scale <= LARGEST; // not so for what is no number
+        let small = |x: &f64| x.abs() * scale <= LARGEST; // false for NaN
         if !(response.series().iter().all(small) && scales.iter().all(|d| d.is_finite())) {
             return Err(Error::invalid(
-                "the noise is too large for this type of float; ask for less noise or for scaled data",
+                "the noise is too large for this type of float; request less noise or scale the data",
             ));
         }
         let series = response.series();
@@ -73,7 +73,7 @@ impl<F: Real> Filter<F> {
         self.horizon
     }
 
-    /// How many blocks an innovation is heard in.
+    /// The number of blocks that an innovation reaches.
     pub(super) fn parts(&self) -> usize {
         self.spectra.len()
     }
@@ -83,7 +83,7 @@ impl<F: Real> Filter<F> {
     }
 }
 
-/// The spectra of the parts, over the length of the transform, so that its inverse needs no division.
+/// The spectra of the parts, divided by the length of the transform, so that its inverse needs no division.
 ///
 /// Innovation `l` of a block reaches the noise `p` of the `i`-th block after it through coefficient `i B + p - l`, and
 /// `p - l` runs over `(-B, B)`: on a circle of `2 B` places every difference has its own.

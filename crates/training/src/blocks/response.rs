@@ -1,4 +1,4 @@
-//! What is to be computed: the response of the noise to its innovations.
+//! The response of the noise to its innovations, which the blocks compute.
 
 /// A causal response: with `u_t = Σ_{j ≤ t} series_{t-j} z_j` the noise of the step with the number `t`, from 0, is
 /// `u_t`, or `scales_t u_t`.
@@ -10,8 +10,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// A coefficient for every step, of which those at the end that are 0 are left out, and a scale for every step, if
-    /// any.
+    /// A coefficient for every step (trailing zeros are dropped), and a scale for every step, if any.
     pub(crate) fn new(mut series: Vec<f64>, scales: Option<Vec<f64>>) -> Self {
         debug_assert!(scales.as_ref().is_none_or(|scales| scales.len() == series.len()));
         let horizon = series.len() as u64;
@@ -21,7 +20,7 @@ impl Response {
         Self { horizon, series, scales }
     }
 
-    /// The same times `factor`: the standard deviation of the innovations, where these are drawn with variance 1.
+    /// The same times `factor`: the standard deviation of the innovations, if these are drawn with variance 1.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         self.series.iter_mut().for_each(|c| *c *= factor);
         self
@@ -37,7 +36,7 @@ impl Response {
         &self.series
     }
 
-    /// What each step is scaled by, if it is.
+    /// The scale of each step, if steps are scaled.
     pub(crate) fn scales(&self) -> Option<&[f64]> {
         self.scales.as_deref()
     }

@@ -15,7 +15,7 @@ fn draw<F: Real>(node: u64, first: u64, out: &mut [F]) {
     }
 }
 
-/// All responses there are: sums, increments, a short series and scaled steps.
+/// All kinds of responses: sums, increments, a short series and scaled steps.
 fn responses(horizon: u64) -> Vec<Response> {
     let f: Vec<f64> = (0..horizon)
         .scan(1.0, |f, j| {
@@ -44,7 +44,7 @@ fn direct(response: &Response, coordinate: u64) -> Vec<f64> {
     (0..z.len()).map(step).collect()
 }
 
-/// All rows, one behind the other.
+/// All rows, concatenated.
 fn all<F: Real>(
     filter: &Arc<Filter<F>>,
     range: Range<u64>,
@@ -96,7 +96,7 @@ fn the_noise_is_that_of_the_definition() {
     }
 }
 
-/// With blocks longer than the shortest, and parts that are not heard any more.
+/// With blocks longer than the shortest, and parts that no longer contribute.
 #[test]
 fn long_noise_is_that_of_the_definition() {
     let response = &responses(10_000)[0];
@@ -104,7 +104,8 @@ fn long_noise_is_that_of_the_definition() {
     assert!(single < 3e-7 && double < 1e-14, "{single:e} {double:e}");
 }
 
-/// What increments lose does not add up to more than a random walk: their sums are small because they cancel.
+/// The rounding errors of increments add up to no more than a random walk: the sums of increments are small
+/// because they cancel.
 #[test]
 fn sums_of_increments_keep_their_digits() {
     const STEPS: u64 = 1 << 14;
@@ -212,7 +213,7 @@ fn what_cannot_be_computed_is_refused() {
 
 /// FNV-1a over the bytes of all rows.
 fn digest<F: Real>(response: &Response) -> u64 {
-    // A number takes 8 bytes, so that of 4 are followed by 0.
+    // A number takes 8 bytes, so numbers of 4 bytes are padded with 0.
     let numbers = all(&filter::<F>(response), 0..40, 64, InstructionSet::best(), 1);
     let wide = bytes(&numbers)
         .chunks(F::BITS as usize / 8)
@@ -221,7 +222,7 @@ fn digest<F: Real>(response: &Response) -> u64 {
     wide.into_iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// Whoever changes these numbers changes the noise of streams that are running.
+/// Changing these numbers changes the noise of running streams.
 #[test]
 fn bytes_are_frozen() {
     let found: Vec<[u64; 2]> = responses(333).iter().map(|r| [digest::<f32>(r), digest::<f64>(r)]).collect();

@@ -1,4 +1,4 @@
-//! A tile: the coordinates that are computed together, and their noise of one pass.
+//! A tile: coordinates that are computed together, and their noise of one pass.
 
 use super::aligned::Aligned;
 use super::{Draw, Filter};
@@ -11,7 +11,7 @@ pub(super) const fn group<F: Real>() -> usize {
     2 * F::LANES
 }
 
-/// Coordinates of a whole tile: as many as ciphers give at once.
+/// Coordinates of a whole tile: as many as ciphers produce at once.
 pub(super) const fn width<F: Real>() -> usize {
     8 * group::<F>()
 }
@@ -29,7 +29,7 @@ pub(super) struct Tile<F> {
     rows: Aligned<F>,
 }
 
-/// What a thread needs to work on any tile.
+/// A thread's scratch memory for any tile.
 pub(super) struct Scratch<F> {
     draws: Aligned<F>,
     /// By group and block of a batch.
@@ -125,10 +125,10 @@ impl<F: Real> Tile<F> {
         }
     }
 
-    /// Adds what the noise of the `blocks` hears of the innovations of a batch, block after block.
+    /// Adds the contributions of a batch's innovations to the noise of the `blocks`, block after block.
     ///
-    /// Stretch after stretch of the spectra, so that those of a batch stay in the second cache while sum after sum
-    /// passes by.
+    /// Works on one stretch of the spectra at a time, so that those of a batch stay in the second-level cache while
+    /// all sums are updated.
     fn add_batch(
         &self,
         filter: &Filter<F>,
@@ -162,7 +162,8 @@ impl<F: Real> Tile<F> {
         }
     }
 
-    /// Scales the rows, where that is asked for. `start` is the step of the first; there are none beyond the horizon.
+    /// Scales the rows, if steps are scaled. `start` is the step of the first row; rows beyond the horizon are
+    /// skipped.
     fn scale(&mut self, filter: &Filter<F>, start: u64, instructions: InstructionSet) {
         let Some(scales) = &filter.scales else { return };
         for (row, scale) in self.rows.as_mut_slice().chunks_exact_mut(self.width).zip(&scales[start as usize..]) {

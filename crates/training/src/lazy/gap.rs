@@ -1,34 +1,34 @@
 //! Many steps of a recurrence in one.
 //!
-//! What is kept after the steps `a+1 ..= t`, and the sum of their increments with a rate for each,
-//! `y = Σ_s rate_s n_s`, are linear in what was kept after step `a` and in the normal variables of those steps:
-//! `(x_t, y) = carry · x_a + M^T z`. Whoever sees no more than `x_t` and `y` cannot tell `M^T z` from `R^T w`, where
-//! `M = QR` with orthonormal columns in `Q` and `w` are as many fresh standard normal variables as `R` has rows: one
-//! more than there are numbers in `x`, however many steps there are.
+//! The vectors kept after the steps `a+1 ..= t`, and the sum of these steps' increments with a rate for each,
+//! `y = Σ_s rate_s n_s`, are linear in the vectors kept after step `a` and in the normal variables of those steps:
+//! `(x_t, y) = carry · x_a + M^T z`. An observer of only `x_t` and `y` cannot distinguish `M^T z` from `R^T w`,
+//! where `M = QR` with orthonormal columns in `Q` and `w` are as many fresh standard normal variables as `R` has
+//! rows: one more than there are numbers in `x`, however many steps there are.
 //!
-//! `R` is made by Givens rotations, one row of `M` after the other from step `t` backwards, so that one pass gives it for
+//! Givens rotations compute `R`, one row of `M` after another from step `t` backwards, so that one pass gives it for
 //! every `a`. They are backward stable: the computed `R` is the exact one of a matrix whose columns are off by some
-//! 10^-16 of their length times the root of the number of steps (Higham, Accuracy and Stability of Numerical Algorithms,
-//! 2002, theorem 19.10), as if the weights of the steps were rounded so. Covariances, whose Cholesky factor would be the
-//! same, lose half of the digits.
+//! 10^-16 of their length times the root of the number of steps (Higham, Accuracy and Stability of Numerical
+//! Algorithms, 2002, theorem 19.10), as if the weights of the steps were rounded by that much. Covariances, whose
+//! Cholesky factor would be the same, would lose half of the digits.
 
 use crate::Real;
 use crate::recurrence::Recurrence;
 
-/// Weights below this part of the largest of their sum are 0: nothing of them is left in the sum's digits, and no number
-/// comes near those that processors treat differently.
+/// Weights below this fraction of the largest in their sum are set to 0: they do not affect the sum's digits, and no
+/// number becomes subnormal.
 const NOTHING: f64 = 1.0 / (1u64 << 60) as f64;
 
-/// The steps `a+1 ..= t` in one. Results are the numbers that are kept, then the sum.
+/// The steps `a+1 ..= t` in one. Results are the kept numbers, then the sum.
 #[derive(Clone, Debug)]
 pub(super) struct Gap {
-    /// By result: the weights of the numbers that were kept.
+    /// By result: the weights of the kept numbers.
     pub(super) carry: Vec<Vec<f64>>,
-    /// By fresh variable: the weights in all results. Those before the variable's own number are 0.
+    /// By fresh variable: the weights in all results. Those before the variable's index are 0.
     pub(super) fresh: Vec<Vec<f64>>,
 }
 
-/// For each first step's predecessor `a` in `from` (falling, below `to`), the steps up to `to` in one.
+/// For each predecessor `a` of a first step in `from` (descending, below `to`), the steps up to `to` in one.
 /// `O((to - a) · width · (width + changed))`.
 pub(super) fn gaps(recurrence: &Recurrence, rates: &[f64], from: &[u64], to: u64) -> Vec<Gap> {
     let width = recurrence.width();
@@ -60,7 +60,7 @@ pub(super) fn gaps(recurrence: &Recurrence, rates: &[f64], from: &[u64], to: u64
             if result == width {
                 weights.iter_mut().zip(&step.noise.kept).for_each(|(weight, of)| *weight += rate * of);
             }
-            // Else they would fall for ever, through numbers that processors are slow with.
+            // Otherwise they would decay without end, through subnormal numbers that processors handle slowly.
             weights.iter_mut().filter(|weight| weight.abs() < 1e-200).for_each(|weight| *weight = 0.0);
         }
         before -= 1;
@@ -73,7 +73,7 @@ fn unit(width: usize, place: usize) -> Vec<f64> {
     (0..width).map(|column| f64::from(column == place)).collect()
 }
 
-/// Adds a row to those that an upper triangular matrix is the factor of.
+/// Adds a row to the matrix whose upper triangular factor this is.
 fn rotate_in(triangle: &mut [Vec<f64>], mut row: Vec<f64>) {
     for (place, own) in triangle.iter_mut().enumerate() {
         if row[place] == 0.0 {
@@ -87,11 +87,11 @@ fn rotate_in(triangle: &mut [Vec<f64>], mut row: Vec<f64>) {
     }
 }
 
-/// The weights of a gap in a vector's numbers, without those that are nothing.
+/// The weights of a gap in a vector's number type, without the zeros.
 pub(super) struct Weights<F> {
     /// By result.
     pub(super) carry: Vec<Vec<F>>,
-    /// By fresh variable, from its own place on; empty where all are 0.
+    /// By fresh variable, from its own index on; empty if all are 0.
     pub(super) fresh: Vec<Vec<F>>,
 }
 

@@ -1,4 +1,4 @@
-//! Noise that is drawn late against noise that is drawn step by step: the covariance of everything that is seen.
+//! Noise drawn late compared with noise drawn step by step: the covariance of everything that is seen.
 
 use super::gap::{Weights, gaps};
 use super::{RowNoise, advance};
@@ -39,8 +39,8 @@ fn inner(one: &BTreeMap<Node, f64>, other: &BTreeMap<Node, f64>) -> f64 {
     one.iter().filter_map(|(node, weight)| other.get(node).map(|other| weight * other)).sum()
 }
 
-/// What the code for rows gives at the ends of gaps, with a coordinate for every variable that it draws, 1 in that one
-/// alone: the values are the weights of the variables.
+/// The output of the code for rows at the ends of gaps, with one coordinate per drawn variable, set to 1 in that
+/// coordinate alone: the values are the weights of the variables.
 fn drawn_late(recurrence: &Recurrence, rates: &[f64], ends: &[u64]) -> Vec<Vec<f64>> {
     let variables = recurrence.width() + 1;
     let width = variables * ends.len();
@@ -80,7 +80,7 @@ fn check(mechanism: Arc<dyn Mechanism>, rates: &[f64], ends: &[u64]) {
     }
 }
 
-/// The ends of gaps that a row may have: all steps, single ones, and some at random places.
+/// Possible ends of a row's gaps: all steps, single ones, and some at random places.
 fn patterns(horizon: u64) -> Vec<Vec<u64>> {
     let mut patterns: Vec<Vec<u64>> = vec![(1..=horizon).collect(), vec![horizon], vec![1, horizon]];
     let mut state = 7u64;
@@ -136,8 +136,8 @@ fn blt(horizon: u64) -> Arc<dyn Mechanism> {
     Arc::new(Blt::optimised(horizon, Columns::Normalized, 3, Objective::Max).unwrap())
 }
 
-/// Real variables: rows, coordinates and calls are independent, with the variance that the law says. Two-sided normal
-/// bounds for 2^17 values at significance 10^-6: 0.7 % of a standard deviation and 1 % of a variance.
+/// Real variables: rows, coordinates and calls are independent, with the variance of the law. Two-sided normal bounds
+/// for 2^17 values at significance level 10^-6: 0.7 % of a standard deviation and 1 % of a variance.
 #[test]
 fn rows_have_the_variance_of_their_law_and_are_independent() {
     let (rows, width, horizon) = (1 << 13, 16, 40);
@@ -171,7 +171,7 @@ fn rows_have_the_variance_of_their_law_and_are_independent() {
     }
 }
 
-/// A run with rows at random; what it gives, and a state in the middle.
+/// A run with rows at random; its output, and a state in the middle.
 fn run(threads: usize, shift: u64, restart: bool) -> Vec<f32> {
     let (rows, width, horizon) = (3000, 5, 30);
     let mut noise = noise(blt(horizon), (rows, width), threads);
@@ -198,7 +198,7 @@ fn run(threads: usize, shift: u64, restart: bool) -> Vec<f32> {
     let done = table.clone();
     noise.catch_up_all(&mut table).unwrap();
     noise.catch_up(&mut table, &[5]).unwrap();
-    assert_eq!(table, done, "noise comes once");
+    assert_eq!(table, done, "noise is added once");
     assert!(noise.descend(&mut table, &[], &[]).unwrap_err().is_horizon_exhausted());
     table
 }
@@ -215,7 +215,7 @@ fn threads_and_restarts_change_nothing() {
 fn what_would_break_the_promise_is_refused() {
     let mut noise = noise(blt(30), (10, 3), 1);
     let mut table = vec![0.0f32; 30];
-    noise.descend(&mut table, &[2], &[1.0; 3]).unwrap(); // before the first step no noise is due
+    noise.descend(&mut table, &[2], &[1.0; 3]).unwrap(); // before the first step no noise is pending
     let before = table.clone();
     let refused = [
         noise.descend(&mut table, &[4], &[1.0; 3]).unwrap_err(),
@@ -241,7 +241,7 @@ fn what_would_break_the_promise_is_refused() {
     assert!(RowNoise::<f32>::of(&sums, &key(), name(), (3, 3), &[1.0], Tuning::default()).is_err());
 }
 
-/// Other rates or another shape are another subkey: the same variables with other weights would give both away.
+/// Other rates or another shape have another subkey: the same variables with other weights would reveal both.
 #[test]
 fn rates_and_shape_choose_the_variables() {
     let of = |shape, rates: &[f64]| {
@@ -259,7 +259,7 @@ fn rates_and_shape_choose_the_variables() {
     assert_ne!(one, of((6, 4), &[0.5]));
 }
 
-/// Frozen: a run that was saved with one version goes on with the next.
+/// Frozen: a run that was saved with one version continues with the next.
 #[test]
 fn the_noise_of_rows_is_frozen() {
     let values = run(1, 0, false);

@@ -1,23 +1,23 @@
-//! What is kept of the rows that were used.
+//! The kept vectors of the used rows.
 
 use crate::Real;
 use std::collections::HashMap;
 
-/// By row: up to which step it has its noise, and what the mechanism keeps of it.
+/// By row: the step up to which it has its noise, and the mechanism's kept vectors.
 pub(super) struct Touched<F> {
-    /// Numbers that are kept of a row.
+    /// Number of kept values per row.
     each: usize,
-    /// All rows that are not listed have their noise up to this step, and nothing is kept of them.
+    /// All unlisted rows have their noise up to this step and no kept vectors.
     floor: u64,
     /// Places of rows.
     places: HashMap<u64, usize>,
     /// By place: the step up to which the row has its noise.
     lasts: Vec<u64>,
-    /// By place: what is kept.
+    /// By place: the kept values.
     kept: Vec<F>,
 }
 
-/// A row as it was found.
+/// The result of looking up a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) row: u64,
@@ -36,12 +36,12 @@ impl<F: Real> Touched<F> {
         Found { row, last: place.map_or(self.floor, |place| self.lasts[place]), place }
     }
 
-    /// What is kept of a row; empty for nothing, which stands for zeros.
+    /// The kept values of a row; empty stands for zeros.
     pub(super) fn kept(&self, found: Found) -> &[F] {
         found.place.map_or(&[], |place| &self.kept[place * self.each..(place + 1) * self.each])
     }
 
-    /// A row that was just found has its noise up to a step.
+    /// Records that a row just looked up has its noise up to a step.
     pub(super) fn put(&mut self, found: Found, last: u64, kept: &[F]) {
         if let Some(place) = found.place {
             self.lasts[place] = last;
@@ -53,8 +53,8 @@ impl<F: Real> Touched<F> {
         }
     }
 
-    /// All rows have their noise up to a step. What is kept of them is forgotten where no step follows, or there is
-    /// nothing.
+    /// Records that all rows have their noise up to a step. Drops their kept values if no step follows, or if they
+    /// are empty.
     pub(super) fn settle(&mut self, step: u64, is_last: bool) {
         if is_last || self.each == 0 {
             *self = Self { floor: step, ..Self::new(self.each) };
@@ -74,7 +74,7 @@ impl<F: Real> Touched<F> {
         size_of_val(&self.kept[..]) + size_of_val(&self.lasts[..]) + listed
     }
 
-    /// All rows that are listed, rising.
+    /// All listed rows, ascending.
     pub(super) fn rows(&self) -> Vec<Found> {
         let found = |(row, place): (&u64, &usize)| Found { row: *row, last: self.lasts[*place], place: Some(*place) };
         let mut rows: Vec<Found> = self.places.iter().map(found).collect();

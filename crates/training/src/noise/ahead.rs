@@ -1,17 +1,17 @@
-//! The noise of the next step, drawn before it is asked for.
+//! The noise of the next step, drawn before it is requested.
 //!
-//! Noise does not depend on what it is added to, so it can be drawn while that is still computed, and wait in a vector
-//! of its own. Nothing else is different: the object stands where it stood, its state is the same, and so are the bytes
-//! of every step.
+//! Noise does not depend on the data that it is added to, so it can be drawn while the data are still being computed,
+//! and wait in a separate vector. Nothing else is different: the object is still at the same step, its state is the
+//! same, and so are the bytes of every step.
 //!
-//! **Buffers wait, too.** A recurrence changes its buffers with every step, and a saved state holds those after the last
-//! step that was given out. So drawing ahead leaves the buffers as they are. What the step writes to them is made up for
-//! when the step after it is drawn ahead, in one pass over each piece of the buffers, or when anything else is asked for.
-//! There are three ways:
+//! **Buffers wait, too.** A recurrence changes its buffers with every step, and a saved state holds those after the
+//! last returned step. So drawing ahead leaves the buffers unchanged. The step's writes to them are done later: when
+//! the following step is drawn ahead, in one pass over each piece of the buffers, or when anything else is requested.
+//! There are three cases:
 //!
-//! - Where a state holds no buffers (trees, independent noise), they are built from the key anew. They run ahead.
-//! - Where all that is written follows from one vector (increments of BLTs and bands), [that vector](Apart) is what waits.
-//! - Else the program is run without what it [writes](Pass), and once more with it: everything is drawn twice.
+//! - If a state holds no buffers (trees, independent noise), they are rebuilt from the key. They run ahead.
+//! - If all writes follow from one vector (increments of BLTs and bands), [that vector](Apart) waits.
+//! - Otherwise the program is run once without its [writes](Pass), and again with them: everything is drawn twice.
 
 use super::VectorNoise;
 use crate::Real;
@@ -20,33 +20,34 @@ use crate::execute::{Emit, Pass};
 use crate::program::Op;
 use crate::schedule::Apart;
 
-/// What the buffers lack, and whether noise waits.
+/// The writes that the buffers lack, and whether noise waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stand {
-    /// Buffers are as they are after the last step.
+    /// The buffers are as after the last step.
     #[default]
     Settled,
-    /// The noise of the next step waits. Buffers are as after the last step, or where no state holds them, the next.
+    /// The noise of the next step waits. The buffers are as after the last step, or, if no state holds them, as after
+    /// the next.
     Waiting,
-    /// The last step was given out of what had waited: buffers lack what it writes.
+    /// The last step was returned from the waiting vector: the buffers lack its writes.
     Behind,
 }
 
 /// A vector that waits: zeros when it is dropped.
 pub(super) struct Waiting<F: Real> {
     vector: Buffer<F>,
-    /// What makes the noise of it.
+    /// The operations that make the noise from it.
     given: Vec<Op>,
-    /// What the step writes, once it is given out: with the vector in the accumulator, or where that does not matter, by
-    /// itself.
+    /// The step's writes, once it is returned: with the vector in the accumulator, or, if that does not matter, by
+    /// themselves.
     owed: Vec<Op>,
-    /// Whether it is the vector that writes follow from.
+    /// Whether the writes follow from the vector.
     apart: bool,
 }
 
 impl<F: Real> Waiting<F> {
     fn new(len: usize) -> Self {
-        let vector = Buffer::zeros(usize::MAX, len); // behind all other buffers
+        let vector = Buffer::zeros(usize::MAX, len); // after all other buffers
         Self { vector, given: vec![], owed: vec![], apart: false }
     }
 
@@ -54,7 +55,7 @@ impl<F: Real> Waiting<F> {
         size_of_val(&self.vector[..])
     }
 
-    /// The program of what is owed, with the vector in a buffer.
+    /// The program of the missing writes, with the vector in a buffer.
     fn owed(&self, slot: usize) -> Vec<Op> {
         let load = self.apart.then_some(Op::Load(slot));
         load.into_iter().chain(self.owed.iter().cloned()).collect()
@@ -64,17 +65,17 @@ impl<F: Real> Waiting<F> {
 impl<F: Real> Drop for Waiting<F> {
     fn drop(&mut self) {
         self.vector.fill(F::default());
-        std::hint::black_box(&mut self.vector[..]); // or else the compiler may leave it out
+        std::hint::black_box(&mut self.vector[..]); // otherwise the compiler may omit it
     }
 }
 
 impl<F: Real> VectorNoise<F> {
     /// Draws the noise of the next step and lets it wait for [`add_next`](Self::add_next) or
-    /// [`next_into`](Self::next_into), which then only add or copy it: what they give out, and what
-    /// [`save`](Self::save) saves, is the same with it and without. To be called by another thread while the data of
-    /// the step are still computed. It does nothing if noise waits already, or after the last step.
+    /// [`next_into`](Self::next_into), which then only add or copy it. Their results, and the bytes of
+    /// [`save`](Self::save), are the same with and without this call. Call it in another thread while the data of the
+    /// step are still being computed. It does nothing if noise is already waiting, or after the last step.
     ///
-    /// Takes one vector of memory more. What waits is overwritten by what follows it, or when a [`seek`](Self::seek) or
+    /// Takes one more vector of memory. The waiting noise is overwritten by the next, or when a [`seek`](Self::seek) or
     /// the end of this object abandons it.
     ///
     /// ```
@@ -115,7 +116,7 @@ impl<F: Real> VectorNoise<F> {
         self.schedule.kept() > 0
     }
 
-    /// The vector that the noise of the next step, and what it writes, follow from.
+    /// The vector from which the noise of the next step and its writes follow.
     fn draw_vector(&mut self, waiting: &mut Waiting<F>, apart: Apart) {
         let Apart { mut vector, given, owed } = apart;
         self.reserve(waiting.owed.iter().chain(&vector).chain(&owed));
@@ -137,7 +138,7 @@ impl<F: Real> VectorNoise<F> {
         self.run(&[Pass { ops: &before, writes: true }, next], Some((&mut waiting.vector, Emit::Set)));
     }
 
-    /// Gives out what waits; false if nothing does.
+    /// Returns the waiting noise; false if there is none.
     pub(super) fn give_waiting(&mut self, out: &mut [F], emit: Emit) -> bool {
         if self.stand != Stand::Waiting {
             return false;
@@ -156,7 +157,7 @@ impl<F: Real> VectorNoise<F> {
     /// Brings the buffers to where the last step leaves them.
     pub(super) fn settle(&mut self) {
         if self.stand == Stand::Behind {
-            let mut waiting = self.waiting.take().expect("what is owed");
+            let mut waiting = self.waiting.take().expect("a waiting vector");
             let owed = waiting.owed(self.buffers.len());
             self.buffers.push(std::mem::take(&mut waiting.vector));
             self.run(&[Pass { ops: &owed, writes: true }], None);
@@ -176,7 +177,7 @@ impl<F: Real> VectorNoise<F> {
         Some(buffers)
     }
 
-    /// Stands at a step whose buffers were built anew: what waits is of another.
+    /// Moves to a step whose buffers were rebuilt: the waiting noise belongs to another step.
     pub(super) fn abandon(&mut self) {
         (self.waiting, self.stand) = (None, Stand::Settled);
     }

@@ -1,9 +1,9 @@
 //! How far noise moves the parameters: the variance of `(W e)_t` at every step, exactly.
 //!
-//! Momentum `m` and parameters `u` follow a recursion, and so do their covariances: with what the increment `e` of a step
-//! has in common with `m` and `u`, the covariances of the next step are known ([`Iterates`]). What it has in common
-//! comes from the variables that later increments contain again ([`Echo`]): the nodes on a path, the buffers of a BLT,
-//! or for Toeplitz matrices all innovations so far.
+//! Momentum `m` and parameters `u` follow a recursion, and so do their covariances: given the covariance of a step's
+//! increment `e` with `m` and `u`, the covariances of the next step follow ([`Iterates`]). That covariance comes from
+//! the variables that later increments contain again ([`Echo`]): the nodes on a path, the buffers of a BLT, or for
+//! Toeplitz matrices all innovations so far.
 //!
 //! Cost of all steps together: `O(T log T)` for trees, `O(T d²)` for a BLT with `d` buffers, `O(T)` for noise on each
 //! step, `O(T²)` for the square roots.
@@ -15,13 +15,13 @@ use evertally::{Error, Result};
 
 /// Longest horizon for mechanisms whose increments depend on all innovations.
 const LONGEST_CONVOLUTION: u64 = 1 << 14;
-/// And for those that have no recursion here.
+/// Longest horizon for mechanisms without a recursion here.
 const LONGEST_DENSE: u64 = 512;
 
 /// The variance of the parameters after every step, for `σ = 1`.
 ///
 /// # Errors
-/// If the optimizer does not fit the horizon, or that is too long for the mechanism.
+/// If the optimizer does not fit the horizon, or the horizon is too long for the mechanism.
 pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Result<Vec<f64>> {
     let (steps, momentum) = (optimizer.steps(mechanism.horizon())?, optimizer.momentum);
     match mechanism.streaming() {
@@ -52,7 +52,7 @@ pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Res
     }
 }
 
-/// What one increment has in common with what came before it.
+/// The covariances of one increment with the state before it.
 struct Increment {
     variance: f64,
     with_momentum: f64,
@@ -83,7 +83,7 @@ impl Iterates {
         let [mm, mu, uu] = self.own;
         let next = self.momentum * self.momentum * mm + 2.0 * self.momentum * increment.with_momentum;
         let next = next + increment.variance;
-        // Of the new momentum with the parameters that are kept.
+        // The new momentum with the kept parameters.
         let crossed = step.kept * (self.momentum * mu + increment.with_parameters);
         let kept = step.kept * step.kept * uu;
         self.own = [next, crossed + step.rate * next, kept + step.rate * (2.0 * crossed + step.rate * next)];
@@ -106,7 +106,7 @@ impl Echo {
     }
 }
 
-/// Sums along paths: a node comes and goes once, and what has gone is never in an increment again.
+/// Sums along paths: a node enters and leaves once, and a node that has left is never in an increment again.
 fn of_paths(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64> {
     let mut iterates = Iterates::new(momentum);
     // Nodes of the last path, with their weights.
@@ -155,7 +155,7 @@ fn of_buffers(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> 
     variances
 }
 
-/// One number a buffer; those beyond the number of buffers are 0 and stay so.
+/// One number per buffer; those beyond the number of buffers are and stay 0.
 type Row = [f64; MAX_BUFFERS];
 
 /// The covariances of the buffers of a BLT: with one another, with momentum and with the parameters.
@@ -179,7 +179,7 @@ impl Buffers {
         Self { count: buffers.gaps.len(), kept, echoes, between, with_momentum, with_parameters }
     }
 
-    /// `-Σ ω_i x_i`: what `u` has in common with what the buffers have these covariances with.
+    /// `-Σ ω_i x_i`: the covariance of `u` with the variable that has these covariances with the buffers.
     #[inline]
     fn echoed(&self, with: &Row) -> f64 {
         -self.echoes[..self.count].iter().zip(with).map(|(echo, x)| echo * x).sum::<f64>()
@@ -219,8 +219,8 @@ impl Buffers {
     }
 }
 
-/// Increments `D_t Σ_j r_j z_(t-j)`: every innovation followed on its own way, all of them side by side; where it does
-/// not matter when it came, the first one stands for all.
+/// Increments `D_t Σ_j r_j z_(t-j)`: every innovation is followed separately, all of them in parallel; if the time of
+/// an innovation does not matter, the first one stands for all.
 fn of_convolution(
     mechanism: &dyn Mechanism,
     increments: &[f64],
@@ -274,7 +274,7 @@ fn check(mechanism: &dyn Mechanism, longest: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "the error that an optimizer makes of `{}` is computed over {longest} steps at most; take another mechanism",
+        "the error of `{}` under an optimizer is computed over at most {longest} steps; use another mechanism",
         mechanism.name().brief()
     )))
 }

@@ -1,25 +1,25 @@
-//! How little the noise could move the parameters, whatever the factorization.
+//! A lower bound on how far noise moves the parameters, for every factorization.
 //!
-//! As for running sums (`plan/lower_bound.rs`), with the matrix `W` of the optimizer in the place of `A`: with
-//! steps `c = max(b, ⌈T/k⌉)` apart, `s² V ≥ ‖W‖_*²/(T c)`, and for the pattern `u = 1, 1+b, …` also `s² V ≥ ‖W u‖²/T`.
+//! As for running sums (`vector/plan/lower_bound.rs`), with the matrix `W` of the optimizer instead of `A`: with steps
+//! `c = max(b, ⌈T/k⌉)` apart, `s² V ≥ ‖W‖_*²/(T c)`, and for the pattern `u = 1, 1+b, …` also `s² V ≥ ‖W u‖²/T`.
 //!
 //! **Nuclear norm.** `‖W‖_* ≥ ⟨W, X⟩` for every `X` with singular values of at most 1. Here `X` is orthogonal and
 //! skew-circulant: `X_ts = x_(t-s)` for `s ≤ t`, with eigenvalues `e^(i arg w(θ))` at the angles `θ = π(2k+1)/T`, for a
-//! symbol `w` near that of `W`. Over the whole horizon this is some percent below the nuclear norm.
+//! symbol `w` near that of `W`. Over the whole horizon this is a few percent below the nuclear norm.
 
 use super::{Optimizer, Step};
 use evertally::Result;
 use evertally::mechanism::Participation;
 
-/// Most steps of a stretch.
+/// Longest stretch, in steps.
 const MOST_STEPS: usize = 2048;
-/// A horizon is looked at in so many parts, the largest error being that of some of its steps.
+/// Number of parts of a horizon that are examined: the largest error is that of some of its steps.
 const PARTS: [usize; 3] = [1, 2, 4];
-/// Poles of the symbols are that many times `1/T` from 1, or where the weight decay has them.
+/// Poles of the symbols are this many times `1/T` from 1, or where the weight decay puts them.
 const NEAR: [f64; 2] = [2.0, 5.0];
 
-/// A lower bound of the root of `s² V`, `V` the largest variance, for a norm of 1 and `μ = 1`: the best of those for the
-/// mean over stretches of steps, which begin with nothing. `O(min(T, 2^11)²)`.
+/// A lower bound of the root of `s² V`, `V` the largest variance, for a norm of 1 and `μ = 1`: the best of the bounds
+/// for the mean over stretches of steps, each of which starts from zero. `O(min(T, 2^11)²)`.
 pub(crate) fn error(horizon: u64, optimizer: &Optimizer, participation: Participation) -> Result<f64> {
     let steps = optimizer.steps(horizon)?;
     let mut best = 0.0f64;

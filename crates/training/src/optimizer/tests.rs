@@ -1,4 +1,4 @@
-//! Errors against dense algebra, and what is gained.
+//! Errors compared with dense algebra, and the gain.
 
 use super::*;
 use crate::{Series, VectorPlan, VectorRequest};
@@ -41,7 +41,7 @@ fn matrix(optimizer: &Optimizer, horizon: u64) -> Vec<Vec<f64>> {
     (1..=horizon).map(run).collect()
 }
 
-/// Every family's errors are those of `W A⁻¹ L`, multiplied out.
+/// Every family's errors are those of `W A⁻¹ L`, by explicit multiplication.
 #[test]
 fn errors_are_those_of_dense_algebra() {
     for horizon in [1u64, 9, 64] {
@@ -77,7 +77,7 @@ fn plan(horizon: u64, optimizer: Option<&Optimizer>, participation: (u64, u64)) 
         .with_optional_optimizer(optimizer.cloned())
 }
 
-/// With rates of 1 and nothing else the parameters are the running sums.
+/// With rates of 1 and no momentum or decay, the parameters are the running sums.
 #[test]
 fn plain_descent_is_the_running_sum() {
     let optimizer = Optimizer::new(Rates::Constant(1.0)).unwrap();
@@ -94,7 +94,8 @@ fn plain_descent_is_the_running_sum() {
     }
 }
 
-/// No factorization is below the bound, the best is not far above it, and it is better than what is best for sums.
+/// No factorization is below the bound, the best is not far above it, and it is better than the best mechanism for
+/// sums.
 #[test]
 fn bounds_and_gains() {
     let (mut gained, mut highest) = (1.0f64, 0.0f64);
@@ -122,7 +123,7 @@ fn bounds_and_gains() {
     assert!(highest < 1.55, "{highest}");
 }
 
-/// The promise does not depend on the optimizer: the columns of the factorization alone say how much noise there is.
+/// The guarantee does not depend on the optimizer: the columns of the factorization alone determine the noise.
 #[test]
 fn noise_hides_every_pattern_of_the_chosen_factorization() {
     for optimizer in optimizers(12) {
@@ -146,7 +147,7 @@ fn noise_hides_every_pattern_of_the_chosen_factorization() {
     }
 }
 
-/// The noise that is drawn has the errors of the plan: parameters after a real loop, over many coordinates.
+/// The drawn noise has the errors of the plan: parameters after a real loop, over many coordinates.
 #[test]
 fn a_loop_has_the_errors_of_the_plan() {
     use crate::{Tuning, VectorNoise};
@@ -168,7 +169,7 @@ fn a_loop_has_the_errors_of_the_plan() {
         }
         let mean_square = parameters.iter().map(|u| u * u).sum::<f64>() / COORDINATES as f64;
         let ratio = mean_square / plan.std_error(step).powi(2);
-        // Five standard errors of a mean of squares: a wrong variance by 4 % fails in every step.
+        // Five standard errors of a mean of squares: a variance off by 4 % fails in every step.
         assert!((ratio - 1.0).abs() < 5.0 * (2.0 / COORDINATES as f64).sqrt(), "step {step}: {ratio}");
     }
 }

@@ -1,4 +1,4 @@
-//! From a budget to the standard deviation of Gaussian noise, and what that noise promises.
+//! From a budget to the standard deviation of Gaussian noise, and the guarantee of that noise.
 
 use super::request::SCALES;
 use super::{VectorCandidate, VectorRequest};
@@ -7,11 +7,11 @@ use evertally::mechanism::{Mechanism, Participation};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use evertally::{Error, Result};
 
-/// Head room for the few roundings of a formula.
+/// Headroom for the few roundings of a formula.
 const ROUNDING: f64 = 1e-14;
 
-/// What the releases of a plan promise: `μ`-GDP, the strongest statement about Gaussian noise, and what follows from
-/// it.
+/// The privacy guarantee of a plan's releases: `μ`-GDP, the strongest statement about Gaussian noise, and its
+/// consequences.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -26,12 +26,12 @@ pub struct VectorGuarantee {
     mu: f64,
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
-    /// Where examples are sampled: what lots promise, and the plan's noise.
+    /// If examples are sampled: the guarantee of the sampling, and the plan's noise.
     lots: Option<(Promise, f64)>,
 }
 
 impl VectorGuarantee {
-    /// All that a budget allows.
+    /// The guarantee that uses all of a budget.
     ///
     /// # Errors
     /// If it is pure ε.
@@ -51,8 +51,8 @@ impl VectorGuarantee {
         }
     }
 
-    /// What the noise of a candidate promises: all that the budget allows, or with sampling the same (ε, δ), and for those
-    /// who know the batches what follows from the noise alone.
+    /// The guarantee of a candidate's noise: all that the budget allows, or with sampling the same (ε, δ), and against
+    /// those who know the batches the guarantee of the noise alone.
     pub(super) fn of_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
         let all = Self::of(&request.budget)?;
         let Some(sampling) = request.sampling else { return Ok(all) };
@@ -63,9 +63,9 @@ impl VectorGuarantee {
         Ok(Self { mu, rho, lots, ..all })
     }
 
-    /// `μ` of Gaussian differential privacy: no test tells two neighbouring data sets apart better than one observation
-    /// of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv 1905.02383.) With
-    /// sampling: for whoever knows the batches.
+    /// `μ` of Gaussian differential privacy: no test distinguishes two neighbouring data sets better than one
+    /// observation of a normal variable of standard deviation 1 whose mean is 0 or `μ`. (Dong, Roth, Su 2022, arXiv
+    /// 1905.02383.) With sampling, this holds against those who know the batches.
     pub fn mu(&self) -> f64 {
         self.mu
     }
@@ -75,13 +75,13 @@ impl VectorGuarantee {
         self.rho
     }
 
-    /// The pair the budget was stated in, if it was (ε, δ).
+    /// The (ε, δ) pair of the budget, if it was given as one.
     pub fn epsilon_delta(&self) -> Option<(Epsilon, Delta)> {
         self.stated
     }
 
-    /// The least ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling by a
-    /// bound that is within 0.1 % in the noise, or a percent with bins (then it takes seconds), rounded up.
+    /// The smallest ε of (ε, δ)-differential privacy at this δ, by the exact curve of Gaussian noise, or with sampling
+    /// by a bound that is within 0.1 % in the noise, or a percent with bins (then it takes seconds), rounded up.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -104,7 +104,7 @@ impl VectorGuarantee {
             |(promise, noise): &(Promise, f64)| promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain));
         let curve = self.lots.as_ref().map_or(plain, of_lots);
         match self.stated {
-            // What is stated holds by definition; the inverse conversion only adds rounding.
+            // The stated pair holds by definition; the inverse conversion only adds rounding.
             Some((epsilon, at)) if at.get() <= delta.get() => curve.min(epsilon.get()),
             _ => curve,
         }
@@ -122,7 +122,7 @@ pub(super) fn calibrated(
     let by_mu = |mu: f64| sensitivity * (request.norm * request.norms_per_step()) / mu * (1.0 + ROUNDING);
     let sigma = match (request.budget, request.sampling) {
         (Budget::Approximate(epsilon, delta), Some(sampling)) => {
-            // The promise is computed again from σ, a little below it.
+            // The guarantee is computed again from σ, a little below it.
             sampling.promise(mechanism)?.noise_for(epsilon, delta)? * request.norm * (1.0 + 4.0 * ROUNDING)
         }
         (Budget::Zcdp(rho), _) => by_mu((2.0 * rho.get()).sqrt() * (1.0 - ROUNDING)),
@@ -130,8 +130,8 @@ pub(super) fn calibrated(
     };
     if !SCALES.contains(&sigma) {
         return Err(Error::invalid(format!(
-            "`{}` would need noise of standard deviation {sigma:e}, outside of 1e-30 to 1e30; \
-             scale the vectors, raise the budget or take another mechanism",
+            "`{}` would need noise of standard deviation {sigma:e}, outside 1e-30 to 1e30; \
+             scale the vectors, raise the budget or use another mechanism",
             mechanism.name()
         )));
     }

@@ -1,4 +1,4 @@
-//! The search over mechanisms: exact finite-T error decides.
+//! The search over mechanisms, by their exact finite-T error.
 
 use super::VectorRequest;
 use super::calibrate::calibrated;
@@ -31,31 +31,30 @@ pub struct VectorCandidate {
     pub mechanism: Arc<dyn Mechanism>,
     /// Its name, with every parameter.
     pub name: MechanismName,
-    /// How far one example that is added or removed moves the releases, in standard deviations of a variable, for a
-    /// norm of 1 and `σ = 1`: never too small.
+    /// How far adding or removing one example moves the releases, in standard deviations of a variable, for a norm of
+    /// 1 and `σ = 1`: never too small.
     pub sensitivity: f64,
     /// Standard deviation of one variable.
     pub sigma: f64,
-    /// Largest standard error of a running sum, or of a parameter that an [`Optimizer`] makes of the vectors, per
-    /// coordinate.
+    /// Largest standard error of a running sum, or of a parameter under an [`Optimizer`], per coordinate.
     pub max_std_error: f64,
     /// Root of the mean variance of the same over the steps.
     pub mean_std_error: f64,
-    /// The variances of the parameters after every step for `σ = 1`, where there is an optimizer.
+    /// The variances of the parameters after every step for `σ = 1`, if there is an optimizer.
     pub(super) variances: Option<Arc<[f64]>>,
-    /// In which steps an example takes part: as the request says, or with sampling what follows from the bands.
+    /// The steps in which an example takes part: as in the request, or with sampling as follows from the bands.
     pub participation: Participation,
-    /// How many vectors of memory or of fresh noise a step needs; 0 where the number grows with the logarithm of the
-    /// horizon at most.
+    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows at most with the
+    /// logarithm of the horizon.
     pub vectors: u64,
-    /// Whether a step needs no more than 64 vectors of memory or of fresh noise, whatever the horizon. Square roots
-    /// hold the noise of `2 √T` steps and more (see [`Memory`](crate::Memory)), banded ones need as many
-    /// vectors as bands. Only mechanisms that stream lightly are chosen by default.
+    /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
+    /// the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors
+    /// as bands. Only mechanisms that stream lightly are chosen by default.
     pub streams_lightly: bool,
 }
 
-/// The families that compete where no mechanism is named, with the names that a request suggests. Those that suggest
-/// several know how far they reach.
+/// The families that compete if no mechanism is named, with the names that a request suggests. Families that suggest
+/// several names limit their range themselves.
 fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
     let (horizon, participation) = (request.horizon, request.participation);
     MechanismName::all_families().flat_map(move |family| match family.vectors {
@@ -71,7 +70,7 @@ fn families(request: &VectorRequest) -> impl Iterator<Item = MechanismName> {
 /// Whether vectors can be streamed with this mechanism.
 ///
 /// # Errors
-/// If not, naming those that can.
+/// If not; the message names those that can.
 ///
 /// ```
 /// use evertally_training::streams;
@@ -84,11 +83,11 @@ pub fn streams(name: &MechanismName) -> Result<()> {
         return Ok(());
     }
     let others = names_that_stream();
-    Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; take one of {others}", name.brief())))
+    Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; use one of {others}", name.brief())))
 }
 
 pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
-    // Refuse senseless requests before any search hides them behind "no candidate".
+    // Refuse invalid requests first: the search would report them as "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {
         let attempts = match sampling.bins().or(sampling.fresh_bins()) {
@@ -101,7 +100,7 @@ pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>
     ranked(attempts, request.objective, |candidate| (candidate.max_std_error, candidate.mean_std_error))
 }
 
-/// With sampling: independent noise; bands in ever greater numbers, until more of them have not helped twice; and
+/// With sampling: independent noise; increasing numbers of bands, until more of them have not helped twice; and
 /// numbers on either side of the best of these.
 fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCandidate>> {
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
@@ -130,11 +129,11 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     tried
 }
 
-/// With bins: independent noise; a BLT, which is light, where bins stay; and of banded square roots, or with an
-/// optimizer of the bands that are searched for it, the number of bands that does best, and the best that fits. These
-/// are found by figures that are likely: only what is left is accounted for with certainty, which takes longer.
-/// (Lengths that differ from epoch to epoch gain nothing here, and bands that are best for a known order reveal more
-/// than square roots: 7.39 and 8.06 for 2000 steps, 500 bins, ε = 2.)
+/// With bins: independent noise; a BLT, which needs constant memory, if bins stay; and banded square roots (with an
+/// optimizer, the bands searched for it) with the best number of bands, and with the best that fits the memory. These
+/// are found by estimates: only the remaining candidates get certified accounting, which takes longer. (Lengths that
+/// differ from epoch to epoch gain nothing here, and bands that are best for a known order reveal more than
+/// square roots: errors of 8.06 and 7.39 for 2000 steps, 500 bins, ε = 2.)
 fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     let attempt = |name| built(request, name).and_then(|mechanism| candidate(request, mechanism));
     let mut tried = vec![attempt(MechanismName::Input)];
@@ -153,7 +152,7 @@ fn in_bins(request: &VectorRequest, bins: u64) -> Vec<Result<VectorCandidate>> {
     tried
 }
 
-/// The number of bands that is likely to do best, and the best that fits.
+/// The number of bands that is probably best, and the best that fits the memory.
 fn best_widths(request: &VectorRequest, most: u64, of_bands: impl Fn(u64) -> MechanismName) -> Vec<u64> {
     let likely = |bands: u64| likely_error(request, of_bands(bands)).map(|error| (bands, error));
     let doubled = std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(|bands| *bands < most);
@@ -161,7 +160,7 @@ fn best_widths(request: &VectorRequest, most: u64, of_bands: impl Fn(u64) -> Mec
     let least = |found: &[(u64, f64)], fits: &dyn Fn(u64) -> bool| {
         found.iter().filter(|(bands, _)| fits(*bands)).min_by(|a, b| a.1.total_cmp(&b.1)).copied()
     };
-    // From the widest on: errors fall, then grow.
+    // From the widest on, errors fall and then grow.
     let widths: Vec<u64> = doubled.skip(1).chain([most]).collect();
     for (bands, error) in widths.into_iter().rev().filter_map(likely) {
         found.push((bands, error));
@@ -180,7 +179,7 @@ fn best_widths(request: &VectorRequest, most: u64, of_bands: impl Fn(u64) -> Mec
     taken
 }
 
-/// About the error of a mechanism with lots; nothing is certified.
+/// An estimate of the error of a mechanism with sampling; nothing is certified.
 fn likely_error(request: &VectorRequest, name: MechanismName) -> Option<f64> {
     let mechanism = built(request, name).ok()?;
     let noise = request.sampling?.promise(&*mechanism).ok()?.likely_noise_for(&request.budget)?;
@@ -191,11 +190,11 @@ fn likely_error(request: &VectorRequest, name: MechanismName) -> Option<f64> {
     Some(noise * request.objective.of(max, mean).sqrt())
 }
 
-/// Rounds count by more than their second moment: with twice that sharpness errors are up to 1 % less.
+/// Rounds matter by more than their second moment: with twice that sharpness, errors are up to 1 % smaller.
 const STEEPER: f64 = 2.0;
 
-/// A name with what sampling says of open bands: how much more a heavy round costs than a light one, from the noise
-/// that rounds of equal weight would need.
+/// A name whose open bands are filled in for the sampling: how much more a heavy round costs than a light one, from
+/// the noise that rounds of equal weight would need.
 fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismName> {
     let (Some(sampling), Budget::Approximate(epsilon, delta)) = (request.sampling, request.budget) else {
         return Ok(name);
@@ -214,7 +213,7 @@ fn sharpened(request: &VectorRequest, name: MechanismName) -> Result<MechanismNa
     }
 }
 
-/// In which steps an example takes part, under a request and a name: with sampling, as lots have it.
+/// The steps in which an example takes part, under a request and a name: with sampling, as sampled.
 fn participation(request: &VectorRequest, name: MechanismName) -> Participation {
     let Some(sampling) = request.sampling else { return request.participation };
     let bands = match name {
@@ -224,8 +223,8 @@ fn participation(request: &VectorRequest, name: MechanismName) -> Participation 
     sampling.participation(request.horizon, bands)
 }
 
-/// In which steps an example of the criterion takes part. Fresh bins account for every epoch as for the heaviest, so that
-/// no other lengths of columns than equal ones gain anything.
+/// The steps in which an example of the criterion takes part. Fresh bins account for every epoch as for the heaviest,
+/// so only columns of equal length are useful.
 fn optimised_for(request: &VectorRequest, name: MechanismName) -> Participation {
     match request.sampling.and_then(Sampling::fresh_bins) {
         Some(_) => Participation::ONCE,
@@ -233,7 +232,7 @@ fn optimised_for(request: &VectorRequest, name: MechanismName) -> Participation 
     }
 }
 
-/// The mechanism that is asked for, or those that compete.
+/// The requested mechanism, or the competing ones.
 fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>>> {
     if let Some(name) = request.mechanism {
         streams(&name)?;
@@ -242,7 +241,7 @@ fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>
     Ok(families(request).map(|name| built(request, name)).collect())
 }
 
-/// Open buffers are optimised for what the vectors are for.
+/// Open buffers are optimised for the use of the vectors.
 fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
     let name = sharpened(request, name)?;
     let criterion = Criterion::of_vectors(request.objective, optimised_for(request, name));
@@ -274,7 +273,7 @@ fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechani
     Ok(Arc::new(best))
 }
 
-/// The one that is minimised.
+/// The error that is minimised.
 fn of_variances(request: &VectorRequest, variances: &[f64]) -> f64 {
     let (max, mean) = max_and_mean(variances);
     request.objective.of(max, mean)
@@ -287,7 +286,7 @@ fn max_and_mean(variances: &[f64]) -> (f64, f64) {
 
 fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<VectorCandidate> {
     let participation = match (request.sampling, mechanism.bands()) {
-        // By what is accounted for and drawn.
+        // The steps as they are accounted for and drawn.
         (Some(sampling), Some(bands)) if sampling.fresh_bins().is_some() => {
             sampling.participation(request.horizon, bands.count)
         }
@@ -296,8 +295,8 @@ fn candidate(request: &VectorRequest, mechanism: Arc<dyn Mechanism>) -> Result<V
     let given = request.participation;
     if request.sampling.is_some() && given != Participation::ONCE && given != participation {
         return Err(Error::invalid(format!(
-            "with sampling the lots say in which steps an example may take part, {} of them at least {} apart under `{}`: \
-             leave participations and separation away",
+            "sampling determines the steps in which an example may take part, {} of them at least {} apart under `{}`: \
+             omit participations and separation",
             participation.most(),
             participation.separation(),
             mechanism.name().brief()

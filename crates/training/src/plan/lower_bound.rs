@@ -1,12 +1,12 @@
-//! How little noise any factorization could need, where units take part in several steps.
+//! A lower bound on the noise of every factorization, if units take part in several steps.
 //!
 //! Let `A = L R`, `s²` the squared sensitivity for a norm of 1, and `V = ‖L‖_F²/T` the mean of `‖L_t‖²`, so that noise
 //! of standard deviation `s` has the mean variance `s² V`.
 //!
 //! * **Spread.** Steps that are `c = max(b, ⌈T/k⌉)` apart are at most `k`, so all steps of one remainder modulo `c` are
-//!   a pattern. With random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is no less. The
-//!   mean over the remainders is `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this is
-//!   the bound of single steps.
+//!   a pattern. With random signs for its vectors, `‖R Δ‖²` is `Σ ‖R_t‖²` over it on average, so `s²` is at least that.
+//!   The mean over the remainders is `‖R‖_F²/c`, and as `‖L‖_F ‖R‖_F ≥ ‖A‖_* = γ T`, `s² V ≥ γ² T/c`. For `k = 1` this
+//!   is the bound of single steps.
 //! * **Together.** For the pattern `u = 1, 1+b, …` and equal vectors, `s ≥ ‖R u‖` and `‖L‖_F ‖R u‖ ≥ ‖A u‖`:
 //!   `s² V ≥ ‖A u‖²/T`, where `‖A u‖²` is the squared sensitivity of output noise.
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
     use evertally::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
-    /// No mechanism beats the bounds, and each of them is near to what some mechanism has.
+    /// No mechanism beats the bounds, and for each of them some mechanism comes close.
     #[test]
     fn nothing_beats_them() {
         let mut nearest = [f64::INFINITY; 3];

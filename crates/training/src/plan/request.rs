@@ -1,4 +1,4 @@
-//! What a plan for vectors is asked for.
+//! The request for a plan for vectors.
 
 use super::{Series, VectorCandidate, VectorGuarantee, VectorPlan, choose};
 use crate::{Optimizer, Sampling};
@@ -9,7 +9,7 @@ use evertally::{Error, Result};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
 
-/// What a plan is asked for. Start from [`VectorRequest::new`] and say what differs.
+/// The request for a plan. Start from [`VectorRequest::new`] and set what differs.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Delta, Epsilon};
@@ -41,10 +41,10 @@ pub struct VectorRequest {
 
 impl VectorRequest {
     /// Running sums of vectors over `horizon` steps (1 ..= 2^62, less for some mechanisms), with one example in one
-    /// step, added or removed; least maximal error.
+    /// step, added or removed; minimizes the maximal error.
     ///
-    /// The budget covers the whole history: ρ, or (ε, δ). `norm` is the clipping norm, the most by which one example
-    /// changes the vector of a step, in L2: finite and above 0.
+    /// The budget covers the whole history: ρ, or (ε, δ). `norm` is the clipping norm, an upper bound on the L2 change
+    /// that one example makes to the vector of a step: finite and above 0.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -71,7 +71,7 @@ impl VectorRequest {
         }
     }
 
-    /// Chooses the mechanism where it is left open, and calibrates the noise.
+    /// Chooses the mechanism if none is named, and calibrates the noise.
     ///
     /// # Errors
     /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
@@ -79,7 +79,7 @@ impl VectorRequest {
         Ok(self.plan_and_candidates()?.0)
     }
 
-    /// The plan, and all that competed, by one search.
+    /// The plan and all competing candidates, by one search.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
@@ -100,7 +100,7 @@ impl VectorRequest {
         Ok((VectorPlan::build(self, chosen), found))
     }
 
-    /// Everything that fits the request, least error first; mechanisms that do not stream lightly among them.
+    /// All candidates that fit the request, smallest error first, including mechanisms that do not stream lightly.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
@@ -117,7 +117,7 @@ impl VectorRequest {
         choose::candidates(self)
     }
 
-    /// How many times the norm one example can move the vector of one step.
+    /// The largest multiple of the norm by which one example can move the vector of one step.
     pub(super) fn norms_per_step(&self) -> f64 {
         match self.neighbours {
             Neighbours::AddRemove => 1.0,
@@ -126,7 +126,7 @@ impl VectorRequest {
     }
 }
 
-/// What is asked for, one thing after the other. Nothing is checked before the plan is made.
+/// Setters. Nothing is checked before the plan is made.
 impl VectorRequest {
     /// Another number of steps.
     pub fn with_horizon(self, horizon: u64) -> Self {
@@ -143,29 +143,29 @@ impl VectorRequest {
         Self { norm, ..self }
     }
 
-    /// What happens to one example between neighbouring data sets; it is added or removed, unless this says otherwise.
+    /// The change of one example between neighbouring data sets; added or removed by default.
     pub fn with_neighbours(self, neighbours: Neighbours) -> Self {
         Self { neighbours, ..self }
     }
 
-    /// In how many steps one example takes part, and how far apart; in one, unless this says otherwise.
+    /// The number of steps in which one example takes part, and their distance; one step by default.
     pub fn with_participation(self, participation: Participation) -> Self {
         Self { participation, ..self }
     }
 
-    /// This factorization; where none is named, the one with the least error among those that
-    /// [stream lightly](super::VectorCandidate::streams_lightly).
+    /// This factorization; if none is named, the one with the smallest error among those that [stream
+    /// lightly](super::VectorCandidate::streams_lightly).
     pub fn with_mechanism(self, mechanism: MechanismName) -> Self {
         self.with_optional_mechanism(Some(mechanism))
     }
 
-    /// This factorization, or for `None` the one with the least error.
+    /// This factorization, or for `None` the one with the smallest error.
     pub fn with_optional_mechanism(self, mechanism: Option<MechanismName>) -> Self {
         Self { mechanism, ..self }
     }
 
-    /// What is made of the vectors: errors are then those of the parameters, and the mechanism is chosen and optimised for
-    /// them. The [series](Self::with_series) and the promise are as without it.
+    /// The optimizer that consumes the vectors: errors are then those of the parameters, and the mechanism is chosen
+    /// and optimised for them. The [series](Self::with_series) and the guarantee are as without it.
     pub fn with_optimizer(self, optimizer: Optimizer) -> Self {
         self.with_optional_optimizer(Some(optimizer))
     }
@@ -175,30 +175,30 @@ impl VectorRequest {
         Self { optimizer, ..self }
     }
 
-    /// Examples take part by lot: in every step this fraction of them, as [`Batches`](super::super::Batches) draws them.
-    /// The noise is then as little as [`Sampling`]'s amplification allows. The budget must be (ε, δ), examples are added
-    /// or removed, and the participation is what follows from the mechanism's bands.
+    /// Examples are sampled as [`Batches`](super::super::Batches) draws them. The noise is then as small as
+    /// [`Sampling`]'s amplification allows. The budget must be (ε, δ), examples are added or removed, and the
+    /// participation follows from the mechanism's bands.
     pub fn with_sampling(self, sampling: Sampling) -> Self {
         self.with_optional_sampling(Some(sampling))
     }
 
-    /// The same, or for `None` batches in any order that keeps to the participation.
+    /// The same, or for `None` batches in any order that respects the participation.
     pub fn with_optional_sampling(self, sampling: Option<Sampling>) -> Self {
         Self { sampling, ..self }
     }
 
-    /// How many vectors of memory a mechanism may need to be chosen: 64, unless this says otherwise. (One that is named
-    /// may need any number. It is no part of the plan.)
+    /// The memory limit for choosing a mechanism, in vectors: 64 by default. (A named mechanism may need any number.
+    /// The limit is not part of the plan.)
     pub fn with_most_vectors(self, most_vectors: u64) -> Self {
         Self { most_vectors, ..self }
     }
 
-    /// Which error of the running sums, or parameters, to minimise; the largest, unless this says otherwise.
+    /// The error of the running sums, or parameters, to minimise; the largest by default.
     pub fn with_objective(self, objective: Objective) -> Self {
         Self { objective, ..self }
     }
 
-    /// What the noise is added to; running sums, unless this says otherwise.
+    /// The series that the noise is added to; running sums by default.
     pub fn with_series(self, series: Series) -> Self {
         Self { series, ..self }
     }
@@ -208,27 +208,27 @@ impl VectorRequest {
         Self { cipher, ..self }
     }
 
-    /// What the run is for, in words of the caller's: one more entry. Public, and part of the plan's digest: plans that
+    /// Adds an entry to the caller's description of the run. It is public and part of the plan's digest: plans that
     /// differ here have independent noise.
     pub fn with_meaning(mut self, of: impl Into<String>, meaning: impl Into<String>) -> Self {
         self.meaning.insert(of.into(), meaning.into());
         self
     }
 
-    /// All of these entries in the place of those so far.
+    /// Replaces all entries of the description.
     pub fn with_meanings(self, meaning: BTreeMap<String, String>) -> Self {
         Self { meaning, ..self }
     }
 }
 
-/// What was asked for.
+/// Getters.
 impl VectorRequest {
     /// Number of steps `T`.
     pub fn horizon(&self) -> u64 {
         self.horizon
     }
 
-    /// What may be spent on the whole history.
+    /// The budget of the whole history.
     pub fn budget(&self) -> Budget {
         self.budget
     }
@@ -238,27 +238,27 @@ impl VectorRequest {
         self.norm
     }
 
-    /// What happens to one example between neighbouring data sets.
+    /// The change of one example between neighbouring data sets.
     pub fn neighbours(&self) -> Neighbours {
         self.neighbours
     }
 
-    /// In how many steps one example takes part, and how far apart.
+    /// The number of steps in which one example takes part, and their distance.
     pub fn participation(&self) -> Participation {
         self.participation
     }
 
-    /// The factorization; in a plan, the one that was chosen.
+    /// The factorization; in a plan, the chosen one.
     pub fn mechanism(&self) -> Option<MechanismName> {
         self.mechanism
     }
 
-    /// Which error of the running sums, or parameters, is minimised.
+    /// The error of the running sums, or parameters, that is minimised.
     pub fn objective(&self) -> Objective {
         self.objective
     }
 
-    /// What the noise is added to.
+    /// The series that the noise is added to.
     pub fn series(&self) -> Series {
         self.series
     }
@@ -268,28 +268,28 @@ impl VectorRequest {
         self.cipher
     }
 
-    /// What is made of the vectors, if errors are those of that.
+    /// The optimizer that consumes the vectors, if errors are those of its parameters.
     pub fn optimizer(&self) -> Option<&Optimizer> {
         self.optimizer.as_ref()
     }
 
-    /// How examples are sampled, if they are.
+    /// The sampling of examples, if any.
     pub fn sampling(&self) -> Option<Sampling> {
         self.sampling
     }
 
-    /// How many vectors of memory a mechanism may need to be chosen.
+    /// The memory limit for choosing a mechanism, in vectors.
     pub fn most_vectors(&self) -> u64 {
         self.most_vectors
     }
 
-    /// What the run is for.
+    /// The caller's description of the run.
     pub fn meaning(&self) -> &BTreeMap<String, String> {
         &self.meaning
     }
 }
 
-/// The vectors' scale that is accepted: beyond it single-precision noise would leave its range.
+/// The accepted scales of vectors: beyond them single-precision noise would overflow or underflow.
 pub(super) const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
 impl VectorRequest {
@@ -313,12 +313,13 @@ impl VectorRequest {
     fn check_sampling(&self) -> Result<()> {
         if !matches!(self.budget, Budget::Approximate(..)) {
             return Err(Error::invalid(
-                "what sampling adds to the promise is accounted for (ε, δ): give the budget as epsilon and delta",
+                "the amplification by sampling is accounted for in (ε, δ): give the budget as epsilon and delta",
             ));
         }
         if self.neighbours != Neighbours::AddRemove {
             return Err(Error::invalid(
-                "with sampling examples are added or removed: leave neighbours at add-remove, or plan without sampling",
+                "sampling needs examples to be added or removed: leave neighbours at add-remove, or plan without \
+                 sampling",
             ));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Known figures, calibration against other arithmetic, and files.
+//! Known values, calibration compared with other arithmetic, and files.
 
 mod sampling;
 
@@ -20,7 +20,7 @@ fn named(name: &str, request: VectorRequest) -> VectorPlan {
     request.with_mechanism(name.parse().unwrap()).plan().unwrap()
 }
 
-/// 2ρ·variance is the counting lane's where it is known from dense linear algebra.
+/// 2ρ·variance equals that of counts, where it is known from dense linear algebra.
 #[test]
 fn figures_of_single_steps() {
     for (name, horizon, figure, tolerance) in [
@@ -62,8 +62,8 @@ fn scales_and_steps() {
     assert!(close(plan.mean_std_error(), (squares / 100.0).sqrt()));
 }
 
-/// Under (ε, δ) the noise is that of the analytic Gaussian mechanism, to 12 digits and never less: reference values of
-/// `μ` by bisection with 40 digits.
+/// Under (ε, δ) the noise is that of the analytic Gaussian mechanism, to 12 digits and never smaller: reference values
+/// of `μ` by bisection with 40 digits.
 #[test]
 fn analytic_gaussian_noise() {
     for (epsilon, delta, mu) in ANALYTIC {
@@ -94,7 +94,7 @@ const ANALYTIC: [(f64, f64, f64); 5] = [
     (0.5, 0.001, 0.216_913_719_247_652_64),
 ];
 
-/// `σ` is never below the exact quotient, in exact arithmetic where the sensitivity is a whole number.
+/// `σ` is never below the exact quotient, in exact arithmetic if the sensitivity is an integer.
 #[test]
 fn noise_is_rounded_up() {
     use num_bigint::BigInt;
@@ -114,7 +114,7 @@ fn noise_is_rounded_up() {
     }
 }
 
-/// Participation in several steps costs what the mechanism says, and the choice accounts for it.
+/// Participation in several steps costs what the mechanism states, and the choice accounts for it.
 #[test]
 fn participation_is_paid_for() {
     let epochs = |most, separation| {
@@ -162,7 +162,8 @@ fn senseless_requests_are_refused() {
     assert!(Participation::new(3, 0).is_err() && Participation::new(0, 3).is_err());
 }
 
-/// Light mechanisms are chosen, heavy ones only by name, and every family that streams is in the ranking.
+/// Light mechanisms are chosen automatically, heavy ones only by name, and every family that streams is in the
+/// ranking.
 #[test]
 fn ranking_and_choice() {
     let ranking = VectorRequest::new(300, zcdp(0.5), 1.0).candidates().unwrap();
@@ -212,7 +213,7 @@ fn digests_depend_on_everything() {
     assert_eq!(distinct.len(), digests.len());
 }
 
-/// The digest binds noise to a plan for ever: it must not change between versions.
+/// The digest binds noise to a plan permanently: it must not change between versions.
 #[test]
 fn digests_are_frozen() {
     let digest = example().plan().unwrap().digest();
@@ -221,7 +222,7 @@ fn digests_are_frozen() {
 
 const FROZEN: [u8; 8] = [84, 162, 75, 36, 255, 9, 244, 113];
 
-/// A plan has the noise that its budget needs, to the last bit, whatever digest it has.
+/// A plan must have exactly the noise that its budget needs, whatever its digest.
 #[test]
 fn other_noise_is_refused() {
     let request = VectorRequest::new(64, zcdp(0.5), 1.0).with_participation(Participation::new(3, 20).unwrap());
@@ -234,7 +235,7 @@ fn other_noise_is_refused() {
     };
     assert_eq!(read(plan.sigma()).unwrap().digest(), plan.digest());
     for sigma in [0.999 * plan.sigma(), plan.sigma().next_down(), plan.sigma().next_up(), 1.2 * plan.sigma()] {
-        assert!(read(sigma).unwrap_err().contains("is not what its budget needs"), "{sigma}");
+        assert!(read(sigma).unwrap_err().contains("is not the one its budget needs"), "{sigma}");
     }
 }
 
@@ -291,7 +292,7 @@ fn files_are_read_back_and_checked() {
     assert!(serde_json::from_value::<VectorPlan>(changed).is_ok());
 }
 
-/// Dense linear algebra: the releases of a plan move by at most `μ` standard deviations, for the worst pattern of
+/// By dense linear algebra, the releases of a plan move by at most `μ` standard deviations, for the worst pattern of
 /// steps.
 #[test]
 fn plans_hide_the_worst_pattern() {

@@ -1,8 +1,8 @@
-//! Ways to train: which noise, in which order of the examples, with the least error.
+//! Training options: the noise and the order of the examples, ranked by error.
 //!
-//! A run is told as people tell it: so many examples, a batch size, so many epochs. Every way to go through them has the
-//! same number of steps and the same expected batch, so that errors can be compared: those of the running sums, or of the
-//! parameters that an [`Optimizer`] makes of them.
+//! A run is described as usual: number of examples, batch size, epochs. All options have the same number of steps and
+//! the same expected batch size, so that errors can be compared: those of the running sums, or of the parameters under
+//! an [`Optimizer`].
 
 use super::{VectorCandidate, VectorPlan, VectorRequest};
 use crate::Sampling;
@@ -10,7 +10,7 @@ use evertally::mechanism::{MechanismName, Participation};
 use evertally::privacy::Neighbours;
 use evertally::{Error, Result};
 
-/// A training run, and what it may cost. Start from the request of its plans ([`VectorRequest`], whose horizon,
+/// A training run and its budget. Start from the request for its plans ([`VectorRequest`], whose horizon,
 /// participation, sampling and mechanism do not matter).
 ///
 /// ```
@@ -33,55 +33,57 @@ pub struct Training {
     request: VectorRequest,
 }
 
-/// As many bins are accounted for.
+/// Maximum number of bins that are accounted for.
 const BINS: std::ops::RangeInclusive<u64> = 2..=2048;
 
-/// Fresh bins are tried for up to so many epochs. For many short ones they are little but Poisson sampling, and planning
-/// takes minutes.
+/// Fresh bins are tried for at most this many epochs. For many short epochs they are close to Poisson sampling, and
+/// planning takes minutes.
 const MOST_EPOCHS: u64 = 64;
 
-/// In which order examples take part.
+/// The order in which examples take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In batches of one size, which are the same, and come in the same order, in every epoch. No lot is drawn, and nobody
-    /// need be kept from knowing who is in which batch.
+    /// In batches of one size, which are the same, in the same order, in every epoch. Nothing is sampled, and the
+    /// batches need not be secret.
     Fixed,
-    /// By the lots of [`Batches`](crate::Batches), which stay secret: for every step anew.
+    /// Poisson subsampling by [`Batches`](crate::vector::Batches), for every step separately. The batches must stay
+    /// secret.
     Sampled,
-    /// By lots that are drawn once, and stay secret: every example is in one of the batches of an epoch, the same in every
-    /// epoch.
+    /// Random allocation, drawn once: every example is in one of the batches of an epoch, the same in every epoch. The
+    /// batches must stay secret.
     Bins,
-    /// By lots that are drawn for every epoch anew, and stay secret: every example is in one of its batches, some steps
-    /// after the last one.
+    /// Per-epoch random allocation: in every epoch each example is put into one of its batches, at least some steps
+    /// after its previous one. The batches must stay secret.
     FreshBins,
 }
 
-/// A way to train.
+/// A training option.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// The order of the examples.
     pub order: Order,
-    /// All that is decided.
+    /// The plan of this option.
     pub plan: VectorPlan,
-    /// How many vectors of memory or of fresh noise a step needs; 0 where that grows with the logarithm of the horizon.
+    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows with the logarithm of the
+    /// horizon.
     pub vectors: u64,
-    /// Whether that fits the request.
+    /// Whether that number is within the request's limit.
     pub fits: bool,
 }
 
 impl Training {
-    /// A run over so many examples, in batches of a size, for so many epochs.
+    /// A run over this many examples, with this batch size, for this many epochs.
     ///
     /// # Errors
     /// If the batch is larger than the data, or a number is out of range.
     pub fn new(examples: u64, batch: u64, epochs: f64, request: VectorRequest) -> Result<Self> {
         if batch == 0 || batch > examples {
-            return Err(Error::invalid(format!("a batch has 1 to {examples} of the {examples} examples, got {batch}")));
+            return Err(Error::invalid(format!("a batch must hold 1 to all {examples} examples, got {batch}")));
         }
         let steps = (epochs * examples as f64 / batch as f64).round();
         if !(1.0..=2f64.powi(62)).contains(&steps) {
             return Err(Error::invalid(format!(
-                "{epochs} epochs of {examples} examples in batches of {batch} are no number of steps from 1 to 2^62"
+                "{epochs} epochs of {examples} examples in batches of {batch} do not give 1 to 2^62 steps"
             )));
         }
         Ok(Self { examples, batch, steps: steps as u64, request })
@@ -92,7 +94,7 @@ impl Training {
         self.steps
     }
 
-    /// Every way, least error first, those that need more memory than the request allows among them. Some
+    /// All options, smallest error first, including those that need more memory than the request allows. Takes some
     /// seconds; one or two minutes for thousands of steps and hundreds of bins.
     ///
     /// # Errors
@@ -101,7 +103,7 @@ impl Training {
         let mut ways = self.of_order(Order::Fixed)?;
         if self.can_be_sampled() {
             ways.extend(self.of_order(Order::Sampled)?);
-            // As many as whole batches, if that leaves the expected batch what it is.
+            // The number of whole batches, if that keeps the expected batch size.
             let (bins, batch) = (self.apart(), self.batch as f64);
             let expected = self.examples as f64 / bins as f64;
             if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
@@ -116,16 +118,16 @@ impl Training {
         Ok(ways)
     }
 
-    /// The best that fits.
+    /// The best option that fits the memory.
     ///
     /// # Errors
     /// As [`VectorRequest::plan`].
     pub fn best(&self) -> Result<Way> {
         let best = self.ways()?.into_iter().find(|way| way.fits);
-        best.ok_or_else(|| Error::invalid("no way to train fits the memory"))
+        best.ok_or_else(|| Error::invalid("no training option fits the memory limit"))
     }
 
-    /// Sampling is accounted for (ε, δ) and examples that are added or removed.
+    /// Sampling is accounted for in (ε, δ), with examples added or removed.
     fn can_be_sampled(&self) -> bool {
         matches!(self.request.budget, evertally::privacy::Budget::Approximate(..))
             && self.request.neighbours == Neighbours::AddRemove
@@ -157,7 +159,7 @@ impl Training {
         let most = request.most_vectors;
         let mut kept: Vec<&VectorCandidate> = match order {
             Order::Sampled | Order::Bins | Order::FreshBins => found.iter().collect(),
-            // Of the many that compete there, the best, the best that fits, and independent noise.
+            // From the many competing candidates: the best, the best that fits, and independent noise.
             Order::Fixed => {
                 let best = found.iter().find(|candidate| candidate.vectors <= most);
                 let input = found.iter().find(|candidate| candidate.name == MechanismName::Input);
@@ -176,7 +178,7 @@ impl Training {
 }
 
 impl Way {
-    /// In a few words.
+    /// A short description.
     ///
     /// ```
     /// # use evertally::privacy::{Budget, Delta, Epsilon};

@@ -5,22 +5,22 @@ use evertally::number::special::normal_cdf;
 
 /// The unit of rounding.
 const UNIT: f64 = f64::EPSILON / 2.0;
-/// Below this noise multiplier an example that is drawn counts as revealed.
+/// Below this noise multiplier a sampled example counts as revealed.
 pub(super) const LEAST_NOISE: f64 = 0.0625;
-/// Cells are at most this fraction of the loss they stand for, where that is more than the grid.
+/// Cells are at most this fraction of the loss they represent, if that exceeds the grid step.
 const FRACTION: i64 = 64;
 
 /// Masses at multiples of a grid step, each pair of which has exactly the loss it names.
 #[derive(Clone, Debug)]
 pub(super) struct Cells {
-    /// A place on the grid may come twice.
+    /// A grid place may occur twice.
     pub(super) points: Vec<(i64, f64)>,
     /// The probability of an infinite loss, rounded up.
     pub(super) infinity: f64,
 }
 
-/// How an event is cut: `step` has at most 24 significant bits, so that its multiples are exact; beyond `reach`
-/// standard deviations tails are cut; no cell is wider than `widest` steps.
+/// The cutting of an event into cells: `step` has at most 24 significant bits, so that its multiples are exact; beyond
+/// `reach` standard deviations tails are cut; no cell is wider than `widest` steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
     pub(super) step: f64,
@@ -42,7 +42,7 @@ pub(super) fn loss_at(event: &SampledGaussian, x: f64) -> f64 {
     }
 }
 
-/// Where the mixture has this loss over the noise alone, and a bound of the error of that figure.
+/// The `x` at which the mixture has this loss over the noise alone, and a bound of its error.
 ///
 /// `x = 1/2 + σ² ln r` with `r = (e^loss - (1-q))/q`. A relative error of `e^loss` is one of `1/(1 - (1-q) e^-loss)`
 /// times as much in `r`.
@@ -70,8 +70,8 @@ fn precision(z: f64) -> f64 {
 
 /// The probability that a standard normal variable falls between two numbers.
 ///
-/// Narrow intervals by the series of the density around the middle `m`, in half widths `d`, whose first term left out
-/// is below `(d (m+3))⁸/9!`; wide ones as a difference of tails, which are at most 60 times as large.
+/// Narrow intervals by the series of the density around the middle `m`, in half widths `d`, whose first omitted term is
+/// below `(d (m+3))⁸/9!`; wide ones as a difference of tails, which are at most 60 times as large.
 fn mass(low: f64, high: f64) -> f64 {
     let (half, middle) = ((high - low) / 2.0, low + (high - low) / 2.0);
     if half * (middle.abs() + 3.0) <= 0.06 {
@@ -91,8 +91,8 @@ fn mass(low: f64, high: f64) -> f64 {
     }
 }
 
-/// Places on the grid from 0 on that bound cells, up to one at or behind the end, but none beyond the limit: dense at
-/// first, then sparser in proportion.
+/// Grid places from 0 on that bound cells, up to one at or after the end, but none beyond the limit: dense at first,
+/// then sparser in proportion.
 fn boundaries(end: f64, limit: f64, widest: i64) -> Vec<i64> {
     let mut places = vec![0i64];
     let mut place = 0i64;
@@ -125,7 +125,7 @@ impl Laws {
         let noise = of(low, high);
         let moved = of(low - self.distance, high - self.distance);
         let mixture = (1.0 - self.rate) * noise + self.rate * moved;
-        // Farther out there is nothing that a double could tell from 0.
+        // Farther out, doubles cannot distinguish the mass from 0.
         let far = [low, high].into_iter().filter(|z| z.is_finite()).fold(0.0f64, |far, z| far.max(z.abs().min(40.0)));
         let error = precision(far + self.distance);
         match self.direction {
@@ -156,7 +156,7 @@ impl Cells {
         let below = boundaries(-low / step, least, cut.widest);
         let above = boundaries(high / step, most, cut.widest);
         let places: Vec<i64> = below[1..].iter().rev().map(|place| -place).chain(above).collect();
-        // Where the losses end that are at most those of the places: a little inside, whatever the rounding.
+        // The ends of the losses that are at most those of the places: slightly inside, whatever the rounding.
         let ends: Vec<(f64, f64)> = places
             .iter()
             .map(|place| {
@@ -179,7 +179,7 @@ impl Cells {
     fn finish(&mut self, event: &SampledGaussian, laws: &Laws, (places, ends): (&[i64], &[(f64, f64)]), step: f64) {
         let (first, last) = (places[0], places[places.len() - 1]);
         let (bottom, top) = (ends[0], ends[ends.len() - 1]);
-        // Steps that are surely beyond the bound.
+        // Steps that are certainly beyond the bound.
         let bound = (-libm::log1p(-event.rate) / step * (1.0 + 8.0 * UNIT)).ceil();
         let near = |place: i64| bound < 1e15 && (bound as i64) - place.abs() <= (place.abs() / 32).max(2);
         match laws.direction {
@@ -206,8 +206,8 @@ impl Cells {
         }
     }
 
-    /// Moves the masses of a cell to its ends such that each end has the loss it names; what rounding, and a loss below
-    /// the lower end by `below`, may change is moved from the lower to the upper end.
+    /// Moves the masses of a cell to its ends so that each end has the loss it names; the possible effect of rounding,
+    /// and of a loss below the lower end by `below`, is moved from the lower to the upper end.
     fn split(&mut self, (first, second, error): (f64, f64, f64), below: f64, [low, high]: [i64; 2], step: f64) {
         let share = -libm::expm1((low - high) as f64 * step);
         let scaled = second * libm::exp(low as f64 * step);
@@ -218,7 +218,7 @@ impl Cells {
         self.points.push((low, (all - upper) * (1.0 + 2.0 * UNIT)));
     }
 
-    /// An example that is drawn, with probability `q`, is revealed; this bounds every noise from above.
+    /// A sampled example (probability `q`) is revealed; this bounds every noise from above.
     fn revealed(event: &SampledGaussian, direction: Direction, step: f64) -> Self {
         let mut cells = Self { points: Vec::new(), infinity: 0.0 };
         match direction {
@@ -249,7 +249,7 @@ impl Cells {
 mod tests {
     use super::*;
 
-    /// The series and the difference of tails, where both serve.
+    /// The series and the difference of tails, where both apply.
     #[test]
     fn masses_by_series_are_those_by_tails() {
         for middle in [0.0, 0.3, 1.0, 2.5, 5.0, 9.0] {

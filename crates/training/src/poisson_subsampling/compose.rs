@@ -7,10 +7,10 @@ use evertally::number::fourier::{Transform, mirrored};
 
 /// The unit of rounding.
 const UNIT: f64 = f64::EPSILON / 2.0;
-/// Frequencies whose logarithmic size is below this are left out.
+/// Frequencies whose logarithmic size is below this are omitted.
 const SILENT: f64 = -60.0;
 
-/// What computations in a row share.
+/// The buffers that successive computations share.
 #[derive(Default)]
 pub(super) struct Workspace {
     transform: Option<Transform>,
@@ -32,7 +32,7 @@ struct Spectrum {
     angles: Vec<f64>,
     /// A bound of the relative error.
     errors: Vec<f64>,
-    /// What a factor adds to the relative error by its rounding.
+    /// The relative rounding error of one factor.
     rounding: f64,
 }
 
@@ -48,7 +48,8 @@ impl Spectrum {
     }
 
     /// Multiplies by a power of a transform of non-negative numbers with this sum. If `z̃` is within `e` of `z`, then
-    /// `|z^k - z̃^k| ≤ k e (|z̃|+e)^(k-1)`; `z̃^k` is then given the size `(|z̃|+e)^k`, which is as far again.
+    /// `|z^k - z̃^k| ≤ k e (|z̃|+e)^(k-1)`; `z̃^k` is then given the size `(|z̃|+e)^k`, which adds the same error
+    /// again.
     fn multiply(&mut self, transformed: &[[f64; 2]], sum: f64, times: f64) {
         let error = sum * Transform::STAGE * f64::from(transformed.len().ilog2()) * (1.0 + 1e-9);
         for (place, [re, im]) in transformed.iter().enumerate() {
@@ -61,7 +62,7 @@ impl Spectrum {
                 self.angles[place] += times * libm::atan2(*im, *re);
                 self.errors[place] += times * (2.0 * error / size + self.rounding);
             } else {
-                // Its angle is not known any more.
+                // Its angle is now unknown.
                 self.errors[place] = 2.0;
             }
         }
@@ -102,13 +103,13 @@ fn chernoff_factor(lambda: f64) -> f64 {
     lambda * libm::log(lambda / (1.0 + lambda)) - libm::log1p(lambda)
 }
 
-/// What a bound is too large by, relatively, if there is a better way to compute it.
+/// The relative excess of a bound from which a better way to compute it exists.
 const WASTE: f64 = 2e-3;
-/// How far δ may be below what was expected, as a logarithm, before all is done again.
+/// How far δ may be below the expected value, as a logarithm, before the computation is repeated.
 const SURPRISE: f64 = 5.0;
 
-/// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`. What is about or
-/// above `wanted` is right to many digits.
+/// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`. Values near or
+/// above `wanted` are right to many digits.
 pub(super) fn divergence(
     events: &[SampledGaussian],
     direction: Direction,
@@ -122,14 +123,14 @@ pub(super) fn divergence(
         let (bound, waste) = bounded(events, direction, epsilon, enough, &plan, space);
         let gained = bound < 0.999 * best;
         best = best.min(bound);
-        // The expectation is too high where a few large losses decide; then tails were cut too early.
+        // The estimate is too high if a few large losses dominate; then tails were cut too early.
         let log = libm::log(best);
         if best <= enough || !gained || waste <= WASTE * bound && log >= plan.log_delta - SURPRISE {
             break;
         }
         plan = Plan::new(events, direction, epsilon, enough, log - 2.0);
     }
-    // Less is not told apart from 0.
+    // Smaller values are not distinguished from 0.
     best.max(f64::MIN_POSITIVE)
 }
 
@@ -184,8 +185,8 @@ struct Window {
     error: f64,
 }
 
-/// Composes the tilted laws by Fourier transforms. What falls outside of the window comes in again at its other end,
-/// and so only adds.
+/// Composes the tilted laws by Fourier transforms. Mass outside the window wraps around to its other end, and so only
+/// adds.
 fn tilted(cells: &[Cells], logs: &[f64], events: &[SampledGaussian], plan: &Plan, space: &mut Workspace) -> Window {
     let (step, lambda, points) = (plan.cut.step, plan.lambda, plan.points);
     let transform = space.transform(points);

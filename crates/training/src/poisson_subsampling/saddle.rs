@@ -1,18 +1,18 @@
-//! Where to look: a coarse law of the losses tells the tilt, the size of δ and the window of a composition. Nothing
-//! here needs to be right for a bound to hold.
+//! The parameters of a computation: a coarse law of the losses gives the tilt, the size of δ and the window of a
+//! composition. Bounds hold even if these are wrong.
 
 use super::cells::{Cut, LEAST_NOISE, loss_at};
 use super::{Direction, SampledGaussian};
 
-/// Farthest tails that are looked at: e^-684 is still a normal number.
+/// Farthest tails considered: e^-684 is still a normal number.
 const FARTHEST: f64 = 37.0;
-/// What the grid may cost: about this part of σ.
+/// The cost of the grid: about this fraction of σ.
 const COARSENESS: f64 = 5e-5;
-/// Logarithm of what the cut tails may cost, relatively.
+/// Logarithm of the relative cost of the cut tails.
 const NEGLIGIBLE: f64 = -15.0;
 /// Sizes of transforms.
 const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
-/// About the most cells of an event that are as wide as cells may be.
+/// The approximate maximum number of an event's cells of maximal width.
 const MOST_CELLS: f64 = 32_768.0;
 
 /// Losses of one event with their log probabilities.
@@ -78,9 +78,9 @@ fn total(laws: &[Coarse], lambda: f64) -> Cumulants {
     })
 }
 
-/// The tilt at which `e^(K(λ) - λε)/(λ(1+λ))` is least; as an integral over the imaginary direction through it, δ is
-/// about that over `√(2π F″)` (a saddle point: Alghamdi, Asoodeh, Calmon, Gomez, Kosut and Sankar 2022, arXiv
-/// 2208.09595). Returns the tilt and ln δ.
+/// The tilt that minimizes `e^(K(λ) - λε)/(λ(1+λ))`; as an integral over the imaginary direction through it, δ is
+/// approximately that minimum over `√(2π F″)` (a saddle point: Alghamdi, Asoodeh, Calmon, Gomez, Kosut and Sankar
+/// 2022, arXiv 2208.09595). Returns the tilt and ln δ.
 fn saddle(laws: &[Coarse], epsilon: f64) -> (f64, f64) {
     let slope = |lambda: f64| total(laws, lambda).mean - epsilon - 1.0 / lambda - 1.0 / (1.0 + lambda);
     let (mut low, mut high) = (-14.0, 21.0);
@@ -99,16 +99,16 @@ fn saddle(laws: &[Coarse], epsilon: f64) -> (f64, f64) {
     (lambda, log_delta)
 }
 
-/// How a δ is computed: grid, tilt and window.
+/// The parameters of a δ computation: grid, tilt and window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) cut: Cut,
     pub(super) lambda: f64,
-    /// About ln δ.
+    /// An estimate of ln δ.
     pub(super) log_delta: f64,
-    /// A larger tilt, whose Chernoff bound serves beyond the window.
+    /// A larger tilt, whose Chernoff bound applies beyond the window.
     pub(super) beyond: f64,
-    /// The least place of the window, in steps.
+    /// The lowest place of the window, in steps.
     pub(super) first: i64,
     /// A power of two.
     pub(super) points: usize,
@@ -118,20 +118,20 @@ fn laws_of(events: &[SampledGaussian], direction: Direction, reach: f64) -> Vec<
     events.iter().map(|event| Coarse::new(event, direction, reach)).collect()
 }
 
-/// How far tails reach that matter.
+/// The reach of the relevant tails.
 fn reach_for(events: &[SampledGaussian], log_delta: f64) -> f64 {
     let count: f64 = events.iter().map(|event| event.times as f64).sum();
     (2.0 * (libm::log(count) - log_delta.min(0.0) - NEGLIGIBLE)).sqrt().min(FARTHEST)
 }
 
-/// About ln δ, right to some per cent of δ; for the first step of a search.
+/// An estimate of ln δ, right to a few per cent of δ; for the first step of a search.
 pub(super) fn rough_log_delta(events: &[SampledGaussian], epsilon: f64) -> f64 {
     let laws = laws_of(events, Direction::Remove, reach_for(events, libm::log(1e-30)));
     saddle(&laws, epsilon).1
 }
 
 impl Plan {
-    /// For this ε, and a δ that is not much less than `enough`, nor more than `e^most`.
+    /// For this ε, and a δ that is not much below `enough`, nor above `e^most`.
     pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
         let least = libm::log(enough.max(1e-300)) - 5.0;
         let guess = saddle(&laws_of(events, direction, FARTHEST), epsilon).1.min(most);
@@ -141,7 +141,7 @@ impl Plan {
         let mut log_delta = log_delta.min(most);
         let excessive = log_delta < least;
         if excessive {
-            // A smaller tilt shows that as well.
+            // A smaller tilt shows that too.
             while total(&laws, lambda / 2.0).value - lambda / 2.0 * epsilon < least {
                 lambda /= 2.0;
             }
@@ -154,7 +154,7 @@ impl Plan {
         let gaussian = (at.value / (count * lambda * (1.0 + lambda))).max(1e-300);
         let widest = 1.0 / (32.0 * (1.0 + lambda));
         let wanted = (24.0 * COARSENESS * gaussian).sqrt().min(widest);
-        // Where Chernoff's bound will do, there is no window.
+        // If Chernoff's bound suffices, there is no window.
         let (lambda, (low, high, beyond)) = if excessive {
             (lambda, (epsilon, epsilon + wanted, lambda))
         } else {
@@ -171,7 +171,7 @@ impl Plan {
     }
 }
 
-/// A step at least this long with 24 significant bits, on a geometric grid: so it seldom changes with the events.
+/// A step at least this long with 24 significant bits, on a geometric grid: so that it seldom changes with the events.
 fn rounded_step(least: f64) -> f64 {
     let exponent = (libm::log2(least) * 16.0).ceil() / 16.0;
     let whole = exponent.floor();
@@ -179,8 +179,8 @@ fn rounded_step(least: f64) -> f64 {
     fraction * libm::exp2(whole)
 }
 
-/// A tilt up to this one that has a short window. Where a few large losses decide, the saddle point is beyond the bulk
-/// of the law, and much less tilting is enough against rounding errors.
+/// A tilt up to this one that has a short window. If a few large losses dominate, the saddle point is beyond the bulk
+/// of the law, and much less tilting suffices against rounding errors.
 fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (f64, (f64, f64, f64)) {
     let mut best = window(laws, epsilon, lambda, log_delta);
     let count: f64 = laws.iter().map(|law| law.times).sum();
@@ -197,8 +197,8 @@ fn shortest(laws: &[Coarse], epsilon: f64, mut lambda: f64, log_delta: f64) -> (
     (lambda, best)
 }
 
-/// Outside of the window the tilted law has next to no mass, so that none comes in at the other end; and the tilt that
-/// shows it.
+/// The window, outside which the tilted law has almost no mass, so that almost none wraps around; and the tilt that
+/// proves it.
 fn window(laws: &[Coarse], epsilon: f64, lambda: f64, log_delta: f64) -> (f64, f64, f64) {
     let at = total(laws, lambda);
     let extreme = |pick: fn(f64, f64) -> f64, from: f64| -> f64 {

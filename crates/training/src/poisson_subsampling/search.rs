@@ -1,4 +1,4 @@
-//! The least ε and the least noise that a composition meets.
+//! The smallest ε and the smallest noise of a composition.
 
 use super::cells::LEAST_NOISE;
 use super::compose::Workspace;
@@ -6,22 +6,22 @@ use super::{Composition, NOISES, SampledGaussian, saddle, scaled};
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};
 
-/// Results are this close to the least one, relatively.
+/// The relative distance of results from the minimum.
 const TOLERANCE: f64 = 1e-9;
 /// The largest ε.
 const MOST_EPSILON: f64 = 1e6;
 
-/// A decreasing function of the logarithm of a number, above 0 where too little is protected.
+/// A decreasing function of the logarithm of a number, above 0 if too little is protected.
 struct Search<F> {
     excess: F,
     /// The largest point seen that does not fit.
     low: Option<(f64, f64)>,
-    /// The least point seen that fits.
+    /// The smallest point seen that fits.
     high: Option<(f64, f64)>,
 }
 
 impl<F: FnMut(f64) -> f64> Search<F> {
-    /// The least point that fits, from a guess and the slope there, by secants that aim a little above the root.
+    /// The smallest point that fits, from a guess and the slope there, by secants that aim slightly above the root.
     fn least(&mut self, guess: f64, slope: f64, range: (f64, f64)) -> Option<f64> {
         let (mut at, mut slope) = (guess, slope.min(-1e-3));
         let mut last: Option<(f64, f64)> = None;
@@ -51,14 +51,14 @@ impl<F: FnMut(f64) -> f64> Search<F> {
                 slope = (excess - then) / (at - before);
             }
             last = Some((at, excess));
-            // A long way off a straight line may lead anywhere.
+            // Far away a straight line may lead anywhere.
             let step = (-excess / slope).clamp(-0.4, 0.4);
             at = self.between(at + step + 0.4 * TOLERANCE, round);
         }
         self.high.map(|(at, _)| at)
     }
 
-    /// The next point: as proposed, or the middle where that is not between those seen, or it takes long.
+    /// The next point: as proposed, or the middle if that is not between the points seen or if the search takes long.
     fn between(&self, proposed: f64, round: u32) -> f64 {
         match (self.low, self.high) {
             (Some(low), Some(high)) => {
@@ -72,7 +72,7 @@ impl<F: FnMut(f64) -> f64> Search<F> {
     }
 }
 
-/// From a function that falls: about where it is 0, and its slope there.
+/// From a decreasing function: its approximate zero, and its slope there.
 fn rough(excess: impl Fn(f64) -> f64, (mut low, mut high): (f64, f64)) -> (f64, f64) {
     while high - low > 1e-3 {
         let middle = (low + high) / 2.0;
@@ -103,7 +103,7 @@ pub(super) fn epsilon(composition: &Composition, delta: f64) -> f64 {
     found.map_or(f64::INFINITY, libm::exp)
 }
 
-/// About the least point at which the excess, told about what δ is expected, is at most 0, and so without being told.
+/// Approximately the smallest point at which the excess is at most 0, both with and without an expected δ.
 fn least(
     excess: impl Fn(f64, f64, &mut Workspace) -> f64,
     guess: f64,
@@ -114,7 +114,7 @@ fn least(
 ) -> Option<f64> {
     let told = |at: f64| excess(at, delta, space);
     let found = Search { excess: told, low: None, high: None }.least(guess, slope, range)?;
-    // Bounds differ in some digits by what is expected: a small step more.
+    // Bounds differ in some digits by the expected value: one more small step.
     let mut at = found;
     for round in 0..60 {
         let short = excess(at, 1.0, space);
@@ -150,7 +150,7 @@ pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: 
     let start = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
     let (guess, slope) = rough(start, (range.0.max(libm::log(LEAST_NOISE / extreme(f64::min)) + 1e-3), range.1));
     let mut space = Workspace::default();
-    // What adding an example shows is mostly less, and need not be known then.
+    // Adding an example usually reveals less, and then need not be computed.
     let excess = |log: f64, wanted: f64, space: &mut Workspace| {
         let own = at(log);
         let removed = own.delta_removed(epsilon.get(), wanted, space);

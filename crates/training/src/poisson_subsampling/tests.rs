@@ -1,4 +1,4 @@
-//! Certified curves against closed forms, brute force and other accountants.
+//! Certified curves compared with closed forms, brute force and other accountants.
 
 use super::*;
 use evertally::number::special::normal_cdf;
@@ -39,7 +39,7 @@ fn one_step(rate: f64, noise: f64, direction: Direction, epsilon: f64) -> f64 {
     }
 }
 
-/// δ of one step more than `rest`, a curve over all real ε, by the trapezoidal rule with so many points.
+/// δ of one step more than `rest`, a curve over all real ε, by the trapezoidal rule with this many points.
 fn one_more(
     count: i32,
     (rate, noise): (f64, f64),
@@ -66,7 +66,7 @@ fn bound(events: &[SampledGaussian], direction: Direction, epsilon: f64) -> f64 
     compose::divergence(events, direction, epsilon, (0.0, 1.0), &mut Workspace::default())
 }
 
-/// Not below the truth, which is known to `precision`, and above it by at most `room`.
+/// Checks that a value is not below the truth, which is known to `precision`, and above it by at most `room`.
 fn assert_tight(found: f64, truth: f64, precision: f64, room: f64, what: &str) {
     assert!(found >= truth * (1.0 - precision), "{what}: {found:e} is below {truth:e}");
     assert!(found <= truth * (1.0 + room), "{what}: {found:e} is far above {truth:e}");
@@ -81,8 +81,8 @@ fn one_step_has_its_closed_form() {
                 let truth = one_step(rate, noise, direction, at);
                 let what = format!("{direction:?} q = {rate}, σ = {noise}, ε = {at}");
                 let found = bound(&[event], direction, at);
-                // Next to the largest loss of all, the grid shows, but not beside the other direction; and far out in a
-                // tail that falls in two stages no tilt keeps all digits.
+                // Near the largest loss of all, the grid matters, but not compared with the other direction; and far
+                // out in a tail that falls in two stages, no tilt keeps all digits.
                 let other = one_step(rate, noise, Direction::Remove, at);
                 assert!(found >= truth * (1.0 - 1e-11) - 1e-16, "{what}: {found:e} is below {truth:e}");
                 assert!(found <= truth * 1.005 + 1e-3 * other + 1e-13, "{what}: {found:e}, not {truth:e}");
@@ -116,7 +116,7 @@ fn two_and_three_steps_are_those_of_brute_force() {
     }
 }
 
-/// Steps of different kinds, one of them in which all take part.
+/// Steps of different kinds, one of them with all examples.
 #[test]
 fn mixed_steps_are_those_of_brute_force() {
     let kinds = [(0.2, 0.7), (0.05, 0.6), (1.0, 3.0)];
@@ -131,7 +131,7 @@ fn mixed_steps_are_those_of_brute_force() {
     }
 }
 
-/// The engine on steps in which all take part, which it is not asked about otherwise.
+/// The engine on steps in which all examples take part, for which it is otherwise not used.
 #[test]
 fn whole_steps_have_the_exact_curve() {
     for (noise, times) in [(1.0, 1), (5.0, 20), (50.0, 3000), (300.0, 100_000)] {
@@ -143,7 +143,7 @@ fn whole_steps_have_the_exact_curve() {
                 let what = format!("{direction:?} σ = {noise}, k = {times}, ε = {at}");
                 let found = bound(&[event], direction, at);
                 assert_tight(found, truth, 1e-11, 1e-2, &what);
-                // What the excess is worth in noise.
+                // The excess, measured in noise.
                 let less = conversions::delta_of_gaussian(mu * 1.0002, epsilon(at));
                 assert!(found < less, "{what}: {found:e} is more than 0.02 % of noise above {truth:e}");
             }
@@ -176,10 +176,11 @@ fn a_plain_convolution_brackets() {
                 Direction::Add => (-cells::loss_at(&event, right), mass(0.0)),
             };
             let place = ((loss / step).floor() as i64 + size as i64 / 2) as usize;
-            // The few beyond the grid: mass may be lost from below.
+            // The mass beyond the grid: it may be lost from below.
             low[place.min(size - 1)] += weight;
         }
-        // Squared three times, the middle staying where it is; what leaves the grid is lost, below all that counts.
+        // Squared three times, the middle staying where it is; mass that leaves the grid is lost, below everything that
+        // counts.
         for _ in 0..3 {
             let mut next = vec![0.0; size];
             for (i, a) in low.iter().enumerate().filter(|(_, a)| **a > 1e-13) {
@@ -198,7 +199,7 @@ fn a_plain_convolution_brackets() {
         };
         for at in [0.5, 1.5] {
             let found = bound(&[event], direction, at);
-            // Every loss is short of the truth by at most a step and a cell.
+            // Every loss is below the truth by at most a step and a cell.
             let room = 8.0 * (step + 17.0 / 40_000.0 * 1.1);
             let (least, most) = (of(at), of(at - room));
             assert!(least <= found && found <= most * 1.0001, "{direction:?} {at}: {least} {found} {most}");
@@ -218,7 +219,8 @@ fn curves_are_monotone() {
     assert!(at(0.02, 1.0, 500, 0.99) > middle && at(0.02, 1.0, 500, 1.01) < middle);
 }
 
-/// The same steps in several parts, told apart by a hair of noise, or mixed with steps that say nothing.
+/// The same steps in several parts, distinguished by a tiny difference in noise, or mixed with steps that reveal
+/// nothing.
 #[test]
 fn parts_make_the_whole() {
     let whole = steps(0.02, 1.0, 1000).delta(epsilon(1.0));
@@ -233,7 +235,7 @@ fn parts_make_the_whole() {
     assert!((more / whole - 1.0).abs() < 1e-3 && more > whole * (1.0 - 1e-4), "{more:e} {whole:e}");
 }
 
-/// `min_λ K(λ) - λε`, an upper bound of ln δ, and what is certain to be within a few powers of ten of it.
+/// `min_λ K(λ) - λε`, an upper bound of ln δ, which is certain to be within a few powers of ten of it.
 #[test]
 fn the_smallest_deltas_are_below_those_of_moments() {
     let (rate, noise, times) = (0.01f64, 1.0f64, 1000.0f64);
@@ -272,7 +274,7 @@ fn extreme_numbers_stay_bounds() {
             let once = if at > 100.0 { 0.0 } else { one_step(rate, noise, Direction::Remove, at) };
             let what = format!("q = {rate}, σ = {noise}, k = {times}, ε = {at}");
             assert!(found > 0.0 && found <= 1.0 && found >= once * (1.0 - 1e-9) - 1e-15, "{what}: {found:e} {once:e}");
-            // Without the example all steps are as without it being drawn.
+            // Upper bound: the example is drawn in every step.
             let drawn = -f64::exp_m1(times as f64 * f64::ln_1p(-rate));
             assert!(found <= drawn * (1.0 + 1e-3) + 1e-300, "{what}: {found:e} is above {drawn:e}");
         }

@@ -1,4 +1,4 @@
-//! An example is added; see the header of `random_allocation.rs`.
+//! The case of an added example; see the header of `privacy/allocated.rs`.
 
 use super::RandomAllocation;
 use super::bets::{Bet, Weights};
@@ -7,18 +7,19 @@ use super::paths::{LANES, Paths};
 use super::rounds::Law;
 use evertally::number::special::normal_cdf;
 
-/// Paths of a look before bets are made, fewest and most of a test.
+/// Numbers of paths: of the pilot before bets are placed, and the minimum and maximum of a test.
 const PILOTS: u64 = 1 << 11;
 const LEAST: u64 = 1 << 13;
 const MOST: u64 = 1 << 18;
-/// Paths that are counted where a line is followed.
+/// Paths that are counted for the bound by a line.
 const COUNTED: u64 = 1 << 16;
-/// Of up to so many rounds the laws are convolved. Of more of them the sum is so nearly normal that a line follows it.
+/// Up to this many rounds the laws are convolved. With more rounds the sum is so nearly normal that a line
+/// approximates it.
 const MOST_CONVOLVED: u64 = 64;
 /// Share of the paths below the first point of the line.
 const FIRST: f64 = 0.004;
 
-/// An allocation under a noise, seen from the mean of its bins.
+/// An allocation under a noise, relative to the mean of its bins.
 pub(super) struct Shifted<'a> {
     allocation: &'a RandomAllocation,
     noise: f64,
@@ -41,8 +42,8 @@ impl<'a> Shifted<'a> {
         Self { allocation, noise, means, variance, square }
     }
 
-    /// A bound of δ that holds but for a chance of `e^-surprise`, and is precise enough to see whether it is below
-    /// `wanted`; `paths(purpose, part)` are new ones.
+    /// A bound of δ that holds except with probability `e^-surprise`, and is precise enough to decide whether it is
+    /// below `wanted`; `paths(purpose, part)` gives new paths.
     pub(super) fn delta(
         &self,
         epsilon: f64,
@@ -67,14 +68,14 @@ impl<'a> Shifted<'a> {
         }
         let shift = beyond / self.variance;
         let pilot = self.weights(epsilon, shift, PILOTS, &mut paths("added, pilot", 0));
-        // What was not seen may be there.
+        // Unseen weights may exist.
         let mean = pilot.mean().max(wanted / 16.0);
         let variance = pilot.relative_variance().max(bound / mean / 4.0);
         let bet = Bet::new(count, bound, (mean, variance), surprise);
         self.weights(epsilon, shift, count, &mut paths("added", 0)).upper(bet, bound).min(by_line)
     }
 
-    /// `ln M` and `ū` of at least so many paths whose noise is moved by so many times the mean of the bins.
+    /// `ln M` and `ū` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
     fn look(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
         let mut seen = [(0.0, 0.0); LANES];
         paths.visit_rounds(count, self.allocation.rounds, |round, block| {
@@ -88,12 +89,12 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// How many bins there are in a round.
+    /// The number of bins in a round.
     pub(super) fn bins(&self) -> u64 {
         self.allocation.bins as u64
     }
 
-    /// `ln M_e` of at least so many single rounds.
+    /// `ln M_e` of at least this many single rounds.
     pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
         paths.visit(count, |block| {
             let mut seen = [(0.0, 0.0); LANES];
@@ -102,7 +103,7 @@ impl<'a> Shifted<'a> {
         });
     }
 
-    /// What a round adds to `ln M` and `ū` of every lane.
+    /// Adds a round to `ln M` and `ū` of every lane.
     fn add_round(&self, shift: f64, block: &[[f64; LANES]], seen: &mut [(f64, f64); LANES]) {
         let bins = self.allocation.bins;
         let (mut ratios, mut middles) = ([0.0; LANES], [0.0; LANES]);
@@ -147,7 +148,7 @@ impl<'a> Shifted<'a> {
         if second <= first {
             return 1.0;
         }
-        // Two counts share the chance to be misled.
+        // Two counts share the failure probability.
         let surprise = surprise + std::f64::consts::LN_2;
         let low = quantile(share_at_most(below_first, count, surprise));
         let high = quantile(1.0 - share_at_most(above_second, count, surprise));

@@ -1,7 +1,7 @@
 //! An upper bound of a mean from bounded weights, by betting against larger ones; see the header of
 //! `random_allocation.rs`.
 
-/// Weights that were drawn: most are 0.
+/// Drawn weights, most of which are 0.
 #[derive(Debug, Default)]
 pub(super) struct Weights {
     pub(super) count: u64,
@@ -16,7 +16,7 @@ impl Weights {
         }
     }
 
-    /// Those of several draws.
+    /// The weights of several draws.
     pub(super) fn all(draws: Vec<Self>) -> Self {
         draws.into_iter().fold(Self::default(), |mut all, own| {
             all.count += own.count;
@@ -35,15 +35,16 @@ impl Weights {
         squares / (self.mean() * self.mean()) - 1.0
     }
 
-    /// How good the stake `λ` is that bets on a mean below `mean`: the logarithm of what has become of 1.
+    /// The value of the stake `λ` that bets on a mean below `mean`: the logarithm of the final capital from an
+    /// initial 1.
     fn won(&self, stake: f64, mean: f64) -> f64 {
         let zeros = self.count - self.positive.len() as u64;
         let each = |weight: &f64| libm::log1p(stake * (mean - weight));
         zeros as f64 * libm::log1p(stake * mean) + self.positive.iter().map(each).sum::<f64>()
     }
 
-    /// The least `μ` that is refuted with `ln(1/β)`, at most `bound`, by a stake that was decided before the weights
-    /// were drawn.
+    /// The smallest `μ` that is refuted with `ln(1/β)`, at most `bound`, by a stake that was chosen before the
+    /// weights were drawn.
     pub(super) fn upper(&self, bet: Bet, bound: f64) -> f64 {
         let (mut low, mut high) = (0.0, bound);
         if self.won(bet.stake, high) < bet.surprise {
@@ -57,7 +58,7 @@ impl Weights {
     }
 }
 
-/// What is staked, and when it counts.
+/// A stake, and the evidence that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bet {
     stake: f64,
@@ -66,13 +67,13 @@ pub(super) struct Bet {
 }
 
 impl Bet {
-    /// For so many weights below `bound` with about this mean and relative variance.
+    /// For this many weights below `bound` with about this mean and relative variance.
     pub(super) fn new(count: u64, bound: f64, (mean, variance): (f64, f64), surprise: f64) -> Self {
         let best = (2.0 * surprise / count as f64 / variance.max(1e-3)).sqrt() / mean;
         Self { stake: best.min(0.9 / bound), surprise }
     }
 
-    /// About by how much the bound exceeds the mean, relatively.
+    /// The approximate relative excess of the bound over the mean.
     pub(super) fn excess(self, count: u64, (mean, variance): (f64, f64)) -> f64 {
         (self.surprise / count as f64 / self.stake + self.stake * variance * mean * mean / 2.0) / mean
     }

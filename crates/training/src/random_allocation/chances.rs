@@ -1,8 +1,9 @@
-//! Chances from counts, and normal quantiles.
+//! Probabilities from counts, and normal quantiles.
 
 use evertally::number::special::normal_cdf;
 
-/// The largest chance under which so few of so many are seen with probability `e^-surprise`, by Chernoff's bound.
+/// The largest probability under which a count this small occurs with probability `e^-surprise`, by Chernoff's
+/// bound.
 pub(super) fn share_at_most(seen: u64, of: u64, surprise: f64) -> f64 {
     let (share, count) = (seen as f64 / of as f64, of as f64);
     let part = |a: f64, b: f64| if a > 0.0 { a * libm::log(a / b) } else { 0.0 };

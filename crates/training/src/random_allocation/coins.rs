@@ -1,8 +1,8 @@
-//! Public coins: the output of BLAKE3 over what is accounted for.
+//! Public coins: the output of BLAKE3 over the inputs of the accounting.
 
 use evertally::noise::RandomBits;
 
-/// Bytes that are made at once.
+/// Bytes that are generated at once.
 const AT_ONCE: usize = 4096;
 
 /// An endless stream of bytes that follows from a seed.
@@ -13,7 +13,7 @@ pub(super) struct Coins {
 }
 
 impl Coins {
-    /// Of a purpose and some numbers.
+    /// From a purpose and some numbers.
     pub(super) fn new(purpose: &str, seed: &[u8; 32], numbers: &[f64]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("evertally 1 coins of random allocation");
         hasher.update(seed);
@@ -34,11 +34,11 @@ impl RandomBits for Coins {
     fn take<const N: usize>(&mut self) -> [u8; N] {
         const { assert!(N <= 16) };
         if self.used + N > AT_ONCE {
-            // What is left over is thrown away.
+            // The remaining bytes are discarded.
             self.source.fill(&mut *self.buffer);
             self.used = 0;
         }
-        let bytes = self.buffer[self.used..self.used + N].try_into().expect("as many as were asked for");
+        let bytes = self.buffer[self.used..self.used + N].try_into().expect("N bytes");
         self.used += N;
         bytes
     }

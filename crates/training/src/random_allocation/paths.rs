@@ -1,4 +1,4 @@
-//! What noise does to all bins at once: normal vectors with the Gram matrix as their covariance.
+//! The noise of all bins at once: normal vectors with the Gram matrix as their covariance.
 
 use super::coins::Coins;
 use evertally::noise::standard_normal;
@@ -6,13 +6,13 @@ use evertally::number::lanes::dot;
 use evertally::number::threads;
 use std::sync::{Mutex, PoisonError};
 
-/// So many vectors are made at once: the factor is read once for all of them.
+/// Number of vectors made at once: the factor is read once for all of them.
 pub(super) const LANES: usize = 16;
 
-/// Pivots that are more negative than that, over the diagonal, are no rounding that the head room covers.
+/// Pivots more negative than this, relative to the diagonal, are not rounding errors that the headroom covers.
 const RAISED: f64 = 1e-11;
 
-/// Vectors side by side: entry `i` of all of them is that of bin `i`.
+/// Interleaved vectors: entry `i` of each belongs to bin `i`.
 pub(super) type Block = Vec<[f64; LANES]>;
 
 /// The lower triangular factor of a positive matrix, each row from its first entry that is not 0.
@@ -28,8 +28,9 @@ struct Row {
 }
 
 impl Factor {
-    /// By Cholesky. A pivot that vanishes up to rounding belongs to a bin that moves what others move; a negative one
-    /// to no Gram matrix. Where it is hardly negative, the diagonal is raised to what the factor has.
+    /// By Cholesky. A pivot that vanishes up to rounding belongs to a bin whose vector depends linearly on others; a
+    /// negative pivot means that this is not a Gram matrix. If it is only slightly negative, the diagonal is raised
+    /// to that of the factor.
     pub(super) fn new(bins: usize, matrix: &mut [f64]) -> Option<Self> {
         let mut rows: Vec<Row> = vec![];
         for i in 0..bins {
@@ -51,14 +52,14 @@ impl Factor {
             if left < -RAISED * given[i] {
                 matrix[i * bins + i] -= left;
             }
-            // More variance than there is, never less, and a pivot to divide by.
+            // Never less than the true variance, and a non-zero pivot to divide by.
             values.push((left.max(0.0) + 1e-13 * given[i].max(f64::MIN_POSITIVE)).sqrt());
             rows.push(Row { first, values });
         }
         Some(Self { rows })
     }
 
-    /// Vectors that depend on nothing before.
+    /// Independent vectors.
     fn draw(&self, coins: &mut Coins, normals: &mut Block, out: &mut Block) {
         normals.clear();
         normals.extend(self.rows.iter().map(|_| std::array::from_fn(|_| standard_normal(coins))));
@@ -75,7 +76,7 @@ impl Factor {
     }
 }
 
-/// What is made in so many parts, in their order, by as many threads as there are processors. Parts have coins of their own,
+/// Computes this many parts with as many threads as processors, and returns them in order. Parts have separate coins,
 /// so that nothing depends on the number of threads.
 pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let made = Mutex::new(vec![]);
@@ -90,11 +91,11 @@ pub(super) fn in_parts<T: Send>(parts: u64, make: impl Fn(u64) -> T + Sync) -> V
     made.into_iter().map(|(_, own)| own).collect()
 }
 
-/// Where vectors come from.
+/// The source of vectors.
 pub(super) enum Paths<'a> {
-    /// Drawn when they are asked for.
+    /// Drawn on request.
     Fresh { factor: &'a Factor, coins: Coins },
-    /// Drawn before, for one look after the other.
+    /// Drawn in advance, for repeated use.
     Kept(&'a [Block]),
 }
 
@@ -103,15 +104,15 @@ impl<'a> Paths<'a> {
         Self::Fresh { factor, coins }
     }
 
-    /// So many vectors, to be kept.
+    /// This many vectors, kept for repeated use.
     pub(super) fn keep(mut self, count: u64) -> Vec<Block> {
         let mut kept = vec![];
         self.visit(count, |block| kept.push(block.clone()));
         kept
     }
 
-    /// At least so many times one vector for each of several rounds, of which the number is said (from 0); as many as
-    /// are kept.
+    /// Visits one vector for each of several rounds, numbered from 0, at least this many times, or as often as
+    /// vectors are kept.
     pub(super) fn visit_rounds(&mut self, count: u64, rounds: u64, mut visit: impl FnMut(u64, &Block)) {
         let (blocks, mut seen) = (count.div_ceil(LANES as u64), 0);
         self.visit(blocks * rounds * LANES as u64, |block| {
@@ -120,7 +121,7 @@ impl<'a> Paths<'a> {
         });
     }
 
-    /// At least so many vectors, or all that are kept.
+    /// Visits at least this many vectors, or all that are kept.
     pub(super) fn visit(&mut self, count: u64, mut visit: impl FnMut(&Block)) {
         let blocks = count.div_ceil(LANES as u64);
         match self {

@@ -1,4 +1,4 @@
-//! An example is removed: weights by tuples of bins; see the header of `random_allocation.rs`.
+//! The case of a removed example: weights by tuples of bins; see the header of `privacy/allocated.rs`.
 
 use super::RandomAllocation;
 use super::bets::Weights;
@@ -6,12 +6,12 @@ use super::coins::Coins;
 use super::paths::{LANES, Paths};
 use evertally::number::lanes::dot;
 
-/// Most bins of a tuple.
+/// Maximum number of bins of a tuple.
 const LONGEST: usize = 16;
 /// Exponents stay below this.
 const LARGEST: f64 = 600.0;
-/// So many tuples are drawn for one vector of noise, which costs more than they do; of vectors for several rounds they
-/// would cost more.
+/// Number of tuples drawn per vector of noise, which costs more than they do; with vectors for several rounds, the
+/// tuples would cost more.
 const TOGETHER: usize = 16;
 const TOGETHER_IN_ROUNDS: usize = 4;
 
@@ -21,14 +21,14 @@ pub(super) struct Tuples<'a> {
     noise: f64,
     /// `e^{G_ij}`.
     factors: Vec<f64>,
-    /// In row `i`, from where to where factors may differ from 1.
+    /// In row `i`, the range in which factors may differ from 1.
     reaches: Vec<std::ops::Range<usize>>,
-    /// `A_k` for `k = 0, 1, …`: as many as are in range.
+    /// `A_k` for `k = 0, 1, …`: as many as do not overflow.
     largest: Vec<f64>,
 }
 
 impl<'a> Tuples<'a> {
-    /// `None` where the noise is so small that numbers would leave their range.
+    /// `None` if the noise is so small that numbers would overflow.
     pub(super) fn new(allocation: &'a RandomAllocation, noise: f64) -> Option<Self> {
         let square = noise * noise;
         let most = (LARGEST * square / allocation.largest()) as usize; // casts saturate
@@ -61,19 +61,18 @@ impl<'a> Tuples<'a> {
         libm::exp(logs - (s - 1.0) * epsilon + curve) * (1.0 + super::ROUNDING)
     }
 
-    /// The number of bins with the least bound.
+    /// The number of bins with the smallest bound.
     pub(super) fn tightest(&self, epsilon: f64) -> usize {
         let bound = |bins: &usize| self.bound(*bins, epsilon);
-        (2..=self.largest.len()).min_by(|a, b| bound(a).total_cmp(&bound(b))).expect("there are three at least")
+        (2..=self.largest.len()).min_by(|a, b| bound(a).total_cmp(&bound(b))).expect("there are at least three")
     }
 
-    /// How many bins a tuple may have.
+    /// The largest number of bins of a tuple.
     pub(super) fn longest(&self) -> usize {
         self.largest.len()
     }
 
-    /// At least so many weights for tuples of so many bins, each the mean of those of several tuples with the same
-    /// noise.
+    /// At least this many weights for tuples of this many bins, each the mean over several tuples with the same noise.
     pub(super) fn weights(
         &self,
         bins: usize,
@@ -108,14 +107,14 @@ impl<'a> Tuples<'a> {
         weights
     }
 
-    /// A round of a new tuple, with the likelihood ratios that the noise alone gives the bins.
+    /// A round of a new tuple, with the likelihood ratios of the bins under the noise alone.
     fn add_round(&self, seen: &mut Seen, bins: usize, lots: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) {
         seen.log_weight += tuple.draw(bins, self, lots);
         seen.log_ratio += libm::log(dot(&tuple.products, likelihoods) / self.allocation.bins as f64);
     }
 }
 
-/// What is seen of a tuple and the noise, round by round.
+/// The accumulated quantities of a tuple and the noise, round by round.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// `ln Π S_l/b`.
@@ -134,7 +133,7 @@ impl Seen {
     }
 }
 
-/// So many entries have a sum of their own.
+/// Number of entries with a separate sum.
 const CHUNK: usize = 16;
 
 /// In four interleaved sums, which take a quarter of the time.
@@ -162,7 +161,7 @@ impl Tuple {
         Self { products: vec![0.0; bins], sums: vec![0.0; bins.div_ceil(CHUNK)] }
     }
 
-    /// So many bins, one after the other: the logarithm of `Π S_l/b`.
+    /// Draws this many bins, one after another; returns the logarithm of `Π S_l/b`.
     fn draw(&mut self, bins: usize, tuples: &Tuples, lots: &mut Coins) -> f64 {
         let all = self.products.len();
         let first = ((lots.uniform() * all as f64) as usize).min(all - 1);
@@ -170,7 +169,7 @@ impl Tuple {
         let mut log_weight = 0.0;
         let mut changed = 0..all;
         for _ in 1..bins {
-            // Only the chunks that have changed.
+            // Only the changed chunks.
             let chunks = changed.start / CHUNK..changed.end.div_ceil(CHUNK);
             let products = self.products.chunks(CHUNK).skip(chunks.start);
             for (sum, chunk) in self.sums[chunks].iter_mut().zip(products) {

@@ -1,31 +1,31 @@
-//! An example is added, in several rounds: the law of one round, bounded step by step, and its convolution; see the
-//! header of `random_allocation.rs`.
+//! The case of an added example in several rounds: the law of one round, bounded step by step, and its convolution;
+//! see the header of `privacy/allocated.rs`.
 
 use super::added::Shifted;
 use super::chances::{quantile, share_at_most};
 use super::paths::{Paths, in_parts};
 use evertally::number::special::normal_cdf;
 
-/// Rounds of a look before points are chosen.
+/// Rounds of the pilot before points are chosen.
 const PILOTS: u64 = 1 << 13;
-/// Fewest and most rounds that are counted: in between so many that they have this number of bins.
+/// Minimum and maximum number of counted rounds: in between, as many as together have this number of bins.
 const COUNTED: (u64, u64) = (1 << 18, 1 << 20);
 const COUNTED_BINS: u64 = 1 << 27;
-/// In so many parts.
+/// Number of parts.
 const PARTS: u64 = 32;
 /// Share of the rounds below the first point.
 const FIRST: f64 = 0.002;
 /// Points of a standard deviation of one round, over the root of the number of rounds: the first over that number, and at
-/// least the second. A sum then counts as less by up to a thirtieth of its own standard deviation.
+/// least the second. A sum is then underestimated by up to a thirtieth of its own standard deviation.
 const FINENESS: (f64, f64) = (256.0, 16.0);
-/// So many points, evenly among all, have lines through them.
+/// Number of evenly chosen points that have lines through them.
 const ANCHORS: usize = 24;
-/// No more points than that, above the first and below.
+/// Maximum number of points, above the first and below.
 const MOST_POINTS: usize = 1 << 12;
-/// What is below all points has about this chance.
+/// The approximate probability below all points.
 const NEGLECTED: f64 = 1e-18;
 
-/// Upper bounds of the chances that `ln M` of one round is at most `first + k step`.
+/// Upper bounds of the probabilities that `ln M` of one round is at most `first + k step`.
 pub(super) struct Law {
     first: f64,
     step: f64,
@@ -33,7 +33,7 @@ pub(super) struct Law {
 }
 
 impl Law {
-    /// Bounds that hold together but for a chance of `e^-surprise`; `None` where a round hardly moves anything.
+    /// Bounds that hold together except with probability `e^-surprise`; `None` if a round moves hardly anything.
     pub(super) fn seen<'a>(
         shifted: &Shifted,
         rounds: u64,
@@ -53,7 +53,7 @@ impl Law {
             return None;
         }
         let points = points as usize + 1;
-        // How many were below each point and above the one before, and beyond the last.
+        // The counts below each point and above the previous one, and beyond the last.
         let counted = (COUNTED_BINS / shifted.bins()).clamp(COUNTED.0, COUNTED.1);
         let counts = in_parts(PARTS, |part| {
             let mut below = vec![0u64; points + 1];
@@ -68,7 +68,7 @@ impl Law {
             *sum += own;
             Some(*sum)
         });
-        // Two counts of every point share the chance to be misled.
+        // The two counts of every point share the failure probability.
         let surprise = surprise + libm::log(2.0 * points as f64);
         let (mut upper, mut lower) = (vec![], vec![]);
         for seen in cumulated {
@@ -80,8 +80,8 @@ impl Law {
         Self::along_lines(first, step, &upper, &anchors)
     }
 
-    /// `Φ⁻¹` of the chance is concave: left of two points it is below the line through them. From upper bounds of it, and of
-    /// some points the place, an upper and a lower bound.
+    /// `Φ⁻¹` of the probability is concave: left of two points it is below the line through them. Takes upper
+    /// bounds of it, and for some points the place, an upper and a lower bound.
     fn along_lines(first: f64, step: f64, upper: &[f64], anchors: &[(f64, f64, f64)]) -> Option<Self> {
         let by_lines = |place: f64| {
             let right = anchors.iter().zip(1..).skip_while(|(anchor, _)| anchor.0 <= place);
@@ -105,10 +105,10 @@ impl Law {
         })
     }
 
-    /// A bound of `E (1 - e^ε M)₊`, `M` the product of so many independent rounds, at least 1. Every value counts as the
-    /// point below it: that is less, and `(1 - e^ε M)₊` falls with it.
+    /// A bound of `E (1 - e^ε M)₊`, `M` the product of this many independent rounds, at least 1. Every value counts
+    /// as the point below it, which is smaller, and `(1 - e^ε M)₊` falls with it.
     pub(super) fn delta(&self, rounds: u64, epsilon: f64) -> f64 {
-        // Of what is between two points as much as the bounds allow, and the rest above the last.
+        // Between two points as much mass as the bounds allow, and the rest above the last.
         let (mut masses, mut last) = (vec![], 0.0);
         for at_most in &self.at_most {
             masses.push((at_most - last).max(0.0));
@@ -116,7 +116,7 @@ impl Law {
         }
         masses.push(1.0 - last);
         let sums = power(&masses, rounds);
-        // Below the first point is what may be as small as can be: that counts in full.
+        // Mass below the first point may be arbitrarily small in value, so it counts in full.
         let unknown = masses[0] * rounds as f64;
         let value = |k: usize| rounds as f64 * (self.first - self.step) + k as f64 * self.step;
         let shown = sums.iter().enumerate().map(|(k, mass)| mass * -libm::expm1((epsilon + value(k)).min(0.0)));
@@ -124,7 +124,7 @@ impl Law {
     }
 }
 
-/// The law of the sum of so many, at least 1, by products of positive numbers alone.
+/// The law of the sum of this many values, at least 1, using only products of positive numbers.
 fn power(law: &[f64], count: u64) -> Vec<f64> {
     let (mut done, mut base, mut left): (Option<Vec<f64>>, _, _) = (None, law.to_vec(), count);
     loop {

@@ -1,4 +1,4 @@
-//! The least noise, and the least ε, that are certified.
+//! The search for the smallest certified noise and ε.
 
 use super::added::Shifted;
 use super::bets::{Bet, Weights};
@@ -9,55 +9,55 @@ use super::{KEPT, RandomAllocation, SHARE};
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};
 
-/// Paths by which a point is sought.
+/// Paths for the search for a point.
 const PILOTS: u64 = 1 << 11;
-/// The same for a first look, and where mechanisms are compared.
+/// The same for a first estimate, and for comparing mechanisms.
 const FEW_PILOTS: u64 = 1 << 9;
-/// Numbers of all paths that are kept.
+/// Maximum number of values of all kept paths.
 const MOST_KEPT: u64 = 1 << 23;
-/// Where there are several rounds, weights are drawn in so many parts.
+/// With several rounds, weights are drawn in this many parts.
 const PARTS: u64 = 16;
-/// How close such a comparison is, relatively.
+/// The relative precision of such a comparison.
 const ROUGH: f64 = 0.01;
-/// Fewest and most paths of a test.
+/// Minimum and maximum number of paths of a test.
 const TESTED: (f64, f64) = (2048.0, 32_768.0);
-/// Tuples that are tried have so many more bins than those with the least bound.
+/// Numbers of bins that tuples are tried with, beyond that with the smallest bound.
 const LONGER: [usize; 4] = [0, 1, 2, 4];
-/// By so much a bound of δ may exceed what it bounds, if that many paths are enough: that is some 0.2 % of the noise.
+/// The relative excess that a bound of δ may have if that many paths suffice: about 0.2 % of the noise.
 const EXCESS: f64 = 0.05;
-/// A bound that is so close to what is wanted is not brought closer.
+/// A bound this close to the target is not improved.
 const NEAR: f64 = 0.9;
-/// How close a point is sought, relatively.
+/// The relative precision of the search for a point.
 const CLOSE: f64 = 1e-3;
-/// Tests of points that follow on each other.
+/// Maximum number of successive tests of points.
 const TESTS: u32 = 12;
 
-/// A search for one number: a noise, or ε, of which more is more private.
+/// A search for one number: a noise, or ε, larger values of which are easier to certify.
 struct Search<'a> {
     allocation: &'a RandomAllocation,
     delta: f64,
     seed: [u8; 32],
     kept: Vec<Block>,
     pilots: u64,
-    /// By how many bins tuples are longer than those with the least bound; any of these.
+    /// The number of bins by which tuples are longer than those with the smallest bound; any of these.
     longer: Vec<usize>,
 }
 
-/// What is looked at.
+/// The paths of the search.
 #[derive(Clone, Copy)]
 struct Point {
     noise: f64,
     epsilon: f64,
 }
 
-/// How a point is tested.
+/// The test of a point.
 struct Test {
-    /// Bins of a tuple, and of these more than have the least bound.
+    /// Bins of a tuple, and how many of these are beyond the number with the smallest bound.
     bins: usize,
     more: usize,
     count: u64,
     bet: Bet,
-    /// About the bound that will come out, with room for the error of the pilot.
+    /// An estimate of the resulting bound, with room for the error of the pilot.
     expected: f64,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
         Self { allocation, delta: delta.get(), seed, kept, pilots, longer: longer.to_vec() }
     }
 
-    /// What a bound must not exceed.
+    /// The limit of a bound.
     fn wanted(&self) -> f64 {
         self.delta * KEPT
     }
@@ -88,7 +88,7 @@ impl<'a> Search<'a> {
         -libm::log(self.delta * SHARE)
     }
 
-    /// How a point is tested best. Longer tuples than those with the least bound may spread less.
+    /// The best test of a point. Tuples longer than those with the smallest bound may have less spread.
     fn test(&self, tuples: &Tuples, point: Point) -> Test {
         let tightest = tuples.tightest(point.epsilon);
         let room = tuples.longest() - tightest;
@@ -99,7 +99,7 @@ impl<'a> Search<'a> {
             let weights = tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut lots);
             let bound = tuples.bound(bins, point.epsilon);
             let (law, error) = if weights.positive.is_empty() {
-                // Nothing was seen, and may be there.
+                // No weight was seen, but some may exist.
                 let mean = (self.wanted() / 8.0).min(bound);
                 ((mean, bound / mean), 0.0)
             } else {
@@ -115,14 +115,14 @@ impl<'a> Search<'a> {
         attempts.into_iter().min_by(|a, b| a.expected.total_cmp(&b.expected)).expect("the tightest is one")
     }
 
-    /// Whether a point is likely to be enough.
+    /// Whether a point probably suffices.
     fn seems_enough(&self, point: Point) -> bool {
-        // Where the noise is so small that numbers leave their range, nothing is certified.
+        // If the noise is so small that numbers overflow, nothing is certified.
         let Some(tuples) = Tuples::new(self.allocation, point.noise) else { return false };
         self.test(&tuples, point).expected <= self.wanted()
     }
 
-    /// A bound of δ at a point, by coins of its own.
+    /// A bound of δ at a point, by separate coins.
     fn certified(&self, point: Point) -> f64 {
         let coins = |purpose: &str, part: u64| {
             let numbers = [point.noise, point.epsilon, self.delta, part as f64];
@@ -145,7 +145,7 @@ impl<'a> Search<'a> {
         removed.max(shifted.delta(point.epsilon, self.wanted(), self.surprise(), paths))
     }
 
-    /// Between a number that is enough and one that is not: one that seems to be.
+    /// A number that seems to suffice, between one that suffices and one that does not.
     fn likely(&self, enough: f64, too_little: f64, close: f64, at: &impl Fn(f64) -> Point) -> f64 {
         let (mut high, mut low) = (enough, too_little);
         while high - low > close * high {
@@ -155,7 +155,7 @@ impl<'a> Search<'a> {
         high
     }
 
-    /// The least number that seems to be enough, about, from one that is.
+    /// Approximately the smallest number that seems to suffice, starting from one that does.
     fn likely_below(&self, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
         let mut low = enough * 0.8;
         while low > enough * 1e-6 && self.seems_enough(at(low)) {
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
         self.likely(enough, low, ROUGH, at)
     }
 
-    /// The same from a number near it, more closely.
+    /// The same from a nearby number, more precisely.
     fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
         let (mut high, mut low) = ((1.0 + 2.0 * ROUGH) * rough, (1.0 - 2.0 * ROUGH) * rough);
         while high < enough && !self.seems_enough(at(high)) {
@@ -176,10 +176,10 @@ impl<'a> Search<'a> {
         if high < enough { self.likely(high, low, CLOSE, at) } else { enough }
     }
 
-    /// From about the least number that is enough: one that is certified, or `enough`.
+    /// A certified number, from an estimate of the smallest one, or `enough`.
     fn certified_near(&self, number: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
         // δ falls by the tenth power of the noise or more, mostly: steps that follow from bounds are a little too long
-        // upwards, and too short downwards. Where that is not enough, it falls more slowly, and steps grow.
+        // upwards, and too short downwards. If that is not enough, it falls more slowly, and steps grow.
         let step = |bound: f64, power: f64| (libm::log(bound / self.wanted()) / power).clamp(-0.2, 0.2);
         let (mut number, mut best) = (number, None);
         for test in 0..TESTS {
@@ -201,7 +201,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A number that is certified, not much above the least, from one that is enough without looking.
+/// A certified number, not far above the minimum, starting from one that is known to suffice.
 fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
     let rough = first_look(allocation, delta, enough, at);
     let mut search = Search::new(allocation, delta, PILOTS, &LONGER);

@@ -1,4 +1,5 @@
-//! Level of one statistical comparison: 10⁻⁹. Coins are fixed, so every test passes always or never.
+//! The significance level of each statistical comparison is 10⁻⁹. Coins are fixed, so every test always passes or
+//! always fails.
 
 use super::added::Shifted;
 use super::bets::{Bet, Weights};
@@ -70,7 +71,7 @@ fn noise_is_enough_and_hardly_more() {
     }
 }
 
-/// One bin, and bins that all move the same, hide nothing.
+/// One bin, and bins that all have the same vector, hide nothing.
 #[test]
 fn nothing_is_hidden_by_equal_bins() {
     let (e, d) = budget(1.0, 1e-5);
@@ -94,7 +95,7 @@ fn weights_have_delta_as_their_mean_and_stay_below_their_bound() {
             assert!(spread < 0.1 && off.abs() < 6.1 * spread, "{longest}: {off} {spread}");
             let most = weights.positive.iter().copied().fold(0.0, f64::max);
             let bound = tuples.bound(longest, epsilon);
-            // Of one tuple; the mean of sixteen comes close for few.
+            // The bound is for one tuple; the mean of sixteen comes close to it only for few bins.
             assert!(most <= bound && most > 0.02 * bound, "{longest}: {most:e} {bound:e}");
         }
     }
@@ -120,7 +121,7 @@ fn rounds_hide_each_others_bins() {
         let (removed, added) = rounds_on_lines(share, noise, epsilon);
         let worst = removed.max(added);
         assert!(worst <= delta && worst > 0.6 * delta, "{epsilon}: {removed:e} {added:e} for {delta:e}");
-        // Weights, and both bounds of what is added.
+        // Weights, and both bounds for an added example.
         let tuples = Tuples::new(&bins, noise).unwrap();
         let mut paths = Paths::fresh(&bins.factor, Coins::new("paths", &[1; 32], &[]));
         let weights = tuples.weights(4, epsilon, 1 << 15, &mut paths, &mut Coins::new("lots", &[2; 32], &[]));
@@ -137,10 +138,10 @@ fn rounds_hide_each_others_bins() {
         let line = shifted.by_line(epsilon, 25.0, &paths);
         assert!(line >= added && (line < 6.0 * added || epsilon == 3.0), "{epsilon}: {line:e} {added:e}");
     }
-    assert!(two(1.0, 0.0, 1.0).in_rounds(0).unwrap_err().to_string().contains("1 to 16384 rounds"));
+    assert!(two(1.0, 0.0, 1.0).in_rounds(0).unwrap_err().to_string().contains("rounds must be from 1 to 16384"));
 }
 
-/// Bins that move the same: `ln M` of a round is normal, and so is the sum.
+/// Bins with the same vector: `ln M` of a round is normal, and so is the sum.
 #[test]
 fn laws_of_rounds_add_up() {
     for (rounds, wanted) in [(2, 1e-3), (4, 1e-5), (16, 1e-6), (64, 1e-4)] {
@@ -157,7 +158,7 @@ fn laws_of_rounds_add_up() {
     }
 }
 
-/// By bets the mean is missed as often as is said, at most.
+/// Bets miss the mean at most as often as stated.
 #[test]
 fn bounds_of_means_hold() {
     let (surprise, count, mean) = (20f64.ln(), 4000, 0.01);
@@ -188,7 +189,7 @@ fn bounds_of_means_hold() {
 
 #[test]
 fn what_is_added_is_bounded_closely() {
-    // Weights of shifted noise where ε is large; along a line; and by the line where it is straight.
+    // Weights of shifted noise if ε is large; along a line; and by the line if it is straight.
     for (bins, noise, epsilon, wanted, slack) in [
         (two(1.0, 0.2, 1.0), 0.8, 5.0, 1e-4, 4.0),
         (two(1.0, 0.5, 1.0), 1.5, 2.2, 1e-4, 1.6),
@@ -207,7 +208,8 @@ fn what_is_added_is_bounded_closely() {
 }
 
 /// Rows `y_1 = v_1 + z_1` and `y_2 = c v_1 + v_2(y_1) + z_2` of an example that is in the first bin (`v_1`) or the
-/// second (`v_2`, which may follow from `y_1`): whatever it does, no more is shown than by `v = 1` throughout.
+/// second (`v_2`, which may follow from `y_1`): whatever it does, at most as much is revealed as by `v = 1`
+/// throughout.
 #[test]
 fn adaptive_vectors_show_no_more() {
     let (noise, epsilon, c) = (1.2, 0.7, 0.6);
@@ -231,7 +233,7 @@ fn adaptive_vectors_show_no_more() {
         assert!(shown.0 <= pair.0 * (1.0 + 1e-6) && shown.1 <= pair.1 * (1.0 + 1e-6), "{shown:?} {pair:?}");
         largest = (largest.0.max(shown.0), largest.1.max(shown.1));
     }
-    // The first of them is the pair itself.
+    // The first case is the pair itself.
     assert!((largest.0 / pair.0 - 1.0).abs() < 1e-3 && (largest.1 / pair.1 - 1.0).abs() < 1e-3);
 }
 
@@ -257,7 +259,7 @@ fn many_bins_with_rows_of_their_own() {
     assert!(worst <= delta && worst > 0.8 * delta, "{removed:e} {added:e}");
 }
 
-/// Where δ falls slowly with the noise, more noise is sought step by step, and not given up.
+/// If δ falls slowly with the noise, the search continues step by step to more noise, and does not give up.
 #[test]
 fn slow_curves_have_their_noise_too() {
     let gram = (0..64).map(|at| if at / 8 == at % 8 { 2.0 } else { 0.0 }).collect();
@@ -272,22 +274,22 @@ fn slow_curves_have_their_noise_too() {
 #[test]
 fn what_is_no_gram_matrix_is_refused() {
     let words = |bins: usize, gram: Vec<f64>| RandomAllocation::new(bins, gram).unwrap_err().to_string();
-    assert!(words(0, vec![]).contains("1 to 2048 bins"));
+    assert!(words(0, vec![]).contains("bins must be from 1 to 2048"));
     assert!(words(2, vec![1.0; 3]).contains("symmetric table"));
     assert!(words(2, vec![1.0, 0.2, 0.3, 1.0]).contains("symmetric table"));
     assert!(words(2, vec![1.0, -0.2, -0.2, 1.0]).contains("symmetric table"));
     assert!(words(3, vec![2.0, 1.0, 0.5, 1.0, 2.0, 1.0, 0.5, 0.5, 2.0]).contains("symmetric table"));
     assert!(RandomAllocation::new(3, vec![2.0, 1.0, 0.5, 1.0, 2.0, 1.0, 0.5, 1.0, 2.0]).is_ok());
-    assert!(words(2, vec![1.0, 2.0, 2.0, 1.0]).contains("not positive"));
+    assert!(words(2, vec![1.0, 2.0, 2.0, 1.0]).contains("must be positive semidefinite"));
 }
 
-/// Coins are public: the same question has the same answer, everywhere.
+/// Coins are public: the same query has the same answer everywhere.
 #[test]
 fn answers_are_frozen() {
     let (e, d) = budget(1.0, 1e-5);
     let allocation = two(1.0, 0.3, 1.0);
     assert_eq!(allocation.certified_noise_for(e, d).unwrap(), 3.088295807812552);
-    // What is asked for by hand is enough for the way back, too.
+    // A noise computed step by step also suffices for the inverse.
     let noise = allocation.noise_for(e, d).unwrap();
     assert!(noise >= 3.088295807812552 && noise < 3.0883 * 1.001, "{noise}");
     assert!(allocation.epsilon(noise, d).unwrap() <= e.get());

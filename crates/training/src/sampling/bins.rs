@@ -1,8 +1,8 @@
-//! What the examples of a bin move: the Gram matrix that [`RandomAllocation`] needs, for any mechanism with a row of
-//! `R` for every step.
+//! The rows that the examples of a bin move: the Gram matrix that [`RandomAllocation`] needs, for any mechanism with a
+//! row of `R` for every step.
 //!
-//! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (entries that are negative count
-//! as positive). Bin `i` moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
+//! All of these stream by a Toeplitz matrix with scaled columns, `R_tj = c_(t-j) d_j` (negative entries count as
+//! positive). Bin `i` moves row `t` by `m_i(t) = Σ_e |R_(t, i+eb)|`, over the steps `i + e b ≤ t`.
 
 use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Streaming};
@@ -11,14 +11,14 @@ use evertally::{Error, Result};
 /// Longest horizon.
 const LONGEST: u64 = 1 << 14;
 
-/// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` where they are not all 1.
+/// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` if they are not all 1.
 pub(super) struct Columns {
     pub(super) coefficients: Vec<f64>,
     pub(super) scales: Option<Vec<f64>>,
 }
 
 impl Columns {
-    /// Of a mechanism over a horizon that is in reach; `None` if it has no row of `R` for every step.
+    /// From a mechanism with a feasible horizon; `None` if it has no row of `R` for every step.
     ///
     /// # Errors
     /// If the horizon is too long, there are too many bins, or more than steps.
@@ -32,14 +32,14 @@ impl Columns {
         RandomAllocation::check(bins)?;
         if bins > horizon {
             return Err(Error::invalid(format!(
-                "with {bins} bins and {horizon} steps some examples would never take part: give at least as many steps \
+                "with {bins} bins and {horizon} steps some examples would never take part: use at least as many steps \
                  as bins"
             )));
         }
         Ok(mechanism.streaming().and_then(|streaming| Self::of(&streaming, horizon as usize)))
     }
 
-    /// Of how the noise streams.
+    /// From the way the noise streams.
     fn of(streaming: &Streaming, horizon: usize) -> Option<Self> {
         let banded = |past: &[f64]| std::iter::once(1.0).chain(past.iter().copied()).take(horizon).collect();
         let inverted = |values: &[f64]| values.iter().map(|value| 1.0 / value).collect();
@@ -62,7 +62,7 @@ impl Columns {
         })
     }
 
-    /// How far every bin moves a row, one row after the other.
+    /// How far every bin moves a row, row after row.
     fn rows(&self, horizon: usize, bins: usize, mut visit: impl FnMut(&[f64])) {
         let mut moved = vec![0.0; bins];
         for step in 0..horizon {
@@ -102,8 +102,8 @@ fn reciprocal(series: &[f64], horizon: usize) -> Vec<f64> {
     inverse
 }
 
-/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` where a row reads `r`
-/// of `b` bins.
+/// The bins of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T r b)` if a row reads `r` of
+/// `b` bins.
 ///
 /// # Errors
 /// If it has no row of `R` for every step, or the horizon is too long.
@@ -111,8 +111,8 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     let (name, horizon) = (mechanism.name(), mechanism.horizon());
     let Some(columns) = Columns::for_bins(mechanism, bins)? else {
         return Err(Error::invalid(format!(
-            "`{}` adds up noise in more than a row for every step, and no bound of this library says what bins add to \
-             it; take `epoch-bands(bands={})`, `blt` or `input`, or plan without bins",
+            "`{}` adds up noise in more than one row per step, and this library has no bound on what bins add to \
+             it; use `epoch-bands(bands={})`, `blt` or `input`, or plan without bins",
             name.brief(),
             horizon.min(64)
         )));
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use evertally::mechanism::{Criterion, MechanismName, Objective, Participation};
 
-    /// The table against the columns of the dense twin, for every way of streaming.
+    /// The table compared with the columns of the dense twin, for every way of streaming.
     #[test]
     fn bins_move_the_sums_of_their_columns() {
         let participation = Participation::new(4, 10).unwrap();
@@ -163,11 +163,11 @@ mod tests {
                 for j in 0..10 {
                     let twin: f64 = (0..37).map(|row| moved(i, row) * moved(j, row)).sum();
                     let own = bins.product(i, j);
-                    // `R` of the square roots is what it is before it is rounded to 14 bits and more.
+                    // `R` of the square roots is taken before it is rounded to 14 bits or more.
                     assert!((own / twin.max(1e-300) - 1.0).abs() < 2e-3 || twin == own, "{name}: {own} {twin}");
                 }
             }
-            // Whoever knows the bin knows the largest of them: what fixed epochs show.
+            // To anyone who knows the bin, the largest of them matters: that of fixed epochs.
             let fixed = mechanism.participation_squared(participation);
             let largest = (0..10).map(|i| bins.product(i, i)).fold(0.0, f64::max);
             assert!(largest <= fixed * 1.001, "{name}: {largest} {fixed}");

@@ -1,19 +1,20 @@
-//! Fresh bins: every example takes part once in every epoch, in a step that is drawn anew, and always at least as many
-//! steps after the last one as the mechanism has bands.
+//! Fresh bins: every example takes part once in every epoch, in a newly drawn step, and always at least as many steps
+//! after its last one as the mechanism has bands.
 //!
-//! **Who takes part when.** `R` has `w` bands, an epoch `b ≥ w` steps, and `E = ⌈T/b⌉` epochs cover the horizon. An
-//! example has a **phase** `φ` by its number, `0 ≤ φ < b`, and in **round** `e = 0 … E-1` a uniform lot `p` of `0 … b-w`,
-//! independent of all others; it takes part in the step `(e b + φ + p) mod E b` (from 0), if that is below `T`. So
+//! **Participation.** `R` has `w` bands, an epoch `b ≥ w` steps, and `E = ⌈T/b⌉` epochs cover the horizon. An example's
+//! number gives its **phase** `φ`, `0 ≤ φ < b`, and in **round** `e = 0 … E-1` it draws a uniform place `p` from
+//! `0 … b-w`, independent of all others; it takes part in the step `(e b + φ + p) mod E b` (from 0), if that is below
+//! `T`. So
 //!
 //! * its steps are at least `w` apart: it rests for the last `w - 1` steps of its round;
-//! * in every step the examples of `b - w + 1` phases take part with the probability `1/(b-w+1)` each: a batch has the
+//! * in every step the examples of `b - w + 1` phases take part with probability `1/(b-w+1)` each: a batch has the
 //!   `b`-th part of all examples in expectation, from the first step to the last;
-//! * of the last round those that would be beyond `E b` begin the run.
+//! * participations of the last round that would be beyond `E b` wrap around to the start of the run.
 //!
-//! **The promise.** The columns of `w` rows of a round stay within the `b` rows of that round, modulo `E b`, so that
-//! rounds have rows of their own, and [`RandomAllocation`] in rounds accounts for them: what is proven there needs no
-//! order of rounds in time. Lots `p`, `q` of a round that belong to the steps `s < t` have `⟨|R_·s|, |R_·t|⟩` as their
-//! inner product, or none if one is dropped, or one begins the run and the other ends it. All are at most
+//! **The guarantee.** The columns of `w` rows of a round stay within the `b` rows of that round, modulo `E b`, so that
+//! rounds have disjoint rows, and [`RandomAllocation`] in rounds accounts for them: its proof needs no order of rounds
+//! in time. Places `p`, `q` of a round that belong to the steps `s < t` have the inner product `⟨|R_·s|, |R_·t|⟩`, or 0
+//! if one is dropped, or if one begins the run and the other ends it. All are at most
 //!
 //! ```text
 //! γ_d = max { ⟨|R_·s|, |R_·t|⟩ : t - s = d },        d = |p - q|,
@@ -22,16 +23,17 @@
 //! and both divergences grow with every inner product: the Toeplitz matrix of the `γ_d` serves every example and round.
 //! (A matrix of such maxima may fail to be one of vectors; then its diagonal is raised until it is.)
 //!
-//! **Beside others.** In bins that are drawn once, an example shows up in the same place in every epoch. With `b`-min-sep
-//! sampling (arXiv 2602.09338) it waits for a geometric time after every rest: the number of its steps varies, and only a
-//! Monte Carlo estimate of the promise is known. Cyclic Poisson sampling spares most of the steps in advance.
+//! **Comparison.** With bins that are drawn once, an example is in the same place in every epoch. With `b`-min-sep
+//! sampling (arXiv 2602.09338) it waits for a geometric time after every rest: the number of its steps varies, and only
+//! a Monte Carlo estimate of the guarantee is known. Cyclic Poisson sampling excludes an example from most of the steps
+//! in advance.
 
 use super::bins::Columns;
 use crate::random_allocation::RandomAllocation;
 use evertally::mechanism::Mechanism;
 use evertally::{Error, Result};
 
-/// By how much a diagonal is raised at first.
+/// The initial increase of a diagonal.
 const RAISED: f64 = 1e-4;
 
 /// The rounds of a mechanism, for noise of standard deviation 1 and vectors of norm 1. `O(T w + b²)`.
@@ -43,15 +45,15 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     let columns = Columns::for_bins(mechanism, bins)?;
     let (Some(columns), Some(bands)) = (columns, mechanism.bands()) else {
         return Err(Error::invalid(format!(
-            "`{name}` is not banded, and bins that are drawn anew in every epoch need bands; take `input` or \
+            "`{name}` is not banded, and bins that are drawn again in every epoch need bands; use `input` or \
              `banded-sqrt(bands={})`, or bins that are drawn once",
             bins.min(32)
         )));
     };
     if bands.count > bins {
         return Err(Error::invalid(format!(
-            "`{name}` has {} bands, and an epoch {bins} steps: an example rests for as many steps as there are bands; \
-             take at most {bins} bands",
+            "`{name}` has {} bands, but an epoch has {bins} steps: an example rests for as many steps as bands; \
+             use at most {bins} bands",
             bands.count
         )));
     }
@@ -71,12 +73,12 @@ pub(super) fn allocation(mechanism: &dyn Mechanism, bins: u64) -> Result<RandomA
     }
 }
 
-/// `γ_d` for `d = 0, 1, …`, below so many places and as long as columns meet.
+/// `γ_d` for `d = 0, 1, …`, for at most this many places, as long as columns overlap.
 fn largest_products(columns: &Columns, horizon: usize, places: usize) -> Vec<f64> {
     let coefficients = &columns.coefficients;
     let scale = |step: usize| columns.scales.as_ref().map_or(1.0, |scales| scales[step]);
     let of_distance = |distance: usize| {
-        // Of the later column, row by row.
+        // The later column, row by row.
         let mut sum = 0.0;
         let mut sums = vec![0.0];
         for (later, earlier) in coefficients.iter().zip(&coefficients[distance..]) {

@@ -1,8 +1,8 @@
 //! The banded square roots: recurrences over a ring of the last vectors.
 //!
-//! `banded-sqrt`, `epoch-bands`: `v_t = z_t - Σ_j c_j v_{t-j}`, over the last increments (`epoch-bands`: before each is
-//! scaled). `banded-inverse-sqrt`:
-//! `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. The nearest comes first in every sum.
+//! `banded-sqrt`, `epoch-bands`: `v_t = z_t - Σ_j c_j v_{t-j}`, over the last increments (`epoch-bands`: before
+//! scaling). `banded-inverse-sqrt`: `u_t = Σ_j r_j z_{t-j}`, over the last innovations, which may be drawn again. Every
+//! sum begins with the most recent term.
 
 use super::{Apart, Frame, Schedule};
 use crate::program::{Op, Slot};
@@ -13,16 +13,16 @@ pub(super) struct Outputs {
     pub(super) frame: Frame,
     /// `c_1, c_2, …`
     pub(super) past: Arc<[f64]>,
-    /// What the increment of every step is multiplied by, where that is not 1. The ring holds it without.
+    /// The factor of every step's increment, if it is not 1. The ring holds increments without it.
     pub(super) scales: Option<Arc<[f64]>>,
 }
 
-/// The place of a step (from 1) in a ring of so many, which follows the running sum, if there is one.
+/// The place of a step (from 1) in a ring of `length` vectors, which follows the running sum, if there is one.
 fn ring(frame: &Frame, step: u64, length: usize) -> Slot {
     ((step - 1) % length as u64) as usize + usize::from(frame.sums())
 }
 
-/// How many of `length` steps before this one there are.
+/// The number of steps before this one, at most `length`.
 fn known(step: u64, length: usize) -> u64 {
     (length as u64).min(step - 1)
 }
@@ -79,7 +79,7 @@ pub(super) struct Innovations {
 }
 
 impl Innovations {
-    /// Innovations are kept as they are drawn, and weighted by `σ r_j` in one multiplication, as those that are drawn
+    /// Innovations are kept as they are drawn, and weighted by `σ r_j` in one multiplication, like those that are drawn
     /// again.
     fn raw(step: u64) -> Op {
         Op::Draw { node: evertally::noise::Node { level: 0, index: step - 1 }, scale: 1.0 }
@@ -94,7 +94,7 @@ impl Schedule for Innovations {
     fn program(&mut self, step: u64, ops: &mut Vec<Op>) {
         let keeps = self.frame.keeps() && self.length() > 0;
         if keeps {
-            // The ring still holds the oldest innovation: the new one takes its place at the end.
+            // The ring still holds the oldest innovation: the new one replaces it at the end.
             ops.extend([Self::raw(step), Op::Save(0), Op::Scale(self.frame.sigma * self.weights[0])]);
         } else {
             ops.push(self.frame.innovation(step, self.weights[0]));

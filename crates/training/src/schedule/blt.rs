@@ -1,4 +1,5 @@
-//! BLTs, plain and normalized: one node a step, and the recurrence of the inverse in one pass over its buffers.
+//! BLTs, plain and normalized: one node per step, and the recurrence of the inverse in one pass over its
+//! buffers.
 
 use super::{Apart, Frame, Schedule};
 use crate::program::Op;

@@ -1,20 +1,20 @@
 //! Honaker's estimates from below: complete blocks are estimated from their halves as they close.
 //!
 //! With `z` of the block itself, the estimate of a block of height `j` is `b_j (left + right) + a_j z`,
-//! `a_j = 2^j / (2^(j+1) - 1)`, `b_j = (2^j - 1) / (2^(j+1) - 1)`: weights between 0 and 1, where numerators as whole
-//! numbers would outgrow 32 bits. A step closes its leaf and every block that ends with it; its noise is the sum of the
-//! estimates of the blocks of its binary digits, of which all but the last have been added up before.
+//! `a_j = 2^j / (2^(j+1) - 1)`, `b_j = (2^j - 1) / (2^(j+1) - 1)`: weights between 0 and 1, because integer numerators
+//! would overflow 32 bits. A step closes its leaf and every block that ends with it; its noise is the sum of the
+//! estimates of the blocks of its binary digits, of which all but the last were added up earlier.
 //!
-//! The last block of step `t` has the height `h` of the lowest 1 of `t` and is a left half. Its estimate is wanted at
-//! step `t + 2^h`, where its parent closes. The noise of `t` is wanted as the sum of the blocks before that of step
+//! The last block of step `t` has the height `h` of the lowest 1 bit of `t` and is a left half. Its estimate is needed
+//! at step `t + 2^h`, where its parent closes. The noise of `t` is wanted as the sum of the blocks before that of step
 //! `t + 1` if that one merges nothing, which is if `h > 0`, and stays so until the parent closes.
 
 use super::{Frame, Schedule};
 use crate::program::{Op, Slot};
 use evertally::noise::Node;
 
-/// See the [module](self). Slots: the noise of the last step, if increments are given out; then for every height the
-/// sum through its last left block (not for leaves, whose parents close at once) and that block's estimate.
+/// See the [module](self). Slots: the noise of the last step, if increments are returned; then for every height the sum
+/// through its last left block (not for leaves, whose parents close at once) and that block's estimate.
 pub(super) struct Estimates(pub(super) Frame);
 
 impl Estimates {
@@ -41,7 +41,7 @@ impl Schedule for Estimates {
                 self.0.draw(Node { level: merged, index: (step >> merged) - 1 }, half / whole),
             ]);
         }
-        // A block that closes last needs no estimate, nor a sum that no step follows.
+        // The block that closes last needs no estimate, and a sum that no later step uses need not be kept.
         if self.0.horizon - step >= 1 << height {
             ops.push(Op::Store(self.estimate(height)));
         }

@@ -1,4 +1,4 @@
-//! Noise on every input: one node a step, and its running sum in one buffer.
+//! Noise on every input: one node per step, and its running sum in one buffer.
 
 use super::{Frame, Schedule};
 use crate::program::Op;

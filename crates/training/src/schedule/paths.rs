@@ -1,7 +1,7 @@
 //! Sums along the paths of a trie: `output`, `binary`, `kary`, `subtract`, `smooth`, `path-sum`.
 //!
-//! The noise of a step is the sum of the nodes of its path, added from the root down. What a later path has in common
-//! with this one is its beginning, so the partial sum after a node is wanted again only if some later path parts there.
+//! The noise of a step is the sum of the nodes of its path, added from the root down. A later path shares only its
+//! beginning with this one, so the partial sum after a node is needed again only if some later path parts there.
 //!
 //! **Where paths part.** The number of nodes that steps `t < t'` share never rises with `t'`: steps that share a node
 //! are consecutive. So a later path parts after `d` nodes exactly if the first `t'` that shares `d` or fewer shares
@@ -9,7 +9,7 @@
 //!
 //! **A stack.** Let step `t` share `s` nodes with step `t-1`. A later path that parts from that of `t` after `d < s`
 //! nodes parts there from that of `t-1`, and the other way round; so the partial sums held for `d < s` stay, those for
-//! `d > s` are of no more use, and that of `d = s` is held, because step `t` itself parts there. The buffer of a
+//! `d > s` are no longer needed, and that of `d = s` is held, because step `t` itself parts there. The buffer of a
 //! partial sum is its place on the stack. A k-ary tree without subtraction holds one for every level at most, as paths
 //! that part in one level part at the same place; a binary tree of height `h` holds `h / 2`, because a later path parts
 //! after a 1 only if a 0 follows it.
@@ -22,7 +22,7 @@ use evertally::mechanism::Walk;
 pub(super) struct Paths {
     frame: Frame,
     walk: Box<dyn Walk>,
-    /// After how many nodes the partial sums in the buffers were taken: rising.
+    /// The number of nodes after which each partial sum in the buffers was taken, ascending.
     held: Vec<u32>,
 }
 
@@ -35,8 +35,8 @@ impl Paths {
         Self { frame, walk, held: vec![] }
     }
 
-    /// Whether a path after `step` parts from that of `step` after `depth` nodes. Gallops: paths soon part where they
-    /// share little else.
+    /// Whether a path after `step` parts from that of `step` after `depth` nodes. Gallops, because paths that share few
+    /// nodes part soon.
     fn parts(&self, step: u64, depth: u32) -> bool {
         // Invariant: `before` shares more than `depth` nodes (or is the step itself).
         let (mut before, mut reach) = (step, 1);
@@ -65,7 +65,7 @@ impl Paths {
         false
     }
 
-    /// Number of nodes that a step (≥ 2) shares with the one before.
+    /// Number of nodes that a step (≥ 2) shares with the previous one.
     fn shared(&self, step: u64) -> u32 {
         if step > 1 { self.walk.shared(step - 1, step) } else { 0 }
     }
@@ -80,8 +80,7 @@ impl Paths {
         place + usize::from(!self.frame.sums())
     }
 
-    /// Draws the nodes of a path after the first `skipped`, and the first `end` at most; `after` each it may append
-    /// more.
+    /// Draws the nodes of a path after the first `skipped`; `after` may append more operations after each node.
     fn draw(&self, step: u64, skipped: u32, ops: &mut Vec<Op>, mut after: impl FnMut(u32, &mut Vec<Op>)) {
         let mut depth = 0;
         self.walk.visit(step, &mut |node, weight| {
@@ -93,7 +92,7 @@ impl Paths {
         });
     }
 
-    /// Draws the nodes of a path after the first `skipped` and stores the partial sums that later paths want.
+    /// Draws the nodes of a path after the first `skipped` and stores the partial sums that later paths need.
     fn draw_and_store(&mut self, step: u64, skipped: u32, ops: &mut Vec<Op>) {
         let mut held = std::mem::take(&mut self.held);
         self.draw(step, skipped, ops, |depth, ops| {

@@ -1,6 +1,7 @@
-//! The square roots: rows of noise that [`blocks`](crate::blocks) compute for many steps at once.
+//! The square roots: rows of noise that [`blocks`](crate::vector::blocks) computes for many steps at once.
 //!
-//! Where the noise of running sums is no convolution, its increments are, and are added up in a buffer: the only one.
+//! If the noise of running sums is not a convolution, its increments are; they are added up in a buffer, the only
+//! one.
 
 use super::{Frame, Schedule};
 use crate::blocks::Response;

@@ -1,4 +1,4 @@
-//! Noise that is drawn ahead is that which is not, and so are the states, wherever they are taken.
+//! Noise drawn ahead equals noise drawn on time, and so do the states, whenever they are saved.
 
 use super::states::rest;
 use super::*;
@@ -10,8 +10,8 @@ fn noise<F: Real>(scheme: &Scheme, memory: Memory) -> VectorNoise<F> {
     VectorNoise::of(scheme, &key(), &name(), COORDINATES, single(memory)).unwrap()
 }
 
-/// All steps added to a vector, and the states after each; ahead is drawn before step `t` if bit `t - 1` is set, and
-/// before or after the state is taken.
+/// All steps added to a vector, and the states after each; noise is drawn ahead before step `t` if bit `t - 1` is
+/// set, before or after the state is saved.
 fn steps<F: Real>(scheme: &Scheme, memory: Memory, ahead: u64, early: bool) -> Vec<Vec<u8>> {
     let mut noise = noise::<F>(scheme, memory);
     let mut given = vec![];
@@ -57,7 +57,7 @@ fn bytes_and_states_are_those_without() {
     }
 }
 
-/// What waits is abandoned by a seek, and a seek that is refused leaves it.
+/// A seek abandons waiting noise, and a refused seek keeps it.
 #[test]
 fn seeking_abandons_what_waits() {
     for mechanism in mechanisms(19) {
@@ -72,7 +72,7 @@ fn seeking_abandons_what_waits() {
                     noise.next_into(&mut [0.0; 14]).unwrap();
                 }
                 if !given {
-                    noise.draw_ahead(); // waits; else the buffers are behind
+                    noise.draw_ahead(); // waits; otherwise the buffers lack a step
                 }
                 let stands = if noise.seek(to).is_ok() { to } else { from };
                 noise.draw_ahead();
@@ -82,7 +82,7 @@ fn seeking_abandons_what_waits() {
     }
 }
 
-/// One vector more, whatever the mechanism, and none when what waited is abandoned.
+/// One more vector, whatever the mechanism, and none once the waiting noise is abandoned.
 #[test]
 fn what_waits_takes_one_vector() {
     for mechanism in mechanisms(19) {

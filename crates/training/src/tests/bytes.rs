@@ -53,7 +53,7 @@ fn every_path_gives_the_same_bytes() {
     }
 }
 
-/// The numbers that come out are `σ L z` for the normal variables of the nodes.
+/// The output is `σ L z` for the normal variables of the nodes.
 #[test]
 fn numbers_are_those_of_the_dense_twin() {
     for mechanism in mechanisms(45) {
@@ -143,19 +143,21 @@ fn misuse_is_refused_and_changes_nothing() {
     assert_eq!(noise.step(), 0);
 }
 
-/// A coordinate in double precision is not that of single precision in more digits, nor any other one.
+/// A coordinate in double precision is not one in single precision with more digits, neither the same nor another
+/// one.
 #[test]
 fn precisions_have_noise_of_their_own() {
     let scheme = scheme(Arc::new(Input::new(1).unwrap()), Series::Increments);
     let singles: Vec<f32> = all(&scheme, 0..2000, single(Memory::Keep));
     let doubles: Vec<f64> = all(&scheme, 0..2000, single(Memory::Keep));
     for double in &doubles {
-        // Twenty leading bits in common happen to some pair of 4 million with probability about 1/100.
+        // Some pair of 4 million has twenty leading bits in common with probability about 1/100.
         assert!(singles.iter().all(|x| (f64::from(*x) - double).abs() > 1e-8 * double.abs()), "{double}");
     }
 }
 
-/// Frozen: a run that was started with one version goes on with the next. Over all mechanisms, series and precisions.
+/// Frozen: a run that was started with one version continues with the next. Over all mechanisms, series and
+/// precisions.
 #[test]
 fn bytes_are_frozen() {
     let mut hasher = blake3::Hasher::new();

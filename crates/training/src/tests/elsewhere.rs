@@ -1,10 +1,10 @@
-//! Programs that are run elsewhere: by a plain interpreter of their numbers, one coordinate after the other.
+//! Programs that are run elsewhere: by a plain interpreter of their numbers, coordinate by coordinate.
 
 use super::*;
 use crate::{Code, InstructionSet, Programs};
 use evertally_kernels::{BlockName, Normals};
 
-/// What the instructions say, and nothing else.
+/// Executes the instructions, and nothing else.
 fn interpreted(programs: &mut Programs, step: u64, first: u64, buffers: &mut [Vec<f32>]) -> Vec<f32> {
     let normals = Normals::new(programs.cipher(), programs.subkey(), InstructionSet::PORTABLE);
     let program = programs.program(step).unwrap();
@@ -75,7 +75,7 @@ fn an_interpreter_of_the_instructions_has_the_same_bytes() {
     }
 }
 
-/// Whatever step was asked for before.
+/// Whatever step was requested before.
 #[test]
 fn a_program_is_a_function_of_its_step() {
     for mechanism in mechanisms(40).into_iter().filter(|mechanism| streams(&**mechanism)) {

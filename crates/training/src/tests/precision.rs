@@ -1,5 +1,5 @@
-//! What 32 bits lose over many steps: the noise in `f32` against the same programs in `f64`, with the same normal
-//! variables.
+//! The loss of 32 bits over many steps: the noise in `f32` compared with the same programs in `f64`, with the same
+//! normal variables.
 
 use super::*;
 use crate::InstructionSet;
@@ -12,7 +12,7 @@ use evertally_kernels::{Normals, Real};
 
 const COORDINATES: usize = 96;
 
-/// Runs programs in doubles. (The square roots' rows have a test of their own.)
+/// Runs programs in doubles. (The square roots' rows have a separate test.)
 struct Twin {
     normals: Normals,
     buffers: Vec<Vec<f64>>,
@@ -81,7 +81,7 @@ fn errors(mechanism: Arc<dyn Mechanism>, series: Series, steps: u64) -> [f64; 2]
     [(squares(&|i| sums[i] - exact[i]) / norm).sqrt(), squares(&|i| sums[i]) / norm - 1.0]
 }
 
-/// Errors grow with `√T` at most: those of a running sum in 32 bits.
+/// Errors grow at most with `√T`, like those of a running sum in 32 bits.
 #[test]
 fn single_precision_keeps_its_digits_over_many_steps() {
     const STEPS: u64 = 1 << 13;

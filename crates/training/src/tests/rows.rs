@@ -107,7 +107,7 @@ fn a_stream_goes_on_from_every_step() {
     }
 }
 
-/// A convolution needs no memory; sums of other increments are one vector.
+/// A convolution needs no memory; sums of other increments need one vector.
 #[test]
 fn checkpoints_hold_a_vector_at_most() {
     for scheme in schemes(100) {
@@ -151,7 +151,7 @@ fn what_cannot_be_held_is_refused() {
     assert!(endless.is_invalid() && endless.to_string().contains("split the coordinates"));
 }
 
-/// Whoever changes these numbers changes the noise of runs that go on.
+/// Changing these numbers changes the noise of running training runs.
 #[test]
 fn bytes_are_frozen() {
     let digest = |bytes: Vec<u8>| u64::from_le_bytes(*blake3::hash(&bytes).as_bytes().first_chunk().unwrap());

@@ -108,7 +108,7 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         }
         assert!(is_refused(&[&bytes[..], &[0]].concat()));
 
-        // Of another type, series, range, key, name or plan.
+        // States of another type, series, range, key, name or plan.
         assert!(resumed::<f64>(&scheme, &bytes, Memory::Keep).unwrap_err().is_state());
         let other = Scheme { series: Series::Increments, ..scheme.clone() };
         assert!(resumed::<f32>(&other, &bytes, Memory::Keep).unwrap_err().is_state());
@@ -120,7 +120,8 @@ fn damaged_and_foreign_checkpoints_are_refused() {
         };
         assert!(with(&key(), "weights", 5..22).is_ok());
         assert!(with(&key(), "weights", 5..23).unwrap_err().is_state());
-        // As many coordinates in another place: vectors of noise would be taken for theirs.
+        // The same number of coordinates in another place: their vectors of noise would be mistaken
+        // for these.
         assert!(with(&key(), "weights", 6..23).unwrap_err().is_state());
         assert!(with(&key(), "weight", 5..22).unwrap_err().is_state());
         assert!(with(&GuardedKey::insecure_from_test_seed(TestSeed(12)), "weights", 5..22).unwrap_err().is_state());

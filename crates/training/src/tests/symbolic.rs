@@ -23,12 +23,12 @@ fn scaled(form: &Form, factor: f64) -> Form {
     form.iter().map(|(node, value)| (*node, value * factor)).collect()
 }
 
-/// Buffers that nothing wrote hold `None`: reading one is an error, but for the recurrences that start from zeros.
+/// Unwritten buffers hold `None`: reading one is an error, except for the recurrences that start from zeros.
 #[derive(Default)]
 struct Machine {
     response: Option<Response>,
     buffers: Vec<Option<Form>>,
-    /// The greatest number of buffers that were written.
+    /// The largest number of written buffers.
     written: usize,
 }
 
@@ -162,7 +162,7 @@ fn programs_are_the_rows_of_l_over_longer_horizons() {
     [47, 63, 64, 65, 70, 130].into_iter().flat_map(mechanisms).for_each(check);
 }
 
-/// All mechanisms that stream in some way, and no more, are those that the message of refusal lists.
+/// The refusal message lists exactly the mechanisms that stream in some way.
 #[test]
 fn others_are_refused_with_a_list_of_what_can_be_had() {
     let refused = evertally::mechanism::Consistent::uniform(8, 3, true).unwrap();
@@ -175,7 +175,7 @@ fn others_are_refused_with_a_list_of_what_can_be_had() {
     }
 }
 
-/// As many buffers as the documentation says.
+/// As many buffers as documented.
 #[test]
 fn trees_need_few_buffers() {
     use evertally::mechanism::DigitTree;

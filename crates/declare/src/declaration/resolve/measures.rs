@@ -1,4 +1,4 @@
-//! The measures of a stream: what they need beside them.
+//! The measures of a stream, and the parameters that they need.
 
 use super::super::Parameter::{
     self, Bounds, DiscoverGroups, KeyColumns, MaxTotal, Measure, Person, RestScale, Scales, Value,
@@ -14,7 +14,7 @@ use crate::stream::Band;
 use evertally::mechanism::Workload;
 
 impl Declaration {
-    /// The declared measures, which have what they need.
+    /// The declared measures, after checking the parameters that they need.
     pub(super) fn measures(
         &self,
         labels: &Labels,
@@ -24,7 +24,7 @@ impl Declaration {
     ) -> Result<Measures> {
         let Some(wanted) = &self.measure else { return self.several(labels, readings) };
         if !readings.is_empty() {
-            let why = ": measures have one workload, the same for all";
+            let why = ": all measures share one workload";
             return Err(Problem::of(
                 Measure,
                 sentence![Measure, " and several ", Parameter::Workload, " do not go together", why],
@@ -32,7 +32,7 @@ impl Declaration {
         }
         let refuse = |problem| Err(Problem::of(Measure, problem));
         if wanted.is_empty() {
-            return refuse(sentence![Measure, " names no measure; leave it out for a running count or sum"]);
+            return refuse(sentence![Measure, " names no measure; omit it for a running count or sum"]);
         }
         for (place, Wanted { measure, .. }) in wanted.iter().enumerate() {
             if measure.needs_values() && self.value.is_none() {
@@ -49,7 +49,7 @@ impl Declaration {
             }
             let reads_all = self.workload.as_ref().is_none_or(Workloads::is_sum);
             if measure.needs_persons() && !reads_all {
-                let problem = format!(" {measure} has a window of its own; leave out ");
+                let problem = format!(" {measure} has its own window; omit ");
                 return refuse(sentence![Measure, problem, Parameter::Workload]);
             }
             let again = |other: &&Wanted| match (&other.measure, measure) {
@@ -69,9 +69,9 @@ impl Declaration {
             return refuse(sentence![Measure, " and ", other, " do not go together: declare the groups"]);
         }
         let apart: [(Parameter, &str); 5] = [
-            (Parameter::Band, ": intervals of measures hold each by itself"),
-            (Parameter::View, ": what is shown of counts alone"),
-            (MaxTotal, ": parts of values have no mean; bound the events instead, and values by their bounds"),
+            (Parameter::Band, ": each interval of a measure holds by itself"),
+            (Parameter::View, ": measures have no views"),
+            (MaxTotal, ": truncated values have no mean; bound the events instead, and the values by their bounds"),
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
@@ -80,14 +80,14 @@ impl Declaration {
         }
         let has_values = wanted.iter().any(|wanted| wanted.measure.needs_values());
         if !has_values && self.value.is_some() {
-            let why = ", and no measure is of values; leave it out, or ask for a mean";
+            let why = ", but no measure uses values; omit it, or add a mean";
             return refuse(sentence![Value, " and ", Bounds, " are given", why]);
         }
         let wanted = wanted.iter().map(|wanted| in_rows(wanted, calendar, published)).collect::<Result<_>>()?;
         Ok(Measures { wanted, ..Measures::default() })
     }
 
-    /// Whether something else than the default is declared.
+    /// Whether a value other than the default is declared.
     fn asks_for(&self, parameter: Parameter) -> bool {
         match parameter {
             Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
@@ -96,7 +96,7 @@ impl Declaration {
         }
     }
 
-    /// Several workloads in the place of measures, which have what they need; nothing where there is one alone.
+    /// Several workloads instead of measures, after checking their requirements; empty if there is only one.
     fn several(&self, labels: &Labels, readings: Vec<Wanted>) -> Result<Measures> {
         if readings.is_empty() {
             return Ok(Measures::default());
@@ -114,8 +114,8 @@ impl Declaration {
             Labels::None | Labels::Groups(_) => {}
         }
         let apart: [(Parameter, &str); 4] = [
-            (Parameter::Band, ": intervals of several workloads hold each by itself"),
-            (Parameter::View, ": what is shown of one workload alone"),
+            (Parameter::Band, ": each interval of several workloads holds by itself"),
+            (Parameter::View, ": views need a single workload"),
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
@@ -126,7 +126,7 @@ impl Declaration {
     }
 }
 
-/// The same measure with a width of its own in what is published: steps, or rows of several.
+/// The measure with its own width in published units: steps, or rows of several steps.
 fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publication>) -> Result<Wanted> {
     let reading = match wanted.measure {
         measures::Measure::Active(steps) => Reading::Steps(Workload::Window(steps)),
@@ -135,15 +135,15 @@ fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publicat
     };
     let refuse = |why: &str| {
         let measure = &wanted.measure;
-        Problem::of(Measure, sentence![Measure, format!(" {measure}: {why}")]).remedy("say how many steps it has")
+        Problem::of(Measure, sentence![Measure, format!(" {measure}: {why}")]).remedy("give a number of steps")
     };
     let workload = match published {
-        None => reading.in_steps(Some(calendar.every())).map_err(|_| refuse("it is no whole number of steps"))?,
+        None => reading.in_steps(Some(calendar.every())).map_err(|_| refuse("it is not a whole number of steps"))?,
         Some(rows) => {
             let widths = (Some(calendar.every()), Some(rows.rows().every()));
             match Slots::reading(reading, rows.row_width(), widths) {
                 Ok((Slots::Rows, workload)) => workload,
-                _ => return Err(refuse("it is no whole number of publications")),
+                _ => return Err(refuse("it is not a whole number of publications")),
             }
         }
     };

@@ -1,4 +1,4 @@
-//! What needs what beside it, and what is said where that is missing.
+//! Dependencies between parameters, and their error messages.
 
 use super::super::Parameter::{
     self, Bounds, DiscoverGroups, Floor, Grid, GroupBy, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup,
@@ -6,7 +6,7 @@ use super::super::Parameter::{
 };
 use crate::problem::{Piece, Sentence, sentence};
 
-/// A parameter, one that it needs beside it, and what is said where that is missing.
+/// A parameter, another that it needs, and the message if that is missing.
 type Need = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
@@ -17,18 +17,14 @@ pub(in crate::declaration) const NEEDS: &[Need] = &[
             DiscoverGroups,
             " needs ",
             SelectionDelta,
-            ": the probability with which a group may be shown that one person alone has, such as 1e-9; it is part of the \
-             promise, and nobody chooses it for you"
+            ": the probability with which a group of only one person may be published, such as 1e-9; it is part of the \
+             guarantee, and you must choose it"
         ]
     }),
-    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups, " beside it"]),
-    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups, " beside it"]),
-    (Floor, DiscoverGroups, || {
-        sentence![Floor, " needs ", DiscoverGroups, ": declared groups are shown whoever is in them"]
-    }),
-    (MaxEventsPerStep, Person, || {
-        sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents]), " beside it"]
-    }),
+    (SelectionDelta, DiscoverGroups, || sentence![SelectionDelta, " needs ", DiscoverGroups]),
+    (SelectEvery, DiscoverGroups, || sentence![SelectEvery, " needs ", DiscoverGroups]),
+    (Floor, DiscoverGroups, || sentence![Floor, " needs ", DiscoverGroups, ": declared groups are always published"]),
+    (MaxEventsPerStep, Person, || sentence![MaxEventsPerStep, " needs ", Piece::All(&[Person, MaxEvents])]),
     (MaxEvents, Person, || names_the_person(MaxEvents)),
     (MaxEventsPerGroup, Person, || names_the_person(MaxEventsPerGroup)),
     (MaxGroups, Person, || names_the_person(MaxGroups)),
@@ -39,7 +35,7 @@ pub(in crate::declaration) const NEEDS: &[Need] = &[
     (MaxEventsPerGroup, GroupBy, || bounds_groups(MaxEventsPerGroup)),
     (MaxGroups, GroupBy, || bounds_groups(MaxGroups)),
     (Value, Bounds, || {
-        sentence![Value, " needs ", Piece::Example(Bounds), ": the least and greatest value of one event"]
+        sentence![Value, " needs ", Piece::Example(Bounds), ": the smallest and largest value of one event"]
     }),
     (Grid, Value, || sentence![Grid, " needs ", Value, ": counts are whole numbers"]),
     (Bounds, Value, || sentence![Bounds, " needs ", Value, ": the column to sum"]),
@@ -54,8 +50,8 @@ pub(in crate::declaration) const NEEDS: &[Need] = &[
             GroupBy,
             " needs ",
             Piece::Any(&[Groups, GroupsFile, DiscoverGroups]),
-            ": groups are declared, because one that appears only when the data has it tells that someone is in it; or, for \
-             a δ, discovered"
+            ": groups must be declared, because a group that appears only if the data contains it reveals that someone \
+             is in it; or discovered, at the cost of a δ"
         ]
     }),
 ];
@@ -64,12 +60,12 @@ fn names_the_person(bound: Parameter) -> Sentence {
     sentence![bound, " needs ", Person, ": the column that names the person"]
 }
 
-/// Items of a sketch share its cells, so that no bound on those of an item would bound a cell.
+/// Items of a sketch share its cells, so a bound on the events of an item would not bound a cell.
 fn bounds_groups(bound: Parameter) -> Sentence {
     sentence![bound, " needs ", GroupBy, ": it bounds a person's events by group"]
 }
 
-/// What is said where groups are declared, and no column that names them.
+/// The message if groups are declared without a column that names them.
 pub fn groups_need_columns() -> Sentence {
     sentence![Piece::All(&[Groups, GroupsFile, Rest]), " need ", GroupBy, ": the column that names the group"]
 }

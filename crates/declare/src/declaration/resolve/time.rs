@@ -1,4 +1,4 @@
-//! The steps of a declaration, and how far a run goes.
+//! The steps of a declaration, and the last step that a run publishes.
 
 use super::super::Parameter::{self, All, End, Every, Start, Steps, Through, Unbounded};
 use super::super::table::Declaration;
@@ -33,14 +33,13 @@ impl Declaration {
             StepCalendar::new(start, horizon, every, zone.clone()).map_err(|problem| Problem::new(problem.sentence()))
         };
         match self.publish.and_then(|publish| row_every(every, publish)) {
-            // As far as rows are laid out, which end with it.
+            // An endless calendar ends where the layout of its rows ends.
             Some(row) if horizon == Horizon::Endless => calendar(Horizon::Until(calendar(horizon, row)?.end()), every),
             _ => calendar(horizon, every),
         }
     }
 
-    /// Which steps are published, where not all are, and what the mechanism publishes of the slots of which those rows are
-    /// made.
+    /// The published steps, if not all are, and the workloads over the slots that make up the published rows.
     pub(super) fn publication(&self, steps: &StepCalendar) -> Result<(Option<Arc<Publication>>, Read)> {
         let months = |reading| match reading {
             Reading::Window(time) => Slots::of_months(steps, time),
@@ -64,7 +63,7 @@ impl Declaration {
         Ok((Some(Arc::new(rows.of_slots(slots))), read))
     }
 
-    /// Whether no end is declared, in so many words.
+    /// Whether the stream is explicitly declared to have no end.
     pub(super) fn is_unbounded(&self) -> bool {
         self.unbounded == Some(true)
     }
@@ -91,7 +90,7 @@ impl Declaration {
         if through > calendar.end() {
             let end = calendar.format(calendar.end());
             return Err(Problem::new(asked.then(format!("after the end of the horizon, {end}")))
-                .remedy("leave it out to publish all"));
+                .remedy("omit it to publish all"));
         }
         match calendar.step_of(through) {
             Some(open) if open > 1 => Ok(open - 1),
@@ -107,7 +106,7 @@ impl Declaration {
 /// A declared time.
 ///
 /// # Errors
-/// If the text is none.
+/// If the text is not a time.
 pub fn parse_time(parameter: Parameter, text: &str, parser: &mut TimeParser) -> Result<Instant> {
     let says = |problem: crate::steps::TimeError| {
         Problem::of(parameter, sentence![parameter, format!(" {} ", quoted(text))].then(problem.sentence()))

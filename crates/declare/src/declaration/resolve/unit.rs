@@ -1,4 +1,4 @@
-//! Whom a declaration protects, and how groups that nobody declared are selected.
+//! The privacy unit of a declaration, and the selection of discovered groups.
 
 use super::super::Parameter::{
     self, AllowWeakBudget, DiscoverGroups, Floor, Groups, GroupsFile, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep,
@@ -12,26 +12,27 @@ use evertally::privacy::selection::{Selection, SelectionTimes};
 use evertally::privacy::{Budget, Delta, PersonBounds, Unit};
 
 impl Declaration {
-    /// Whether groups are those that occur.
+    /// Whether groups are discovered from the data.
     pub(super) fn discovers(&self) -> bool {
         self.discover_groups == Some(true)
     }
 
-    /// How groups that nobody declared are selected.
+    /// The selection of discovered groups.
     pub(super) fn selection(&self, horizon: u64) -> Result<Selection> {
-        let delta = self.selection_delta.expect("checked: it stands beside the groups");
+        let delta = self.selection_delta.expect("checked: it comes with the groups");
         if delta > Delta::WEAK && self.allow_weak_budget != Some(true) {
-            let problem =
-                format!(" {delta} protects next to nothing: with that probability a person's own group is shown");
+            let problem = format!(
+                " {delta} protects next to nothing: with that probability a group of only one person is published"
+            );
             return Err(Problem::of(SelectionDelta, sentence![SelectionDelta, problem])
                 .remedy(sentence!["lower it, or allow it with ", AllowWeakBudget]));
         }
         if matches!(self.budget()?, Budget::Pure(_)) {
             let problem = sentence![
                 DiscoverGroups,
-                " cannot keep a promise in ε alone, with whatever threshold or ",
+                " cannot satisfy pure ε-differential privacy, with any threshold or ",
                 Floor,
-                ": without a person, the groups that only the person has are never shown, and no ε bounds a ratio to 0"
+                ": without a person, the groups of that person alone are never published, and no ε bounds a ratio to 0"
             ];
             let remedy = sentence![
                 "give ",
@@ -42,7 +43,7 @@ impl Declaration {
             return Err(Problem::of(DiscoverGroups, problem).remedy(remedy));
         }
         if self.floor == Some(0) {
-            return Err(Problem::new(sentence![Floor, " 0 asks for nothing; leave it out"]));
+            return Err(Problem::new(sentence![Floor, " 0 has no effect; omit it"]));
         }
         let times = match self.select_every {
             Some(every) => SelectionTimes::every(every, horizon)?,
@@ -51,7 +52,7 @@ impl Declaration {
         Ok(Selection::new(Delta::new(delta)?, times).with_floor(self.floor.unwrap_or(1)))
     }
 
-    /// The unit, for periods of so many steps at most.
+    /// The unit, for periods of at most `period` steps.
     pub(super) fn unit(&self, period: Option<u64>) -> Result<Unit> {
         let (per_step, per_group) = (self.max_events_per_step, self.max_events_per_group);
         let max_total = self.total()?;
@@ -82,7 +83,7 @@ impl Declaration {
         multiple.map(|multiple| Some(multiple.unsigned_abs())).ok_or_else(refuse)
     }
 
-    /// As many events as other bounds leave room for: in all groups, in all steps of a period, or of the least size.
+    /// The number of events that other bounds allow: in all groups, in all steps of a period, or of the least size.
     fn implied_max_events(&self, period: Option<u64>, max_total: Option<u64>) -> Option<u64> {
         let of_groups =
             self.max_events_per_group.zip(self.max_groups).map(|(events, groups)| events.saturating_mul(groups));
@@ -97,7 +98,7 @@ impl Declaration {
         let what = given.into_iter().find(|bound| self.has(*bound)).expect("a bound of a person is given");
         let why = sentence![what, " needs ", MaxEvents, ": how many events of a person are kept"];
         Problem::of(what, why).remedy(sentence![
-            "leave it out only beside ",
+            "omit it only together with ",
             Piece::All(&[MaxEventsPerGroup, MaxGroups]),
             " or ",
             Piece::All(&[MaxEventsPerStep, Per]),

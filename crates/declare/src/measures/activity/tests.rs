@@ -1,4 +1,4 @@
-//! Toggles against what they stand for, and what a unit moves against all data sets of a small world.
+//! Checks toggles against their definition, and the change by a unit against all data sets of a small world.
 
 use super::*;
 use evertally::mechanism::{Mechanism, Workload};
@@ -26,7 +26,7 @@ fn toggles(events: &[Kept], window: u64) -> [Vec<i64>; 2] {
         for group in activity.downs(step) {
             toggles[group as usize][place] -= 1;
         }
-        // Every run goes on from what the one before has saved.
+        // Every run continues from the saved state of the previous one.
         activity = Activity::restore(window, step, activity.save()).expect("saved and restored");
     }
     toggles
@@ -36,7 +36,7 @@ fn is_active(events: &[Kept], window: u64, step: u64, group: u32) -> bool {
     events.iter().any(|(at, of)| *of == group && *at <= step && step < at + window)
 }
 
-/// All lists of up to so many events in steps of a range, in order of time.
+/// All lists of at most the given number of events in steps of a range, in order of time.
 fn lists(steps: std::ops::RangeInclusive<u64>, groups: u32, most: usize) -> Vec<Vec<Kept>> {
     let mut all = vec![vec![]];
     let mut from = 0;

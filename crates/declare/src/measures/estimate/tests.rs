@@ -36,7 +36,7 @@ fn bundle(wanted: &[&str], budget: Budget) -> Arc<Bundle> {
     Arc::new(Bundle::plan(&wanted, &head, &request, &[]).unwrap())
 }
 
-/// What each part sums of the values, cell by cell.
+/// The exact sums of each part over the values, cell by cell.
 fn exact(bundle: &Bundle, values: &[i64]) -> Vec<Vec<i64>> {
     let of = |planned: &crate::measures::PlannedPart| {
         let mut sums = vec![0; planned.part.cells()];
@@ -58,15 +58,15 @@ fn exact(bundle: &Bundle, values: &[i64]) -> Vec<Vec<i64>> {
     bundle.parts().iter().map(of).collect()
 }
 
-/// How often the interval of each row holds its truth, among so many independent releases of the first step; and how many
-/// of them have a value.
+/// The share of independent releases of the first step in which the interval of each row contains the truth, and the
+/// share in which the row has a value.
 fn coverage(bundle: &Arc<Bundle>, values: &[i64], truths: &[f64]) -> Vec<(f64, f64)> {
     let mut estimator = Estimator::new(Arc::clone(bundle), 0.95).unwrap();
     estimator.go_to(1);
     let sums = exact(bundle, values);
     let key = GuardedKey::insecure_from_test_seed(TestSeed(7));
     let cells: Vec<String> = (0..TRIALS).map(|trial| trial.to_string()).collect();
-    // Every trial is a group with noise of its own.
+    // Every trial is a group with its own noise.
     let released: Vec<Vec<Vec<Release>>> = bundle
         .parts()
         .iter()
@@ -110,7 +110,7 @@ fn moments(values: &[i64]) -> (f64, f64, f64) {
     (n, mean, values.iter().map(|value| (*value as f64 - mean).powi(2)).sum::<f64>() / n)
 }
 
-/// Between 94 and 96 %, within what so many trials leave open.
+/// Checks that a share is between 94 and 96 %, within the sampling error of the trials.
 fn check(what: &str, share: f64) {
     let open = 4.9 * (0.95 * 0.05 / TRIALS as f64).sqrt();
     assert!((0.94 - open..=0.96 + open).contains(&share), "{what}: {share}");
@@ -129,21 +129,21 @@ fn counts_sums_means_and_variances_are_held_as_often_as_they_say() {
             let held = coverage(&bundle, &values, &truths);
             for (place, (share, valued)) in held.iter().enumerate() {
                 let what = format!("{budget}, {events} events, {}", bundle.labels()[place]);
-                // Where a value is missing the interval is all there may be, and holds for sure.
+                // If a value is missing, the interval is the whole range and always contains the truth.
                 if *valued > 0.999 {
                     check(&what, *share);
                 } else {
                     assert!(*share > 0.94, "{what}: {share} with {valued} values");
                 }
             }
-            assert!(held[2].1 > 0.999, "{budget}, {events}: a mean of so many has a value");
+            assert!(held[2].1 > 0.999, "{budget}, {events}: a mean of this many events has a value");
         }
-        // With few events nothing is claimed.
+        // With few events there are no values.
         let few = data(3, 5);
         let (n, mean, variance) = moments(&few);
         let held = coverage(&bundle, &few, &[n, n * mean, mean, variance, variance.sqrt()]);
         assert!(held[2..].iter().all(|(share, _)| *share > 0.95), "{held:?}");
-        assert!(held[3].1 < 0.1, "a variance of three is no value: {held:?}");
+        assert!(held[3].1 < 0.1, "a variance of three events has no value: {held:?}");
         assert!(variance <= half * half);
     }
 }
@@ -153,7 +153,7 @@ fn bins_and_quantiles_are_held_as_often_as_they_say() {
     let budgets = [Budget::Zcdp(Rho::new(0.01).unwrap()), Budget::Pure(Epsilon::new(1.0).unwrap())];
     for budget in budgets {
         let bundle = bundle(&["histogram(0,50)", "quantile(0.5)", "quantile(0.9)"], budget);
-        // So few values a cell that a cell is less than noise, and noise less than all of them.
+        // With so few values per cell, a cell is smaller than the noise, and the noise is smaller than their total.
         let mut values = data(3000, 9);
         values.sort_unstable();
         let between = |low: i64, high: i64| values.iter().filter(|value| (low..high).contains(*value)).count() as f64;
@@ -165,18 +165,18 @@ fn bins_and_quantiles_are_held_as_often_as_they_say() {
             if place < 3 {
                 check(&what, share);
             } else {
-                // Whole cells, from the first to the last that is not ruled out: more often than they say.
+                // The interval consists of whole cells that are not ruled out, so its coverage is above the confidence.
                 assert!(share > 0.95, "{what}: {share}");
                 println!("{what}: {share}");
             }
         }
-        // Of nothing there is no quantile.
+        // An empty set has no quantile.
         let held = coverage(&bundle, &[], &[0.0, 0.0, 0.0, 0.0, 0.0]);
         assert!(held[3].1 < 0.2 && held[3].0 > 0.99, "{held:?}");
     }
 }
 
-/// The budget is divided so that no other division serves the declared weights better.
+/// The budget is divided optimally for the declared weights.
 #[test]
 fn precision_goes_where_it_is_wanted() {
     let budget = budgets()[0];
@@ -194,12 +194,12 @@ fn precision_goes_where_it_is_wanted() {
     assert_eq!(with_variance.parts()[2].share, None);
     let pure = bundle(&["count", "mean", "quantile(0.5)"], budgets()[1]);
     assert_eq!(pure.guarantee().pure_epsilon.unwrap().get(), 1.0);
-    // Every part has noise of its own.
+    // Every part has its own noise.
     let digests: std::collections::HashSet<_> = pure.parts().iter().map(|part| part.plan.digest()).collect();
     assert_eq!(digests.len(), pure.parts().len());
 }
 
-/// A bundle that was begun keeps shares, mechanisms and noise, whatever weights would say now.
+/// A bundle that has begun keeps its shares, mechanisms and noise, even if the weights change.
 #[test]
 fn what_has_begun_stays() {
     let request = PlanRequest::count(16, budgets()[0]).with_values(Values::Sum { lower: 0, upper: 9 });
@@ -213,6 +213,6 @@ fn what_has_begun_stays() {
     let began: Parts = toml::from_str(&first.text()).unwrap();
     let again = Bundle::plan(&wanted(&["count*50", "std"]), &head, &request, &began.part).unwrap();
     assert_eq!(again.digest(), first.digest());
-    let anew = Bundle::plan(&wanted(&["count*50", "std"]), &head, &request, &[]).unwrap();
-    assert_ne!(anew.digest(), first.digest());
+    let fresh = Bundle::plan(&wanted(&["count*50", "std"]), &head, &request, &[]).unwrap();
+    assert_ne!(fresh.digest(), first.digest());
 }

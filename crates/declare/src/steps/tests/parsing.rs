@@ -32,7 +32,7 @@ fn auto_reads_the_usual_shapes() {
     ] {
         assert_eq!(auto(text).as_deref(), Ok(expected), "{text}");
     }
-    // A common stand-in for "never" is a time like any other, far behind every horizon.
+    // A common stand-in for "never" is a time like any other, far after every horizon.
     assert!(parser(TimeFormat::Auto, "America/New_York").parse_text("9999-12-31T23:59:59").is_ok());
 }
 
@@ -237,8 +237,8 @@ fn formats_are_words_or_patterns() {
         ("Auto", "auto"),
         ("%H:%M", "needs a year"),
         ("%m/%Y", "needs a year"),
-        ("%d/%m/%Y %J", "no pattern"),
-        ("%", "no pattern"),
+        ("%d/%m/%Y %J", "is not a time pattern"),
+        ("%", "is not a time pattern"),
     ] {
         let problem = text.parse::<TimeFormat>().unwrap_err();
         assert!(problem.contains(says), "{text}: {problem}");

@@ -47,7 +47,7 @@ fn periods_parse_and_print() {
     }
     for text in ["", "0", "fortnight", "-3", "0 steps", "steps", "1.5d", "99999999999999999999"] {
         let problem = text.parse::<Period>().unwrap_err().to_string();
-        assert!(problem.contains("is no period: give day, week"), "{problem}");
+        assert!(problem.contains("is not a period: give day, week"), "{problem}");
     }
 }
 

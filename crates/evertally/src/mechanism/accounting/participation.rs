@@ -49,7 +49,6 @@
 //! fixed `t`, `w_s w_t G_st` falls as `s` moves away. So `γ_d = max_t w_{t-d} w_t G_{t-d,t}` falls with `d`, a pair of
 //! the pattern with `n - 1` between them is at least `n b` apart, and `s² ≤ k γ_0 + 2 Σ_{0<n<k} (k - n) γ_{nb}`.
 
-use crate::mechanism::Mechanism;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -241,15 +240,6 @@ impl Participation {
 /// Times `1 + operations · 2^-50`.
 pub(in crate::mechanism) fn rounded_up(value: f64, operations: u64) -> f64 {
     value * (1.0 + operations as f64 * ROUNDING)
-}
-
-/// The bound that holds for every mechanism.
-pub(in crate::mechanism) fn of_any_mechanism<M: Mechanism + ?Sized>(
-    mechanism: &M,
-    participation: Participation,
-) -> f64 {
-    let column = rounded_up(mechanism.column_norms().l2_squared, 8);
-    participation.of_any(mechanism.horizon(), column)
 }
 
 #[cfg(test)]

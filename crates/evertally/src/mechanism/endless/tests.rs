@@ -1,5 +1,6 @@
 //! Closed forms, dense twins, cursors and units of the endless mechanism, on tiny epochs and on the real ones.
 
+use super::grids::WEIGHT_BITS;
 use super::*;
 use crate::mechanism::{Blt, Columns, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
 use crate::number::timed::timed;

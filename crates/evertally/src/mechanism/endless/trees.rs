@@ -1,8 +1,9 @@
 //! `endless-trees`: the endless mechanism with trees inside, for Laplace noise.
 
-use super::{Endless, Inside};
+use super::Endless;
 use crate::Result;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::Inside;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, MatrixDigest, Mechanism, MechanismName};
 use std::fmt;
 use std::sync::Arc;

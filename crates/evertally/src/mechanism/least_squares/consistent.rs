@@ -27,7 +27,7 @@ mod estimate;
 mod path;
 mod variance;
 
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, LevelChoice, Levels, Mechanism, MechanismName, RowLaw,

@@ -39,7 +39,7 @@ mod search;
 
 use super::frame::solved_at_once;
 use crate::mechanism::accounting::row_norms::RowNorms;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, Objective,
     Optimum, RowLaw, check_horizon,
@@ -276,7 +276,7 @@ impl Mechanism for DensePure {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         pair.r = Matrix::zeros(pair.nodes.len(), self.shape.diagonal.len());
         for (row, node) in pair.nodes.iter().enumerate() {
             let index = node.index as usize;

@@ -33,23 +33,21 @@
 
 mod blocks;
 mod cursor;
-mod levels;
 mod normal;
 mod search;
 mod shape;
 mod stretches;
 
-pub use levels::{HatChoice, HatLevels};
-
 use super::at_once::AtOnce;
 use crate::Result;
 use crate::mechanism::accounting::row_norms::RowNorms;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, Matrix, Mechanism, MechanismName, RowLaw,
     check_horizon,
 };
+use crate::mechanism::{HatChoice, HatLevels};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use blocks::Blocks;
@@ -261,7 +259,7 @@ impl Mechanism for Hats {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         pair.r = Matrix::zeros(pair.nodes.len(), self.horizon() as usize);
         for step in 1..=self.horizon() {
             let column = step as usize - 1;

@@ -24,15 +24,14 @@
 //! reached with the draws of a window.
 
 mod cursor;
-mod levels;
 mod local;
 mod row;
 mod search;
 mod shape;
 
-pub use levels::RollingLevels;
-
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::RollingLevels;
+use crate::mechanism::name::parameters::Parameters;
+use crate::mechanism::name::rolling_levels;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, LaplaceShift, MAX_HORIZON, Matrix, Mechanism, MechanismName,
@@ -234,7 +233,7 @@ impl Mechanism for RollingHats {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         pair.r = Matrix::zeros(pair.nodes.len(), self.horizon as usize);
         for position in 0..self.horizon {
             let hats = self.shape.over(position).map(|(level, number, entry)| (hat_node(level, number), entry));
@@ -248,7 +247,7 @@ impl Mechanism for RollingHats {
 }
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
-    Ok(MechanismName::RollingHats(levels::parse(parameters)?))
+    Ok(MechanismName::RollingHats(rolling_levels::parse(parameters)?))
 }
 
 pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, levels: Option<RollingLevels>) -> fmt::Result {
@@ -270,6 +269,12 @@ pub(in crate::mechanism) fn build(
         Some(levels) => RollingHats::new(horizon, width, levels)?,
         None => RollingHats::best(horizon, width, criterion.objective())?,
     }))
+}
+
+/// Itself for a window, if nothing else is read from the same release.
+pub(in crate::mechanism) fn readings(criterion: &Criterion) -> Vec<MechanismName> {
+    let is_window = criterion.mix().is_none() && matches!(criterion.workload(), Workload::Window(_));
+    is_window.then_some(MechanismName::RollingHats(None)).into_iter().collect()
 }
 
 pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {

@@ -38,7 +38,7 @@ mod products;
 use super::weights::Weights;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::toeplitz::filter::{Filter, Rows, packed};
 use crate::mechanism::{
@@ -49,7 +49,7 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use factor::Factor;
-use integer::Integer;
+use integer::{Integer, MATRIX_BITS};
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,8 +61,6 @@ const MAX_BOUND_HORIZON: u64 = 1 << 17;
 const SLACK: f64 = 1e-10;
 /// Longest horizon at which inner products of all columns are computed.
 const MAX_PRODUCTS: u64 = 2048;
-/// Bits of the integer matrix below the grid.
-const MATRIX_BITS: u32 = 30;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith,
 /// Thakurta 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` per round, with a
@@ -297,7 +295,7 @@ impl Mechanism for Dense {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.factor.steps();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {

@@ -22,7 +22,7 @@ use super::weights::Weights;
 use crate::mechanism::MatrixDigest;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, Matrix, Mechanism, MechanismName, Objective, Optimum,
@@ -31,15 +31,13 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use cursor::FilterCursor;
+use cursor::{FilterCursor, MAX_STATES};
 use frozen::Frozen;
 use std::fmt;
 use std::sync::Arc;
 
 /// Longest horizon: a table of 100 MB.
 const MAX_HORIZON: u64 = 1 << 20;
-/// Most states a filter may have.
-const MAX_STATES: usize = 16;
 /// The number of states is a multiple of this: sums over them run in lanes.
 const LANES: usize = super::poles::LANES;
 /// Tolerance of the iteration: columns are equally long up to this.
@@ -198,7 +196,7 @@ impl Mechanism for Optimal {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.frozen.steps();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {

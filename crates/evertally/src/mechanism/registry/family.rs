@@ -1,7 +1,7 @@
 //! The columns of the registry.
 
-use super::MechanismName;
-use crate::mechanism::{MAX_HORIZON, NoiseKind, Objective, Participation};
+use crate::mechanism::limits::Limits;
+use crate::mechanism::{Criterion, MAX_HORIZON, MechanismName, NoiseKind, Objective, Participation};
 
 /// Properties of a family of mechanisms, for searches, programs and figures: a row of the registry.
 ///
@@ -30,11 +30,12 @@ pub struct Family {
     pub reach: Reach,
     /// The noise distribution it is mostly used with.
     pub usual_law: NoiseKind,
-    /// Whether it competes if no mechanism is named and counts are released. (False if a parameter must be given, or a
-    /// search takes minutes.)
-    pub competes: bool,
-    /// Whether it competes on endless streams, and only there.
-    pub endless: bool,
+    /// When it competes for running sums if no mechanism is named.
+    pub competes: Competes,
+    /// The workloads that it publishes itself; all others are differences of its running sums.
+    pub publishes: Publishes,
+    /// Its names that compete if a criterion's workload is a window or a decay, besides those that read running sums.
+    pub readings: fn(&Criterion) -> Vec<MechanismName>,
     /// Whether it competes for vectors.
     pub vectors: Vectors,
     /// The abilities of a stream of its noise.
@@ -54,6 +55,26 @@ pub struct Family {
     pub answers: fn(MechanismName, MechanismName, Objective) -> bool,
     /// How plots distinguish it.
     pub line: Line,
+}
+
+/// When a family competes for running sums if no mechanism is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Competes {
+    /// Over every horizon within its reach, with its parameters left open.
+    ForSums,
+    /// On endless streams, and only there.
+    WithoutEnd,
+    /// Never: a parameter must be given, a search takes minutes, or it serves other workloads.
+    Never,
+}
+
+/// The workloads that a family publishes itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Publishes {
+    /// Running sums.
+    Sums,
+    /// The workload of the criterion.
+    Workloads,
 }
 
 /// The longest horizons, in steps, at which a search considers a family: building or running it takes a few seconds
@@ -98,15 +119,6 @@ pub enum Steps {
     Heavy,
 }
 
-/// Leading constants of the error for long horizons, as stated in the literature; `None` if it states none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
-    /// Limit of 2ρ · largest variance / log₂²T under ρ-zCDP.
-    pub zcdp: Option<f64>,
-    /// Limit of ε² · mean variance / log₂³T under pure ε.
-    pub pure: Option<f64>,
-}
-
 /// Colour, dashes and marker of a family's line in comparison plots. Related families share a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub Hue, pub Dash, pub Mark);
@@ -146,6 +158,28 @@ pub enum Mark {
 }
 
 impl Family {
+    /// What most rows have. A row states its stem, description, examples and line, and the columns in which it differs.
+    pub(super) const DEFAULT: Self = Self {
+        stem: "",
+        about: "",
+        examples: &[],
+        open: None,
+        reach: Reach::ANY,
+        usual_law: NoiseKind::Gaussian,
+        competes: Competes::Never,
+        publishes: Publishes::Sums,
+        readings: no_readings,
+        vectors: Vectors::No,
+        abilities: Abilities::IN_ORDER,
+        steps: Steps::Light,
+        is_plain_noise: false,
+        listed_open: false,
+        limits: Limits::none,
+        brief: unchanged,
+        answers: equal,
+        line: Line(Hue::Grey, Dash::Solid, Mark::Circle),
+    };
+
     /// Whether it is worth considering under a noise distribution.
     pub fn serves(&self, law: NoiseKind) -> bool {
         self.reach.of(law).is_some()
@@ -202,22 +236,17 @@ impl Abilities {
     pub const IN_ORDER: Self = Self { random_access: false, lazy: false, exact_accounting: false };
 }
 
-impl Limits {
-    /// The literature states none.
-    pub const NONE: Self = Self { zcdp: None, pure: None };
-
-    /// As [`NONE`](Self::NONE), for any name.
-    pub(in crate::mechanism) fn none(_: MechanismName) -> Self {
-        Self::NONE
-    }
+/// No names.
+fn no_readings(_: &Criterion) -> Vec<MechanismName> {
+    Vec::new()
 }
 
 /// For families whose names are short enough.
-pub(super) fn unchanged(name: MechanismName) -> MechanismName {
+fn unchanged(name: MechanismName) -> MechanismName {
     name
 }
 
 /// Only the exact name matches.
-pub(super) fn equal(asked: MechanismName, built: MechanismName, _: Objective) -> bool {
+fn equal(asked: MechanismName, built: MechanismName, _: Objective) -> bool {
     asked == built
 }

@@ -16,7 +16,7 @@ fn examples_and_open_names_are_of_their_family_and_read_back() {
             assert_eq!(name.to_string().parse::<MechanismName>().unwrap(), name);
             assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{name}\""));
         }
-        assert!(family.open.is_some() || !family.competes, "{} competes without a name", family.stem);
+        assert!(family.open.is_some() || family.competes == Competes::Never, "{} competes without a name", family.stem);
         assert!(family.open.is_none_or(|open| open.to_string() == family.stem), "{}", family.stem);
         assert!(!family.about.is_empty() && !family.examples.is_empty());
     }
@@ -58,6 +58,7 @@ fn rows_say_what_mechanisms_can() {
             }
             assert_eq!(abilities.random_access || mechanism.lazy().is_some(), abilities.lazy, "{name}");
             assert_eq!(mechanism.gaussian_shift().is_some(), abilities.exact_accounting, "{name}");
+            assert_eq!(mechanism.has_random_access(), abilities.random_access, "{name}");
             assert_eq!(mechanism.streaming().is_some(), family.vectors.are_streamed(), "{name}");
             assert!(mechanism.laplace().is_ok() || !family.serves(Laplace), "{name}");
             assert!(family.serves(family.usual_law), "{name}");
@@ -71,7 +72,7 @@ fn rows_say_what_mechanisms_can() {
 fn heavy_families_have_a_longest_horizon() {
     for family in MechanismName::all_families() {
         let ends = family.reach.longest() < crate::mechanism::MAX_HORIZON;
-        assert_eq!(family.is_heavy() && !family.endless, ends, "{}", family.stem);
+        assert_eq!(family.is_heavy() && family.competes != Competes::WithoutEnd, ends, "{}", family.stem);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::{Blt, Columns, Objective};
+use crate::privacy::Spread;
 use crate::privacy::{Neighbours, Sensitivity, Unit, Values};
 
 /// Every placement of a spread's events into this many steps of one sum.
@@ -50,7 +51,7 @@ fn bounds_of_units_by_enumeration() {
             let one = mechanism.spread_squared(Spread::ONE) as f64 / unit;
             for spread in spreads.map(|(total, per_step, separation)| spread(total, per_step, separation)) {
                 let reached = largest(&r, &placements(horizon as usize, spread));
-                let bound = crate::mechanism::accounting::units::squared(&*mechanism, spread) as f64 / unit;
+                let bound = crate::mechanism::units::squared(&*mechanism, spread) as f64 / unit;
                 let place = format!("{name} at {horizon}, {spread:?}: {reached} of {bound}");
                 // Real factorizations are protected as integers, which are rounded.
                 assert!(reached <= bound * (1.0 + 1e-4), "{place}");

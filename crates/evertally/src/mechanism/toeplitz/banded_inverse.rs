@@ -21,56 +21,13 @@
 
 use super::square_root::MAX_BANDED;
 use super::{SquareRoot, bands};
-use crate::mechanism::registry::Parameters;
+use crate::Result;
+use crate::mechanism::Exponent;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, LIGHT, Mechanism, MechanismName, Participation};
 use crate::number::descent::least_between;
-use crate::{Error, Result};
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
-
-/// `α`, in parts of 10⁴: 1 to 9999.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Exponent(u16);
-
-impl Exponent {
-    const UNIT: f64 = 1e4;
-    /// That of the square root.
-    pub const HALF: Self = Self(5000);
-
-    /// The nearest representable exponent.
-    fn near(value: f64) -> Self {
-        // Casts saturate.
-        Self((value * Self::UNIT).round().clamp(1.0, Self::UNIT - 1.0) as u16)
-    }
-
-    /// As a number between 0 and 1.
-    pub fn get(self) -> f64 {
-        f64::from(self.0) / Self::UNIT
-    }
-}
-
-impl FromStr for Exponent {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let refuse = || {
-            Error::invalid(format!(
-                "the exponent of `banded-inverse` must be between 0 and 1 with at most four decimals, such as \
-                 0.75; got `{text}`"
-            ))
-        };
-        let value: f64 = text.parse().map_err(|_| refuse())?;
-        let near = Self::near(value);
-        if (near.get() - value).abs() <= 1e-9 { Ok(near) } else { Err(refuse()) }
-    }
-}
-
-impl fmt::Display for Exponent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.get())
-    }
-}
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {
     let bands = bands::parse(parameters)?;

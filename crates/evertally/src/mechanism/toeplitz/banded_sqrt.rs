@@ -2,7 +2,7 @@
 
 use super::{SquareRoot, bands};
 use crate::Result;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
 use std::sync::Arc;
 

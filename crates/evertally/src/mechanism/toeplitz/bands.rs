@@ -1,6 +1,6 @@
 //! The number of bands in the names of banded square roots.
 
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 

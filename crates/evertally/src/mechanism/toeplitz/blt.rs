@@ -20,29 +20,24 @@
 
 mod adjoint;
 mod aim;
-mod buffers;
 mod figures;
-mod lazy;
 mod optimise;
 mod participation;
 mod patterns;
 mod recurrence;
-mod response;
 mod runs;
 mod search;
-mod segments;
-
-pub use buffers::{BufferChoice, Buffers};
-pub use lazy::LazyBlt;
 
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::truncation::{ROUNDING, in_noise_steps, noise_bits};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
+use crate::mechanism::state_space::response::{self, Modes, Response};
+use crate::mechanism::state_space::segments::{self, WEIGHT_BITS};
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
-    BufferSteps, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, Matrix, Mechanism, MechanismName,
-    Participation, Streaming, check_horizon,
+    BufferChoice, BufferSteps, Buffers, ColumnNorms, Columns, Cost, Criterion, Cursor, DensePair, Lazy, LazyBlt,
+    MAX_BUFFERS, Matrix, Mechanism, MechanismName, Participation, Streaming, check_horizon,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -50,13 +45,9 @@ use crate::{Error, Result};
 use figures::RowFigures;
 use participation::Packing;
 use recurrence::{Constants, Recurrence, rounding_slack};
-use response::{Modes, Response};
-use segments::WEIGHT_BITS;
 use std::fmt;
 use std::sync::Arc;
 
-/// Maximum number of buffers of a BLT.
-pub const MAX_BUFFERS: usize = 8;
 /// Longest horizon.
 const MAX_HORIZON: u64 = 1 << 40;
 
@@ -410,7 +401,7 @@ impl Mechanism for Blt {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.horizon as usize;
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {
@@ -463,4 +454,4 @@ pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::mechanism) mod tests;

@@ -35,9 +35,10 @@ mod tests;
 pub use search::Loop;
 
 use super::filter::{Filter, Rows, WEIGHT_BITS};
+use crate::mechanism::Sharpness;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::toeplitz::filter::frame::filters_one_node_a_step;
 use crate::mechanism::{
     BandSteps, Bands, ColumnNorms, Cost, Criterion, Cursor, DensePair, LIGHT, Matrix, MatrixDigest, Mechanism,
@@ -194,23 +195,6 @@ impl EpochBands {
         let t = step as usize;
         let of = |s: usize| self.inverse.iter().zip(&self.scales[s..t]).map(|(r, e)| r * e).sum();
         (0..t).map(of).collect()
-    }
-}
-
-/// How much faster than proportionally the cost of an epoch grows with its weight, in hundredths: 0 without sampling.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Sharpness(u16);
-
-impl Sharpness {
-    /// The nearest representable sharpness.
-    pub fn near(sharpness: f64) -> Self {
-        // Casts saturate.
-        Self((sharpness * 100.0).round().min(1e4) as u16)
-    }
-
-    /// As a number.
-    pub fn get(self) -> f64 {
-        f64::from(self.0) / 100.0
     }
 }
 
@@ -420,7 +404,7 @@ impl Mechanism for EpochBands {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.rounded.len();
         let unit = libm::exp2(-f64::from(self.noise_bits()));
         pair.r = Matrix::zeros(steps, steps);

@@ -1,9 +1,10 @@
 //! `normalized-blt`: the buffered linear Toeplitz matrix with columns of one length.
 
 use super::blt::build_with;
-use super::{Blt, BufferChoice, Columns};
+use super::{Blt, Columns};
 use crate::Result;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::BufferChoice;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, Mechanism, MechanismName, Participation};
 use std::fmt;
 use std::sync::Arc;

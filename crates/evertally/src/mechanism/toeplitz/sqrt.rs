@@ -2,7 +2,7 @@
 
 use super::SquareRoot;
 use crate::Result;
-use crate::mechanism::registry::Limits;
+use crate::mechanism::limits::Limits;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
 use std::f64::consts::{LN_2, PI};
 use std::sync::Arc;

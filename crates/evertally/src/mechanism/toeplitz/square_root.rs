@@ -27,8 +27,8 @@
 mod columns;
 mod series;
 
-use super::banded_inverse::Exponent;
 use super::filter::{Filter, Rows, WEIGHT_BITS};
+use crate::mechanism::Exponent;
 use crate::mechanism::accounting::chain::{self, Pattern};
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::row_norms::{RowNorms, row_norms_of_table};
@@ -444,7 +444,7 @@ impl Mechanism for SquareRoot {
     }
 
     fn dense(&self) -> DensePair {
-        let mut pair = DensePair::of(self);
+        let mut pair = crate::mechanism::factorization::dense_pair(self);
         let steps = self.coefficients.len();
         pair.r = Matrix::zeros(steps, steps);
         for t in 0..steps {

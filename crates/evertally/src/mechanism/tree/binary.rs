@@ -2,7 +2,7 @@
 
 use super::DigitTree;
 use crate::Result;
-use crate::mechanism::registry::Limits;
+use crate::mechanism::limits::Limits;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
 use std::sync::Arc;
 

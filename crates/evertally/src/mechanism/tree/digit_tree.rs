@@ -21,10 +21,10 @@ mod walk;
 
 use super::digits::DigitSystem;
 use crate::mechanism::accounting::blocks::SharedBlocks;
+use crate::mechanism::factorization;
 use crate::mechanism::walk::MAX_DEPTH;
 use crate::mechanism::{
     ColumnNorms, Cost, Cursor, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName, Participation, check_horizon,
-    exact_by_dense_twin,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -123,6 +123,10 @@ impl Mechanism for DigitTree {
         self.horizon
     }
 
+    fn has_random_access(&self) -> bool {
+        true
+    }
+
     fn column_norms(&self) -> ColumnNorms {
         let levels = f64::from(self.digits.levels);
         ColumnNorms { l1: levels, l2_squared: levels }
@@ -142,7 +146,7 @@ impl Mechanism for DigitTree {
     fn exact_l2_squared(&self) -> Option<f64> {
         match self.variant {
             Variant::Binary | Variant::Additive => Some(self.column_norms().l2_squared),
-            Variant::Subtractive => exact_by_dense_twin(self),
+            Variant::Subtractive => factorization::exact_by_dense_twin(self),
         }
     }
 

@@ -38,7 +38,7 @@ use super::digits::DigitSystem;
 use crate::Result;
 use crate::mechanism::accounting::blocks::SharedBlocks;
 use crate::mechanism::accounting::participation::rounded_up;
-use crate::mechanism::registry::Limits;
+use crate::mechanism::limits::Limits;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, Mechanism, MechanismName, Participation, RowLaw, Streaming,
     check_horizon,

@@ -28,7 +28,7 @@ mod walk;
 use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::accounting::trie_pairs::Pairs;
-use crate::mechanism::registry::Parameters;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, DensePair, GaussianShift, LaplaceShift, Lazy, LevelChoice, Levels,
     MAX_HORIZON, Mechanism, MechanismName, Participation, RowLaw, check_horizon,
@@ -145,6 +145,10 @@ impl Mechanism for PathSum {
         self.horizon
     }
 
+    fn has_random_access(&self) -> bool {
+        true
+    }
+
     /// The norms of the right factor of least norm; its L1 norms are not useful, and returned as infinite.
     fn column_norms(&self) -> ColumnNorms {
         ColumnNorms { l1: f64::INFINITY, l2_squared: self.squared }
@@ -229,7 +233,7 @@ impl Mechanism for PathSum {
 
     /// With `R = Lᵀ (L Lᵀ)⁻¹ A`.
     fn dense(&self) -> DensePair {
-        DensePair::of(self).with_least_right_factor()
+        crate::mechanism::factorization::dense_pair(self).with_least_right_factor()
     }
 }
 

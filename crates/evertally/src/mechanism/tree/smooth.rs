@@ -21,7 +21,8 @@ use crate::mechanism::accounting::chain;
 use crate::mechanism::accounting::participation::rounded_up;
 use crate::mechanism::accounting::trie::Subtree;
 use crate::mechanism::accounting::trie_pairs::Pairs;
-use crate::mechanism::registry::{Limits, Parameters};
+use crate::mechanism::limits::Limits;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::walk::Walk;
 use crate::mechanism::{
     ColumnNorms, Cost, Criterion, Cursor, GaussianShift, LaplaceShift, Lazy, MAX_HORIZON, Mechanism, MechanismName,
@@ -177,6 +178,10 @@ impl Mechanism for Smooth {
 
     fn horizon(&self) -> u64 {
         self.horizon
+    }
+
+    fn has_random_access(&self) -> bool {
+        true
     }
 
     fn column_norms(&self) -> ColumnNorms {

@@ -3,7 +3,8 @@
 use super::DigitTree;
 use super::arity::best_arity;
 use crate::Result;
-use crate::mechanism::registry::{Limits, Parameters};
+use crate::mechanism::limits::Limits;
+use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, Mechanism, MechanismName};
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::mechanism::{
-    Bands, ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName, Participation,
-    Streaming, check_horizon, replay,
+    Banded, Bands, ColumnNorms, Cost, Criterion, Cursor, LaplaceShift, MAX_HORIZON, Mechanism, MechanismName,
+    Participation, Streaming, Workload, check_horizon, replay,
 };
 use crate::noise::Node;
 use crate::privacy::Spread;
@@ -111,6 +111,14 @@ impl Cursor for InputCursor {
     }
 }
 
-pub(in crate::mechanism) fn build(horizon: u64, _: &Criterion) -> Result<Arc<dyn Mechanism>> {
-    Ok(Arc::new(Input::new(horizon)?))
+/// Noise on each step, for every workload.
+pub(in crate::mechanism) fn readings(_: &Criterion) -> Vec<MechanismName> {
+    vec![MechanismName::Input]
+}
+
+pub(in crate::mechanism) fn build(horizon: u64, criterion: &Criterion) -> Result<Arc<dyn Mechanism>> {
+    match criterion.workload() {
+        Workload::Sum => Ok(Arc::new(Input::new(horizon)?)),
+        workload => Ok(Arc::new(Banded::of_steps(horizon, workload)?)),
+    }
 }

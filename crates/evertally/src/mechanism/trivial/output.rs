@@ -49,6 +49,10 @@ impl Mechanism for Output {
     fn horizon(&self) -> u64 {
         self.horizon
     }
+
+    fn has_random_access(&self) -> bool {
+        true
+    }
     fn column_norms(&self) -> ColumnNorms {
         // Above 2^53 a double, and the decimal number it is read as, may each be half a unit below the horizon.
         let rounded = self.horizon as f64;

@@ -1,22 +1,22 @@
 //! The quantile of `max_t |N_t| / σ_t` by importance sampling.
 //!
-//! A band that holds in 95 % of all paths is missed by one path in twenty, and its quantile would need very many of
-//! them. So paths are drawn that leave the band more often, and counted for less (Adler, Blanchet, Liu 2012, doi
-//! 10.1214/11-AAP792; Owen, Maximov, Chertkov 2019, doi 10.1214/18-EJS1519). Each path has an **anchor**, a step `a`,
-//! and the law of its nodes is tilted by `e^{θ_a w z}` with their weights `w` in row `a` of `L`, such that the mean of
-//! `N_a` is at the band's edge. Anchors are all steps alike (for Laplace noise and long rows a thousand of them), and a
-//! path `N` counts
+//! One path in twenty leaves a band that holds for 95 % of paths, and estimating its quantile directly would need very
+//! many paths. So the simulation draws paths that leave the band more often, and gives them smaller weights (Adler,
+//! Blanchet, Liu 2012, doi 10.1214/11-AAP792; Owen, Maximov, Chertkov 2019, doi 10.1214/18-EJS1519). Each path has an
+//! **anchor**, a step `a`, and the law of its nodes is tilted by `e^{θ_a w z}` with their weights `w` in row `a` of
+//! `L`, so that the mean of `N_a` is at the band's edge. Anchors are all steps with equal probability (for Laplace
+//! noise and long rows a thousand of them), and a path `N` has the weight
 //!
 //! ```text
 //! 1 / mean over all anchors a of ½ e^{θ_a |N_a| - K_a},      K_a = log E e^{θ_a N_a},
 //! ```
 //!
-//! which is (but for a second term of the cosh, and for what is negligible, to the safe side) the likelihood of the
-//! public law over that of the mixture of all anchors and both signs; one sign is enough to be drawn, as the law is
-//! symmetric. The counts of the paths that leave a band, divided by the number of paths, have the probability to leave
-//! it as their mean, whatever anchors and tilts are: these decide about the error only, which is estimated from the
-//! counts. A tilted Gaussian variable is shifted, a tilted Laplace variable is the difference of two exponential ones
-//! of rates `1 ∓ θ w`.
+//! which is (except for a second term of the cosh and for negligible terms, on the safe side) the likelihood of the
+//! public law over that of the mixture of all anchors and both signs; drawing one sign is enough, because the law is
+//! symmetric. The weights of the paths that leave a band, divided by the number of paths, have the probability to leave
+//! it as their mean, whatever the anchors and tilts: these affect only the error, which is estimated from the weights.
+//! A tilted Gaussian variable is shifted, a tilted Laplace variable is the difference of two exponential ones of rates
+//! `1 ∓ θ w`.
 
 use super::Band;
 use crate::mechanism::Mechanism;
@@ -26,19 +26,19 @@ use crate::plan::{NoiseKind, Plan};
 
 /// Steps of all paths together: a second or two. Under Laplace noise likelihoods differ more.
 const WORK: [u64; 2] = [1 << 23, 1 << 24];
-/// Least and largest number of paths.
+/// Minimum and maximum number of paths.
 const PATHS: (u64, u64) = (512, 4096);
-/// Nodes of all rows together that are looked at for the tilts of Laplace noise.
+/// Maximum number of nodes, in all rows together, that are read for the tilts of Laplace noise.
 const NODES: u64 = 1 << 24;
-/// Anchors where there are more: so many steps have much in common there.
+/// Maximum number of anchors: if there are more steps, nearby steps are strongly correlated.
 const FEW_ANCHORS: u64 = 1024;
-/// What adds less than `e^-6` to a mean of likelihoods that is 1 and more is left out.
+/// Terms that add less than `e^-6` to a mean of likelihoods of at least 1 are omitted.
 const NEGLIGIBLE: f64 = -6.0;
-/// Runs with few paths that look for the edge.
+/// Runs with few paths that search for the edge.
 const PILOTS: u32 = 2;
 /// Quantile of the normal law at 95 %, one-sided.
 const SURE: f64 = 1.645;
-/// No variable is tilted closer to where its law has no moments.
+/// The closest that a variable is tilted to the point where its law has no moments.
 const FARTHEST_TILT: f64 = 0.9;
 
 /// The band of a plan of at most 2^16 steps.
@@ -66,16 +66,16 @@ struct Simulation<'a> {
     deviations: Vec<f64>,
 }
 
-/// A step to whose edge paths are tilted.
+/// A step towards whose edge paths are tilted.
 struct Anchor {
-    /// From 0.
+    /// The step, from 0.
     place: usize,
     theta: f64,
     /// `K_a`.
     log_moment: f64,
 }
 
-/// `max_t |N_t| / σ_t` of every path, and what it counts; largest first.
+/// `max_t |N_t| / σ_t` of every path, and its weight; largest first.
 struct Paths {
     paths: Vec<(f64, f64)>,
 }
@@ -87,7 +87,7 @@ impl<'a> Simulation<'a> {
         Self { mechanism, kind, bits: PublicBits::new(digest), deviations }
     }
 
-    /// Paths tilted to an edge of so many standard errors.
+    /// Paths tilted to an edge of this many standard errors.
     fn run(&mut self, edge: f64, paths: u64) -> Paths {
         let anchors = self.anchors(edge);
         let stride = anchors.len() as f64 / paths as f64;
@@ -100,7 +100,7 @@ impl<'a> Simulation<'a> {
             let path = self.tilted(&tilts);
             self.set(&mut tilts, anchor, 0.0);
             let highest = path.iter().zip(&self.deviations).map(|(noise, d)| noise.abs() / d).fold(0.0, f64::max);
-            // Paths that stay far inside are beyond the edge that is looked for.
+            // Paths that stay far inside do not affect the edge.
             let weight = if highest < 0.7 * edge { 0.0 } else { likelihood(&anchors, &path) };
             counted.push((highest, weight));
         }
@@ -175,7 +175,7 @@ impl Tilts {
         self.levels.get(node.level as usize).and_then(|level| level.get(node.index as usize)).copied().unwrap_or(0.0)
     }
 
-    /// Indices are those of steps, or fewer.
+    /// There are at most as many indices as steps.
     fn set(&mut self, node: Node, tilt: f64) {
         let (level, index) = (node.level as usize, node.index as usize);
         if self.levels.len() <= level {
@@ -189,7 +189,7 @@ impl Tilts {
     }
 }
 
-/// Of the public law over the mixture of all anchors and both signs.
+/// The likelihood ratio of the public law to the mixture of all anchors and both signs.
 fn likelihood(anchors: &[Anchor], path: &[f64]) -> f64 {
     let exponents = anchors.iter().map(|anchor| anchor.theta * path[anchor.place].abs() - anchor.log_moment);
     let sum: f64 = exponents.filter(|exponent| *exponent > NEGLIGIBLE).map(libm::exp).sum();
@@ -197,8 +197,8 @@ fn likelihood(anchors: &[Anchor], path: &[f64]) -> f64 {
 }
 
 impl Paths {
-    /// The least edge that paths leave with at most this probability, so many standard errors of the simulation to the
-    /// safe side; and that standard error.
+    /// The smallest edge that paths leave with at most this probability, `sure` standard errors of the simulation to
+    /// the safe side; and that standard error.
     fn edge(&self, miss: f64, sure: f64) -> (f64, f64) {
         let count = self.paths.len() as f64;
         let (mut sum, mut squares, mut error) = (0.0, 0.0, 0.0);
@@ -215,7 +215,7 @@ impl Paths {
     }
 }
 
-/// Random bits that everybody has who has the plan: an extensible output of BLAKE3.
+/// Random bits that follow from the plan: an extensible output of BLAKE3.
 struct PublicBits {
     source: blake3::OutputReader,
     bytes: [u8; 4096],

@@ -1,8 +1,9 @@
 //! Coverage of bands, by releases of the exact law, which share no code with the simulation. The share of paths inside
-//! is compared with the confidence in units of its standard error over so many paths; 4.9 of them are a level of 10⁻⁶
-//! for each of the comparisons.
+//! is compared with the confidence in units of its standard error; 4.9 of them give each comparison a significance
+//! level of 10⁻⁶.
 
 use super::*;
+use crate::mechanism::NoiseKind;
 use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
@@ -16,7 +17,7 @@ fn plan(mechanism: &str, horizon: u64, kind: NoiseKind, strength: f64) -> Plan {
     PlanRequest::count(horizon, budget).with_mechanism(mechanism.parse().unwrap()).with_noise(kind).plan().unwrap()
 }
 
-/// The share of streams whose releases are all inside, where nothing happens.
+/// The share of streams without events whose releases are all inside.
 fn held(plan: &Plan, intervals: &mut Intervals, paths: usize) -> f64 {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(31));
     let grid = plan.request().grid().to_f64(1);
@@ -46,7 +47,7 @@ fn bands_hold_at_all_steps_at_once() {
         ("dense", 100, NoiseKind::Gaussian),
         ("optimal", 60, NoiseKind::Gaussian),
     ] {
-        // Noise of a hundred events: rounding to whole ones is nothing beside it.
+        // Noise of a hundred events: rounding to whole events is negligible compared with it.
         let plan = plan(mechanism, horizon, kind, if kind == NoiseKind::Laplace { 0.05 } else { 1e-4 });
         let mut intervals = plan.simultaneous_intervals(confidence).unwrap();
         let band = intervals.band().unwrap();
@@ -55,13 +56,13 @@ fn bands_hold_at_all_steps_at_once() {
         assert!(share > confidence - 4.9 * error, "{mechanism} over {horizon} steps: {share}, {band:?}");
         assert!(share < confidence + 4.0 * band.simulation_error + 4.9 * error, "{mechanism}: {share}, {band:?}");
         if kind == NoiseKind::Gaussian {
-            // Each by itself, intervals do not hold together.
+            // Single-step intervals do not all hold at once.
             assert!(held(&plan, &mut plan.intervals(confidence).unwrap(), 500) < 0.75, "{mechanism}");
         }
     }
 }
 
-/// Where steps are independent, the probability is known: `(2Φ(c) - 1)^T`.
+/// If steps are independent, the probability is known: `(2Φ(c) - 1)^T`.
 #[test]
 fn independent_steps_have_the_exact_band() {
     let plan = plan("output", 200, NoiseKind::Gaussian, 0.001);
@@ -85,7 +86,7 @@ fn discrete_noise_is_covered() {
     }
 }
 
-/// A band is a function of the plan: no key is asked, and it is the same again.
+/// A band is a function of the plan: it needs no key, and a second call gives the same.
 #[test]
 fn bands_are_the_same_again() {
     let one = plan("smooth", 50, NoiseKind::Gaussian, 0.1);
@@ -95,7 +96,7 @@ fn bands_are_the_same_again() {
     assert!(one.band(1.0).is_err() && one.band(f64::NAN).is_err());
 }
 
-/// Too many steps to be simulated: wider than any simulated band, and not by much for Gaussian noise.
+/// Too many steps to simulate: wider than any simulated band, but not by much for Gaussian noise.
 #[test]
 fn long_horizons_have_the_band_of_independent_steps() {
     for (kind, most) in [(NoiseKind::Gaussian, 9.5), (NoiseKind::Laplace, 14.0)] {
@@ -111,7 +112,7 @@ fn long_horizons_have_the_band_of_independent_steps() {
 }
 
 #[test]
-#[ignore = "takes minutes: the figures of the guide"]
+#[ignore = "takes minutes: the numbers of the guide"]
 fn figures_of_the_guide() {
     for (mechanism, kind, horizon, paths) in [
         ("smooth", NoiseKind::Gaussian, 366, 16_000),

@@ -1,5 +1,6 @@
-//! Intervals of combinations and ratios against exact draws. Every coverage is compared with its confidence in units of
-//! its own standard error; below 4.9 of them two-sided, a level of 10⁻⁶ for each of the comparisons here.
+//! Intervals of combinations and ratios compared with exact draws. Every coverage is compared with its confidence in
+//! units of its own standard error; the two-sided limit of 4.9 of them gives each comparison a significance level of
+//! 10⁻⁶.
 
 use super::*;
 use crate::noise::{GuardedKey, TestSeed};
@@ -42,8 +43,8 @@ const CASES: [(&str, NoiseKind); 7] = [
     ("dense", NoiseKind::Gaussian),
 ];
 
-/// Variances within 5 of their standard errors, intervals hold in no less than the confidence (less noise of the test),
-/// and are not wide: in no more than 96 % where the noise is fine.
+/// Variances are within 5 of their standard errors; intervals hold at least as often as the confidence (minus the
+/// test's noise), and are not too wide: they hold in at most 96 % if the noise is fine.
 #[test]
 fn intervals_of_combinations_hold() {
     let paths = 6000;
@@ -72,7 +73,7 @@ fn intervals_of_combinations_hold() {
     }
 }
 
-/// Coverage of the Fieller set for ratios near and far from what can be told, with common noise in both values.
+/// Coverage of the Fieller set for ratios with small and large denominators, with common noise in both values.
 #[test]
 fn sets_of_ratios_hold() {
     let (paths, confidence) = (6000, 0.95);
@@ -109,7 +110,7 @@ fn sets_of_ratios_hold() {
                 assert!(held < confidence + 0.012 + MISSED * error, "{mechanism} {x}/{y}: {held} is wide");
             }
         }
-        assert!(shapes.iter().all(|count| *count > 0), "{mechanism}: every kind of set was met: {shapes:?}");
+        assert!(shapes.iter().all(|count| *count > 0), "{mechanism}: every kind of set occurred: {shapes:?}");
     }
 }
 

@@ -1,11 +1,11 @@
-//! How little noise any factorization could need.
+//! A lower bound on the noise of every factorization, for single events.
 
 /// A proven lower bound of `√(2ρ · mean variance)`, hence of `√(2ρ · max variance)`, for Gaussian noise, any
 /// factorization of the prefix sums over `horizon` steps (1 and more) and step sensitivity 1:
 /// `γ = (1/T) Σ_{j=1..T} 1 / (2 sin((2j-1)π / (4T+2)))`, the nuclear norm of the prefix-sum matrix over `T` (Matoušek,
 /// Nikolov, Talwar 2020, doi 10.1093/imrn/rny033; Henzinger, Upadhyay, Upadhyay 2023, arXiv 2211.05006).
 ///
-/// Above 2^20 steps it continues by its growth of `ln T / π`, from below. `O(min(T, 2^20))`.
+/// Above 2^20 steps it continues from below by its growth of `ln T / π`. `O(min(T, 2^20))`.
 ///
 /// ```
 /// let gamma = evertally::plan::gaussian_lower_bound(1024);

@@ -1,6 +1,6 @@
 //! Eigenvalues of a small symmetric matrix, by Jacobi's rotations.
 
-/// A symmetric matrix, its rows one after the other.
+/// A symmetric matrix, row after row.
 pub(super) struct Symmetric {
     size: usize,
     entries: Vec<f64>,
@@ -9,13 +9,13 @@ pub(super) struct Symmetric {
 /// Eigenvalues, and the eigenvectors in the same order.
 pub(super) struct Spectrum {
     pub(super) values: Vec<f64>,
-    /// One vector after the other.
+    /// One vector after another.
     vectors: Vec<f64>,
 }
 
-/// Off the diagonal so little is left, relative to all.
+/// Convergence limit: the off-diagonal part relative to the whole.
 const SMALL: f64 = 1e-26;
-/// It takes six or seven.
+/// Maximum number of sweeps; six or seven suffice.
 const MAX_SWEEPS: usize = 30;
 
 impl Spectrum {
@@ -26,7 +26,7 @@ impl Spectrum {
 }
 
 impl Symmetric {
-    /// Of its entries, which are asked for on and below the diagonal.
+    /// From its entries, which are read on and below the diagonal.
     pub(super) fn new(size: usize, entry: impl Fn(usize, usize) -> f64) -> Self {
         let mut entries = vec![0.0; size * size];
         for i in 0..size {
@@ -38,7 +38,7 @@ impl Symmetric {
         Self { size, entries }
     }
 
-    /// The spectrum; quickly where that of a matrix nearby is known.
+    /// The spectrum; fast if that of a nearby matrix is known.
     pub(super) fn diagonalised(self, nearby: Option<Spectrum>) -> Spectrum {
         let size = self.size;
         let mut rotated = match nearby {
@@ -90,7 +90,7 @@ struct Rotated {
 }
 
 impl Rotated {
-    /// Rotates every pair of axes once; whether nothing was left to do.
+    /// Rotates every pair of axes once; returns whether it has converged.
     fn sweep(&mut self) -> bool {
         let size = self.size;
         let squares = |row: usize, columns: std::ops::Range<usize>| -> f64 {

@@ -1,4 +1,4 @@
-//! Bounds against nuclear norms by another library, and against mechanisms.
+//! Bounds compared with nuclear norms by another library, and with mechanisms.
 
 use super::symmetric::Symmetric;
 use super::*;
@@ -35,7 +35,7 @@ fn waves_are_inner_products_of_singular_vectors() {
     {
         let spread = spread(total, per_step, separation);
         let sums = DMatrix::from_fn(horizon, horizon, |i, j| if j <= i { 1.0 } else { 0.0 });
-        // As far as all steps on a side fit.
+        // As long as all steps on a side fit.
         let short = Spread { per_group: total.min(per_step * (2 * horizon as u64 - 1)), ..spread };
         let patterns = DMatrix::from_fn(horizon, horizon, |t, i| around(horizon, i, short)[t]);
         let exact = nuclear(&(sums * &patterns)) / horizon as f64;
@@ -87,13 +87,13 @@ fn nothing_beats_the_bound_of_a_unit() {
                 best = best.min(error);
             }
         }
-        // Of events that are held apart little is known.
+        // For events with a minimum distance the bound is weak.
         let near = if separation == 1 { 1.12 } else { 1.25 };
         assert!(best <= near * bound, "{spread:?} over {horizon}: {best} is {} times {bound}", best / bound);
     }
 }
 
-/// A table of how far plans are from the bound, by units and horizons: for a person to look at.
+/// A table of the distance of plans from the bound, by units and horizons, for manual inspection.
 #[test]
 #[ignore = "minutes; prints a table"]
 fn ratios_to_the_bound() {

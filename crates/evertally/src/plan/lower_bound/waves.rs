@@ -1,9 +1,9 @@
-//! The bound by sines and cosines: all steps count alike, patterns are centred on every step.
+//! The bound by sines and cosines: all steps count equally, and a pattern is centred on every step.
 //!
 //! The prefix sums have the singular values `σ_j = 1/(2 sin(ω_j/2))`, `ω_j = (2j-1)π/(2T+1)`, with the right singular
 //! vectors `ψ_j(t) ∝ cos(ω_j (t - ½))`. A pattern around step `i` has `c` events in the steps `i - h b, …, i + h b`, as
-//! far as they are within the horizon, and `e c` in the two that follow outside (`0 ≤ e < 1`: half of what is left of
-//! an odd number of steps; patterns may be mixed, as a norm is convex). Their matrix `Q` is symmetric, and for any
+//! far as they are within the horizon, and `e c` in the next step on either side (`0 ≤ e < 1`: half of the remainder of
+//! an odd number of steps; patterns may be mixed, because a norm is convex). Their matrix `Q` is symmetric, and for any
 //! orthonormal vectors a nuclear norm is at least the sum of the inner products,
 //!
 //! ```text
@@ -16,7 +16,7 @@ use crate::privacy::Spread;
 /// `(1/T) Σ_j σ_j |⟨ψ_j, Q ψ_j⟩|`. `O(T log h)`.
 pub(super) fn bound(horizon: u64, spread: Spread) -> f64 {
     let steps = spread.per_group as f64 / spread.per_step as f64;
-    // The steps on one side that fit, and what is left for the two outside.
+    // The steps on one side that fit, and the remainder for the next one on either side.
     let side = ((steps - 1.0) / 2.0) as u64;
     let most = (horizon - 1) / spread.separation;
     let (side, outside) = if side >= most { (most, 0.0) } else { (side, (steps - 1.0) / 2.0 - side as f64) };

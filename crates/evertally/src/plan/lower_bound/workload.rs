@@ -1,11 +1,11 @@
-//! How little noise windows and decays could need.
+//! A lower bound on the noise of windows and decays.
 
 use super::unit_lower_bound;
 use crate::mechanism::Workload;
 use crate::mechanism::banded::spectrum::{delay, squared_symbol};
 use crate::privacy::Spread;
 
-/// Frequencies to half a lobe of a window, by the rule of Gauss with so many nodes.
+/// Frequencies to half a lobe of a window, by Gaussian quadrature with this many nodes.
 const NODES: [(f64, f64); 4] = [
     (0.183_434_642_495_649_8, 0.362_683_783_378_362),
     (0.525_532_409_916_329, 0.313_706_645_877_887_27),
@@ -16,20 +16,21 @@ const NODES: [(f64, f64); 4] = [
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of a workload over `horizon` steps
 /// and a unit with events of size 1 (those of its groups each in one running sum, all with the same factorization).
 ///
-/// Let the unit's events fall on `k` of `K` places, `b` steps apart, all choices alike likely and from any step on. Such
-/// patterns have the mean square `q(θ) = α(|D_K(bθ)|² - K) + k`, `α = k(k-1)/(K(K-1))`, of their symbols, and last
-/// `(K-1)b` steps. Let `U` be the sections over `T` steps of the Toeplitz matrices of `(W P)/(|W|√q)`: side by side, each
-/// with the root of its probability, they are a contraction. The nuclear norm of the `W P` side by side is at least their
-/// inner product with `U`, which counts the coefficient `j` as often as it is in the matrix, `T - j` times. With the delay
-/// `τ` of `W P`, the weighted mean of `j`,
+/// Let the unit's events fall on `k` of `K` places, `b` steps apart, all choices equally likely and starting at any
+/// step. Such patterns have the mean square `q(θ) = α(|D_K(bθ)|² - K) + k`, `α = k(k-1)/(K(K-1))`, of their
+/// symbols, and extend over `(K-1)b` steps. Let `U` be the sections over `T` steps of the Toeplitz matrices of
+/// `(W P)/(|W|√q)`: side by side, each with the root of its probability, they are a contraction. The nuclear norm
+/// of the `W P` side by side is at least their inner product with `U`, which counts the coefficient `j` as often as
+/// it is in the matrix, `T - j` times. With the delay `τ` of `W P`, the weighted mean of `j`,
 ///
 /// ```text
 /// √(2ρ) · std ≥ (1/2π) ∫ |W| √q (1 - (τ_W + (K-1)b/2)/T) dθ.
 /// ```
 ///
-/// (As in [`unit_lower_bound`], a nuclear norm is at most the product of the Frobenius norms of two factors, and patterns
-/// that end with the horizon are the unit's, too.) The best of several `K` and `b`, and of the bound for the running sums
-/// of the first steps. For single events and `T → ∞` it is reached (Szegő). `O(min(w, 2^14))` for each.
+/// (As in [`unit_lower_bound`], a nuclear norm is at most the product of the Frobenius norms of two factors, and
+/// patterns cut off by the horizon are also possible for the unit.) The best of several `K` and `b`, and of the
+/// bound for the running sums of the first steps. For single events and `T → ∞` it is reached (Szegő).
+/// `O(min(w, 2^14))` for each.
 ///
 /// ```
 /// use evertally::mechanism::Workload;
@@ -43,7 +44,7 @@ pub fn workload_lower_bound(workload: Workload, horizon: u64, spread: Spread) ->
     if workload.is_sum() {
         return unit_lower_bound(horizon, spread);
     }
-    // The first steps of a window are running sums. (Those of a decay are less.)
+    // The first steps of a window are running sums. (Those of a decay are smaller.)
     let first = match workload {
         Workload::Window(width) => unit_lower_bound(width, within(spread, width)),
         _ => spread.per_step.min(spread.per_group) as f64,
@@ -69,7 +70,7 @@ pub fn workload_lower_bound(workload: Workload, horizon: u64, spread: Spread) ->
     best
 }
 
-/// What of a unit's events can be in so many steps.
+/// The part of a unit's events that can be in this many steps.
 fn within(spread: Spread, steps: u64) -> Spread {
     let total = spread.within(steps.into()) as u64; // fits: at most the total
     Spread { total, per_group: spread.per_group.min(total), per_step: spread.per_step.min(total), ..spread }
@@ -104,8 +105,8 @@ impl Patterns {
     }
 }
 
-/// The integral; 0 where patterns do not fit. Between zeros of `W` and of `q` what is integrated is smooth; where there are
-/// too many of them, that of a few parts each stands for the others, less a share for what they may differ by.
+/// The integral; 0 if patterns do not fit. Between zeros of `W` and of `q` the integrand is smooth; if there are
+/// too many zeros, a few parts each represent the others, minus a margin for their difference.
 fn mean(workload: Workload, horizon: u64, patterns: Patterns) -> f64 {
     let width = match workload {
         Workload::Window(width) => width,

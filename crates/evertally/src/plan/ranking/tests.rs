@@ -1,8 +1,8 @@
 use super::*;
 use crate::privacy::{Epsilon, Rho, Unit, Values};
 
-/// No candidate is below the bound, whoever is protected and however values are bounded, and the best is near it for
-/// single events.
+/// No candidate is below the bound, for every unit and every bound on values, and the best is near it for single
+/// events.
 #[test]
 fn nothing_is_below_the_bound() {
     let delta = Delta::new(1e-6).unwrap();
@@ -37,7 +37,7 @@ fn nothing_is_below_the_bound() {
     }
 }
 
-/// Of units with several groups too: no plan is below its bound.
+/// No plan is below its bound, also for units with several groups.
 #[test]
 fn groups_have_a_bound_of_their_own() {
     use crate::privacy::Unit;
@@ -55,7 +55,7 @@ fn groups_have_a_bound_of_their_own() {
             let ranking = Ranking::new(&request, &candidates).unwrap();
             let (bound, best) = (ranking.bound().unwrap(), ranking.chosen.max_std);
             assert!(bound <= best * (1.0 + 1e-9), "{unit:?} over {horizon}: {best} below {bound}");
-            // Over a few steps a unit is nearly everywhere.
+            // Over a few steps a unit has events in nearly all of them.
             assert!(horizon < 100 || best <= 1.3 * bound, "{unit:?} over {horizon}: {best} far above {bound}");
         }
     }

@@ -1,20 +1,20 @@
-//! How bad a window would be if it were read from running sums.
+//! The error of windows if they were read from running sums.
 
 use crate::mechanism::{Mechanism, MechanismName, Participation, Workload};
 use crate::plan::{Candidate, PlanRequest, node_variance};
 use serde::Serialize;
 
-/// Widths that people ask for, in steps.
+/// Common widths, in steps.
 const WIDTHS: [u64; 2] = [7, 28];
-/// Steps that are looked at.
+/// Number of steps that are averaged.
 const STEPS: u64 = 64;
-/// Where rows are long, looking at them takes its time.
+/// The same if rows are long, because reading them takes time.
 const LONGEST_ROWS: u64 = 1 << 12;
 
-/// The events of the last steps, read in two ways.
+/// A window over the last steps, computed in two ways.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WindowRow {
-    /// How many steps.
+    /// Number of steps.
     pub width: u64,
     /// Standard error of the difference of two running sums of the chosen mechanism: the root mean square over steps.
     pub std_from_sums: f64,
@@ -22,7 +22,7 @@ pub struct WindowRow {
     pub max_std: f64,
 }
 
-/// Rows for windows of at most half the horizon, where running sums are asked for.
+/// Rows for windows of at most half the horizon, if running sums are requested.
 pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Vec<WindowRow> {
     let (horizon, mechanism) = (request.horizon(), &*chosen.mechanism);
     if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > LONGEST_ROWS) {
@@ -50,7 +50,7 @@ fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
     (0..count).map(of_step).sum::<f64>().max(0.0) / count as f64
 }
 
-/// The least error of what is made for windows.
+/// The smallest error of mechanisms made for windows.
 fn own(request: &PlanRequest, width: u64) -> Option<f64> {
     let request = request.clone().with_workload(Workload::Window(width)).with_optional_noise(None);
     let names = [MechanismName::Input, MechanismName::Banded(Participation::ONCE, None)];

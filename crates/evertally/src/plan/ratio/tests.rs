@@ -1,4 +1,4 @@
-//! Intervals of ratios against exact laws and by simulation.
+//! Intervals of ratios compared with exact laws and by simulation.
 
 use super::*;
 use crate::number::special::normal_cdf;
@@ -40,7 +40,8 @@ fn holds(set: RatioSet, theta: f64) -> bool {
     }
 }
 
-/// How far a share of so many trials may be from a probability, at a significance of 10⁻⁶ (4.9 standard deviations).
+/// The allowed distance of a share of this many trials from a probability, at a significance level of 10⁻⁶ (4.9
+/// standard deviations).
 fn allowed(probability: f64, trials: u32) -> f64 {
     4.9 * (probability * (1.0 - probability) / f64::from(trials)).sqrt()
 }
@@ -91,7 +92,7 @@ fn laplace_sets_hold_as_often_as_they_say() {
     }
 }
 
-/// The quantile by two moments against exact laws of two unequal Laplace variables.
+/// The quantile by two moments compared with exact laws of two unequal Laplace variables.
 #[test]
 fn quantiles_by_moments_are_those_of_the_law() {
     for confidence in [0.5, 0.8, 0.9, 0.95, 0.99] {
@@ -113,7 +114,7 @@ fn quantiles_by_moments_are_those_of_the_law() {
     assert_eq!(at_95.half_width(NoiseMoments::NONE), 0.0);
 }
 
-/// What a plan says of its noise: the same quantile as its own intervals, for trees and for real matrices.
+/// A plan's noise has the same quantile as the plan's own intervals, for trees and for real matrices.
 #[test]
 fn moments_of_a_plan_give_its_intervals() {
     for (budget, mechanism) in [
@@ -137,7 +138,7 @@ fn moments_of_a_plan_give_its_intervals() {
 fn known_bounds_cut_what_cannot_be() {
     assert_eq!(RatioSet::Between(-3.0, 2.0).within(-1.0, 1.0), (-1.0, 1.0));
     assert_eq!(RatioSet::Between(0.25, 0.5).within(-1.0, 1.0), (0.25, 0.5));
-    assert_eq!(RatioSet::Between(4.0, 5.0).within(-1.0, 1.0), (-1.0, 1.0), "nothing is left: nothing is known");
+    assert_eq!(RatioSet::Between(4.0, 5.0).within(-1.0, 1.0), (-1.0, 1.0), "an empty set means nothing is known");
     assert_eq!(RatioSet::Outside(-2.0, 0.5).within(-1.0, 1.0), (0.5, 1.0));
     assert_eq!(RatioSet::Outside(-0.5, 3.0).within(-1.0, 1.0), (-1.0, -0.5));
     assert_eq!(RatioSet::Outside(-0.5, 0.5).within(-1.0, 1.0), (-1.0, 1.0));

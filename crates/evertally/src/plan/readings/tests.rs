@@ -16,7 +16,7 @@ fn request(horizon: u64, texts: &[&str]) -> PlanRequest {
     PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5).unwrap())).with_mix(mix(texts))
 }
 
-/// `L_i R = W_i` with the very same `R`.
+/// `L_i R = W_i` with exactly the same `R`.
 #[test]
 fn all_workloads_are_read_from_the_same_integers() {
     const STEPS: usize = 24;
@@ -41,8 +41,8 @@ fn all_workloads_are_read_from_the_same_integers() {
     }
 }
 
-/// What streams of one name publish are functions of the same noise: windows are differences of the running sums, steps
-/// are windows of one, but for the last bit that each rounds.
+/// Streams of one name publish functions of the same noise: windows are differences of the running sums and steps are
+/// windows of one, except for the last bit, which each rounds separately.
 #[test]
 fn releases_of_one_name_fit_together() {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
@@ -73,7 +73,7 @@ fn releases_of_one_name_fit_together() {
     }
 }
 
-/// One release is never worse than a budget for each workload, and within a per cent of what is possible in the long run.
+/// One release is never worse than a budget for each workload, and within one per cent of the optimum in the long run.
 #[test]
 fn one_release_is_better_than_two() {
     for (texts, horizon, most) in [
@@ -92,7 +92,7 @@ fn one_release_is_better_than_two() {
     }
 }
 
-/// A weight draws the error of its workload down.
+/// A larger weight lowers the error of its workload.
 #[test]
 fn weights_count() {
     let with = |weight: f64| {
@@ -117,7 +117,7 @@ fn what_no_release_serves_is_divided() {
     assert!((weeks / 6.35 - 1.0).abs() < 0.02, "{weeks}");
     assert!(Readings::plan(PlanRequest::count(9, budget)).is_err());
     let twice = request(5, &["sum", "window(9)"]).plan().unwrap_err();
-    assert!(twice.to_string().contains("leave one out"), "{twice}");
+    assert!(twice.to_string().contains("omit one"), "{twice}");
 }
 
 /// Under pure ε, too: each reading of the best common release.
@@ -130,7 +130,7 @@ fn pure_releases_are_mixed() {
     println!("{} {:?}", readings.figure(), readings.divided());
 }
 
-/// Every pattern of a unit over a short horizon: the noise is enough for all readings together.
+/// Every pattern of a unit over a short horizon: the noise suffices for all readings together.
 #[test]
 fn units_by_enumeration() {
     const STEPS: u64 = 8;
@@ -140,7 +140,7 @@ fn units_by_enumeration() {
             let request = request(STEPS, &["sum", "window(3)", "increments"]).with_unit(unit);
             let plan = request.with_optional_mechanism(mechanism).plan().unwrap();
             let banded = plan.mechanism().dense().r;
-            // Whatever reads them, the protected integers are R x + z.
+            // For every reading, the protected integers are R x + z.
             let mut worst = 0.0f64;
             let spread = Spread::new(total, per_step);
             for pattern in 0..(per_step + 1).pow(STEPS as u32) {
@@ -170,7 +170,7 @@ fn plans_go_through_files() {
     assert!(heavier != text && toml::from_str::<Plan>(&heavier).is_err(), "other bands, which the name does not have");
 }
 
-/// The state of one reading is no state of another.
+/// The state of one reading is not valid for another.
 #[test]
 fn states_know_their_reading() {
     let key = GuardedKey::insecure_from_test_seed(TestSeed(6));
@@ -188,7 +188,7 @@ fn states_know_their_reading() {
     }
 }
 
-/// Units with events in several steps: one release still gains, and is near what is possible.
+/// Units with events in several steps: one release still gains, and is near the optimum.
 #[test]
 fn units_in_several_steps_gain_too() {
     for (texts, horizon, unit, most) in [

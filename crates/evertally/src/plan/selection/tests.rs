@@ -21,7 +21,7 @@ fn gaussian_tail(plan: &Plan, k: i64) -> f64 {
     (k..k + 400).map(weight).sum::<f64>() / (-400..=400).map(weight).sum::<f64>()
 }
 
-/// One look at one key that one event has: the threshold is the exact quantile.
+/// One selection time and one key with one event: the threshold is the exact quantile.
 #[test]
 fn one_look_has_the_exact_quantile() {
     let plan = request(1).with_mechanism("output".parse().unwrap()).plan().unwrap();
@@ -31,7 +31,7 @@ fn one_look_has_the_exact_quantile() {
         let exact = gaussian_tail(&plan, found.value() - 1);
         assert!((found.failure() / exact - 1.0).abs() < 1e-6, "{delta}: {} {exact}", found.failure());
         assert!(found.failure() <= delta && gaussian_tail(&plan, found.value() - 2) > delta);
-        // Half of the keys with this sum are shown, and of those with one less fewer.
+        // Half of the keys with this sum are shown, and fewer of those with a sum that is one less.
         let shown = |sum: i64| gaussian_tail(&plan, found.value() - sum);
         assert!(shown(found.shown_half()) >= 0.5 && shown(found.shown_half() - 1) < 0.5);
         assert!(shown(found.shown_almost()) >= 0.95 && shown(found.shown_almost() - 1) < 0.95);
@@ -73,7 +73,7 @@ fn splits(events: u64, keys: usize) -> Vec<Vec<u64>> {
     (0..=events).flat_map(rest).collect()
 }
 
-/// Everything that lets a unit do more raises the threshold.
+/// Every looser bound of a unit raises the threshold.
 #[test]
 fn thresholds_rise_with_what_a_unit_can_do() {
     let value = |request: PlanRequest, delta, every| {
@@ -84,7 +84,8 @@ fn thresholds_rise_with_what_a_unit_can_do() {
     let base = value(person(Unit::person(10)), 1e-6, 16);
     assert!(value(person(Unit::person(10)), 1e-9, 16) > base);
     assert!(value(person(Unit::person(10)), 1e-6, 1) > base);
-    // In units of the noise, which grows with the events: fewer keys and fewer events a key need less.
+    // In units of the noise, which grows with the events: fewer keys, and fewer events per key, need a lower
+    // threshold.
     assert!(value(person(Unit::person(10).in_groups(1)), 1e-6, 16) <= base);
     let floor = |units| {
         let plan = person(Unit::person(10)).plan().unwrap();
@@ -94,8 +95,8 @@ fn thresholds_rise_with_what_a_unit_can_do() {
     assert!(floor(2) <= floor(1) + 1 && floor(20) >= floor(10) + 99, "{} {} {}", floor(2), floor(10), floor(20));
 }
 
-/// Whoever is active in several periods has more events in a key that nobody else has: the promise says how much less it
-/// is.
+/// A person active in several periods has more events in a key that nobody else has: the guarantee states how
+/// much weaker it is.
 #[test]
 fn several_periods_have_a_larger_delta() {
     let unit = Unit::person(3).in_groups(2).per_period(8);
@@ -107,7 +108,7 @@ fn several_periods_have_a_larger_delta() {
     assert!(of(2) > 2.0 * of(1) && of(4) > 2.0 * of(2), "{} {} {}", of(1), of(2), of(4));
 }
 
-/// The least threshold, for every kind of noise that may be selected by.
+/// The smallest threshold, for every kind of noise that supports selection.
 #[test]
 fn thresholds_are_the_least() {
     let approximate = Budget::Approximate(Epsilon::new(1.0).unwrap(), Delta::new(1e-6).unwrap());
@@ -140,7 +141,8 @@ fn what_cannot_be_selected_is_refused() {
     assert!(plan.threshold_of(&other).is_err());
 }
 
-/// A person alone in a key, in every period that steps touch. Looks that are alike count as the last of them.
+/// A person alone in a key, in every period that steps touch. Selection times with the same law count as the
+/// last of them.
 #[test]
 fn all_periods_together_have_a_delta_of_their_own() {
     let request = request(6).with_unit(Unit::person(2).per_period(3));
@@ -149,7 +151,7 @@ fn all_periods_together_have_a_delta_of_their_own() {
     let all = 3.0 * gaussian_tail(&plan, found.value() - 6);
     assert!((found.failure_over_periods().unwrap() / all.min(1.0) - 1.0).abs() < 1e-6, "{found:?} {all}");
     assert_eq!((found.failure_of_few(), found.new_keys(), found.events_per_key()), (None, 2, 2));
-    // Two of them, where three are asked for.
+    // Two persons, if the floor is three.
     let found = plan.threshold_of(&selection(1e-3, 2, &plan).with_floor(3)).unwrap();
     let few = 3.0 * gaussian_tail(&plan, found.value() - 12);
     assert!((found.failure_of_few().unwrap() / few - 1.0).abs() < 1e-6 && few <= 1e-3, "{found:?} {few}");

@@ -2,7 +2,7 @@ use super::*;
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Delta, Epsilon, Rho};
 
-/// The law of the sum of so many variables, without a window: from `-reach · count` on.
+/// The law of the sum of this many variables, without a window: from `-reach · count` on.
 fn convolution(law: &DiscreteLaw, count: u64, reach: i64) -> Vec<f64> {
     let weight = |k: i64| match law {
         DiscreteLaw::Laplace(_) => (-(k.abs() as f64) / law.scale()).exp(),
@@ -73,7 +73,7 @@ fn small_scales_have_the_exact_tail() {
     assert!(counts.len() >= 12, "{}", counts.len());
 }
 
-/// Of two laws of a class, what is made of them has no smaller tail than either.
+/// The merged law of two laws of a class has no smaller tail than either.
 #[test]
 fn laws_are_widened_to_the_larger() {
     let plan = plan("sqrt", 300, NoiseKind::Gaussian, Budget::Zcdp(Rho::new(0.1).unwrap()));
@@ -119,7 +119,7 @@ fn continuous_variables_plus_one_are_larger() {
     }
 }
 
-/// Larger scales go by continuous laws, never below the discrete one and near it.
+/// Larger scales use continuous laws, never below the discrete one and near it.
 #[test]
 fn large_scales_are_bounded_closely() {
     let laplace = plan("binary", 7, NoiseKind::Laplace, approximate(0.05));
@@ -139,7 +139,7 @@ fn large_scales_are_bounded_closely() {
     }
 }
 
-/// Filters and weighted sums: no less than the normal law of their deviation, and next to it.
+/// Filters and weighted sums: at least the normal law of their deviation, and close to it.
 #[test]
 fn fine_gaussian_noise_is_normal() {
     let budget = Budget::Zcdp(Rho::new(0.5).unwrap());
@@ -155,7 +155,7 @@ fn fine_gaussian_noise_is_normal() {
     }
 }
 
-/// Bounds by moments hold, and cost no more than such bounds do.
+/// Bounds by moments hold, and are as tight as such bounds usually are.
 #[test]
 fn moments_bound_tails() {
     for (scale, count) in [(2.0, 1), (2.0, 4), (7.5, 9)] {

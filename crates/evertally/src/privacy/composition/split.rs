@@ -1,16 +1,16 @@
-//! One budget for several plans on the same data: how it is best divided.
+//! The optimal division of one budget between several plans on the same data.
 //!
 //! Let plan `i` have the share `r_i` of the budget, `Σ r_i = 1`. Under ρ-zCDP its variances are `a_i/r_i` with its
-//! variances `a_i` for the whole budget, under pure ε they are `a_i/r_i²`. What is wanted is the least `Σ a_i/r_i^p`,
-//! `p` = 1 or 2, where the `a_i` are weighted sums of variances over all that is computed from plan `i`. By Lagrange's
+//! variances `a_i` for the whole budget, under pure ε they are `a_i/r_i²`. The goal is the smallest `Σ a_i/r_i^p`, `p`
+//! = 1 or 2, where the `a_i` are weighted sums of variances over everything computed from plan `i`. By Lagrange's
 //! condition `a_i/r_i^(p+1)` is the same for all:
 //!
 //! ```text
 //! r_i = a_i^(1/(p+1)) / Σ_k a_k^(1/(p+1)),     Σ a_i/r_i^p = (Σ a_i^(1/(p+1)))^(p+1).
 //! ```
 //!
-//! (ε, δ) is spent as the largest ρ that implies it. Shares of a budget are decimal numbers that add up to no more than
-//! it, exactly: the [`Filter`] admits all of them.
+//! (ε, δ) is spent as the largest ρ that implies it. Shares of a budget are decimal numbers whose exact sum is at most
+//! the budget: the [`Filter`] admits all of them.
 
 use super::{Budget, Expense, Filter};
 use crate::privacy::{Epsilon, Rho};
@@ -37,11 +37,11 @@ pub struct Split {
     power: i32,
 }
 
-/// Shares of a budget are rounded down to so many decimal digits of it.
+/// Shares of a budget are rounded down to this many decimal digits of it.
 const DIGITS: i32 = 6;
 
 impl Split {
-    /// Of a budget: (ε, δ) as the largest ρ that implies it.
+    /// From a budget; (ε, δ) is divided as the largest ρ that implies it.
     pub fn of(budget: Budget) -> Self {
         match budget.rho() {
             None => Self { budget, power: 2 },
@@ -49,24 +49,25 @@ impl Split {
         }
     }
 
-    /// What is divided: pure ε or ρ.
+    /// The divided quantity: pure ε or ρ.
     pub fn whole(&self) -> Budget {
         self.budget
     }
 
-    /// The shares with the least sum of variances, for weighted variances under the whole budget each. They add up to 1.
+    /// The shares with the smallest sum of variances, given each weighted variance under the whole budget. They add up
+    /// to 1.
     ///
     /// # Errors
-    /// Unless all are positive and finite, and there is one.
+    /// Unless all are positive and finite, and there is at least one.
     pub fn shares(&self, variances: &[f64]) -> Result<Vec<f64>> {
         if variances.is_empty() || !variances.iter().all(|variance| *variance > 0.0 && variance.is_finite()) {
-            return Err(Error::invalid("a budget is divided by positive variances"));
+            return Err(Error::invalid("the division of a budget needs positive variances"));
         }
         let sum: f64 = variances.iter().map(|variance| self.root(*variance)).sum();
         Ok(variances.iter().map(|variance| self.root(*variance) / sum).collect())
     }
 
-    /// The least sum, which those shares give.
+    /// The smallest sum, which those shares attain.
     pub fn least(&self, variances: &[f64]) -> f64 {
         variances.iter().map(|variance| self.root(*variance)).sum::<f64>().powi(self.power + 1)
     }
@@ -83,7 +84,7 @@ impl Split {
         }
     }
 
-    /// The budgets of these shares, which add up to no more than the whole, exactly.
+    /// The budgets of these shares, whose exact sum is at most the whole.
     ///
     /// # Errors
     /// If a share is so small that nothing is left of it, or they add up to more than 1.
@@ -100,7 +101,7 @@ impl Split {
     }
 }
 
-/// The share of a number, with few digits: never more.
+/// The share of a number, rounded down to few digits.
 fn rounded_down(whole: f64, share: f64) -> Result<f64> {
     if share == 1.0 {
         return Ok(whole);
@@ -108,7 +109,7 @@ fn rounded_down(whole: f64, share: f64) -> Result<f64> {
     let exponent = whole.log10().floor() as i32 - DIGITS; // fits: a budget is between 1e-30 and 1e308
     let unit: f64 = format!("1e{exponent}").parse().expect("a power of ten");
     let units = (whole * share / unit * (1.0 - 4.0 * f64::EPSILON)).floor();
-    // Where the product is a short number itself, rounding must not take a whole unit of it.
+    // If the product itself is a short number, rounding must not remove a whole unit.
     let units = if (whole * share / unit - units - 1.0).abs() < 1e-9 && share < 1.0 { units + 1.0 } else { units };
     // Through text, so that it is the decimal number that it prints as.
     let value = format!("{units:.0}e{exponent}").parse::<f64>().expect("a decimal number");
@@ -173,6 +174,6 @@ mod tests {
             assert!(split.budgets(&[0.6, 0.6]).is_err());
         }
         let halves = Split::of(budgets()[1]).budgets(&[0.5, 0.5]).unwrap();
-        assert_eq!(halves[0], Budget::Zcdp(Rho::new(0.25).unwrap()), "short shares stay as they are");
+        assert_eq!(halves[0], Budget::Zcdp(Rho::new(0.25).unwrap()), "short shares stay unchanged");
     }
 }

@@ -31,13 +31,13 @@ fn sums_are_exact_decimals() {
     }
     assert!(filter.spend(pure(1e-12)).unwrap_err().to_string().contains("exceed the total budget (ε = 1)"));
     assert_eq!(filter.spent().pure_epsilon(), Some(1.0));
-    // 1 + 1e-20 is no double: rounded up.
+    // 1 + 1e-20 is not a double, so it is rounded up.
     let spent = odometer(&[pure(1.0), zcdp(1e-25)]);
     assert_eq!(spent.rho(), Some(0.5f64.next_up()));
     assert_eq!(odometer(&[]).epsilon_at(delta(1e-9)), 0.0);
     let spent = odometer(&[pure(1e6), pure(1e-12)]);
     assert_eq!((spent.pure_epsilon(), spent.epsilon_at(delta(1e-13))), (Some(1e6f64.next_up()), 1e6f64.next_up()));
-    // A cost that is known in two currencies, and failures, which add up whatever else does.
+    // A cost known in two definitions, and failure probabilities, which always add up.
     let both = Expense::new(Some(Epsilon::new(1.0).unwrap()), Some(Rho::new(0.1).unwrap()), None).unwrap();
     assert_eq!(odometer(&[both]).rho(), Some(0.1));
     assert_eq!(odometer(&[zcdp(0.1).with_selection(delta(1e-7)); 3]).selection(), 3e-7);
@@ -51,20 +51,20 @@ fn routes_are_compared() {
     let concentrated = epsilon_of_zcdp(Rho::new(0.5).unwrap(), d);
     assert!(many.epsilon_at(d) >= concentrated && many.epsilon_at(d) < concentrated * (1.0 + 1e-11));
     assert_eq!(odometer(&[pure(3.0), pure(0.5)]).epsilon_at(d), 3.5);
-    // One large pure expense beside many small ones: a mixed route beats both.
+    // One large pure expense and many small ones: a mixed route beats both.
     let mixed = odometer(&[vec![pure(5.0)], vec![pure(0.01); 1000]].concat());
     let by_hand = 5.0 + epsilon_of_zcdp(Rho::new(0.05).unwrap(), d);
     assert!(mixed.epsilon_at(d) <= by_hand * (1.0 + 1e-12));
     assert!(mixed.epsilon_at(d) < mixed.pure_epsilon().unwrap());
     assert!(mixed.epsilon_at(d) < epsilon_of_zcdp(Rho::derived(mixed.rho().unwrap()), d));
-    // Approximate costs add up, and their δ is no longer there for the rest.
+    // Approximate costs add up, and their δ is not available for the rest.
     let spent = odometer(&[approximate(1.0, 4e-7), zcdp(0.1)]);
     let rest = epsilon_of_zcdp(Rho::new(0.1).unwrap(), delta(6e-7));
     assert!((spent.epsilon_at(d) / (1.0 + rest) - 1.0).abs() < 1e-12);
     assert_eq!(odometer(&[approximate(1.0, 1e-6)]).epsilon_at(d), 1.0);
     assert_eq!(odometer(&[approximate(1.0, 1e-6), approximate(1.0, 1e-9)]).epsilon_at(d), f64::INFINITY);
     assert!(spent.pure_epsilon().is_none() && spent.rho().is_none());
-    // A cost that is known in two currencies takes the better one.
+    // A cost known in two definitions uses the better one.
     let both = Expense::new(None, Some(Rho::new(0.5).unwrap()), Some((Epsilon::new(1.0).unwrap(), d))).unwrap();
     assert_eq!(odometer(&[both]).epsilon_at(d), 1.0);
     let later = epsilon_of_zcdp(Rho::new(0.5).unwrap(), delta(1e-7));
@@ -79,7 +79,7 @@ fn filters_refuse_foreign_currencies() {
     assert!(refused(Budget::Zcdp(Rho::new(1.0).unwrap()), approximate(0.1, 1e-9)).contains("a rho"));
     assert!(refused(Budget::Approximate(one, d), approximate(0.1, 1e-9)).contains("a rho"));
     assert!(Filter::basic(one, d).spend(zcdp(1e-9)).is_err());
-    // The whole (ε, δ) by way of ρ.
+    // The whole (ε, δ) through ρ.
     let mut filter = Filter::new(Budget::Approximate(one, d));
     filter.spend(zcdp(rho_for(one, d).get())).unwrap();
     assert!(filter.spend(zcdp(1e-12)).is_err());
@@ -123,7 +123,7 @@ proptest! {
         prop_assert!(reversed == all || (reversed / all - 1.0).abs() < 1e-12);
     }
 
-    /// What a filter admits never exceeds its total, and it refuses only what would.
+    /// A filter never admits more than its total, and refuses only expenses that would exceed it.
     #[test]
     fn filters_keep_their_total(expenses in prop::collection::vec(any_expense(), 1..40), total in 1u32..40) {
         let cap = f64::from(total) / 10.0;
@@ -151,7 +151,7 @@ fn what_is_left_is_exact_and_rounded_down() {
     assert!(!filter.would_admit(pure(1e-9)).unwrap() && filter.would_admit(zcdp(0.1)).is_err());
     assert_eq!((filter.used(), filter.left().main()), (filter.cap(), 0.0));
 
-    // A third of nothing that a double can name: what is left and what is used never add up to more than there is.
+    // Thirds are not representable as doubles: the rest and the used amount never add up to more than the total.
     let mut filter = Filter::new(Budget::Zcdp(Rho::new(0.5).unwrap()));
     filter.spend(pure(0.123_456_789)).unwrap();
     let (used, left) = (Exact::decimal(filter.used().main()), Exact::decimal(filter.left().main()));

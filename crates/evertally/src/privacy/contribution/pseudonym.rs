@@ -1,45 +1,45 @@
-//! Persons by a keyed hash of their name.
+//! Pseudonyms of persons: a keyed hash of their name.
 
 use crate::noise::{Purpose, SecretKey, StreamName, mac_key};
 use std::fmt;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
-/// What stands for a person's name: 16 bytes.
+/// A stand-in for a person's name: 16 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pseudonym([u64; 2]);
 
 impl Pseudonym {
-    /// The 16 bytes, in the order in which pseudonyms compare.
+    /// The 16 bytes, in comparison order.
     pub fn to_bytes(self) -> [u8; 16] {
         (u128::from(self.0[0]) << 64 | u128::from(self.0[1])).to_be_bytes()
     }
 
-    /// The pseudonym of 16 bytes.
+    /// The pseudonym with these 16 bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let both = u128::from_be_bytes(bytes);
         Self([(both >> 64) as u64, both as u64])
     }
 
-    /// Its first 8 bytes: as good as 64 random bits to whoever has no key.
+    /// Its first 8 bytes: indistinguishable from 64 random bits without the key.
     #[inline]
     pub fn leading(self) -> u64 {
         self.0[0]
     }
 }
 
-/// The keyed hash that takes the names of persons to [`Pseudonym`]s, so that 16 bytes are remembered of a name of any
-/// length, and what is remembered does not say who it is about.
+/// The keyed hash that maps names of persons to [`Pseudonym`]s, so that a name of any length takes 16 bytes of memory,
+/// and the memory does not identify the person.
 ///
 /// **Hash.** SipHash-2-4 with 128 bits of output (Aumasson and Bernstein 2012), a pseudorandom function made for short
 /// inputs. Its key is the first half of the message authentication key of [`mac_key`] for [`Purpose::Persons`] under
-/// the stream's name and its plan's digest: pseudonyms of different streams have nothing to do with each other.
+/// the stream's name and its plan's digest: pseudonyms of different streams are unrelated.
 ///
-/// **Why collisions do not matter.** Two persons with one pseudonym would share one bound, and the events of one could
-/// push out events of the other: the guarantee would fail for the two. Whoever writes the data, and may choose names,
-/// does not know the key and never sees a pseudonym, so that any two names that they write collide with probability
-/// 2⁻¹²⁸. Of a billion persons two collide with probability below 10⁻²⁰, once over all runs, since the hash does not
-/// change. An unkeyed hash would not do, however good: names that collide, or that fill one place of a table, could be
-/// sought at leisure.
+/// **Why collisions do not matter.** Two persons with one pseudonym would share one bound, and events of one could
+/// displace events of the other: the guarantee would fail for these two. An author of the data, who may choose names,
+/// does not know the key and never sees a pseudonym, so any two names that they write collide with probability 2⁻¹²⁸.
+/// Among a billion persons a collision has probability below 10⁻²⁰, once over all runs, because the hash does not
+/// change. An unkeyed hash, however good, would not suffice: names that collide, or that fill one bucket of a table,
+/// could be searched for offline.
 ///
 /// The key is overwritten when this is dropped.
 ///
@@ -110,7 +110,7 @@ fn siphash_2_4_128([k0, k1]: [u64; 2], bytes: &[u8]) -> [u64; 2] {
     words.iter().for_each(|word| take(u64::from_le_bytes(*word)));
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    last[7] = bytes.len() as u8; // modulo 256, as the specification says
+    last[7] = bytes.len() as u8; // modulo 256, as specified
     take(u64::from_le_bytes(last));
     let mut word = |mark: (usize, u64)| {
         v[mark.0] ^= mark.1;
@@ -146,7 +146,7 @@ mod tests {
         (63, "5150d1772f50834a503e069a973fbd7c"),
     ];
 
-    /// Key, stream and plan decide, and bytes keep the order.
+    /// Pseudonyms depend on key, stream and plan, and their bytes keep the order.
     #[test]
     fn pseudonyms_are_of_one_stream() {
         let [key, other] = [1, 2].map(|seed| SecretKey::insecure_from_test_seed(TestSeed(seed)));

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// An event: who, in which step, of which group, and its value.
+/// An event: person, step, group and value.
 type Event = (usize, u64, u64, i64);
 
-/// What is kept, by counting afresh for each event what was kept of its person in its period.
+/// The kept values, by recounting for each event the kept events of its person in its period.
 fn by_counting(history: &[Event], unit: Unit) -> Vec<Option<i64>> {
     let bounds = unit.bounds().unwrap();
     let period = |step: u64| bounds.period.map_or(0, |steps| (step - 1) / steps);
@@ -42,7 +42,7 @@ fn by_contributions(history: &[Event], unit: Unit) -> Vec<Option<i64>> {
     history.iter().map(|event| contributions.keep(persons[event.0], offer(event))).collect()
 }
 
-/// All histories of so many events of so many persons in so many groups and steps, in order of time.
+/// All histories with these numbers of events, persons, groups and steps, in order of time.
 fn histories(events: usize, persons: usize, groups: u64, steps: u64) -> Vec<Vec<Event>> {
     let mut all: Vec<Vec<Event>> = vec![vec![]];
     for place in 0..events {
@@ -96,8 +96,8 @@ fn as_counting_by_hand() {
     }
 }
 
-/// What the guarantee rests on: one person's events decide nothing about those of another, one period's nothing about
-/// those of another, and what is kept fits what plans are calibrated for.
+/// The basis of the guarantee: a person's events do not affect those of another, a period's do not affect those of
+/// another, and the kept events fit the bounds that plans are calibrated for.
 #[test]
 fn persons_and_periods_do_not_touch_each_other() {
     let base = Unit::person(3).per_step(2);
@@ -123,7 +123,7 @@ fn persons_and_periods_do_not_touch_each_other() {
     }
 }
 
-/// Single events are each a unit, and a bound of 0 keeps nothing.
+/// Each single event is a unit, and a bound of 0 keeps nothing.
 #[test]
 fn bounds_of_nothing_are_refused() {
     for unit in [Unit::person(0), Unit::person(2).per_step(0), Unit::person(2).per_group(0), Unit::person(2).apart(0)] {
@@ -134,7 +134,7 @@ fn bounds_of_nothing_are_refused() {
     assert!([one, other].iter().all(|event| events.keep(*event, Offer::in_step(1)) == Some(1)));
 }
 
-/// Values at both ends of 64 bits are counted by their size.
+/// Values at both ends of 64 bits count by their absolute value.
 #[test]
 fn the_largest_values_are_capped() {
     let size = 1u64 << 63;
@@ -146,7 +146,7 @@ fn the_largest_values_are_capped() {
     }
 }
 
-/// What is left of a total is kept where it is a value of the stream.
+/// The rest of a total is kept if it is a value of the stream.
 #[test]
 fn no_part_is_outside_the_bounds_of_values() {
     for (lower, upper, values, kept) in [
@@ -175,7 +175,7 @@ fn steps_never_go_back() {
     contributions.keep(person, Offer::in_step(1));
 }
 
-/// What an earlier run left goes on as if there had been no break, wherever the break is.
+/// The record of an earlier run continues as if there had been no break, wherever the break is.
 #[test]
 fn what_was_kept_is_restored() {
     let histories: Vec<_> = (1..=4).flat_map(|events| histories(events, 1, 2, 3)).collect();
@@ -198,7 +198,7 @@ fn what_was_kept_is_restored() {
     }
 }
 
-/// What no history leaves is refused.
+/// Records that no history leads to are refused.
 #[test]
 fn what_nobody_can_have_is_refused() {
     for (total, per_step) in [(1u32, 1u32), (2, 1), (3, 2), (4, 9)] {
@@ -228,7 +228,7 @@ fn what_nobody_can_have_is_refused() {
     assert!(simple.restore_details(kept, 1, vec![]).is_err() && simple.restore_details(kept, 0, vec![(0, 3)]).is_err());
 }
 
-/// Bounds beyond 32 bits keep as many as 32 bits can count, and no more.
+/// Bounds beyond 32 bits keep as many events as 32 bits can count, and no more.
 #[test]
 fn wide_bounds_are_narrowed() {
     let bound = ContributionBound::new(Unit::person(1 << 40)).unwrap();
@@ -239,8 +239,8 @@ fn wide_bounds_are_narrowed() {
     assert_eq!(kept.total(), u32::MAX);
 }
 
-/// A calendar's first period may be short: the bounds start again where the offer says that a period begins, and nowhere
-/// else.
+/// A calendar's first period may be short: the bounds start again where the offer states that a period begins, and
+/// nowhere else.
 #[test]
 fn named_periods_begin_where_the_calendar_says() {
     let mut contributions = Contributions::new(Unit::person(2).per_period(7)).unwrap();
@@ -253,7 +253,7 @@ fn named_periods_begin_where_the_calendar_says() {
     assert_eq!([keep(11, 11), keep(12, 11), keep(15, 11)], [true, true, false]);
 }
 
-/// What can be thinned part by part, and what needs details; bounds that bind nothing change neither.
+/// Which bounds can be thinned part by part, and which need details; bounds without effect change neither.
 #[test]
 fn bounds_say_what_they_need() {
     let base = Unit::person(5);

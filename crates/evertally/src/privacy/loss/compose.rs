@@ -2,10 +2,10 @@
 
 use super::{LOSS_ROUNDING, PrivacyLoss, Resolution};
 
-/// The least positive number; what is lost when a product underflows is at most half of it.
+/// The smallest positive number; an underflowing product loses at most half of it.
 const UNDERFLOW: f64 = f64::from_bits(1);
 
-/// Half distances between losses beyond this would overflow `sinh`: everything is taken to be revealed.
+/// Half distances between losses beyond this would overflow `sinh`: everything is assumed to be revealed.
 pub(super) const WIDEST: f64 = 300.0;
 
 /// Probabilities on a grid of losses while they are being filled: `bins[i]` at loss `(first + 2i) half`.
@@ -34,7 +34,7 @@ impl Bins {
 
     /// The finished distribution, whose masses are right to a relative `error`.
     pub(super) fn finish(self, error: f64, infinity: f64, pure: f64) -> PrivacyLoss {
-        // An exponential that underflowed is multiplied by at most e^half afterwards, twice.
+        // An underflowed exponential is multiplied by at most e^half afterwards, twice.
         let lost = 8.0 * self.masses.len() as f64 * UNDERFLOW * libm::exp(2.0 * self.half);
         PrivacyLoss {
             half: self.half,
@@ -48,7 +48,7 @@ impl Bins {
 }
 
 impl PrivacyLoss {
-    /// The loss of both releases together: independent noise on the same data, the second possibly chosen in view of
+    /// The loss of both releases together: independent noise on the same data, the second possibly chosen after seeing
     /// the first. Both need a symmetric loss, as all losses of this module are.
     ///
     /// ```
@@ -65,7 +65,7 @@ impl PrivacyLoss {
         self.product(other, resolution, 1)
     }
 
-    /// As [`and`](Self::and), where the result will itself serve `copies` times.
+    /// Like [`and`](Self::and), if the result will itself be used `copies` times.
     fn product(&self, other: &Self, resolution: Resolution, copies: u64) -> Self {
         let everything = || Self::everything((self.pure + other.pure) * (1.0 + 1e-15));
         if self.infinity >= 1.0 || other.infinity >= 1.0 {
@@ -79,7 +79,7 @@ impl PrivacyLoss {
             b = b.coarser();
         }
         if a.half != b.half {
-            // Not powers of two apart: both grids move to one on which the product fills the points.
+            // The grids do not differ by a power of two: both are moved to one on which the product fills the points.
             let reach = |loss: &Self| loss.half * loss.masses.len() as f64;
             let half = (reach(self) + reach(other)) / resolution.points as f64;
             (a, b) = (self.on_grid(half), other.on_grid(half));
@@ -118,13 +118,14 @@ impl PrivacyLoss {
             left >>= 1;
             match result {
                 Some(done) if left == 0 => return done,
-                // The square serves `left` times in the end.
+                // The square will be used `left` times.
                 _ => square = square.product(&square, resolution, left),
             }
         }
     }
 
-    /// Drops the least and the greatest losses, of at most `tail` probability at each end, and counts them as infinite.
+    /// Drops the smallest and the largest losses, of at most `tail` probability at each end, and counts them as
+    /// infinite.
     pub(super) fn cut_tails(&mut self, tail: f64) {
         let reach = |masses: &mut dyn Iterator<Item = &f64>| {
             let (mut sum, mut number) = (0.0, 0);
@@ -141,7 +142,7 @@ impl PrivacyLoss {
         let (high_sum, high) = reach(&mut self.masses[low..].iter().rev());
         let kept = self.masses.len() - high;
         if low >= kept {
-            return; // Everything would go: the distribution is tiny already.
+            return; // Everything would be dropped: the distribution is already tiny.
         }
         self.masses.truncate(kept);
         self.masses.drain(..low);
@@ -166,8 +167,8 @@ impl PrivacyLoss {
         bins.finish(error, self.infinity * (1.0 + 1e-15), self.pure)
     }
 
-    /// The same loss on a grid twice as wide: every second point stays, or, where the grid points are odd, all points
-    /// move by a quarter of the new distance.
+    /// The same loss on a grid twice as wide: every second point stays, or, if the grid points are odd, all points move
+    /// by a quarter of the new distance.
     pub(super) fn coarser(&self) -> Self {
         let wide = 2.0 * self.half;
         if wide > WIDEST {

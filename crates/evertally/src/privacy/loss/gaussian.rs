@@ -18,8 +18,8 @@
 //! P - e^ε Q ≤ c ((1+θ)^n P' - e^ε (1-θ)^n Q') ≤ (1+θ)^n (P' - e^{ε'} Q'),   ε' = ε - n ln((1+θ)/(1-θ)),
 //! ```
 //!
-//! with `c ≤ 1`, as the normalising sum of the discrete Gaussian is at least `√(2π) σ`. Rounding is post-processing,
-//! hence
+//! with `c ≤ 1`, because the normalising sum of the discrete Gaussian is at least `√(2π) σ`. Rounding is
+//! post-processing, hence
 //!
 //! ```text
 //! δ(ε) ≤ (1+θ)^n δ_continuous(ε', μ),   μ = ‖d‖₂ / √(σ² - s²).
@@ -32,7 +32,7 @@
 //! continuous noise has the same curve there (its loss depends on `‖d‖₂` alone).
 //!
 //! ## Small σ
-//! There the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
+//! For small σ the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
 
 use super::compose::{Bins, WIDEST};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
@@ -40,15 +40,15 @@ use crate::number::Ratio;
 use crate::privacy::{Delta, Epsilon, Rho, conversions, gaussian};
 use crate::{Error, Result};
 
-/// The privacy-loss distribution is computed up to this σ²; above, the comparison loses less than 10⁻⁴ of σ².
+/// The privacy-loss distribution is computed up to this σ²; above it, the comparison loses less than 10⁻⁴ of σ².
 const LARGEST_COMPOSED: f64 = 16384.0;
-/// And up to shifts of this size.
+/// Up to shifts of this size.
 const LARGEST_SHIFT: u64 = 1 << 20;
-/// The variances `s²` that the comparison may give to the rounding; the best one is taken.
+/// The variances `s²` that the comparison may assign to the rounding; the best one is used.
 pub(super) const ROUNDING_VARIANCES: [f64; 8] = [0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 16.0];
-/// Covers what the formulas themselves round.
+/// Covers the rounding of the formulas themselves.
 const ROUNDING: f64 = 1e-11;
-/// And what they lose below the normal numbers.
+/// Covers their loss in subnormal numbers.
 const UNDERFLOW: f64 = 1e-320;
 
 /// δ of discrete Gaussian noise of parameter σ² on every shifted variable, rounded up: the best of the comparison with
@@ -72,13 +72,13 @@ pub fn delta_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, epsil
     PrivacyLoss::delta_by(|fine| composed(variance, profile, fine), simple * 1e-2, epsilon).min(simple)
 }
 
-/// δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is known, rounded
-/// up: the better of the comparison with continuous noise and zCDP. `O(1)`.
+/// δ of discrete Gaussian noise of parameter σ² if only the sum of squares of the integer shifts is known, rounded up:
+/// the better of the comparison with continuous noise and zCDP. `O(1)`.
 ///
 /// ```
 /// use evertally::privacy::{Epsilon, conversions::delta_of_gaussian, loss::delta_of_discrete_gaussian_by_norm};
 /// use evertally::number::Ratio;
-/// // Noise on a fine grid: nothing is lost to discreteness.
+/// // Noise on a fine grid: discreteness costs nothing.
 /// let delta = delta_of_discrete_gaussian_by_norm(Ratio::new(1 << 64, 1)?, 1 << 60, Epsilon::new(1.0)?);
 /// assert!((delta / delta_of_gaussian(0.25, Epsilon::new(1.0)?) - 1.0).abs() < 1e-9);
 /// # Ok::<(), evertally::Error>(())
@@ -87,7 +87,7 @@ pub fn delta_of_discrete_gaussian_by_norm(variance: Ratio, squared_norm: u128, e
     reported_delta(variance, (squared_norm as f64, squared_norm as f64), epsilon)
 }
 
-/// [`compared_delta`], and zCDP to the last bits.
+/// [`compared_delta`], combined with zCDP, to the last bits.
 fn reported_delta(variance: Ratio, (squared_norm, variables): (f64, f64), epsilon: Epsilon) -> f64 {
     let by_zcdp = rho(variance.to_f64(), squared_norm).map_or(1.0, |rho| conversions::delta_of_zcdp(rho, epsilon));
     compared_delta(variance.to_f64(), squared_norm, variables, epsilon.get()).min(by_zcdp)
@@ -102,9 +102,9 @@ pub fn epsilon_of_discrete_gaussian(variance: Ratio, profile: &ShiftProfile, del
         .map_or(simple, |loss| loss.epsilon(delta).min(simple))
 }
 
-/// The ε at this δ of discrete Gaussian noise of parameter σ² when of the integer shifts only the sum of squares is
-/// known (both in squared steps of the noise grid), rounded up: the better of the comparison with continuous noise and
-/// zCDP. `O(1)`.
+/// The ε at this δ of discrete Gaussian noise of parameter σ² if only the sum of squares of the integer shifts is known
+/// (both in squared steps of the noise grid), rounded up: the better of the comparison with continuous noise and zCDP.
+/// `O(1)`.
 ///
 /// ```
 /// use evertally::privacy::{Delta, conversions::epsilon_of_gaussian, loss::epsilon_of_discrete_gaussian_by_norm};
@@ -131,7 +131,7 @@ fn compared_epsilon(variance: f64, squared_norm: f64, variables: f64, delta: Del
     compared.fold(by_zcdp, f64::min)
 }
 
-/// The better of comparison and zCDP, for shifts of this squared norm on so many variables.
+/// The better of comparison and zCDP, for shifts of this squared norm on this many variables.
 pub(super) fn compared_delta(variance: f64, squared_norm: f64, variables: f64, epsilon: f64) -> f64 {
     let of_rho = |rho| conversions::searched_delta_of_zcdp(rho, Epsilon::derived(epsilon));
     let by_zcdp = rho(variance, squared_norm).map_or(1.0, of_rho);
@@ -144,8 +144,8 @@ pub(super) fn compared_delta(variance: f64, squared_norm: f64, variables: f64, e
     compared.fold(by_zcdp, f64::min)
 }
 
-/// What rounding of variance `s2` leaves: `τ²` from below, `(1+θ)^n` and `n ln((1+θ)/(1-θ))` from above. `None` where
-/// nothing is left.
+/// The quantities of the comparison with a rounding of variance `s2`: `τ²` from below, `(1+θ)^n` and
+/// `n ln((1+θ)/(1-θ))` from above. `None` if no variance is left.
 pub(super) fn comparison(variance: f64, s2: f64, variables: f64) -> Option<(f64, f64, f64)> {
     let rest = variance * (1.0 - 1e-15) - s2;
     let r = libm::exp(-2.0 * std::f64::consts::PI * std::f64::consts::PI * s2 * (1.0 - 1e-14)) * (1.0 + 1e-14);
@@ -193,7 +193,7 @@ fn composable(variance: Ratio, profile: &ShiftProfile) -> bool {
 fn composed(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> PrivacyLoss {
     let (parameter, divisor) = (variance.to_f64(), profile.common_divisor());
     let largest = profile.shifts()[0].0;
-    // Losses are multiples of divisor/(2σ²). The range of the greatest shift is about 2·8σ of its steps.
+    // Losses are multiples of divisor/(2σ²). The range of the largest shift is about 2·8σ of its steps.
     let lattice = divisor as f64 / (2.0 * parameter);
     let wanted = 16.0 * parameter.sqrt() * (largest / divisor) as f64 / resolution.points as f64;
     let coarseness = (wanted.max(1.0) as u64).next_power_of_two();
@@ -225,7 +225,7 @@ fn one_variable(variance: f64, shift: u64, divisor: u64, coarseness: u64, half: 
     let (d, step) = (shift as i64, (shift / divisor) as i64);
     let position = |x: i64| step * (d - 2 * x);
     let wide = coarseness as i64;
-    // Grid points are multiples of `wide`, all of the parity of the lattice where the grid is the lattice.
+    // Grid points are multiples of `wide`, all of the parity of the lattice if the grid is the lattice.
     let parity = if wide == 1 { (step * d).rem_euclid(2) } else { 0 };
     let index = |position: i64| (position - parity * wide).div_euclid(2 * wide);
     let (lowest, highest) = (index(position(reach)), index(position(-reach)));

@@ -4,9 +4,9 @@
 //! probability `1/(1+q)`; `-d/λ` for `x ≥ d`, of probability `q^d/(1+q)`; and `(d-2x)/λ` in between, of probability
 //! `(1-q)/(1+q) q^x`. For `d = 1` this is randomized response with `ε = 1/λ`.
 //!
-//! All losses are multiples of `1/λ`. Where the sum of all shifts is at most the number of grid points, the grid is
-//! that lattice, and no split is needed. Otherwise the terms in one cell of the grid are split together: in the
-//! symmetric form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
+//! All losses are multiples of `1/λ`. If the sum of all shifts is at most the number of grid points, the grid is that
+//! lattice, and no split is needed. Otherwise the terms in one cell of the grid are split together: in the symmetric
+//! form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
 //! `Σ_{j<n} sinh(α + jβ) = sinh(α + (n-1)β/2) sinh(nβ/2) / sinh(β/2)`, without any cancellation.
 
 use super::compose::{Bins, WIDEST};
@@ -14,7 +14,7 @@ use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::number::Ratio;
 use crate::privacy::{Delta, Epsilon, Rho, conversions};
 
-/// Beyond a pure ε of this nothing is computed: everything is taken to be revealed.
+/// Above this pure ε nothing is computed: everything is assumed to be revealed.
 const LARGEST_LOSS: f64 = 1e4;
 
 /// δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the privacy-loss
@@ -40,7 +40,7 @@ pub fn epsilon_of_laplace(scale: Ratio, profile: &ShiftProfile, delta: Delta) ->
     PrivacyLoss::of_laplace(scale, profile, Resolution::for_delta(delta)).epsilon(delta).min(by_zcdp)
 }
 
-/// A shift `d` is `d/λ`-DP, hence `d²/(2λ²)`-zCDP; `None` where that is too large or small to be a budget.
+/// A shift `d` is `d/λ`-DP, hence `d²/(2λ²)`-zCDP; `None` if that is too large or small for a budget.
 fn rho(scale: Ratio, profile: &ShiftProfile) -> Option<Rho> {
     let scale = scale.to_f64();
     Rho::new_even_if_weak(profile.l2_squared() as f64 / (2.0 * scale * scale) * (1.0 + 1e-14)).ok()
@@ -49,9 +49,9 @@ fn rho(scale: Ratio, profile: &ShiftProfile) -> Option<Rho> {
 impl PrivacyLoss {
     /// The loss of discrete Laplace noise of one scale on every variable that the profile shifts.
     ///
-    /// Exact up to rounding where [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by
-    /// about one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound
-    /// of the rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
+    /// Exact up to rounding if [`ShiftProfile::l1`] is at most the number of points; otherwise ε is too large by about
+    /// one part in 10⁵ at 2048 points. `O(points² log(variables))` at most, for every different shift. The bound of
+    /// the rounding grows with the number of variables: below 10⁻³ of δ up to 2³⁰ of them, useless from 2⁴⁰ on.
     pub fn of_laplace(scale: Ratio, profile: &ShiftProfile, resolution: Resolution) -> Self {
         let grid = Grid::of(profile, resolution);
         let scale = scale.to_f64();
@@ -76,7 +76,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// The lattice of the losses where it is small; else so fine that the greatest shift has an eighth of the points,
+    /// The lattice of the losses if it is small; otherwise so fine that the largest shift has an eighth of the points,
     /// with the ends of all shifts on the grid if possible.
     fn of(profile: &ShiftProfile, resolution: Resolution) -> Self {
         let points = resolution.points as u128;
@@ -110,7 +110,7 @@ impl Grid {
         let half = self.half(scale);
         let steps = (fine * d + wide - 1) / wide;
         let mut bins = Bins::new(half, -steps as i64, steps as usize + 1);
-        // Half a loss that is a difference of positions.
+        // Half of a loss given as a difference of positions.
         let halved = |position: i128| position as f64 / (2.0 * fine as f64 * scale);
         let (rate, length) = (1.0 / scale, d as f64 / scale);
         let outside = 1.0 / (1.0 + libm::exp(-rate));

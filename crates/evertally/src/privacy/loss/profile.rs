@@ -1,28 +1,28 @@
-//! Which noise variables a unit's change moves, and how far.
+//! The noise variables that a unit's change moves, and how far.
 
 use crate::{Error, Result};
 
-/// How far one unit's change can shift the independent noise variables of a release: so many of them by so much, in
-/// units of the noise grid. The order of the variables does not matter, nor do the signs of the shifts.
+/// How far one unit's change can shift the independent noise variables of a release: numbers of variables with their
+/// shifts, in units of the noise grid. The order of the variables does not matter, nor do the signs of the shifts.
 ///
 /// ## What a profile covers
 /// Write `F` for the distribution function of the noise, which must be log-concave on the integers (discrete Laplace
 /// and discrete Gaussian are) and symmetric.
 ///
 /// **Smaller shifts.** The likelihood ratio of a shift `d` is monotone, so the best test is a threshold:
-/// `δ_d(ε) = max_t F(t) - e^ε F(t - d)`, which grows with `d`. Every vector of shifts that is nowhere larger than the
-/// profile is therefore dominated by it (products of dominating pairs dominate); so is one with fewer variables.
+/// `δ_d(ε) = max_t F(t) - e^ε F(t - d)`, which grows with `d`. Every vector of shifts that nowhere exceeds the profile
+/// is therefore dominated by it (products of dominating pairs dominate); so is one with fewer variables.
 ///
 /// **Merged shifts.** A profile with shifts `a` and `b` is dominated by the one in which they are replaced by the
 /// single shift `a + b`. Let `G_d(α)` be the power of the best test of level α against the shift `d`; it joins the
 /// points `(F(t - d), F(t))` by lines. Any test of (0, 0) against (a, b) with level α has probability at most `G_a(α)`
 /// under (a, 0), and then at most `G_b(G_a(α))` under (a, b). Both `G` are linear between the same points, which `G_a`
 /// maps to such points, so `G_b ∘ G_a = G_{a+b}`. (For a change that does not itself depend on the releases. The rest
-/// of this page holds for one that does, where every variable is read only after its data are over.)
+/// of this page also holds for one that does, if every variable is read only after its data are complete.)
 ///
 /// So one event that a 0/1 matrix puts into at most `s1` nodes has the profile [`ones(s1)`](Self::ones) (for a value of
 /// size at most `v`, `s1` shifts by `v`). For several events of one unit, give the largest shift of each node that the
-/// unit can touch; where all nodes of a level share `m` events, one shift by `m` covers them, whoever the nodes are.
+/// unit can touch; if all nodes of a level share `m` events, one shift by `m` covers them, whichever the nodes are.
 ///
 /// ```
 /// use evertally::privacy::loss::ShiftProfile;
@@ -33,7 +33,7 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShiftProfile {
-    /// Shifts in falling order, each with how many variables it moves; neither is 0.
+    /// Shifts in descending order, each with the number of variables it moves; neither is 0.
     shifts: Vec<(u64, u64)>,
     l1: u128,
     l2_squared: u128,
@@ -41,7 +41,7 @@ pub struct ShiftProfile {
 }
 
 impl ShiftProfile {
-    /// Greatest shift: 2⁶⁰.
+    /// Largest shift: 2⁶⁰.
     pub const MAX_SHIFT: u64 = 1 << 60;
 
     /// The profile of `(shift, number of variables)` pairs. Pairs with a 0 are ignored.
@@ -75,7 +75,7 @@ impl ShiftProfile {
         Ok(Self { shifts: kept, l1, l2_squared, variables })
     }
 
-    /// So many variables that move by 1: a single event in a count.
+    /// `variables` variables that move by 1: a single event in a count.
     ///
     /// # Errors
     /// If `variables` is 0.
@@ -83,7 +83,7 @@ impl ShiftProfile {
         Self::new(&[(1, variables)])
     }
 
-    /// The shifts in falling order, each with how many variables it moves.
+    /// The shifts in descending order, each with the number of variables it moves.
     pub fn shifts(&self) -> &[(u64, u64)] {
         &self.shifts
     }
@@ -98,7 +98,7 @@ impl ShiftProfile {
         self.l2_squared
     }
 
-    /// How many variables move.
+    /// The number of variables that move.
     pub fn variables(&self) -> u64 {
         self.variables
     }

@@ -1,4 +1,4 @@
-//! The least noise whose certified curve passes through a stated (ε, δ).
+//! The smallest noise whose certified curve passes through a stated (ε, δ).
 
 use super::gaussian::{ROUNDING_VARIANCES, compared_delta, comparison};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
@@ -11,16 +11,17 @@ const BITS: i32 = 25;
 /// A search stops when its bracket is this narrow, relatively.
 const PRECISION: f64 = 1e-7;
 
-/// The least scale of discrete Laplace noise that is certified to be (ε, δ)-DP when one unit shifts the noise variables
-/// by at most this profile; rounded up to 25 significant bits. Never more than `l1/ε` needs without δ.
+/// The smallest scale of discrete Laplace noise that is certified to be (ε, δ)-DP when one unit shifts the noise
+/// variables by at most this profile; rounded up to 25 significant bits. Never more than `l1/ε`, the scale needed
+/// without δ.
 ///
-/// More noise than this is no less private: discrete Laplace noise of a larger scale λ' is noise of scale λ plus an
+/// More noise than this is at least as private: discrete Laplace noise of a larger scale λ' is noise of scale λ plus an
 /// independent variable. With `q = e^{-1/λ}` the ratio of their characteristic functions is, up to a constant,
 /// `(1 - 2q cos t + q²)/(1 - 2q' cos t + q'²) = q/q' + (1 - q/q')(1 - q q')/(1 - 2q' cos t + q'²)`, a mixture of 0 and
 /// noise of scale λ'.
 ///
 /// # Errors
-/// If the scale is beyond what can be drawn (2¹⁰⁰).
+/// If the scale is too large to be drawn (above 2¹⁰⁰).
 ///
 /// ```
 /// use evertally::privacy::{Delta, Epsilon, loss::{ShiftProfile, laplace_scale_for}};
@@ -39,13 +40,13 @@ pub fn laplace_scale_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProfile)
     least(enough, delta, spent)
 }
 
-/// The least parameter σ² of discrete Gaussian noise that is certified to be (ε, δ)-DP when one unit shifts the noise
-/// variables by at most this profile; rounded up to 25 significant bits.
+/// The smallest parameter σ² of discrete Gaussian noise that is certified to be (ε, δ)-DP when one unit shifts the
+/// noise variables by at most this profile; rounded up to 25 significant bits.
 ///
 /// The best of zCDP, the comparison with continuous noise and, for small σ², the privacy-loss distribution.
 ///
 /// # Errors
-/// If σ² is beyond what can be written as a ratio.
+/// If σ² is too large to be written as a ratio.
 ///
 /// ```
 /// use evertally::privacy::{Delta, Epsilon, conversions::mu_for, loss::{ShiftProfile, gaussian_variance_for}};
@@ -71,8 +72,8 @@ pub fn gaussian_variance_for(epsilon: Epsilon, delta: Delta, profile: &ShiftProf
 }
 
 /// The comparison of discrete with continuous Gaussian noise, solved for the noise: pairs `(μ, s²)` such that the
-/// parameter `‖d‖²/μ² + s²` is (ε, δ)-DP for integer shifts `d` of at most so many variables (at most `‖d‖²`). Small
-/// `s²` serve small parameters; those that too many variables exclude are left out.
+/// parameter `‖d‖²/μ² + s²` is (ε, δ)-DP for integer shifts `d` of at most this many variables (at most `‖d‖²`). Small
+/// `s²` suit small parameters; those excluded by the number of variables are omitted.
 pub(crate) fn continuous_comparisons(epsilon: Epsilon, delta: Delta, variables: f64) -> Vec<(f64, f64)> {
     let pair = |&s2: &f64| {
         let (_, factor, less) = comparison(f64::MAX, s2, variables)?;
@@ -83,11 +84,11 @@ pub(crate) fn continuous_comparisons(epsilon: Epsilon, delta: Delta, variables: 
     ROUNDING_VARIANCES.iter().filter_map(pair).collect()
 }
 
-/// The least parameter at or below `enough` at which `spent` certifies at most δ. `spent` gives the rounded parameter
-/// and its δ; `enough` is known to hold whatever `spent` finds there.
+/// The smallest parameter at or below `enough` at which `spent` certifies at most δ. `spent` returns the rounded
+/// parameter and its δ; `enough` is known to suffice whatever `spent` returns for it.
 fn least(enough: f64, delta: Delta, spent: impl Fn(f64, Resolution) -> Option<(Ratio, f64)>) -> Result<Ratio> {
     let known = rounded_up(enough)?;
-    // How far δ is off, as a logarithm, and the certified parameter if it fits.
+    // The distance of δ from the target, as a logarithm, and the certified parameter if it fits.
     let excess = |parameter: f64, resolution: Resolution| match spent(parameter, resolution) {
         Some((ratio, spent)) if spent <= delta.get() => {
             (libm::log(spent.max(f64::MIN_POSITIVE) / delta.get()).max(-50.0), Some(ratio))
@@ -104,8 +105,8 @@ fn least(enough: f64, delta: Delta, spent: impl Fn(f64, Resolution) -> Option<(R
     Ok(best.1)
 }
 
-/// Narrows from a parameter that holds to the least one that does: steps down until one fails, then regula falsi on the
-/// logarithms (Illinois), where the curve is smooth.
+/// Narrows from a sufficient parameter to the smallest one: steps down until one fails, then regula falsi on the
+/// logarithms (Illinois), in which the curve is smooth.
 fn descend(
     start: (f64, Ratio),
     first_step: f64,
@@ -129,7 +130,7 @@ fn descend(
         if high - low <= precision * high {
             break;
         }
-        // The middle where the secant would hardly move from an end.
+        // The middle if the secant would hardly move from an end.
         let secant = high - (high - low) * (above / (above - below));
         let margin = 0.1 * precision * high;
         let next = if secant.is_finite() { secant.clamp(low + margin, high - margin) } else { (low + high) / 2.0 };
@@ -147,7 +148,7 @@ fn descend(
     (high, kept)
 }
 
-/// The least ratio of 25 significant bits that is no less than `value`.
+/// The smallest ratio of 25 significant bits that is at least `value`.
 pub(crate) fn rounded_up(value: f64) -> Result<Ratio> {
     let out_of_range =
         || Error::invalid(format!("noise of parameter {value:e} cannot be drawn; change the budget or the grid"));

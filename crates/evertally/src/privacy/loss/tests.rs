@@ -1,4 +1,4 @@
-//! Certified curves against brute force over product laws.
+//! Certified curves compared with brute force over product laws.
 
 use super::*;
 use crate::number::Ratio;
@@ -16,10 +16,10 @@ fn profile(shifts: &[(u64, u64)]) -> ShiftProfile {
     ShiftProfile::new(shifts).unwrap()
 }
 
-/// Probabilities of losses that are multiples of a unit.
+/// Probabilities of losses, in multiples of a unit.
 type Law = std::collections::BTreeMap<i64, f64>;
 
-/// The law of one noise variable of these weights on `-reach ..= reach`, of which `loss` gives the loss.
+/// The law of one noise variable of these weights on `-reach ..= reach`, with the loss given by `loss`.
 fn law(reach: i64, weight: impl Fn(i64) -> f64, loss: impl Fn(i64) -> i64) -> Law {
     let total: f64 = (-reach..=reach).map(&weight).sum();
     let mut law = Law::new();
@@ -86,7 +86,7 @@ fn different_laws_compose() {
         let fine = Resolution::new(points, delta(1e-12)).unwrap();
         let first = PrivacyLoss::of_laplace(Ratio::new(7, 1).unwrap(), &profile(&[(3, 1), (1, 2)]), fine);
         let second = PrivacyLoss::of_discrete_gaussian(Ratio::new(30, 1).unwrap(), &profile(&[(2, 1)]), fine).unwrap();
-        // One fixed release of the Gaussian after the other: δ(ε) = E δ_first(ε - loss_second).
+        // Over all fixed releases of the Gaussian: δ(ε) = E δ_first(ε - loss_second).
         let laplace = [laplace_law(scale, 3), laplace_law(scale, 1), laplace_law(scale, 1)];
         for e in [0.2, 0.5, 1.0, 1.8] {
             let gaussian = gaussian_law(variance, 2);
@@ -185,7 +185,7 @@ fn huge_shifts_approach_continuous_noise() {
     }
 }
 
-/// The lattice of many variables, against the same loss on few points.
+/// The lattice of many variables, compared with the same loss on few points.
 #[test]
 fn many_variables_stay_above_the_lattice() {
     let d = delta(1e-6);
@@ -268,7 +268,7 @@ fn discrete_gaussian_curves_enclose_the_exact_one() {
     }
 }
 
-/// Above σ = 100 the comparison costs next to nothing, in many dimensions too.
+/// Above σ = 100 the comparison costs almost nothing, also in many dimensions.
 #[test]
 fn comparison_is_tight_for_wide_noise() {
     for (variance, squared_norm) in [(10_000u128, 900u128), (1 << 30, 1 << 28), (1 << 80, 1 << 79)] {
@@ -286,7 +286,7 @@ fn comparison_is_tight_for_wide_noise() {
     }
 }
 
-/// The scale that is found is certified on its own, is hardly more than needed, and never more than the closed form's.
+/// The found scale is certified separately, is hardly more than needed, and never exceeds that of the closed form.
 #[test]
 fn searches_find_the_least_certified_noise() {
     for (e, d, shifts) in [
@@ -345,7 +345,7 @@ fn curves_fall_and_round_trip() {
     assert_eq!(loss.delta(epsilon(4.1)), 0.0); // pure ε is 4
 }
 
-/// Senseless noise protects nothing and says so; it does not panic or overflow.
+/// Absurdly small noise is reported as protecting nothing; it does not panic or overflow.
 #[test]
 fn extremes_are_certified() {
     let tiny = Ratio::new(1, 1 << 40).unwrap();
@@ -368,7 +368,7 @@ fn extremes_are_certified() {
     assert_eq!(profile(&[(2, 1), (0, 7), (3, 1), (2, 4)]).shifts(), [(3, 1), (2, 5)]);
 }
 
-/// What is known of rounding is not forgotten: errors and infinite losses add up, at least.
+/// Rounding errors are never lost: errors and infinite losses at least add up.
 #[test]
 fn errors_add_up() {
     let fine = Resolution::for_delta(delta(1e-6));

@@ -1,4 +1,4 @@
-//! The (ε, δ) curve of Skellam noise: that of continuous Gaussian noise whose variance is less by about `ln(N/δ)`.
+//! The (ε, δ) curve of Skellam noise: that of continuous Gaussian noise with a variance smaller by about `ln(N/δ)`.
 //!
 //! Let independent Skellam noise `Z_n` of variances `μ_n ≥ μ ≥ 64` be shifted by integers `d_n`, at most `N` of them
 //! not 0, and let `x² = Σ d_n² (μ/μ_n)`. Notation and facts (a), (b) are those of the [theorem](super) about zCDP.
@@ -28,13 +28,13 @@
 //! ```
 //!
 //! so that `E φ(f(Z)) ≤ u_μ(1) = E φ(M)`. The order passes to products of independent positive variables, one factor
-//! after the other. With `S = Σ ℓ_n Z_n` and `C = ½ Σ ℓ_n² μ_n ≤ Σ μ_n (cosh ℓ_n - 1)`, `δ(ε) ≤ E (Π M_n - e^ε)₊` and
+//! after another. With `S = Σ ℓ_n Z_n` and `C = ½ Σ ℓ_n² μ_n ≤ Σ μ_n (cosh ℓ_n - 1)`, `δ(ε) ≤ E (Π M_n - e^ε)₊` and
 //! `Π M_n ≤ e^{S-C}`.
 //!
 //! **2. Tails.** Let `ξ = a/μ ≤ 1/5` and `w² = 5ξ ≤ 1`. The part of that mean where some `|Z_n| ≥ w μ_n` is at most
-//! `Σ E(M_n; |Z_n| ≥ w μ_n)`, as the other factors have mean 1. `ℓ_n² ≤ (1+1/μ)² x²/μ² ≤ (w/8)²`, by the lower bound of
-//! `a`, hence by Markov's inequality with `e^{wZ_n}` each term is at most
-//! `2 exp(μ_n (cosh w - cosh ℓ_n - (w - ℓ_n) w)) ≤ 2 exp(μ_n w² (0.5431 - 0.875)) ≤ 2 e^{-1.65 a}`.
+//! `Σ E(M_n; |Z_n| ≥ w μ_n)`, because the other factors have mean 1. `ℓ_n² ≤ (1+1/μ)² x²/μ² ≤ (w/8)²`, by the lower
+//! bound of `a`, hence by Markov's inequality with `e^{wZ_n}` each term is at most `2 exp(μ_n (cosh w - cosh ℓ_n - (w -
+//! ℓ_n) w)) ≤ 2 exp(μ_n w² (0.5431 - 0.875)) ≤ 2 e^{-1.65 a}`.
 //!
 //! **3. The lattice.** Elsewhere replace each `Z_n` by `Z'_n`, which is `Z_n` under the condition `|Z_n| < w μ_n`. Let
 //! `G_n` be discrete Gaussian of parameter `v_n = μ_n (1+ξ)`. Then `Z'_n ≤ G_n` in the same order: from `k ≥ 0` to
@@ -47,21 +47,21 @@
 //! **4. The continuum.** By Jensen's inequality adding independent normal noise of variance 8 to `G_n` only raises the
 //! mean of a convex function. The density of the sum is at most `1 + θ` times the normal one of variance `v_n + 8`: by
 //! Poisson summation `θ = 2 Σ_{j≥1} e^{-2π²s²j²}`, `s² = 8v_n/(v_n + 8) ≥ 7.1`. Thus, with a normal variable `m' B` of
-//! variance `m'² = Σ ℓ_n² (v_n + 8) ≤ m²` and `γ' = m'²/2 - C = ½ Σ ℓ_n² (ξ μ_n + 8) ≤ γ`, what is left is at most
-//! `(1+θ)^N E (e^{m'B - C} - e^ε)₊ = (1+θ)^N e^{γ'} E (e^{m'B - m'²/2} - e^{ε-γ'})₊`, which grows with `m'` and `γ'`. ∎
+//! variance `m'² = Σ ℓ_n² (v_n + 8) ≤ m²` and `γ' = m'²/2 - C = ½ Σ ℓ_n² (ξ μ_n + 8) ≤ γ`, the rest is at most `(1+θ)^N
+//! E (e^{m'B - C} - e^ε)₊ = (1+θ)^N e^{γ'} E (e^{m'B - m'²/2} - e^{ε-γ'})₊`, which grows with `m'` and `γ'`. ∎
 //!
-//! As in the case of zCDP, data that depend on the releases change nothing: the laws compared are those of the whole
-//! noise, before any data.
+//! As for zCDP, data that depend on the releases change nothing: the compared laws are those of the whole noise, before
+//! any data.
 
 use super::{IntegerShift, ROUNDING};
 use crate::number::Ratio;
 use crate::privacy::loss::rounded_up;
 use crate::privacy::{Delta, Epsilon, conversions, gaussian};
 
-/// Head room for the curve of continuous noise, and for what it loses below the normal numbers.
+/// Headroom for the curve of continuous noise, and for its loss in subnormal numbers.
 const CURVE_ROUNDING: f64 = 1e-11;
 const UNDERFLOW: f64 = 1e-320;
-/// The part of δ that the tails may take.
+/// The share of δ for the tails.
 const TAIL: f64 = 1e-9;
 
 /// The theorem for one `a`.
@@ -74,7 +74,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// With the least `a` that is allowed and leaves about this `tail`; `None` if even μ/5 is too small, or μ itself.
+    /// With the smallest allowed `a` that leaves about this `tail`; `None` if even μ/5 is too small, or μ itself.
     fn new(variance: f64, shift: IntegerShift, tail: f64) -> Option<Self> {
         if variance < f64::from(super::LEAST_VARIANCE) {
             return None;
@@ -105,7 +105,7 @@ impl Comparison {
     }
 }
 
-/// By the theorem, rounded up; `None` where it says nothing.
+/// By the theorem, rounded up; `None` if it does not apply.
 pub(super) fn delta(variance: Ratio, shift: IntegerShift, epsilon: Epsilon) -> Option<f64> {
     // Any guess of the result is allowed.
     let guess = gaussian::delta((shift.squared / variance.to_f64()).sqrt(), epsilon.get());
@@ -113,7 +113,7 @@ pub(super) fn delta(variance: Ratio, shift: IntegerShift, epsilon: Epsilon) -> O
     Some(comparison.delta(epsilon.get())?.min(1.0))
 }
 
-/// By the theorem, rounded up; `None` where it says nothing.
+/// By the theorem, rounded up; `None` if it does not apply.
 pub(super) fn epsilon(variance: Ratio, shift: IntegerShift, delta: Delta) -> Option<f64> {
     let comparison = Comparison::new(variance.to_f64(), shift, TAIL * delta.get())?;
     let rest = (delta.get() - comparison.tail) * libm::exp(-comparison.gamma) * (1.0 - CURVE_ROUNDING);
@@ -121,7 +121,7 @@ pub(super) fn epsilon(variance: Ratio, shift: IntegerShift, delta: Delta) -> Opt
     Some((conversions::epsilon_of_gaussian(comparison.m, rest) + comparison.gamma) * (1.0 + ROUNDING))
 }
 
-/// The least variance found that is certified to be (ε, δ)-DP, `enough` or less.
+/// The smallest variance found that is certified to be (ε, δ)-DP, `enough` or less.
 pub(super) fn variance_for(epsilon: Epsilon, delta: Delta, shift: IntegerShift, enough: Ratio) -> Ratio {
     let m = conversions::mu_for(epsilon, delta);
     let continuous = shift.squared / (m * m);
@@ -131,7 +131,7 @@ pub(super) fn variance_for(epsilon: Epsilon, delta: Delta, shift: IntegerShift, 
         (spent <= delta.get()).then_some(ratio)
     };
     let mut found = enough;
-    // The least addition is a hundredth of a logarithm, or a few units of the last place.
+    // The smallest addition is a hundredth of a logarithm, or a few units of the last place.
     let mut added = (continuous * 1e-12).max(0.5);
     while continuous + added < found.to_f64() {
         if let Some(ratio) = certified(continuous + added) {
@@ -147,8 +147,8 @@ pub(super) fn variance_for(epsilon: Epsilon, delta: Delta, shift: IntegerShift, 
 mod tests {
     use super::*;
 
-    /// Where the curve of continuous noise has nothing left, δ is the tails: `2N e^{-1.65 a}`, never less, also where
-    /// one of the factors alone would vanish.
+    /// If the curve of continuous noise vanishes, δ is that of the tails: `2N e^{-1.65 a}`, never less, even if one of
+    /// the factors alone would underflow.
     #[test]
     fn the_tails_are_in_delta() {
         for (variables, wanted) in [(1e6, 1e-12), (1e38, 1e-279)] {
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// `a` is at least 14 x²/μ, and γ and the tail follow from it as the theorem says.
+    /// `a` is at least 14 x²/μ, and γ and the tail follow from it as in the theorem.
     #[test]
     fn the_conditions_of_the_theorem_hold() {
         for (variance, squared) in [(1e9, 1e11), (1e12, 1e9), (1e9, 1e3)] {

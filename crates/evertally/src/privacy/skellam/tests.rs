@@ -1,5 +1,4 @@
-//! Every step of the proofs against probabilities that come from the three-term recurrence of the Bessel functions
-//! alone.
+//! Every step of the proofs, compared with probabilities from the three-term recurrence of the Bessel functions alone.
 
 use super::*;
 use crate::privacy::{Delta, Epsilon};
@@ -13,7 +12,7 @@ struct Law {
 
 impl Law {
     fn new(variance: f64, reach: usize) -> Self {
-        // `I_{k-1}/I_k = 2k/μ + I_{k+1}/I_k`: an error falls by a square of this ratio in every step.
+        // `I_{k-1}/I_k = 2k/μ + I_{k+1}/I_k`: an error shrinks by the square of this ratio in every step.
         let start = reach + 20 * (variance.sqrt() as usize) + 100;
         let mut ratios = vec![1.0; start + 1];
         for k in (1..start).rev() {
@@ -45,7 +44,7 @@ impl Law {
         if k >= 0 { self.theta[k as usize] } else { -self.theta[(-1 - k) as usize] }
     }
 
-    /// All values whose neighbours at distance `margin` have a probability, too.
+    /// All values whose neighbours at distance `margin` also have a probability.
     fn support(&self, margin: i64) -> std::ops::RangeInclusive<i64> {
         margin - self.reach()..=self.reach() - margin
     }
@@ -104,7 +103,7 @@ fn bessel_ratios_keep_their_bounds() {
             let most = (1.0 + 1.0 / variance) / variance;
             assert!(step > 0.0 && step <= most, "(b), μ = {variance}, k = {k}: {step} {most}");
         }
-        // (b) loses next to nothing.
+        // (b) is almost tight.
         assert!((law.theta(0) - law.theta(-1)) * variance > 1.0);
     }
 }
@@ -208,7 +207,7 @@ fn ratios(law: &Law, d: i64) -> Vec<(f64, f64)> {
     kept.map(|k| (law.p(k), law.log_p(k - d) - law.log_p(k))).collect()
 }
 
-/// Step 1 of the comparison: the likelihood ratio against the exponential of the noise itself.
+/// Step 1 of the comparison: the likelihood ratio compared with the exponential of the noise itself.
 #[test]
 fn the_linear_loss_dominates() {
     for variance in [64.0, 700.0] {
@@ -228,13 +227,13 @@ fn the_linear_loss_dominates() {
     }
 }
 
-/// Step 2: what the tails of the exponential weigh, at the largest shift that the theorem allows.
+/// Step 2: the weight of the tails of the exponential, at the largest shift that the theorem allows.
 #[test]
 fn the_tails_are_as_light_as_claimed() {
     for variance in [64.0, 700.0, 1e4] {
         let law = Law::new(variance, 6 * variance as usize);
         for a in [1.0f64, 5.0, 12.0, variance / 50.0, variance / 5.0] {
-            // Far below 1e-300 nothing can be said.
+            // Far below 1e-300 nothing can be checked.
             let a = a.min(variance / 5.0).min(300.0);
             let reach = libm::sqrt(5.0 * a / variance) * variance;
             let slope = (1.0 + 1.0 / variance) * libm::sqrt(a / (14.0 * variance));
@@ -266,7 +265,7 @@ fn elementary_steps() {
         let small = (1.0 + 1.0 / mu) * (1.0 + 1.0 / mu) * libm::exp(t * t * libm::cosh(t) * libm::cosh(t) / 12.0);
         assert!(small <= factor && (1.0 + 2.0 / mu) * (1.0 + 2.0 / mu) <= factor, "{mu}");
         assert!(libm::exp(-mu * t * t / 2.0) <= mu * t * t * t * t / 8.0 * (1.0 + 1e-12), "{mu}");
-        // Fact (b): the larger of the two T, and what it leaves.
+        // Fact (b): the larger of the two T, and its consequence.
         let large = 1.0 / mu + 0.25 / (mu * mu);
         assert!(-libm::log1p(-large) <= (1.0 + 1.0 / mu) / mu, "{mu}");
     }
@@ -330,7 +329,7 @@ fn in_place_of_a_gaussian_a_logarithm_is_added() {
             let (added, logarithm) = ((variance.numerator() - numerator) as f64, libm::log(variance.to_f64()));
             assert!(added >= logarithm && added <= 1.02 * logarithm + 2.0, "{numerator} {added}");
             for denominator in [3u128, 7] {
-                // Exact: a whole number is added.
+                // Exact: an integer is added.
                 let gaussian = Ratio::new(numerator, denominator).unwrap();
                 let Ok(variance) = variance_in_place_of(gaussian) else { continue };
                 assert_eq!(gaussian.denominator(), variance.denominator());
@@ -387,7 +386,7 @@ fn what_is_not_certified_is_refused() {
     }
 }
 
-/// Not a bit less than the theorem says, from the least variance on.
+/// Not a bit less than in the theorem, from the smallest variance on.
 #[test]
 fn rho_is_that_of_the_theorem() {
     for variance in [64u32, 100, 1 << 20] {

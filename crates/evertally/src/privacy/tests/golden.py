@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Golden values of the budget conversions, from the definitions, with mpmath at 400 digits.
 
-Prints the lines of golden.txt beside this file. Needs mpmath.
+Prints the lines of golden.txt next to this file. Needs mpmath.
 """
 from itertools import product
 

@@ -1,4 +1,5 @@
-//! Conversions against `golden.txt`, which `golden.py` computes from the definitions with hundreds of digits.
+//! Conversions compared with `golden.txt`, which `golden.py` computes from the definitions with hundreds of
+//! digits.
 
 use super::{delta, epsilon};
 use crate::number::Ratio;
@@ -45,7 +46,7 @@ fn gaussian_inverse_is_below_and_close() {
         let ours = mu_for(e, d);
         assert!(ours <= want * (1.0 + 1e-15) && ours > want * (1.0 - 1e-11), "{line:?}: {ours}");
         let back = epsilon_of_gaussian(ours, d);
-        // At tiny ε the curve is flat: 1e-13 of μ is more of ε.
+        // At tiny ε the curve is flat: a change of 1e-13 in μ is a larger one in ε.
         assert!((back - e.get()).abs() <= 1e-9 * e.get() + 1e-14, "{line:?}: back to {back}");
     }
 }

@@ -1,7 +1,7 @@
-//! Conversions there and back: noise that was converted from an (ε, δ), or a ρ, is never said to give more than that.
+//! Round trips of conversions: noise computed for an (ε, δ) or a ρ is never reported to spend more than that.
 //!
-//! On grids, and for random values. Each pair is of functions that search or round by themselves, so that neither follows
-//! from the other.
+//! On grids, and for random values. Each pair consists of functions that search or round separately, so neither
+//! follows from the other.
 
 use super::{delta, epsilon, rho};
 use crate::number::Ratio;
@@ -18,7 +18,7 @@ fn budgets(random: u64) -> impl Iterator<Item = (f64, f64)> {
     all.chain((0..random).map(|n| (10f64.powf(-4.0 + 6.0 * unit(2 * n)), 10f64.powf(-14.0 * unit(2 * n + 1) - 0.01))))
 }
 
-/// A number between 0 and 1 that nobody chose.
+/// A pseudorandom number between 0 and 1.
 fn unit(n: u64) -> f64 {
     let digest = blake3::hash(&n.to_le_bytes());
     let word = u64::from_le_bytes(digest.as_bytes()[..8].try_into().unwrap());
@@ -35,7 +35,7 @@ fn concentrated_and_approximate() {
         let least = epsilon_of_zcdp(rho(e), delta(d));
         if (1e-12..=1e6).contains(&least) {
             let back = delta_of_zcdp(rho(e), epsilon(least));
-            // δ is some hundred times as sensitive as ε: the last bit of ε is a few of δ.
+            // δ is some hundred times as sensitive as ε: the last bit of ε is several bits of δ.
             assert!(back <= d * (1.0 + 1e-13), "δ at the ε of ρ = {e:e}, δ = {d:e}: {:e} too much", back / d - 1.0);
         }
     }
@@ -86,7 +86,7 @@ fn discrete_laws() {
         let variance = loss::gaussian_variance_for(e, d, &profile).unwrap();
         let back = loss::epsilon_of_discrete_gaussian(variance, &profile, d);
         assert!(back <= e.get(), "Gaussian, {e:?}, {d:?}: {:e} too much", back / e.get() - 1.0);
-        // δ is certified on another grid of losses than the variance was: both are true, and not equal.
+        // δ is certified on another grid of losses than the variance was: both are valid, but not equal.
         let back = loss::delta_of_discrete_gaussian(variance, &profile, e) / d.get() - 1.0;
         assert!(back <= 1e-3, "Gaussian, {e:?}, {d:?}: {back:e} too much");
     }

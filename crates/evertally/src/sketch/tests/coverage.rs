@@ -1,8 +1,8 @@
-//! How often intervals hold the counts, over hash functions and noise: of heavy, light and absent items, and of those
-//! that are chosen by their estimates.
+//! How often intervals contain the counts, over hash functions and noise: for heavy, light and absent items, and for
+//! items chosen by their estimates.
 //!
-//! Trials are independent (another key each), so the spread of their shares tells how well the mean of all is known;
-//! each comparison allows 4.5 standard errors of it beyond what is claimed: significance 4·10^-6 a side.
+//! Trials are independent (another key each), so the spread of their shares gives the standard error of their mean;
+//! each comparison allows 4.5 standard errors beyond the claim: significance level 4·10^-6 per side.
 
 use super::*;
 use crate::privacy::Values;
@@ -28,12 +28,12 @@ struct Shares {
     light: Vec<f64>,
     absent: Vec<f64>,
     chosen: Vec<f64>,
-    /// Of the chosen, if they had not been.
+    /// Of the chosen items, with intervals that ignore the choice.
     as_others: Vec<f64>,
     of_noise: Vec<f64>,
 }
 
-/// Largest value of an event: a count takes few of them.
+/// Largest value of an event, so that a count needs few events.
 const LARGEST: i64 = 4096;
 const HEAVY: usize = 100;
 const LISTED: usize = 20;
@@ -62,7 +62,7 @@ fn trial(seed: u64, plan: &SketchPlan, data: &Data, shares: &mut [Shares; 2]) {
         shares.light.push(held(&off[HEAVY..data.items as usize], half));
         shares.absent.push(held(&off[absent.start as usize..], half));
         shares.of_noise.push(held(&off, 1.96 * answers.noise_std_error));
-        // The heaviest of all.
+        // The heaviest items of all.
         let mut order: Vec<usize> = (0..off.len()).collect();
         order.sort_by(|a, b| answers.values[*b].total_cmp(&answers.values[*a]));
         let choice = Choice { least: answers.values[order[LISTED]], listed: LISTED, of: off.len() };
@@ -91,7 +91,7 @@ fn run(shape: &str, budget: f64, pure: bool, data: &Data, trials: u64) -> [Share
     shares
 }
 
-/// The mean share is between two figures, to 4.5 standard errors.
+/// Checks that the mean share is between two values, to 4.5 standard errors.
 fn assert_share(shares: &[f64], low: f64, high: f64, what: &str) {
     let (mean, error) = mean(shares);
     assert!(error < 0.012, "{what}: {mean} ± {error} says too little");
@@ -99,8 +99,8 @@ fn assert_share(shares: &[f64], low: f64, high: f64, what: &str) {
 }
 
 /// From noise alone to collisions alone, with normal and with Laplace noise, with one row and with five: at the first
-/// step and at the second, 95 % of the intervals hold (94.5 to 95.5), whatever the item; and of those of the twenty
-/// heaviest at least as many, and at most 98 %.
+/// step and at the second, 95 % of the intervals hold (94.5 to 95.5), whatever the item; and of the intervals of the
+/// twenty heaviest at least as many, and at most 98 %.
 #[test]
 fn intervals_hold_as_often_as_they_say() {
     let data = |heaviest, exponent| Data { items: 6000, heaviest, exponent };
@@ -124,7 +124,7 @@ fn intervals_hold_as_often_as_they_say() {
             noise_alone.push((mean(&shares.of_noise).0, mean(&shares.as_others).0));
         }
     }
-    // The cases are such that it matters.
+    // Ignoring the choice must make a difference in these cases.
     assert!(noise_alone.iter().any(|(of_noise, _)| *of_noise < 0.6), "{noise_alone:?}");
     assert!(noise_alone.iter().any(|(_, as_others)| *as_others < 0.5), "{noise_alone:?}");
 }

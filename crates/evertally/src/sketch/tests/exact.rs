@@ -1,4 +1,4 @@
-//! With so much budget that noise is nothing, answers are exact counts, where collisions are none.
+//! With so large a budget that noise is negligible, and without collisions, answers are exact counts.
 
 use super::*;
 use crate::sketch::Item;
@@ -42,7 +42,8 @@ fn estimates_are_counts_where_noise_and_collisions_are_none() {
     }
 }
 
-/// The eager baseline has the releases of the lazy sketch, step by step, and the buffered one those of the last batch.
+/// The eager baseline has the releases of the lazy sketch at every step, and the buffered one has those of the last
+/// batch.
 #[test]
 fn baselines_are_the_same_sketch() {
     for budget in [gaussian(), pure()] {
@@ -96,7 +97,8 @@ fn rows_do_not_depend_on_their_number() {
     assert!(rows.len() > 25);
 }
 
-/// A roster's answers are single estimates, at every step and in every way of sampling, and it belongs to its functions.
+/// A roster's answers equal single estimates, at every step and in every sampling, and the roster is refused with
+/// other hash functions.
 #[test]
 fn rosters_answer_as_single_estimates() {
     for (budget, sampling) in [(gaussian(), Sampling::Keyed), (pure(), Sampling::Keyed), (gaussian(), Sampling::Float)]
@@ -116,7 +118,7 @@ fn rosters_answer_as_single_estimates() {
             for item in 0..2000 {
                 assert_eq!(answers.estimate(item as usize), other.estimate(item).unwrap());
             }
-            // All cells are read, so both know the same law.
+            // All cells are read, so both have the same law.
             let nobody = ours.roster::<u64>([]).unwrap();
             assert!(nobody.is_empty());
             assert_eq!(ours.answer(&nobody).unwrap().errors, answers.errors);

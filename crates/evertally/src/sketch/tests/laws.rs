@@ -7,7 +7,7 @@ use crate::sketch::{Hashing, Shape, Table};
 
 const GAUSSIAN_LAWS: [Sampling; 2] = [Sampling::Float, Sampling::Keyed];
 
-/// The estimates of items that never occurred are noise: mean 0 and the variance that is stated.
+/// The estimates of items that never occurred are noise: mean 0 and the stated variance.
 #[test]
 fn noise_of_estimates_has_the_stated_variance() {
     for (rows, budget, sampling) in [
@@ -33,8 +33,7 @@ fn noise_of_estimates_has_the_stated_variance() {
     }
 }
 
-/// Noise about as small as the grid, where the discrete law that is drawn exactly and the continuous one differ by a
-/// third.
+/// Noise about as small as the grid, where the exactly drawn discrete law and the continuous one differ by a third.
 #[test]
 fn small_noise_has_the_stated_variance() {
     let budget = Budget::Pure(Epsilon::new(2.0).unwrap());
@@ -81,7 +80,7 @@ fn collisions_have_mean_zero_and_the_variance_of_the_second_moment() {
     }
 }
 
-/// Buckets are uniform, signs even, and rows independent of each other, for widths that are and are not powers of two.
+/// Buckets are uniform, signs even, and rows independent of each other, for widths that are powers of two and others.
 #[test]
 fn hash_functions_are_uniform_and_independent() {
     for (rows, width) in [(3u32, 8u64), (5, 5), (31, 3)] {
@@ -108,7 +107,7 @@ fn hash_functions_are_uniform_and_independent() {
     }
 }
 
-/// The mean of the row-wise values over noise, for one fixed table, with the variance that is stated.
+/// The mean of the row-wise values over noise, for one fixed table, with the stated variance.
 #[test]
 fn second_moments_have_the_stated_noise() {
     for (budget, sampling) in GAUSSIAN_LAWS.map(|s| (gaussian(), s)).into_iter().chain([(pure(), Sampling::Float)]) {
@@ -125,14 +124,14 @@ fn second_moments_have_the_stated_noise() {
                 sketch.second_moment().unwrap()
             };
             let found: Vec<_> = (0..5000).map(|run_number| run(format!("noise {run_number}"))).collect();
-            // One item fills one cell a row, whatever the hash functions: no collisions.
+            // One item fills one cell per row, whatever the hash functions: no collisions.
             let exact = (events * events) as f64;
             let errors: Vec<f64> = found.iter().map(|e| e.value - exact).collect();
             let what = format!("{budget:?} {sampling}, {events} events");
             assert_mean(&errors, 0.0, &what);
             let stated = found.iter().map(|e| e.noise_std_error.powi(2)).sum::<f64>() / found.len() as f64;
             if events == 0 {
-                // The estimate of the moment is cut at 0 inside of the stated error: compare with its value for 0.
+                // The estimate of the moment is cut at 0 inside the stated error: compare with its value for 0.
                 assert_variance(&errors, moment_variance(plan.plan()), &what);
                 assert!(stated > moment_variance(plan.plan()) && stated < 2.0 * moment_variance(plan.plan()), "{what}");
             } else {
@@ -142,7 +141,7 @@ fn second_moments_have_the_stated_noise() {
     }
 }
 
-/// Of no events: `w (κ - 1) σ⁴ / r` at step 1.
+/// Without events: `w (κ - 1) σ⁴ / r` at step 1.
 fn moment_variance(plan: &Plan) -> f64 {
     let kurtosis = match plan.noise_kind() {
         crate::plan::NoiseKind::Gaussian => 3.0,
@@ -151,7 +150,7 @@ fn moment_variance(plan: &Plan) -> f64 {
     16.0 * (kurtosis - 1.0) * plan.variance(1).powi(2) / 3.0
 }
 
-/// Moments and products are right on average over hash functions and noise.
+/// Moments and products are unbiased over hash functions and noise.
 #[test]
 fn moments_and_products_are_unbiased() {
     let (ours, theirs) = ([9i64, 4, -6, 2, 0, 1], [5i64, -2, 3, 3, 7, 0]);
@@ -186,8 +185,8 @@ fn moments_and_products_are_unbiased() {
     assert_variance(&products, collisions + mean(&stated).0, "product");
 }
 
-/// Count-min: the estimate of one row is right on average; the least cell is not, and its allowance covers as often as
-/// it says.
+/// Count-min: the estimate of one row is unbiased; the smallest cell is not, and its allowance covers as often as
+/// stated.
 #[test]
 fn count_min_is_unbiased_and_its_upper_end_covers() {
     let counts = [12i64, 3, 5, 0, 9, 7, 2, 4];
@@ -214,9 +213,9 @@ fn count_min_is_unbiased_and_its_upper_end_covers() {
     assert_mean(&errors, 0.0, "one row");
     assert_mean(&estimates, 0.0, "three rows");
     assert_variance(&estimates, 1.0, "three rows");
-    // The least of three normal numbers: -3/(2√π).
+    // The smallest of three normal numbers: -3/(2√π).
     assert_mean(&least, -0.846_284_375, "least cell");
-    // The allowance is rounded up to a whole number: not below 0.9, and at most a unit wide.
+    // The allowance is rounded up to a whole number: at least 0.9, and at most one unit too wide.
     let (share, error) = mean(&covered);
     assert!(share > 0.9 - 5.5 * error && share < 0.97, "{share}");
 }

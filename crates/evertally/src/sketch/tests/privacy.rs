@@ -1,4 +1,4 @@
-//! The noiseless table never moves by more than the plan was calibrated for.
+//! The noiseless table never changes by more than the plan was calibrated for.
 
 use super::*;
 use crate::privacy::{Neighbours, Sensitivity, Values};
@@ -47,8 +47,8 @@ fn dyadic_sketch(plan: SketchPlan, event: Option<(u64, i64)>) -> Cells {
     sketch.cells
 }
 
-/// All events of up to 60 items and all values: no table is larger than the sensitivity, and one is as large; no two
-/// tables are farther apart than the sensitivity of replacing.
+/// All events of up to 60 items and all values: no table exceeds the sensitivity, and one attains it; the distance
+/// of any two tables is at most the sensitivity of replacement.
 #[test]
 fn one_event_moves_the_table_by_no_more_than_planned() {
     let kinds: [(&str, OfEvent<'_>); 5] = [
@@ -95,7 +95,7 @@ fn one_event_moves_the_table_by_no_more_than_planned() {
             };
             let one = sensitivity(Neighbours::AddRemove);
             let reached = tables.iter().filter(|table| within(table, &one)).count();
-            assert!(reached > 0, "{shape} {values:?}: {one:?} is more than any event does");
+            assert!(reached > 0, "{shape} {values:?}: {one:?} is more than any event causes");
             let replaced = sensitivity(Neighbours::ReplaceOne);
             for a in &tables {
                 for b in &tables {
@@ -129,7 +129,7 @@ fn noise_covers_every_cell_of_an_event() {
     }
 }
 
-/// Sketches of other shapes have other noise under one name.
+/// Sketches of other shapes have other noise under the same name.
 #[test]
 fn shapes_are_part_of_the_plan() {
     let of =
@@ -138,7 +138,7 @@ fn shapes_are_part_of_the_plan() {
     assert_eq!(of(10), of(10));
 }
 
-/// Items share cells: a bound by group says nothing of a cell, and would be counted on for nothing.
+/// Items share cells, so a bound per group does not bound a cell: it must not reduce the noise.
 #[test]
 fn bounds_by_group_are_refused() {
     let shape: crate::sketch::Shape = "count-sketch(rows=3,width=10)".parse().unwrap();

@@ -1,11 +1,11 @@
-//! States come back bit for bit; bad input is refused in one sentence and changes nothing.
+//! States are restored bit for bit; bad input is refused in one sentence and changes nothing.
 
 use super::*;
 use crate::plan::Plan;
 use crate::privacy::Values;
 use crate::sketch::{Estimate, Shape, Table};
 
-/// Saves after some steps, restores, and goes on with both.
+/// Saves after some steps, restores, and continues with both.
 macro_rules! comes_back {
     ($sketch:ident, $shape:expr, $sampling:expr, $ask:expr) => {{
         let plan = plan($shape, 50, gaussian(), $sampling);
@@ -96,7 +96,7 @@ fn bad_input_changes_nothing() {
     assert!(counts.quantile(0.5, 0.9).unwrap_err().to_string().contains("negative"));
 }
 
-/// A threshold inside of the noise would visit most of a tree of 2^39 keys: it ends in an error.
+/// A threshold within the noise would visit most of a tree of 2^39 keys: it ends in an error.
 #[test]
 fn descents_into_the_noise_end() {
     let plan = plan("dyadic(bits=39,branching=256)", 5, gaussian(), Sampling::Keyed);
@@ -116,12 +116,12 @@ fn senseless_shapes_and_plans_are_refused() {
         ("count-min(rows=3,width=1)", "at least 2"),
         ("dyadic(bits=40,branching=4)", "at most 39"),
         ("dyadic(bits=9,branching=5)", "power of two"),
-        ("dyadic(bits=9)", "no shape"),
-        ("dyadic(bits=9,branching=4,rows=3)", "no shape"),
-        ("dyadic-sketch(bits=9,branching=4,rows=3)", "no shape"),
-        ("bloom(rows=3,width=9)", "no shape"),
-        ("count-sketch(rows=3,width=x)", "no shape"),
-        ("count-sketch", "no shape"),
+        ("dyadic(bits=9)", "not a shape"),
+        ("dyadic(bits=9,branching=4,rows=3)", "not a shape"),
+        ("dyadic-sketch(bits=9,branching=4,rows=3)", "not a shape"),
+        ("bloom(rows=3,width=9)", "not a shape"),
+        ("count-sketch(rows=3,width=x)", "not a shape"),
+        ("count-sketch", "not a shape"),
     ] {
         let message = text.parse::<Shape>().unwrap_err().to_string();
         assert!(message.contains(word), "{text}: {message}");
@@ -132,7 +132,8 @@ fn senseless_shapes_and_plans_are_refused() {
     assert!(twice.unwrap_err().to_string().contains("one running sum"));
     let widest = PlanRequest::count(9, gaussian()).with_values(Values::Sum { lower: i64::MIN, upper: 0 });
     assert!(shape.request(widest).unwrap_err().is_overflow());
-    // Plans that were not made for a sketch, or whose words say more cells than their noise covers.
+    // Plans that were not made for a sketch, or whose text states more cells than their noise
+    // covers.
     let made = |request: PlanRequest| SketchPlan::from_plan(request.plan().unwrap(), Sampling::Float);
     let path_sum = || PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     assert!(made(path_sum()).unwrap_err().to_string().contains("not made for a sketch"));
@@ -154,7 +155,7 @@ fn senseless_shapes_and_plans_are_refused() {
     assert!(CountMin::new(signed, &key(1), named("a")).is_err());
 }
 
-/// A plan that was written and read again makes the same sketch.
+/// A plan that was written and read back makes the same sketch.
 #[test]
 fn plans_come_back_from_files() {
     let plan = SketchPlan::sharing_hashes(
@@ -171,7 +172,7 @@ fn plans_come_back_from_files() {
     assert_eq!(back.hash_name(), Some(&named("shared")));
 }
 
-/// What a request leaves open is chosen among what can be sampled in the way that is asked for.
+/// If a request names no mechanism, it is chosen among those that support the requested sampling.
 #[test]
 fn open_mechanisms_are_chosen_by_error() {
     for (budget, sampling) in [(gaussian(), Sampling::Float), (pure(), Sampling::Float), (pure(), Sampling::Keyed)] {

@@ -50,7 +50,7 @@ fn dyadic_counts_are_exact_without_noise() {
     }
 }
 
-/// Memory is that of what was touched, however large the tree.
+/// Memory grows with the touched nodes alone, however large the tree.
 #[test]
 fn only_what_is_read_takes_memory() {
     let plan = plan("dyadic(bits=39,branching=8)", 1 << 30, gaussian(), Sampling::Float);
@@ -61,7 +61,8 @@ fn only_what_is_read_takes_memory() {
         counts.add(value << 20, 1).unwrap();
     }
     counts.tick_through(1 << 29).unwrap();
-    // 13 levels with 8 children each, and the root; a few blocks may pass by noise, and what is large really is.
+    // 13 levels with 8 children each, and the root; noise may let a few more blocks pass, and the large ones really
+    // are large.
     let heavy = counts.heavy_hitters(1000.0).unwrap();
     assert_eq!(heavy.iter().map(|h| h.key).collect::<Vec<_>>(), [12_345_678_901]);
     assert!(counts.touched() < 400, "{}", counts.touched());
@@ -108,8 +109,8 @@ fn shares_have_the_stated_error() {
     assert_variance(&found, 1.0, "share");
 }
 
-/// The bands of quantiles hold the noise of single nodes and of ranges as often as they say, and are not wider than
-/// Chernoff's bound is at that probability.
+/// The bands of quantiles contain the noise of single nodes and of ranges as often as stated, and are not wider than
+/// Chernoff's bound at that probability.
 #[test]
 fn bands_hold_as_often_as_they_say() {
     for (budget, sampling) in [
@@ -135,8 +136,8 @@ fn bands_hold_as_often_as_they_say() {
     }
 }
 
-/// The quantile lies between its ends in far more runs than promised (the union bound), and the ends are not the whole
-/// space.
+/// The quantile lies between its ends in far more runs than promised (the union bound), and the interval is not the
+/// whole space.
 #[test]
 fn quantiles_are_covered_and_bounded() {
     for budget in [gaussian(), pure()] {
@@ -179,7 +180,7 @@ fn dyadic_sketches_find_heavy_keys_and_count_ranges() {
     }
 }
 
-/// Over noise and hash functions, ranges of a dyadic sketch are right on average.
+/// Over noise and hash functions, ranges of a dyadic sketch are unbiased.
 #[test]
 fn ranges_of_dyadic_sketches_are_unbiased() {
     let plan = plan("dyadic-sketch(bits=20,branching=4,rows=3,width=20)", 4, gaussian(), Sampling::Float);
@@ -194,7 +195,7 @@ fn ranges_of_dyadic_sketches_are_unbiased() {
         stated = estimate.noise_std_error;
     }
     assert_mean(&errors, 0.0, "range");
-    // Collisions of a handful of events, and of nodes in one cell, are small beside the noise.
+    // Collisions of a handful of events, and of nodes in one cell, are small compared with the noise.
     let squares: Vec<f64> = errors.iter().map(|e| (e / stated).powi(2)).collect();
     assert!((mean(&squares).0 - 1.0).abs() < 0.2, "{}", mean(&squares).0);
 }

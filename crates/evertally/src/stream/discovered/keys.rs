@@ -1,4 +1,4 @@
-//! The keys that have had events: names, sums, and what each step added as long as that may have to be told.
+//! The keys with events: names, sums, and each step's addition as long as it may have to be released.
 
 use crate::state::damaged;
 use crate::{Error, Result};
@@ -6,21 +6,21 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use serde::{Deserialize, Serialize};
 use std::hash::BuildHasher;
 
-/// No key is shown in this place.
+/// Marks a hidden key.
 const HIDDEN: u32 = u32::MAX;
 
-/// A table of keys by name. About 130 bytes a key with a short name and few steps with events.
+/// A table of keys by name. About 130 bytes per key with a short name and few steps with events.
 #[derive(Default)]
 pub(super) struct Keys {
     places: HashTable<u32>,
     hasher: DefaultHashBuilder,
-    /// All names, one behind the other.
+    /// All names, concatenated.
     names: Vec<u8>,
     keys: Vec<Key>,
 }
 
 pub(super) struct Key {
-    /// Where its name ends.
+    /// The end of its name in `names`.
     end: u64,
     /// Sum of the closed steps; of a hidden key only.
     sum: i64,
@@ -34,8 +34,8 @@ pub(super) struct Key {
     is_touched: bool,
 }
 
-/// The sums of the steps with events, each as two LEB128 numbers: steps since the one before, and the sum with its sign
-/// in the lowest bit.
+/// The sums of the steps with events, each as two LEB128 numbers: steps since the previous one, and the sum with its
+/// sign in the lowest bit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Past(Vec<u8>);
@@ -53,7 +53,7 @@ impl Keys {
         self.keys.len()
     }
 
-    /// The place of a key, which is entered if new.
+    /// The place of a key; inserts it if it is new.
     pub(super) fn place(&mut self, name: &[u8]) -> Result<u32> {
         let Self { places, hasher, names, keys } = self;
         let hash = hasher.hash_one(name);
@@ -106,13 +106,13 @@ impl Keys {
         (order.into_iter().map(saved).collect(), places)
     }
 
-    /// What [`save`](Self::save) gave, at this step.
+    /// Restores the output of [`save`](Self::save) at this step.
     pub(super) fn restore(saved: Vec<Saved>, step: u64) -> Result<Self> {
         let mut keys = Self::default();
         for (number, saved) in saved.into_iter().enumerate() {
             let place = keys.place(&saved.name)?;
             if place as usize != number {
-                return Err(damaged()); // a name twice
+                return Err(damaged()); // duplicate name
             }
             let key = keys.at(place);
             for (at, sum) in saved.past.checked()? {
@@ -134,7 +134,7 @@ fn name_of<'n>(names: &'n [u8], keys: &[Key], place: u32) -> &'n [u8] {
     &names[start as usize..keys[place as usize].end as usize]
 }
 
-/// Room for more, by a quarter of what is there: doubling would take twice the memory.
+/// Reserves a quarter of the present capacity: doubling would take twice the memory.
 fn grow<T>(items: &mut Vec<T>, more: usize) {
     if items.capacity() - items.len() < more {
         items.reserve_exact(more.max(items.len() / 4));
@@ -159,19 +159,19 @@ impl Key {
         (self.shown != HIDDEN).then_some(self.shown as usize)
     }
 
-    /// Shows it under this number; false if it was shown.
+    /// Shows it under this number; false if it was already shown.
     pub(super) fn show(&mut self, number: usize) -> bool {
         let was_hidden = self.shown == HIDDEN;
-        (self.shown, self.sum) = (number as u32, 0); // fits: no more are shown than there are
+        (self.shown, self.sum) = (number as u32, 0); // fits: at most all keys are shown
         was_hidden
     }
 
-    /// Its past, which is not kept any longer.
+    /// Removes and returns its past.
     pub(super) fn take_past(&mut self) -> Past {
         std::mem::take(&mut self.past)
     }
 
-    /// Whether the sum of all steps, the open one with this value, fits.
+    /// Whether the sum over all steps still fits if this value is added to the open step.
     pub(super) fn check_room(&self, value: i64) -> Result<()> {
         let open = self.open.checked_add(value);
         open.and_then(|open| self.sum.checked_add(open)).map(|_| ()).ok_or_else(|| {
@@ -179,13 +179,13 @@ impl Key {
         })
     }
 
-    /// Adds to the open step what fits; true for its first event.
+    /// Adds a value that fits to the open step; true for the key's first event there.
     pub(super) fn add(&mut self, value: i64) -> bool {
         self.open += value;
         !std::mem::replace(&mut self.is_touched, true)
     }
 
-    /// Closes the open step, which is this one.
+    /// Closes the open step, `step`.
     pub(super) fn close(&mut self, step: u64) {
         let open = std::mem::take(&mut self.open);
         self.is_touched = false;
@@ -209,7 +209,7 @@ impl Past {
         }
     }
 
-    /// Steps, rising, and their sums.
+    /// Steps, ascending, and their sums.
     pub(super) fn events(&self) -> impl Iterator<Item = (u64, i64)> {
         let (mut rest, mut step) = (self.0.as_slice(), 0u64);
         std::iter::from_fn(move || {
@@ -219,7 +219,7 @@ impl Past {
         })
     }
 
-    /// The same of bytes that may be damaged.
+    /// The same for bytes that may be damaged.
     fn checked(&self) -> Result<Vec<(u64, i64)>> {
         let mut whole = Self::default();
         let (events, mut last) = (self.events().collect::<Vec<_>>(), 0);
@@ -234,7 +234,7 @@ impl Past {
     }
 }
 
-/// Takes a LEB128 number from the front; `None` where there is none.
+/// Reads a LEB128 number from the front; `None` if there is none.
 fn number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..u64::BITS).step_by(7) {

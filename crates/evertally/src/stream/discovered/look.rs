@@ -1,4 +1,4 @@
-//! Looking at every hidden key after a step.
+//! Checks every hidden key against the threshold after a step.
 
 use super::keys::Keys;
 use crate::mechanism::{Cursor, Workload};
@@ -7,10 +7,10 @@ use crate::plan::Plan;
 use crate::stream::series::Series;
 use std::ops::Range;
 
-/// A thread is worth its start for so many keys.
+/// Keys from which a thread is worth its start.
 const WORTH_A_THREAD: usize = 1 << 14;
 
-/// What a look needs, for several threads.
+/// The data that several threads share for the selection.
 #[derive(Clone, Copy)]
 pub(super) struct Look<'s> {
     pub(super) plan: &'s Plan,
@@ -21,19 +21,19 @@ pub(super) struct Look<'s> {
 }
 
 impl Look<'_> {
-    /// The hidden keys that reach the threshold, in no order. Every one is looked at, by as many threads as help.
+    /// The hidden keys that reach the threshold, in no order. Checks every key, with as many threads as help.
     pub(super) fn found(self) -> Vec<u32> {
         let count = self.keys.len();
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count / WORTH_A_THREAD).max(1);
         let part = count.div_ceil(threads);
-        let places = |number: usize| (number * part).min(count) as u32; // fits: so many keys there are at most
+        let places = |number: usize| (number * part).min(count) as u32; // fits: at most the number of keys
         let work = |number: usize| self.among(places(number)..places(number + 1));
         std::thread::scope(|scope| {
             let spawned = |number| std::thread::Builder::new().spawn_scoped(scope, move || work(number));
             let others: Vec<_> = (1..threads).map(|number| (number, spawned(number))).collect();
             let mut found = work(0);
             for (number, other) in others {
-                // Where the system grants no thread, this one does the work.
+                // If the system grants no thread, this one does the work.
                 found.extend(match other {
                     Ok(thread) => thread.join().expect("a look does not panic"),
                     Err(_) => work(number),
@@ -77,7 +77,7 @@ impl Look<'_> {
         (i128::from(self.sum(place)) << plan.fraction_bits()) + plan.rounded_noise(drawn)
     }
 
-    /// What the release of a hidden key reads, exactly.
+    /// The exact value that the release of a hidden key reads.
     fn sum(&self, place: u32) -> i64 {
         let key = self.keys.get(place);
         let steps = match self.plan.mechanism().workload() {
@@ -85,7 +85,7 @@ impl Look<'_> {
             workload => workload.reach(self.step),
         };
         let read = key.past().events().filter(|(step, _)| step + steps > self.step);
-        // As the series of a shown key adds up.
+        // Adds up like the series of a shown key.
         read.fold(0, |all: i64, (_, sum)| all.wrapping_add(sum))
     }
 }

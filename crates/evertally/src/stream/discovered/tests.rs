@@ -14,7 +14,7 @@ fn selection(delta: f64, every: u64, horizon: u64) -> Selection {
     Selection::new(Delta::new(delta).unwrap(), SelectionTimes::every(every, horizon).unwrap())
 }
 
-/// A mechanism, and the window if it is read in windows.
+/// A mechanism, and its window, if any.
 type Case = (&'static str, u64);
 
 fn plan((mechanism, window): Case, horizon: u64, every: u64) -> Plan {
@@ -47,7 +47,7 @@ fn events(step: u64) -> Vec<(String, i64)> {
         .collect()
 }
 
-/// What is told of a stream, in order: name, step and value.
+/// The published values of a stream, in order: name, step and value.
 fn told(stream: &DiscoveredSums, rows: &mut Vec<(Vec<u8>, Release)>) {
     for shown in stream.entering() {
         rows.extend(stream.earlier(shown).map(|release| (stream.name(shown).to_vec(), release)));
@@ -73,8 +73,8 @@ const MECHANISMS: [Case; 15] = [
     ("path-sum", 4),
 ];
 
-/// A key is released as the declared group of its name is, at every step, and enters at the first selection time at
-/// which that release reaches the threshold.
+/// A key is released as the declared group of its name would be, at every step, and enters at the first selection time
+/// at which that release reaches the threshold.
 #[test]
 fn keys_are_released_as_groups_of_their_names() {
     for mechanism in MECHANISMS {
@@ -118,7 +118,7 @@ fn keys_are_released_as_groups_of_their_names() {
     }
 }
 
-/// Other keys change nothing of a key.
+/// Other keys do not affect a key.
 #[test]
 fn keys_do_not_touch_each_other() {
     for case in [("path-sum", 0), ("banded", 3), ("path-sum", 3)] {
@@ -142,8 +142,8 @@ fn keys_do_not_touch_each_other() {
     }
 }
 
-/// Where every key that only one person has stays below the threshold, data with the person are told as data without;
-/// and keys whose windows are empty are looked at as all others, by their noise.
+/// If every key of only one person stays below the threshold, data with that person give the same output as data
+/// without them. Keys whose windows are empty are checked like all others, by their noise.
 #[test]
 fn a_person_leaves_no_trace_in_windows() {
     let mut noisy = 0;
@@ -164,20 +164,20 @@ fn a_person_leaves_no_trace_in_windows() {
         let ((without, _), (with, state)) = (run(0), run(3000));
         assert_eq!(without, with, "{case:?}");
         assert!(!with.is_empty() && state.save().len() > 3000);
-        // With a low threshold the noise of windows that have been empty for long lets keys enter.
+        // With a low threshold, noise alone lets keys enter whose windows have long been empty.
         let mut low = state;
         low.step = 11;
         let look = Look { threshold: plan.std_error(12).ceil() as i64, ..low.look() };
         let found = Look { step: 12, ..look }.found().len();
-        // About a sixth of a normal law is above its deviation.
+        // A normal variable exceeds one standard deviation with probability about 1/6.
         assert!((300..700).contains(&found), "{case:?}: {found}");
         noisy += found;
     }
     assert!(noisy > 0);
 }
 
-/// Saved after any step, also between two steps, and read back, keys go on as if nothing had happened; equal keys have
-/// equal bytes, in whatever order they came.
+/// Keys saved after any step, also between two steps, and restored continue as if nothing had happened; equal keys
+/// have equal bytes, in whatever order they came.
 #[test]
 fn states_go_on() {
     for mechanism in MECHANISMS {
@@ -230,7 +230,7 @@ fn foreign_and_damaged_states_are_refused() {
         damaged[place] ^= 1;
         assert!(restored(&plan, &damaged).unwrap_err().is_state(), "{place}");
     }
-    // Keys that another threshold has selected.
+    // Keys selected with another threshold.
     for change in [-1, 1] {
         let threshold = keys.threshold.value() + change;
         let id = StateId::new(&plan, &secret(), "keys".parse().unwrap(), Layout::Keys { threshold });
@@ -248,7 +248,7 @@ fn foreign_and_damaged_states_are_refused() {
 fn sums_that_do_not_fit_are_refused() {
     let values = Values::Sum { lower: 0, upper: i64::MAX };
     let request = PlanRequest::count(3, Budget::Zcdp(Rho::new(0.5).unwrap())).with_values(values);
-    // So wide a bound needs too much noise for a plan: take the keys' table alone.
+    // Such a wide bound needs too much noise for a plan: use the keys' table alone.
     assert!(request.plan().is_err());
     let mut keys = Keys::default();
     let place = keys.place(b"a").unwrap();
@@ -258,9 +258,9 @@ fn sums_that_do_not_fit_are_refused() {
     assert!(keys.get(place).check_room(1).unwrap_err().is_overflow() && keys.get(place).check_room(0).is_ok());
 }
 
-/// The frequency with which keys of one person are shown is that of the exact tail: a million keys with noise of their
-/// own, at the least threshold for a δ that is met often. Five standard deviations, so that a right program fails once
-/// in two million.
+/// The frequency at which keys of one person are shown equals the exact tail: a million keys with independent noise,
+/// at the smallest threshold for a δ that is often reached. The test allows five standard deviations, so a correct
+/// program fails once in two million runs.
 #[test]
 fn a_million_keys_are_shown_as_often_as_the_tail_says() {
     const KEYS: [(&str, u64, u64); 3] = [("binary", 6, 1_000_000), ("path-sum", 6, 100_000), ("banded", 3, 100_000)];
@@ -278,7 +278,7 @@ fn a_million_keys_are_shown_as_often_as_the_tail_says() {
         assert!(stream.memory_bytes() as u64 <= 200 * keys, "{} bytes", stream.memory_bytes());
         (0..3).for_each(|_| stream.tick().unwrap());
         for number in 0..keys {
-            // All four events in what the look reads, at which the bound is what happens.
+            // All four events are in the window that the selection reads, where the bound is attained.
             (0..if window == 6 { 3 } else { 4 }).for_each(|_| stream.add(&number.to_le_bytes(), 1).unwrap());
         }
         (0..3).for_each(|_| stream.tick().unwrap());
@@ -288,7 +288,7 @@ fn a_million_keys_are_shown_as_often_as_the_tail_says() {
     }
 }
 
-/// With several looks and several keys a person, failures are at most as frequent as is promised.
+/// With several selection times and several keys per person, failures are at most as frequent as promised.
 #[test]
 fn failures_are_no_more_frequent_than_promised() {
     const PERSONS: u64 = 40_000;
@@ -310,7 +310,7 @@ fn failures_are_no_more_frequent_than_promised() {
         let promised = threshold.failure() * PERSONS as f64;
         assert!((failed.len() as f64) < promised + 5.0 * promised.sqrt(), "{split:?}: {} {promised}", failed.len());
         if split == [6] {
-            assert!(failed.len() as f64 > 0.2 * promised, "the bound is not idle: {} {promised}", failed.len());
+            assert!(failed.len() as f64 > 0.2 * promised, "the bound is not loose: {} {promised}", failed.len());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Noise of a BLT, drawn where it is read: the state of its buffers at the last read.
+//! Noise of a BLT, drawn only when read: the state of its buffers at the last read.
 
 use super::cells::Sampler;
 use crate::mechanism::LazyBlt;
@@ -15,7 +15,7 @@ pub(super) struct BufferSampler {
     pub(super) units: f64,
 }
 
-/// What is known of one running sum's noise.
+/// The known noise of one running sum.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Buffers {
     /// The step of the last read, 0 before the first.

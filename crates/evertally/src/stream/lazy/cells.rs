@@ -1,4 +1,4 @@
-//! One cell for every running sum that was touched.
+//! One cell for every touched running sum.
 
 use super::forward::Forward;
 use crate::noise::{KeyedNoise, RandomBits};
@@ -7,24 +7,24 @@ use crate::{Error, Result};
 use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
-/// A way to draw the noise of a running sum from one read to the next.
+/// Draws the noise of a running sum from one read to the next.
 pub(super) trait Sampler: Send + Sync {
-    /// Whether the law is exact: then ChaCha20 draws, else ChaCha12.
+    /// Whether the distribution is exact: then ChaCha20 draws, else ChaCha12.
     const EXACT: bool;
 
-    /// What is remembered of one running sum.
+    /// The remembered noise of one running sum.
     type State: Default + Clone + Serialize + for<'de> Deserialize<'de> + Send;
 
-    /// The noise at a step, not before that of the last read, in whole units of a release. The bits are asked for if
+    /// The noise at a step, not before that of the last read, in whole units of a release. Calls `bits` only if
     /// something is to be drawn.
     fn noise<R: RandomBits>(&self, state: &mut Self::State, step: u64, bits: impl FnOnce() -> R) -> i128;
 
-    /// Bytes that a state holds outside of itself.
+    /// Heap bytes of a state.
     fn spilled_bytes(_state: &Self::State) -> usize {
         0
     }
 
-    /// Whether a state that was read from a file can be one of a vector of this horizon.
+    /// Whether a state read from a file is possible for a vector with this horizon.
     fn is_sound(&self, state: &Self::State, horizon: u64) -> bool;
 }
 
@@ -33,21 +33,21 @@ pub(super) trait Cells: Send {
     /// The noise of a running sum at a step, not before that of its last read, in whole units of a release.
     fn noise(&mut self, coordinate: u64, step: u64) -> i128;
 
-    /// The same for many, in rising order.
+    /// The same for many, in ascending order.
     fn noises(&mut self, coordinates: &[u64], step: u64) -> Vec<i128> {
         coordinates.iter().map(|coordinate| self.noise(*coordinate, step)).collect()
     }
 
-    /// For how many running sums something is remembered.
+    /// The number of running sums with remembered noise.
     fn touched(&self) -> usize;
 
-    /// Bytes of memory for what is remembered.
+    /// Bytes of memory for the remembered noise.
     fn memory_bytes(&self) -> usize;
 
-    /// What is remembered, sorted by coordinate.
+    /// The remembered noise, sorted by coordinate.
     fn save(&self) -> Vec<u8>;
 
-    /// Puts back what was saved at a step.
+    /// Restores bytes that were saved at a step.
     fn restore(&mut self, saved: &[u8], step: u64) -> Result<()>;
 }
 
@@ -102,8 +102,8 @@ impl<S: Sampler> Cells for StateCells<S> {
     }
 }
 
-/// Cells without a state: noise is drawn anew from its nodes at every read, at any step, but for what reads of many at
-/// once share with the one before.
+/// Cells without a state: every read draws the noise again from its nodes, at any step, except for the part that batch
+/// reads share with the previous one.
 pub(super) struct KeyedCells {
     plan: Plan,
     keyed: KeyedNoise,
@@ -152,6 +152,6 @@ impl Cells for KeyedCells {
     }
 
     fn restore(&mut self, saved: &[u8], _step: u64) -> Result<()> {
-        if saved.is_empty() { Ok(()) } else { Err(Error::state("the saved state is of another way of sampling")) }
+        if saved.is_empty() { Ok(()) } else { Err(Error::state("the saved state belongs to another sampling")) }
     }
 }

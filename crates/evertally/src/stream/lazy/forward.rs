@@ -1,11 +1,11 @@
 //! Noise of the same running sums, step after step.
 //!
-//! Under [`Sampling::Keyed`](super::Sampling::Keyed) a single read draws every node on the path of its step. Who reads
-//! many running sums again and again finds most of these nodes on the path of the step before: what both paths share is
-//! remembered, for the sums of the last call, and what is left to draw is two nodes a step on average. Values are those
-//! of single reads: a node has one value, whoever draws it.
+//! Under [`Sampling::Keyed`](super::Sampling::Keyed) a single read draws every node on the path of its step. If many
+//! running sums are read again and again, most of these nodes are also on the path of the previous step. The shared
+//! part of both paths is cached for the sums of the last call, which leaves two nodes per step to draw on average.
+//! Values equal those of single reads: a node has one value, whatever draws it.
 //!
-//! This is a cache and no state: it is neither saved nor needed, and what it forgets is drawn again.
+//! This is a cache, not a state: it is not saved, and forgotten values are drawn again.
 
 use crate::mechanism::Walk;
 use crate::noise::{KeyedNoise, Node};
@@ -13,17 +13,17 @@ use crate::number::threads::{asked, share};
 use crate::plan::Plan;
 use std::sync::Arc;
 
-/// Most numbers that are remembered, of 16 bytes: sums beyond them are drawn anew.
+/// Maximum number of cached numbers, of 16 bytes each: sums beyond them are drawn again.
 const MOST: usize = 1 << 22;
-/// Sums that a thread takes at once.
+/// Sums that a thread processes at once.
 const TASK: usize = 1 << 11;
 
-/// The sums of the last call, with what is known of their noise.
+/// The sums of the last call, with their known noise.
 pub(super) struct Forward {
     walk: Arc<dyn Walk>,
-    /// In rising order.
+    /// In ascending order.
     sums: Vec<Remembered>,
-    /// Along the path of its last step, the noise from the root down to each place: so many numbers a sum.
+    /// Along the path of its last step, the noise from the root down to each place: `depth` numbers per sum.
     prefixes: Vec<i128>,
     depth: usize,
 }
@@ -35,7 +35,7 @@ struct Remembered {
     step: u64,
 }
 
-/// The path of a step, and how much of it that of an earlier step has.
+/// The path of a step, and the length of the part it shares with an earlier step.
 struct Path {
     walk: Arc<dyn Walk>,
     step: u64,
@@ -43,13 +43,13 @@ struct Path {
 }
 
 impl Forward {
-    /// Nothing yet; `None` where the mechanism is no sum along paths with whole weights.
+    /// An empty cache; `None` if the mechanism is not a sum along paths with integer weights.
     pub(super) fn new(plan: &Plan) -> Option<Self> {
         let walk = Arc::from(plan.mechanism().lazy()?.into_walk()?);
         Some(Self { walk, sums: Vec::new(), prefixes: Vec::new(), depth: 0 })
     }
 
-    /// For how many sums something is remembered.
+    /// The number of cached sums.
     pub(super) fn len(&self) -> usize {
         self.sums.len()
     }
@@ -58,8 +58,8 @@ impl Forward {
         self.sums.capacity() * size_of::<Remembered>() + self.prefixes.capacity() * size_of::<i128>()
     }
 
-    /// The noise of sums (in rising order) at a step, appended to `noise`: of the first ones, as many as are
-    /// remembered.
+    /// Appends to `noise` the noise of sums (in ascending order) at a step: of the first ones, as many as the cache
+    /// holds.
     pub(super) fn read(
         &mut self,
         plan: &Plan,
@@ -83,7 +83,7 @@ impl Forward {
         });
     }
 
-    /// Makes the sums those that are remembered; what is known of them already stays.
+    /// Makes these the cached sums; keeps their values that are already known.
     fn remember(&mut self, keyed: &KeyedNoise, coordinates: &[u64], depth: usize) {
         let same = self.sums.iter().map(|sum| &sum.coordinate).eq(coordinates);
         if same && self.depth == depth {
@@ -108,7 +108,7 @@ impl Forward {
 }
 
 impl Path {
-    /// `None` where a weight is no whole number.
+    /// `None` if a weight is not an integer.
     fn of(walk: Arc<dyn Walk>, step: u64) -> Option<Self> {
         let (mut places, mut whole) = (Vec::new(), true);
         walk.visit(step, &mut |node, weight| {
@@ -118,9 +118,9 @@ impl Path {
         whole.then_some(Self { walk, step, places })
     }
 
-    /// Goes on to the end of the path with each of some sums.
+    /// Continues to the end of the path for each of some sums.
     fn walk_all(&self, plan: &Plan, sums: &mut [Remembered], prefixes: &mut [i128], depth: usize, noise: &mut [i128]) {
-        // Nearly always all of them were read at the same step before.
+        // Nearly always all of them were last read at the same step.
         let mut last = (0, 0);
         for ((sum, known), noise) in sums.iter_mut().zip(prefixes.chunks_exact_mut(depth)).zip(noise) {
             if sum.step != last.0 {
@@ -138,7 +138,7 @@ impl Path {
         }
     }
 
-    /// How many places of this path are on that of another step, 0 for none.
+    /// The number of places of this path that are also on the path of another step.
     fn shared_with(&self, step: u64) -> usize {
         match step {
             0 => 0,

@@ -1,17 +1,17 @@
-//! Noise that is a sum along the paths of a trie, drawn where it is read.
+//! Noise that is a sum along the paths of a trie, drawn only when read.
 //!
 //! A running sum remembers the step of its last read and the noise at some places of that step's path. At the next
-//! read, the places beyond the point where the two paths part are of no more use; the value there is drawn by a bridge
-//! between the nearest known places, if it is not known, and becomes known; and the rest of the new path is one fresh
-//! increment. That is one split and one extension, however long the gap and the horizon, and however large the vector.
+//! read, the places beyond the point where the two paths part are no longer needed. If the value at that point is
+//! unknown, a bridge between the nearest known places draws it, and it becomes known. The rest of the new path is one
+//! fresh increment. That is one split and one extension, whatever the gap, the horizon and the size of the vector.
 //! (Pagh, Sejer 2026, algorithm 1, with the step it lacks: the place where paths part must be marked as known.)
 //!
 //! **Why the joint law is right.** By induction over the reads, the known places of the last path have the law they
-//! would have if everything had been drawn, and, given the values read so far, all that is not known on this path is a
-//! bridge between them; anything off the path that a later step may read is independent of all that was drawn. Values
-//! that are forgotten belong to stretches that no later step walks ([`crate::mechanism::Walk`]), so that what is drawn
-//! later does not depend on them, given the place where the paths part. A read at a time that was chosen by looking at
-//! earlier releases changes nothing: the law is that of one fixed vector of noise, of which some entries are looked at.
+//! would have if everything had been drawn, and, given the values read so far, the unknown values on this path form a
+//! bridge between them; anything off the path that a later step may read is independent of all drawn values. Forgotten
+//! values belong to stretches that no later step walks ([`crate::mechanism::Walk`]), so that later draws do not depend
+//! on them, given the place where the paths part. Choosing the time of a read from earlier releases changes nothing:
+//! the law is that of one fixed vector of noise, of which some entries are read.
 
 use super::cells::Sampler;
 use crate::mechanism::Walk;
@@ -27,7 +27,7 @@ pub(super) struct PathSampler<B> {
     pub(super) bridge: B,
 }
 
-/// What is known of one running sum's noise.
+/// The known noise of one running sum.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Path<V> {
     /// The step of the last read, 0 before the first.
@@ -60,7 +60,7 @@ impl<B: Bridge> PathSampler<B> {
         let value = if depth == shared {
             from
         } else {
-            // The path that is cut goes on beyond: its end is known.
+            // The cut path extends beyond: its end is known.
             let next = (path.known & !within(shared)).trailing_zeros() + 1;
             let (start, here, end) = (self.walk.length(depth), self.walk.length(shared), self.walk.length(next));
             self.bridge.split(from, path.values[kept], here - start, end - here, bits)
@@ -96,7 +96,7 @@ where
             }
             path.last = step;
         }
-        self.bridge.noise(path.values[path.values.len() - 1]) // a path has a stretch at least
+        self.bridge.noise(path.values[path.values.len() - 1]) // a path has at least one stretch
     }
 
     fn spilled_bytes(path: &Self::State) -> usize {

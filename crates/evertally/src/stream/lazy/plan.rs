@@ -1,4 +1,4 @@
-//! How a vector's noise is sampled, and what that needs of a plan.
+//! How a vector's noise is sampled, and what the plan needs for it.
 
 use super::buffers::BufferSampler;
 use super::cells::{Cells, KeyedCells, Sampler, StateCells};
@@ -23,13 +23,13 @@ const MAX_COORDINATES: u64 = 1 << 40;
 #[serde(rename_all = "kebab-case")]
 pub enum Sampling {
     /// From the keyed noise variables of the plan's mechanism: exact discrete laws, any step in any order, no memory at
-    /// all. `O(log T)` draws a read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
+    /// all. `O(log T)` draws per read. For mechanisms with [random access](crate::mechanism::Abilities::random_access).
     Keyed,
-    /// By bridges in integers, exact as well: a constant number of draws a read, steps of one running sum in rising
-    /// order, a few words of memory for each one that was read. For trees.
+    /// By bridges in integers, also exact: a constant number of draws per read, steps of one running sum in ascending
+    /// order, and a few words of memory for each sum that was read. For trees.
     Integer,
-    /// By bridges in floating point, the fastest. The noise of a release is rounded to whole units before it meets a
-    /// sum; its law is that of the plan to about 15 digits, not exactly. For trees and BLTs.
+    /// By bridges in floating point, the fastest. The noise of a release is rounded to whole units before it is added
+    /// to a sum; its law is that of the plan to about 15 digits, not exactly. For trees and BLTs.
     Float,
 }
 
@@ -58,7 +58,7 @@ impl std::str::FromStr for Sampling {
 
     fn from_str(text: &str) -> Result<Self> {
         let found = [Self::Keyed, Self::Integer, Self::Float].into_iter().find(|way| way.to_string() == text);
-        found.ok_or_else(|| Error::invalid(format!("noise is sampled `keyed`, `integer` or `float`, not {text:?}")))
+        found.ok_or_else(|| Error::invalid(format!("the sampling must be `keyed`, `integer` or `float`, got {text:?}")))
     }
 }
 
@@ -98,7 +98,7 @@ enum Noise {
     /// The plan's, from its nodes.
     Nodes,
     Polya(PolyaBridge),
-    /// In the place of discrete Gaussian noise, and the shift that it hides.
+    /// Instead of discrete Gaussian noise, with the shift that it hides.
     Skellam(SkellamBridge, IntegerShift),
     /// Along the paths of a tree.
     Float(Float),
@@ -106,7 +106,7 @@ enum Noise {
     Buffers(Float, Arc<LazyBlt>),
 }
 
-/// Continuous noise in the place of discrete noise, rounded.
+/// Continuous noise instead of discrete noise, rounded.
 #[derive(Clone, Copy, Debug)]
 struct Float {
     fraction_bits: u32,
@@ -115,22 +115,22 @@ struct Float {
 }
 
 impl LazyPlan {
-    /// A vector of so many running sums, 1 ..= 2^40; of windows where the plan says so, under [`Sampling::Keyed`].
+    /// A vector of 1 to 2^40 running sums, or of windows if the plan has them, under [`Sampling::Keyed`].
     ///
     /// # Errors
-    /// If the number is out of range, or the plan's mechanism or noise cannot be sampled in this way.
+    /// If the number is out of range, or the plan's mechanism or noise does not support this sampling.
     pub fn new(plan: Plan, coordinates: u64, sampling: Sampling) -> Result<Self> {
         if coordinates == 0 || coordinates > MAX_COORDINATES {
             return Err(Error::invalid(format!("a vector has 1 to {MAX_COORDINATES} running sums, got {coordinates}")));
         }
         if plan.request().mix().is_some() {
-            return Err(Error::invalid("a vector is read by one workload; plan a vector for each"));
+            return Err(Error::invalid("a vector has one workload; plan one vector for each workload"));
         }
         let workload = plan.mechanism().workload();
         if !workload.is_sum() && sampling != Sampling::Keyed {
             return Err(Error::invalid(format!(
-                "the noise of `{workload}` is not drawn in the way `{sampling}`, which goes from step to step of running \
-                 sums; take `{}`",
+                "`{sampling}` sampling cannot draw the noise of `{workload}`: it goes from step to step of running \
+                 sums; use `{}`",
                 Sampling::Keyed
             )));
         }
@@ -138,8 +138,8 @@ impl LazyPlan {
         Ok(Self { plan, coordinates, sampling, noise })
     }
 
-    /// The same from a request. Where that leaves the mechanism open, the one of least error is taken among those with
-    /// light steps that can be sampled in this way.
+    /// The same from a request. If it names no mechanism, the one with the smallest error is chosen among those with
+    /// light steps that support this sampling.
     ///
     /// ```
     /// use evertally::privacy::{Budget, Rho};
@@ -154,7 +154,7 @@ impl LazyPlan {
     /// ```
     ///
     /// # Errors
-    /// If a number is out of range, the budget cannot be met, or nothing can be sampled in this way.
+    /// If a number is out of range, the budget cannot be met, or no mechanism supports this sampling.
     pub fn best(request: PlanRequest, coordinates: u64, sampling: Sampling) -> Result<Self> {
         if request.mechanism().is_some() {
             return Self::new(request.plan()?, coordinates, sampling);
@@ -202,7 +202,7 @@ impl LazyPlan {
     /// If the step is 0 or beyond the horizon.
     pub fn std_error(&self, step: u64) -> f64 {
         let grid = self.plan.request().grid().to_f64(1);
-        // Of one noise variable, in squared steps of the grid, and of the rounding.
+        // Variance of one noise variable, in squared steps of the grid, and of the rounding.
         let (node, rounding) = match &self.noise {
             Noise::Nodes | Noise::Polya(_) => return self.plan.std_error(step),
             Noise::Skellam(noise, _) => {
@@ -216,7 +216,7 @@ impl LazyPlan {
                 (scale * scale * if laplace { 2.0 } else { 1.0 }, unit * unit / 12.0)
             }
         };
-        // The plan's own refuses steps beyond the horizon.
+        // The plan's own function refuses steps beyond the horizon.
         let row = self.plan.variance(step) / self.plan.node_variance();
         grid * libm::sqrt(node * row + rounding)
     }
@@ -232,7 +232,7 @@ impl LazyPlan {
     }
 
     /// The ε of (ε, δ)-differential privacy at this δ. Under Skellam noise by its own accounting; otherwise that of the
-    /// [plan's guarantee](Plan::guarantee), whose ρ and stated pair hold for every way of sampling.
+    /// [plan's guarantee](Plan::guarantee), whose ρ and stated pair hold for every sampling.
     ///
     /// # Errors
     /// None at present; the result type leaves room for limits.
@@ -244,7 +244,7 @@ impl LazyPlan {
         Ok(own.min(conversions::epsilon_of_zcdp(guarantee.rho, delta)).min(stated))
     }
 
-    /// What is drawn, as a state must have it: another law would go on from other noise.
+    /// The sampled law, which a state must match: another law would continue from other noise.
     pub(super) fn law_digest(&self) -> [u8; 32] {
         let law = match &self.noise {
             Noise::Nodes => "nodes".to_owned(),
@@ -265,7 +265,7 @@ impl LazyPlan {
         Release { step, multiple, fraction_bits, grid: self.plan.request().grid() }
     }
 
-    /// Which noise the cells take.
+    /// Which noise the cells use.
     pub(super) fn purpose(&self) -> Purpose<'static> {
         match &self.noise {
             Noise::Nodes => Purpose::Sums,
@@ -273,7 +273,7 @@ impl LazyPlan {
         }
     }
 
-    /// The cells of a vector of this key and name, none of them touched.
+    /// The cells of a vector of this key and name, all untouched.
     pub(super) fn cells(&self, key: &SecretKey, name: &StreamName) -> Box<dyn Cells> {
         let keyed = |purpose| KeyedNoise::unrecorded(key, name, &self.plan.digest(), purpose);
         let reads = keyed(Purpose::Reads(self.sampling.tag()));
@@ -294,14 +294,14 @@ impl LazyPlan {
 }
 
 impl Noise {
-    /// What samples a plan's noise in a way.
+    /// The sampler of a plan's noise.
     fn of(plan: &Plan, sampling: Sampling) -> Result<Self> {
         let mechanism = plan.mechanism();
         match sampling {
             Sampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
             Sampling::Keyed if !mechanism.workload().is_sum() => Err(Error::invalid(format!(
-                "the noise of `{}` for `{}` depends on all steps before, and no single read can be had without them; for \
-                 windows take `input`, or a tree",
+                "the noise of `{}` for `{}` depends on all earlier steps, so a single read cannot be computed alone; \
+                 for windows use `input`, or a tree",
                 mechanism.name().brief(),
                 mechanism.workload()
             ))),
@@ -325,25 +325,26 @@ fn refusal(plan: &Plan, sampling: Sampling, reason: &str) -> Error {
     let name = plan.mechanism().name().brief();
     let blt = if sampling == Sampling::Float { " or a BLT" } else { "" };
     Error::invalid(format!(
-        "`{name}` cannot be sampled in the way `{sampling}`: {reason}; take `path-sum`{blt}, or for Laplace noise `subtract` or `smooth`"
+        "`{name}` does not support `{sampling}` sampling: {reason}; use `path-sum`{blt}, or for Laplace noise \
+         `subtract` or `smooth`"
     ))
 }
 
-/// The paths of the mechanism, of unit lengths where the noise is Laplace: only equal scales have a bridge.
+/// The paths of the mechanism, of unit lengths if the noise is Laplace: only equal scales have a bridge.
 fn walk(plan: &Plan, sampling: Sampling) -> Result<Box<dyn Walk>> {
     let refuse = |reason| Err(refusal(plan, sampling, reason));
     match (plan.mechanism().lazy().and_then(Lazy::into_walk), plan.law()) {
-        (None, _) => refuse("it is no sum along the paths of a tree, or has too long ones"),
+        (None, _) => refuse("it is not a sum along the paths of a tree, or its paths are too long"),
         (Some(walk), DiscreteLaw::Laplace(_)) if !walk.is_uniform() => refuse("it has Laplace noise of several scales"),
         (Some(walk), _) => Ok(walk),
     }
 }
 
 impl Float {
-    /// Standard deviations of a release in units: as many as there may be, and as many as are wanted at most.
+    /// Standard deviation of a release in units: the largest allowed, and the largest wanted.
     ///
-    /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. In units the probability of a single
-    /// release is off by that fraction, and from 2^53 units on releases would not even reach all whole numbers.
+    /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. Measured in units, the probability of a
+    /// single release is off by that fraction, and from 2^53 units on releases would not even reach all integers.
     const MOST: f64 = (1u64 << 32) as f64;
     const WANTED: f64 = (1u64 << 26) as f64;
 
@@ -355,25 +356,26 @@ impl Float {
         let fraction_bits = fraction_bits.map_or(0, |bits| bits + 1);
         if deviation > Self::MOST {
             return Err(Error::invalid(format!(
-                "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or sample in the way `keyed`"
+                "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or use \
+                 `keyed` sampling"
             )));
         }
         Ok(Self { fraction_bits, units: steps * libm::exp2(f64::from(fraction_bits)) * (1.0 + 1e-12) })
     }
 }
 
-/// Least variance of Skellam noise on its grid: there it is as good as discrete Gaussian noise up to a few parts in
-/// 10^7.
+/// Minimum variance of Skellam noise on its grid: from there on it is as good as discrete Gaussian noise up to a few
+/// parts in 10^7.
 const FINE_VARIANCE: f64 = (1u64 << 34) as f64;
 
 /// Skellam noise with the guarantee of a plan with Gaussian noise, and the shift that it hides: enough for the budget,
-/// by the accounting of Skellam noise, and no less than takes the place of the plan's own, so that the plan's ρ holds
-/// as well.
+/// by the accounting of Skellam noise, and at least the variance that can replace the plan's own noise, so that the
+/// plan's ρ holds as well.
 fn skellam(plan: &Plan) -> Result<(SkellamBridge, IntegerShift)> {
     let (divisor, squared, variables) = plan.shift_along_stretches()?.expect("the noise is Gaussian");
     let budget = &plan.request().budget();
     let mut refused = None;
-    // Refined until the grid does not matter: shifts are as many, and longer.
+    // Refined until the grid does not matter: the number of shifts stays, and they get longer.
     for bits in 0..40 {
         let Some(divisor) = divisor.checked_mul(1 << bits) else { break };
         let shift = IntegerShift::new(squared * libm::exp2(2.0 * f64::from(bits)), variables)?;

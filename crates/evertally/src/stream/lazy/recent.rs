@@ -1,4 +1,4 @@
-//! What windows read: of every sum with events in the last steps, the totals of these steps.
+//! The data of windows: for every sum with events in the last steps, the totals of these steps.
 
 use crate::{Error, Result};
 use hashbrown::HashMap;
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 /// A step and its total, oldest first.
 type Totals = VecDeque<(u64, i64)>;
 
-/// The totals of the last `width` steps, of those sums that have any. Others are forgotten by and by: memory is that of
-/// the events of two windows.
+/// The totals of the last `width` steps, of those sums that have any. Older ones are removed gradually: memory is that
+/// of the events of two windows.
 pub(super) struct Recent {
     width: u64,
     totals: HashMap<u64, Totals>,
-    /// When all of them were looked through last.
+    /// The step at which all of them were last scanned.
     swept: u64,
 }
 
@@ -29,13 +29,14 @@ impl Recent {
         step - at < self.width
     }
 
-    /// A sum at a step, exactly.
+    /// The exact sum at a step.
     pub(super) fn sum(&self, coordinate: u64, step: u64) -> i64 {
         let totals = self.totals.get(&coordinate).into_iter().flatten();
         totals.filter(|(at, _)| self.is_read(*at, step)).map(|(_, total)| total).sum() // fits: see `size`
     }
 
-    /// The sum of the sizes of what is held, which no window's sum exceeds: kept within 64 bits by whoever adds.
+    /// The sum of the absolute values of the held totals, which no window's sum exceeds. The caller that adds keeps it
+    /// within 64 bits.
     pub(super) fn size(&self, coordinate: u64) -> u64 {
         let totals = self.totals.get(&coordinate).into_iter().flatten();
         totals.fold(0, |size: u64, (_, total)| size.saturating_add(total.unsigned_abs()))
@@ -53,7 +54,7 @@ impl Recent {
         }
     }
 
-    /// Forgets what no window reads any more, once a window.
+    /// Removes totals that no window reads any more, once per window.
     pub(super) fn sweep(&mut self, step: u64) {
         if step - self.swept < self.width {
             return;
@@ -68,7 +69,8 @@ impl Recent {
         self.totals.allocation_size() + steps * size_of::<(u64, i64)>()
     }
 
-    /// What is read at a step, in the order of coordinates: equal data have equal bytes, whatever was forgotten when.
+    /// The totals that are read at a step, in the order of coordinates: equal data have equal bytes, whatever was
+    /// removed when.
     pub(super) fn save(&self, step: u64) -> Saved {
         let read = |totals: &Totals| totals.iter().filter(|(at, _)| self.is_read(*at, step)).copied().collect();
         let all = self.totals.iter().map(|(coordinate, totals)| (*coordinate, read(totals)));
@@ -77,10 +79,10 @@ impl Recent {
         saved
     }
 
-    /// What [`save`](Self::save) gave.
+    /// Restores the output of [`save`](Self::save).
     ///
     /// # Errors
-    /// If it cannot be that of a vector of so many sums at this step.
+    /// If it cannot belong to a vector of this many coordinates at this step.
     pub(super) fn restore(&mut self, saved: Saved, step: u64, coordinates: u64) -> Result<()> {
         let rising = saved.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let is_sound = |(coordinate, totals): &(u64, Vec<(u64, i64)>)| {

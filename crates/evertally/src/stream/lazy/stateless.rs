@@ -1,4 +1,4 @@
-//! Releases of a vector at any step, in any order, from nothing but key, name and plan.
+//! Releases of a vector at any step, in any order, from only key, name and plan.
 
 use super::cells::KeyedCells;
 use super::{LazyPlan, Release, Sampling, check_coordinate};
@@ -10,8 +10,8 @@ use crate::{Error, Result};
 /// any step, in any order, on any number of workers, in `O(log T)` draws and without a state. The releases are those of
 /// a [`LazyVector`](super::LazyVector) of the same plan, key and name.
 ///
-/// It sees no data between calls, so one rule is the caller's: **one sum at one step has one value**. Two releases of
-/// the same place with different sums have the same noise, and their difference is exact.
+/// It keeps no data between calls, so the caller must keep one rule: **one sum at one step has one value**. Two
+/// releases of the same coordinate and step with different sums have the same noise, and their difference is exact.
 ///
 /// ```
 /// use evertally::privacy::{Budget, Rho};
@@ -48,7 +48,7 @@ impl StatelessVector {
     pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         if plan.sampling() != Sampling::Keyed {
             return Err(Error::invalid(format!(
-                "noise is drawn without a state in the way `keyed` only, and the plan says `{}`",
+                "only `keyed` sampling draws noise without a state, but the plan has `{}`",
                 plan.sampling()
             )));
         }
@@ -64,8 +64,8 @@ impl StatelessVector {
         &self.plan
     }
 
-    /// The release of a running sum (or of what the plan's workload reads) that has this exact value, in multiples of
-    /// the grid, at this step.
+    /// The release of a running sum (or of the plan's workload) with this exact value, in multiples of the grid, at
+    /// this step.
     ///
     /// # Errors
     /// If the coordinate is beyond the vector, or the step is 0 or beyond the horizon.

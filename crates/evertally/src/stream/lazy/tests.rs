@@ -1,4 +1,4 @@
-//! Lazy noise against the dense covariance of its mechanism, and the vector around it.
+//! Lazy noise compared with the dense covariance of its mechanism, and the vector around it.
 
 use super::cells::Sampler;
 use super::path::{Path, PathSampler};
@@ -106,7 +106,7 @@ fn assert_covariance(mechanism: &dyn Mechanism, steps: &[u64]) {
     }
 }
 
-/// Every pattern of reads over a short horizon, for every mechanism that walks; the erratum's pattern 1, 4, 5 is among
+/// Every pattern of reads over a short horizon, for every mechanism with a walk; the erratum's pattern 1, 4, 5 is among
 /// them.
 #[test]
 fn every_pattern_of_reads_has_the_covariance_of_the_mechanism() {
@@ -191,8 +191,8 @@ fn pure() -> Budget {
     Budget::Pure(Epsilon::new(0.5).unwrap())
 }
 
-/// Variances and covariances of the releases of many coordinates, against those of the plan. Significance below 10^-6
-/// for each mechanism: 28 entries at 6 standard deviations.
+/// Variances and covariances of the releases of many coordinates, compared with those of the plan. Significance level
+/// below 10^-6 for each mechanism: 28 entries at 6 standard deviations.
 #[test]
 fn releases_have_the_covariance_of_the_plan() {
     let steps = [1u64, 4, 5, 6, 40, 41, 100];
@@ -279,7 +279,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
     }
 }
 
-/// Reads are exact sums plus noise; states come back bit for bit; nothing depends on the order of coordinates.
+/// Reads are exact sums plus noise; states are restored bit for bit; nothing depends on the order of coordinates.
 #[test]
 fn vectors_add_up_and_come_back() {
     for (mechanism, budget, sampling) in [
@@ -308,7 +308,7 @@ fn vectors_add_up_and_come_back() {
                 .collect();
             let events = [1u64, 2, 3, 50, 51, 700, 1000].iter().position(|t| *t == step).unwrap() as i128 + 1;
             assert_eq!(sums, [0, events, 0, events]);
-            // Other coordinates and another order change nothing; the state comes back.
+            // Other coordinates and another order change nothing; the state is restored.
             let saved = vector.save();
             let mut back = LazyVector::restore(plan.clone(), &key(1), name.clone(), &saved).unwrap();
             assert_eq!(back.save(), saved);
@@ -372,7 +372,7 @@ fn bad_input_changes_nothing() {
         let request = PlanRequest::count(9, gaussian()).with_mechanism(mechanism.parse().unwrap());
         LazyPlan::new(request.plan().unwrap(), 10, sampling)
     };
-    assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("no sum along the paths"));
+    assert!(of("honaker-online", Sampling::Float).unwrap_err().to_string().contains("not a sum along the paths"));
     assert!(of("sqrt", Sampling::Keyed).unwrap_err().to_string().contains("random access"));
     let request = PlanRequest::count(9, gaussian()).with_mechanism("path-sum".parse().unwrap());
     for coordinates in [0, (1 << 40) + 1] {
@@ -380,7 +380,7 @@ fn bad_input_changes_nothing() {
     }
 }
 
-/// Sums that would not fit are refused when they are added; nothing is lost by that.
+/// Sums that would not fit are refused when they are added, and nothing is lost.
 #[test]
 fn overflow_is_refused_at_once() {
     let values = crate::privacy::Values::Sum { lower: -(1 << 57), upper: 1 << 57 };
@@ -402,7 +402,7 @@ fn overflow_is_refused_at_once() {
     assert!(LazyVector::restore(vector.plan().clone(), &key(1), "vector".parse().unwrap(), &saved).is_ok());
 }
 
-/// Floating-point noise is refused where its gaps would show, and its units are never finer than it can fill.
+/// Floating-point noise is refused if its gaps would show, and its units are never finer than it can fill.
 #[test]
 fn floating_point_noise_keeps_to_its_digits() {
     let of = |upper: i64, sampling| {
@@ -421,7 +421,7 @@ fn floating_point_noise_keeps_to_its_digits() {
     assert!(of(1 << 40, Sampling::Keyed).is_ok());
 }
 
-/// The standard error is that of the noise that is drawn, also where it is small against the grid.
+/// The standard error is that of the drawn noise, also if it is small compared with the grid.
 #[test]
 fn standard_errors_are_those_of_the_noise() {
     for (mechanism, budget) in [
@@ -467,8 +467,8 @@ fn events_in_several_sums_cost_more_noise() {
     assert!(none.plan().unwrap_err().to_string().contains("at least 1 running sum and"));
 }
 
-/// Skellam noise takes hardly more than the discrete Gaussian noise of the plan, whose own variance is less than its
-/// parameter where that is small; and it keeps the plan's ρ, and the budget at its δ.
+/// Skellam noise needs hardly more variance than the discrete Gaussian noise of the plan, whose own variance is below
+/// its parameter if that is small; it keeps the plan's ρ, and the budget at its δ.
 #[test]
 fn whole_numbers_cost_no_accuracy() {
     let approximate = |epsilon, delta| {
@@ -481,7 +481,7 @@ fn whole_numbers_cost_no_accuracy() {
                 .with_mechanism(mechanism.parse().unwrap())
                 .with_noise(crate::plan::NoiseKind::Gaussian);
             let plan = LazyPlan::new(request.clone().plan().unwrap(), 1000, Sampling::Float).unwrap();
-            // σ² is what the budget asks for; a small discrete law has less variance than that.
+            // The budget requires σ²; a small discrete law has less variance than that.
             assert!(
                 (1.0 - 1e-9..1.05).contains(&(plan.std_error(5) / plan.plan().std_error(5))),
                 "{mechanism} {budget:?}"
@@ -494,7 +494,7 @@ fn whole_numbers_cost_no_accuracy() {
             }
             let delta = crate::privacy::Delta::new(1e-12).unwrap();
             let (ours, plans) = (plan.epsilon_at(delta).unwrap(), plan.plan().guarantee().epsilon_at(delta));
-            // Its accounting is tighter where the plan's grid is coarse.
+            // Its accounting is tighter if the plan's grid is coarse.
             assert!((0.9..1.0 + 1e-6).contains(&(ours / plans)), "{mechanism} {budget:?}: {ours}, {plans}");
         }
     }
@@ -503,7 +503,7 @@ fn whole_numbers_cost_no_accuracy() {
     assert_eq!((plan.std_error(5), plan.fraction_bits()), (plan.plan().std_error(5), 0));
 }
 
-/// Reads of many at once are single reads, in every way of sampling: of other sums and at other steps, near and far.
+/// Batch reads equal single reads, in every sampling: of other sums and at other steps, near and far.
 #[test]
 fn many_reads_are_single_reads() {
     let all: Vec<u64> = (0..5000).map(|i| 3 * i).collect();
@@ -541,7 +541,7 @@ fn many_reads_are_single_reads() {
         }
         assert_eq!(many.reads(), single.reads());
         if sampling == Sampling::Keyed {
-            assert_eq!(many.save(), single.save(), "what is remembered is no state");
+            assert_eq!(many.save(), single.save(), "the cache is not part of the state");
         }
     }
 }

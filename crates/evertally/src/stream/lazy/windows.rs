@@ -35,7 +35,7 @@ fn plans() -> Vec<LazyPlan> {
     gaussian.into_iter().chain(laplace.map(|(mechanism, window)| plan(mechanism, window, pure))).collect()
 }
 
-/// What step `t` adds to a sum: many steps add nothing, and some only what takes itself back.
+/// The addition of step `t` to a sum: many steps add nothing, and some add values that cancel.
 fn added(coordinate: u64, step: u64) -> i64 {
     let mixed = (coordinate * 31 + step * 7) % 11;
     if mixed < 6 { 0 } else { mixed as i64 - 8 }
@@ -68,8 +68,8 @@ fn add_all(vector: &mut LazyVector, step: u64) {
     }
 }
 
-/// Reads are windows with the noise of sum and step, in whatever order, once or often, of sums with events or without,
-/// one by one, many at once, or without a state.
+/// Reads are windows with the noise of sum and step: in any order, once or often, of sums with and without events, one
+/// by one, many at once, or without a state.
 #[test]
 fn reads_are_windows_with_noise_of_their_names() {
     for plan in plans() {
@@ -97,8 +97,8 @@ fn reads_are_windows_with_noise_of_their_names() {
     }
 }
 
-/// Saved at any step and read back, a vector goes on alike; equal data have equal bytes, whatever was read in between;
-/// quiet steps may be closed at once.
+/// A vector that is saved at any step and restored continues identically; equal data have equal bytes, whatever was
+/// read in between; quiet steps may be closed at once.
 #[test]
 fn states_go_on() {
     for plan in plans() {
@@ -131,7 +131,7 @@ fn states_go_on() {
     }
 }
 
-/// What has left the window is forgotten.
+/// Totals that have left the window are removed.
 #[test]
 fn memory_is_that_of_the_window() {
     let plan = plan("input", 4, zcdp());
@@ -174,7 +174,7 @@ fn what_cannot_be_is_refused() {
     let mix = crate::mechanism::Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
     let both = request(Workload::Sum).with_mix(mix).plan().unwrap();
     assert!(LazyPlan::new(both, 5, Sampling::Keyed).unwrap_err().to_string().contains("one workload"));
-    // What is best for windows of a week is noise on each step.
+    // For windows of a week, noise on each step is best.
     let best = LazyPlan::best(week.clone(), 5, Sampling::Keyed).unwrap();
     assert_eq!(best.plan().mechanism().name().to_string(), "input");
     let long =

@@ -5,7 +5,7 @@ use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};
 use crate::stream::RunningSum;
 
-/// A stream that is saved and restored every so many steps, beside one that never stops: the same releases and states.
+/// A stream that is saved and restored at intervals, next to one that never stops: the same releases and states.
 fn goes_on(request: PlanRequest, steps: u64, gap: u64) {
     let plan = request.plan().unwrap();
     let key = GuardedKey::insecure_from_test_seed(TestSeed(5));
@@ -39,12 +39,12 @@ fn pure(mechanism: &str) -> PlanRequest {
 fn saved_streams_go_on_byte_for_byte() {
     goes_on(gaussian(), 10_000, 97);
     goes_on(pure("endless-trees"), 10_000, 97);
-    // Every return draws the noise of the present epoch again.
+    // Every restore draws the noise of the present epoch again.
     goes_on(pure("endless-hats"), 10_000, 1777);
 }
 
 #[test]
-#[ignore = "ten million steps, some minutes; by hand"]
+#[ignore = "ten million steps, some minutes; run by hand"]
 fn saved_streams_go_on_for_ten_million_steps() {
     goes_on(gaussian(), 10_000_000, 100_000);
     goes_on(pure("endless-trees"), 10_000_000, 100_000);

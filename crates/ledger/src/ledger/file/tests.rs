@@ -42,7 +42,7 @@ fn files(folder: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn said<T>(result: Result<T>) -> String {
+fn error_text<T>(result: Result<T>) -> String {
     format!("{:#}", result.err().expect("it was not refused"))
 }
 
@@ -66,11 +66,11 @@ fn a_new_key_is_written_with_its_first_record() {
     // The run that waited finds the key and the record.
     let mut third = make(&path).unwrap();
     assert_eq!((third.key.id(), third.is_new), (id, false));
-    assert!(said(publish(&mut third, &[1, 3])).contains("different data"));
+    assert!(error_text(publish(&mut third, &[1, 3])).contains("different data"));
     drop(third);
     // A ledger without its key belongs to nobody.
     std::fs::remove_file(&path).unwrap();
-    assert!(said(make(&path)).contains("a key that was here"));
+    assert!(error_text(make(&path)).contains("a key that was here"));
     assert_eq!(files(folder.path()), ["k.key.ledger"].map(String::from).into());
 }
 
@@ -89,7 +89,7 @@ fn a_key_that_is_installed_anew_is_still_locked() {
     assert!(open(&path("k.key")).err().unwrap().is_cancelled(), "another run got in");
     first.ledger.record(&mut digest).unwrap();
     drop(first);
-    assert!(said(publish(&mut open(&path("k.key")).unwrap(), &[1, 3])).contains("different data"));
+    assert!(error_text(publish(&mut open(&path("k.key")).unwrap(), &[1, 3])).contains("different data"));
 }
 
 /// If a program circumvents the lock and changes the ledger, the run that holds the lock notices.
@@ -107,17 +107,17 @@ fn a_ledger_that_was_changed_meanwhile_is_not_written_over() {
     let mut first = open(&path("k.key")).unwrap();
     let mut digest = closed(&first, &[1, 2]).unwrap();
     std::fs::copy(path("elsewhere/k.key.ledger"), path("k.key.ledger")).unwrap();
-    let message = said(first.ledger.record(&mut digest));
+    let message = error_text(first.ledger.record(&mut digest));
     assert!(message.contains("nothing was published: the ledger") && message.contains("was changed"), "{message}");
     std::fs::remove_file(path("k.key.ledger")).unwrap();
-    assert!(said(first.ledger.record(&mut digest)).contains("was changed"));
+    assert!(error_text(first.ledger.record(&mut digest)).contains("was changed"));
     assert!(!path("k.key.ledger").exists());
 
     std::fs::copy(path("elsewhere/k.key.ledger"), path("k.key.ledger")).unwrap();
     drop(first);
     let mut second = open(&path("k.key")).unwrap();
     std::fs::remove_file(path(".k.key.ledger.lock")).unwrap();
-    assert!(said(publish(&mut second, &[1, 3, 4])).contains("was removed"));
+    assert!(error_text(publish(&mut second, &[1, 3, 4])).contains("was removed"));
 }
 
 /// A ledger in another folder, with a link to it next to every key, is one ledger.
@@ -141,18 +141,18 @@ fn a_link_to_a_ledger_is_followed_and_a_second_name_refused() {
     drop(a);
     assert!(path("a.key.ledger").is_symlink() && path("b.key.ledger").is_symlink());
     assert_eq!(std::fs::metadata(path("shared/ledger")).unwrap().permissions().mode() & 0o777, 0o640);
-    assert!(said(publish(&mut open(&path("b.key")).unwrap(), &[1, 3])).contains("different data"));
+    assert!(error_text(publish(&mut open(&path("b.key")).unwrap(), &[1, 3])).contains("different data"));
     assert_eq!(files(&path("shared")), ["ledger".to_owned()].into());
 
     std::fs::hard_link(path("shared/ledger"), path("other")).unwrap();
-    assert!(said(open(&path("a.key"))).contains("several names"));
+    assert!(error_text(open(&path("a.key"))).contains("several names"));
     std::fs::remove_file(path("other")).unwrap();
     let mut a = open(&path("a.key")).unwrap();
     std::fs::hard_link(path("shared/ledger"), path("other")).unwrap();
-    assert!(said(publish(&mut a, &[1, 2, 3])).contains("several names"));
+    assert!(error_text(publish(&mut a, &[1, 2, 3])).contains("several names"));
     drop(a);
     std::fs::remove_file(path("shared/ledger")).unwrap();
-    assert!(said(open(&path("a.key"))).contains("is a link to"));
+    assert!(error_text(open(&path("a.key"))).contains("is a link to"));
 }
 
 /// A disk that fails at one of its calls, and afterwards.

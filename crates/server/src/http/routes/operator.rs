@@ -345,9 +345,7 @@ pub(in super::super) async fn backup(State(app): State<Arc<App>>, caller: Caller
     caller.operates()?;
     waiting(&app, Work::Rows, move |app| {
         let folder = app.backups.as_ref().ok_or_else(|| {
-            usage(
-                "the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top",
-            )
+            usage("the configuration has no folder for backups; add backups = \"/mnt/other-disk/evertally\" at its top")
         })?;
         let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3fZ").to_string();
         let file = folder.join(format!("evertally-{now}.redb"));

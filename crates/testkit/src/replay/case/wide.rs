@@ -1,4 +1,4 @@
-//! What wide cases declare beyond running sums of declared groups: workloads, measures, publication widths, scales,
+//! Wide cases declare more than running sums of declared groups: workloads, measures, publication widths, scales,
 //! groups that join or are discovered, endless streams.
 
 use super::{Bounds, Reset, Terms, terms};
@@ -28,11 +28,11 @@ pub(super) struct Wide {
 /// The people in every group and step of a stream that discovers its groups.
 const CROWD: usize = 25;
 
-/// Groups that have a crowd.
+/// Groups with many people.
 const CROWDED: [[&str; 2]; 2] = [["a", "x"], ["b", "x"]];
 
 impl Wide {
-    /// Adds what is declared.
+    /// Adds the declared parts.
     pub(super) fn declare(&self, declaration: Declaration, columns: usize) -> Declaration {
         if !self.is_wide {
             return declaration;
@@ -58,7 +58,7 @@ impl Wide {
         if columns > 0 && self.discovers {
             (declared.groups, declared.rest) = (None, None);
             declared.discover_groups = Some(true);
-            // Enough for the crowds to be found.
+            // Enough for the large groups to be found.
             (declared.rho, declared.epsilon, declared.delta) = (Some(2.0), None, None);
             declared.selection_delta = Some(1e-13);
             declared.select_every = Some(1);
@@ -74,12 +74,12 @@ impl Wide {
         declared
     }
 
-    /// Whether a run may continue another: the parts of a publication that has not ended are kept for one figure alone.
+    /// Whether a run may continue another: the parts of an unfinished publication are kept for one figure only.
     pub(super) fn may_continue(&self) -> bool {
         self.publish.is_none() || (self.measures.is_empty() && self.workloads.len() < 2)
     }
 
-    /// Rows of people who have one event each, in groups that are found because of them.
+    /// Rows of people who have one event each, in groups that are discovered because of them.
     pub(super) fn crowd(&self, terms: &Terms, calendar: &StepCalendar, first: usize) -> Vec<Row> {
         if !self.discovers || terms.columns == 0 {
             return Vec::new();
@@ -99,7 +99,7 @@ impl Wide {
     }
 }
 
-/// The terms of wide cases: those of others, with the unit's bounds tight and more to declare.
+/// The terms of wide cases: those of other cases, with tight bounds of the unit and more declarations.
 pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     let workloads: Vec<&'static [&'static str]> = vec![
         &[],
@@ -139,7 +139,7 @@ pub(super) fn wide_terms() -> impl Strategy<Value = Terms> {
     (terms(), read, more, tight).prop_map(|(terms, read, more, (is_tight, total, period))| {
         let (workloads, measures, publish) = read;
         let (scales, max_total, is_endless, discovers, joins, chooses) = more;
-        // Measures and workloads are two ways to publish several figures; measures are of declared groups of one scale.
+        // Measures and workloads are two ways to publish several figures; measures need declared groups with one scale.
         let workloads = if measures.is_empty() { workloads } else { &[] };
         let (plain, of_values) = (measures.is_empty(), ["sum", "mean", "histogram"]);
         let values = match plain {

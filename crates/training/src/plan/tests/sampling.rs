@@ -1,4 +1,4 @@
-//! Plans whose examples are drawn by lot.
+//! Plans with sampled examples.
 
 use super::*;
 use crate::{Batches, Sampling};
@@ -13,8 +13,8 @@ fn batches(plan: &VectorPlan, seed: u64, name: &str, examples: u64) -> Batches {
     Batches::new(plan, &key, name.parse().unwrap(), examples).unwrap()
 }
 
-/// `∫∫ (p - e^ε q)⁺` of two rounds, from the law of the node sums themselves: an example of one group takes part in each of
-/// its two steps with probability `rate`, and its columns are those of the dense twin.
+/// `∫∫ (p - e^ε q)⁺` of two rounds, from the exact law of the node sums: an example of one group takes part in each
+/// of its two steps with probability `rate`, and its columns are those of the dense twin.
 fn delta_by_integration(plan: &VectorPlan, group: usize, rate: f64, epsilon: f64) -> f64 {
     let right = plan.mechanism().dense().r;
     let (rows, groups) = (right.shape().0, plan.groups().unwrap() as usize);
@@ -41,7 +41,7 @@ fn delta_by_integration(plan: &VectorPlan, group: usize, rate: f64, epsilon: f64
     removed.max(added) * step * step
 }
 
-/// The promise against the very law of the releases, for every group.
+/// The guarantee compared with the exact law of the releases, for every group.
 #[test]
 fn the_promise_holds_for_every_group_and_is_nearly_met() {
     for (name, groups, epsilon, fraction) in [
@@ -62,7 +62,7 @@ fn the_promise_holds_for_every_group_and_is_nearly_met() {
     }
 }
 
-/// Sampling needs less noise, and correlation less still; the plan takes what has the least error.
+/// Sampling needs less noise, and correlation even less; the plan uses the mechanism with the smallest error.
 #[test]
 fn less_noise_than_without() {
     let request = sampled(512, 2.0, 4.0 / 512.0);
@@ -74,7 +74,7 @@ fn less_noise_than_without() {
     let unsampled = VectorRequest { sampling: None, ..request.clone() };
     let unsampled = named("input", unsampled.with_participation(Participation::new(4, 128).unwrap()));
     assert!(input.sigma() < 0.6 * unsampled.sigma());
-    // Whoever knows the batches knows more.
+    // Anyone who knows the batches learns more.
     let known = plan.guarantee().mu() * plan.sigma();
     assert!((known / plan.sensitivity() - 1.0).abs() < 1e-9);
     assert!(plan.guarantee().rho().get() > unsampled.guarantee().rho().get());
@@ -115,7 +115,8 @@ fn senseless_sampling_is_refused() {
     assert!(Sampling::new(1.0 / 3.0).unwrap().rate(3).is_some_and(|rate| rate <= 1.0));
 }
 
-/// Batches are those of the key: of the right group, of the right size, drawn anew for another key, name, plan and step.
+/// Batches depend on the key: of the right group, of the right size, and independent for another key, name, plan and
+/// step.
 #[test]
 fn batches_are_drawn_by_lot() {
     let plan = named("epoch-bands(bands=4)", sampled(40, 2.0, 0.05));
@@ -128,7 +129,7 @@ fn batches_are_drawn_by_lot() {
         assert!(batch.iter().all(|example| example % 4 == (step - 1) % 4 && *example < examples));
         sizes += batch.len();
     }
-    // Binomial with 200 000 draws of 0.2: within 4.5 standard deviations (significance 10⁻⁵).
+    // Binomial with 200 000 draws of 0.2: within 4.5 standard deviations (significance level 10⁻⁵).
     let deviations = (sizes as f64 - 40_000.0) / (200_000.0f64 * 0.2 * 0.8).sqrt();
     assert!(deviations.abs() < 4.5, "{deviations}");
     assert_eq!(own.expected_size(), 1000.0);
@@ -143,7 +144,7 @@ fn batches_are_drawn_by_lot() {
         batches(&named("banded-sqrt(bands=4)", sampled(40, 2.0, 0.05)), 1, "a", examples).batch(1).unwrap()
     );
     assert!(own.batch(0).is_err() && own.batch(41).is_err());
-    // All of a group where batches are as large as groups.
+    // All of a group if batches are as large as groups.
     let all = named("epoch-bands(bands=4)", sampled(8, 2.0, 0.25));
     assert_eq!(batches(&all, 1, "a", 10).batch(2).unwrap(), [1, 5, 9]);
     let plain = named("input", VectorRequest::new(8, zcdp(0.5), 1.0));
@@ -155,7 +156,7 @@ fn in_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
     VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(Sampling::in_bins(bins).unwrap())
 }
 
-/// `∫∫ (p - e^ε q)⁺` of two bins, from the node sums themselves, in the plane of what the bins move.
+/// `∫∫ (p - e^ε q)⁺` of two bins, from the exact node sums, in the plane that the bins span.
 fn delta_of_two_bins(plan: &VectorPlan, epsilon: f64) -> f64 {
     let right = plan.mechanism().dense().r;
     let rows = right.shape().0;
@@ -217,7 +218,7 @@ fn plans_in_bins_are_files_and_find_their_bands() {
     assert!(Sampling::in_bins(0).is_err());
 }
 
-/// Every example is in one bin, the same in every epoch; bins are uniform, and those of the key.
+/// Every example is in one bin, the same in every epoch; bins are uniform, and determined by the key.
 #[test]
 fn bins_are_drawn_once() {
     let plan = named("input", in_bins(25, 8.0, 10));
@@ -233,14 +234,15 @@ fn bins_are_drawn_once() {
         squares += (batch.len() as f64 - 5000.0).powi(2) / 5000.0;
     }
     assert!(seen.iter().all(|times| *times == 1));
-    // χ² with 9 degrees of freedom: beyond 60 with probability 10⁻⁹.
+    // χ² with 9 degrees of freedom: above 60 with probability 10⁻⁹.
     assert!(squares < 60.0, "{squares}");
     assert_eq!((own.expected_size(), own.bins(), own.groups()), (5000.0, Some(10), None));
     assert_eq!(own.batch(1).unwrap(), batches(&plan, 1, "a", examples).batch(1).unwrap());
     assert_eq!(own.batch(1).unwrap()[..10], batches(&plan, 1, "a", examples + 5).batch(1).unwrap()[..10]);
     assert_ne!(own.batch(1).unwrap(), batches(&plan, 2, "a", examples).batch(1).unwrap());
     assert_ne!(own.batch(1).unwrap(), batches(&plan, 1, "b", examples).batch(1).unwrap());
-    // Neighbours in number are not neighbours in bins: of the 50 000 pairs a tenth, within 6 standard deviations.
+    // Examples with neighbouring numbers share a bin only by chance: a tenth of the 50 000 pairs, within 6 standard
+    // deviations.
     let mut bins = vec![0; examples as usize];
     (1..=10).for_each(|step| own.batch(step).unwrap().iter().for_each(|example| bins[*example as usize] = step));
     let equal = bins.windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
@@ -252,7 +254,8 @@ fn in_fresh_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
     VectorRequest::new(horizon, approximate(epsilon, 1e-5), 1.0).with_sampling(sampling)
 }
 
-/// The chances and likelihood ratios of a round in which an example adds one of two columns, over a grid in their plane.
+/// The probabilities and likelihood ratios of a round in which an example adds one of two columns, over a grid in
+/// their plane.
 fn round_of_two(columns: [Vec<f64>; 2], sigma: f64) -> Vec<(f64, f64)> {
     let product =
         |a: usize, b: usize| columns[a].iter().zip(&columns[b]).map(|(a, b)| a * b).sum::<f64>() / (sigma * sigma);
@@ -274,7 +277,7 @@ fn round_of_two(columns: [Vec<f64>; 2], sigma: f64) -> Vec<(f64, f64)> {
 fn delta_of_rounds(one: &[(f64, f64)], other: &[(f64, f64)], epsilon: f64) -> f64 {
     let mut sorted = other.to_vec();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));
-    // Chances and expectations of all from a place on.
+    // Probabilities and expectations of all outcomes from a place on.
     let mut from = vec![(0.0, 0.0)];
     for (chance, ratio) in sorted.iter().rev() {
         let last = from[from.len() - 1];
@@ -291,8 +294,8 @@ fn delta_of_rounds(one: &[(f64, f64)], other: &[(f64, f64)], epsilon: f64) -> f6
     removed.max(added)
 }
 
-/// The promise against the very law of the releases, by the columns of the dense twin in the steps that are said, for
-/// every phase: two rounds of two lots.
+/// The guarantee compared with the exact law of the releases, by the columns of the dense twin in the stated steps,
+/// for every phase: two rounds with two places each.
 #[test]
 fn fresh_bins_keep_the_promise_for_every_phase() {
     for (name, horizon, bins, epsilon) in [
@@ -345,7 +348,8 @@ fn plans_in_fresh_bins_are_files_and_find_their_bands() {
         assert!(changed != text && serde_json::from_str::<VectorPlan>(&changed).is_err());
     }
     assert!(Sampling::in_fresh_bins(0).is_err());
-    // Bands as wide as an epoch leave one place: the numbers are those of bins that are drawn once, the plan is another.
+    // Bands as wide as an epoch leave one place: the numbers are those of bins that are drawn once, but the plan is
+    // different.
     let wide = named("banded-sqrt(bands=10)", in_fresh_bins(20, 1.0, 10));
     let text = serde_json::to_string(&wide).unwrap();
     let changed = text.replace("{\"fresh_bins\":10}", "{\"bins\":10}");
@@ -354,7 +358,8 @@ fn plans_in_fresh_bins_are_files_and_find_their_bands() {
     assert!(one[0].sigma() == one[1].sigma() && one[0].digest() != one[1].digest());
 }
 
-/// Every example once in every round, in a uniform place, and rested; lots are those of the key, step by step.
+/// Every example takes part once in every round, in a uniform place, and rests in between; the key determines the
+/// draws, step by step.
 #[test]
 fn fresh_bins_are_drawn_in_every_epoch() {
     for (horizon, rounds) in [(30u64, 3u64), (25, 3)] {
@@ -365,14 +370,14 @@ fn fresh_bins_are_drawn_in_every_epoch() {
         let mut steps = vec![vec![]; examples as usize];
         for (batch, step) in all.iter().zip(0u64..) {
             assert!(batch.windows(2).all(|pair| pair[0] < pair[1]));
-            // Eight phases with a lot of eight: 4000 in expectation, within 6 standard deviations.
+            // Eight phases with one place of eight: 4000 in expectation, within 6 standard deviations.
             assert!((batch.len() as f64 - 4000.0).abs() < 6.0 * 3500f64.sqrt(), "{}", batch.len());
             batch.iter().for_each(|example| steps[*example as usize].push(step));
         }
         let (mut places, mut repeated) = (vec![[0u32; 8]; rounds as usize], 0u32);
         for (steps, example) in steps.iter().zip(0u64..) {
             assert!(steps.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{steps:?}");
-            // By the round that a step belongs to, and the lot in it.
+            // By the round of a step, and the place in it.
             let lots: Vec<(u64, u64)> = steps
                 .iter()
                 .map(|step| (step + rounds * 10 - example % 10) % (rounds * 10))
@@ -387,14 +392,14 @@ fn fresh_bins_are_drawn_in_every_epoch() {
         }
         if horizon == 30 {
             for places in places {
-                // χ² with 7 degrees of freedom: beyond 56 with probability 10⁻⁹.
+                // χ² with 7 degrees of freedom: above 56 with probability 10⁻⁹.
                 let squares: f64 = places.iter().map(|n| (f64::from(*n) - 5000.0).powi(2) / 5000.0).sum();
                 assert!(squares < 56.0, "{places:?}");
             }
-            // Rounds do not know of each other: an eighth, within 6 standard deviations.
+            // Rounds are independent: an eighth, within 6 standard deviations.
             assert!((f64::from(repeated) - 5000.0).abs() < 6.0 * 4375f64.sqrt(), "{repeated}");
         }
-        // In any order of asking, and for more examples; not under another key or name.
+        // The same in any order of calls and with more examples; different under another key or name.
         let again = batches(&plan, 1, "a", examples);
         for step in [horizon, 1, 17, 11, 2, 21] {
             assert_eq!(again.batch(step).unwrap(), all[step as usize - 1]);

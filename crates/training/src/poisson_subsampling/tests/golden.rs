@@ -4,10 +4,10 @@ use super::*;
 
 /// Sampling rate, ε, and the noise multipliers for δ = 10⁻⁵ and 2000 steps by two programs.
 ///
-/// The first column is by a few lines of NumPy: dots connected on 2²⁰ points, an untilted transform, no bounds of any
-/// error, which is about 10⁻⁶. The second is by `dp-accounting` 0.6.0 (`from_gaussian_mechanism`, pessimistic), with
-/// intervals of 4·10⁻⁵ for the least rate, 5·10⁻⁴ for the largest and 10⁻⁴ for the others; a finer one, 2·10⁻⁵, gives
-/// 0.66262565, 0.59398516 and 0.52524169 for the first three.
+/// The first column is by a few lines of NumPy: "connect the dots" on 2²⁰ points, an untilted transform, without
+/// error bounds; the error is about 10⁻⁶. The second is by `dp-accounting` 0.6.0 (`from_gaussian_mechanism`,
+/// pessimistic), with intervals of 4·10⁻⁵ for the smallest rate, 5·10⁻⁴ for the largest and 10⁻⁴ for the others; a
+/// finer one, 2·10⁻⁵, gives 0.66262565, 0.59398516 and 0.52524169 for the first three.
 const NOISES: [(f64, f64, f64, f64); 25] = [
     (0.0005, 0.5, 0.66262554, 0.66262609),
     (0.0005, 1.0, 0.59398511, 0.59398525),
@@ -46,7 +46,7 @@ fn noises_are_those_of_other_programs() {
     }
 }
 
-/// What is found is the least: half a per cent less noise shows, as does half a per cent more.
+/// The found noise is the minimum: half a per cent less, or more, is noticed.
 #[test]
 fn noise_is_neither_wasted_nor_spared() {
     for (rate, at, own, _) in NOISES.into_iter().step_by(3) {

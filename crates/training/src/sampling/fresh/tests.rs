@@ -7,7 +7,8 @@ fn built(name: &str, horizon: u64, participation: Participation) -> Arc<dyn Mech
     name.parse::<MechanismName>().unwrap().build(horizon, &criterion).unwrap()
 }
 
-/// The table bounds what the columns of the dense twin have, for every example and round, and is that of the heaviest.
+/// The table bounds the inner products of the dense twin's columns, for every example and round, and equals those of
+/// the heaviest.
 #[test]
 fn no_example_moves_more_than_the_table_says() {
     let weighted = Participation::new(5, 8).unwrap();
@@ -33,7 +34,7 @@ fn no_example_moves_more_than_the_table_says() {
             let step = |lot: usize| (round * bins + phase + lot as u64) % (rounds * bins);
             for (p, q) in (0..own.bins()).flat_map(|p| (0..own.bins()).map(move |q| (p, q))) {
                 let (twin, table) = (product(step(p), step(q)), own.product(p, q));
-                // `R` is what it is before it is rounded to 14 bits and more.
+                // `R` is taken before it is rounded to 14 bits or more.
                 assert!(twin <= table * 1.002, "{name}, phase {phase}, round {round}: {twin} {table}");
                 nearest = nearest.max(if p == q { twin / table } else { 0.0 });
             }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mechanism::Columns;
+use crate::mechanism::Mechanism;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 use nalgebra::DMatrix;
 use std::sync::Arc;

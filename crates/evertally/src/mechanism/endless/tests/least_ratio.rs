@@ -1,6 +1,7 @@
 //! Recomputes the frozen shares, and their ratios.
 
 use super::*;
+use crate::mechanism::endless::grids::WEIGHT_BITS;
 use crate::mechanism::{Buffers, Dense, Hats, MechanismName};
 use shares::SHARES;
 use std::collections::BTreeMap;

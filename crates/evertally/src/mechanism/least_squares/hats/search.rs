@@ -3,9 +3,9 @@
 //! Levels that grow by one factor from 1 to `T / c` with nearly equal shares are close to the best. A descent on shares
 //! and spacings finds the rest, as long as evaluating a horizon is cheap.
 
-use super::levels::{HatLevels, MOST, WHOLE, check_spacings};
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
+use crate::mechanism::name::hat_levels::{HatLevels, MOST, WHOLE, check_spacings};
 use crate::mechanism::{Objective, check_horizon};
 
 /// A starting point: two or three hats of the coarsest level, plus the room before the first one.

@@ -1,6 +1,6 @@
 //! The integer matrix of the hats, as straight pieces.
 
-use super::levels::{HatLevels, MOST, WHOLE};
+use crate::mechanism::name::hat_levels::{HatLevels, MOST, WHOLE};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 

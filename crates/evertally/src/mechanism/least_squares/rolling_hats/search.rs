@@ -5,11 +5,11 @@
 //! few positions of a period, so a search sees the largest one within 1 %.
 
 use super::RollingHats;
-use super::levels::{MOST, RollingLevels, WHOLE};
 use super::local::{AROUND, Local};
 use super::row::Row;
 use super::shape::Shape;
 use crate::mechanism::Objective;
+use crate::mechanism::name::rolling_levels::{MOST, RollingLevels, WHOLE};
 use crate::{Error, Result};
 
 /// The widest spacing of a starting point, as a part of the window.

@@ -1,6 +1,6 @@
 //! The integer matrix of rolling hats: single steps, and hats on every multiple of a spacing, without end.
 
-use super::levels::{RollingLevels, WHOLE};
+use crate::mechanism::name::rolling_levels::{RollingLevels, WHOLE};
 
 /// Minimum slope of a hat of the coarsest level, in units per step, for a share of 1 and before rounding.
 const RESOLUTION_BITS: u32 = 8;

@@ -1,6 +1,6 @@
 //! Derivatives of a function of a BLT's responses, by reverse accumulation.
 
-use super::response::{Modes, Pole, Response, Row, joined};
+use crate::mechanism::state_space::response::{Modes, Pole, Response, Row, joined};
 
 /// The number of terms of a geometric sum, with `1 - θ_i^n`.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@
 //! computed from the result. The plain BLT has a single column scale, and its largest row is the last.
 
 use super::adjoint::{Adjoint, Terms};
-use super::response::{Pole, Response, Row, row};
+use crate::mechanism::state_space::response::{Pole, Response, Row, row};
 
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;

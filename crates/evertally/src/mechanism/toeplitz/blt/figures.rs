@@ -15,9 +15,9 @@
 //! at both ends of a range of steps bound the norms inside it, and bisection proves the maximum. Sums over `m` are
 //! geometric.
 
-use super::MAX_BUFFERS;
-use super::response::{Modes, Response, Row, joined, sum_of_sums};
-use super::segments::Segment;
+use crate::mechanism::MAX_BUFFERS;
+use crate::mechanism::state_space::response::{Modes, Response, Row, joined, sum_of_sums};
+use crate::mechanism::state_space::segments::Segment;
 
 /// The largest row norm is known to this relative error.
 const MAX_TOLERANCE: f64 = 1e-7;

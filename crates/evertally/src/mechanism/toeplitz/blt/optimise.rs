@@ -1,12 +1,13 @@
 //! Parameters with little error for a horizon.
 
-use super::MAX_BUFFERS;
 use super::aim::{Aim, coordinates, interlaced, rates};
-use super::buffers::{Buffers, FRACTION_BITS};
-use super::response::Response;
 use super::runs::Closed;
-use super::{figures::RowFigures, participation, segments};
+use super::{figures::RowFigures, participation};
 use crate::Result;
+use crate::mechanism::MAX_BUFFERS;
+use crate::mechanism::name::buffers::{Buffers, FRACTION_BITS};
+use crate::mechanism::state_space::response::Response;
+use crate::mechanism::state_space::segments;
 use crate::mechanism::{Columns, Objective, Participation};
 use crate::number::descent::{minimise, minimum};
 

@@ -15,13 +15,13 @@
 //! `G` grows with `n`, and weights are constant on segments: only the first step of a segment and the one `d` after it
 //! have to be considered as `t`. [Chains](chain) of single steps, or of blocks of them, give smaller bounds.
 
-use super::MAX_BUFFERS;
-use super::response::{Modes, Response, Row, joined, row};
 use super::runs::WeightedColumns;
-use super::segments::Segment;
+use crate::mechanism::MAX_BUFFERS;
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::{self, Columns};
 use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
+use crate::mechanism::state_space::segments::Segment;
 use crate::privacy::Spread;
 
 /// Margin for the rounding of these sums of positive numbers, as for column norms.

@@ -28,8 +28,8 @@
 //! largest if `Q_p - Σ_{k≤p} f_k` is least.
 
 use super::participation::Packing;
-use super::response::{Modes, Response, Row, joined, row};
 use crate::mechanism::accounting::participation::rounded_up;
+use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
 
 /// Decays are computed from those of the next step of a pattern, and from scratch once every this many steps.
 const CHUNK: u64 = 64;

@@ -31,10 +31,10 @@
 //! `2^238` with the fractional bits. The sum of
 //! the data inside a segment is below `2^64`.
 
-use super::MAX_BUFFERS;
-use super::buffers::Buffers;
-use super::segments::Segment;
+use crate::mechanism::MAX_BUFFERS;
+use crate::mechanism::name::buffers::Buffers;
 use crate::mechanism::rounding::FRACTION_BITS;
+use crate::mechanism::state_space::segments::Segment;
 use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
 use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;

@@ -9,9 +9,9 @@
 //! steps after the beginning of the last one: `N(x)² = Σ_{y ≤ x} S(y)²`, a sum of positive numbers, each of which is a
 //! sum of `d` exponentials.
 
-use super::response::{Modes, Response, Row, joined, row};
 use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::Columns;
+use crate::mechanism::state_space::response::{Modes, Response, Row, joined, row};
 
 /// Longest horizon of weights for a pattern: a table of 8 MB.
 pub(super) const MAX_STEPS: u64 = 1 << 20;
@@ -84,7 +84,7 @@ impl<'a> Sums<'a> {
         if count == 0 {
             return own;
         }
-        let echo = |(i, pole): (usize, &super::response::Pole)| {
+        let echo = |(i, pole): (usize, &crate::mechanism::state_space::response::Pole)| {
             self.modes.weights[i] * libm::exp(-from * pole.a) * self.columns(i, count)
         };
         own + self.modes.poles.iter().enumerate().map(echo).sum::<f64>()

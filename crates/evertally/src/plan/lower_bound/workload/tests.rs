@@ -14,7 +14,8 @@ fn long_horizons_give_the_constants() {
     assert!((decay - 3.5448).abs() < 1e-3, "{decay}");
 }
 
-/// The bound is below the nuclear norm of the very matrices, for single events by another library.
+/// The bound is below the nuclear norm of the actual matrices, computed for single events by
+/// another library.
 #[test]
 fn it_is_below_the_nuclear_norm() {
     for workload in
@@ -31,7 +32,7 @@ fn it_is_below_the_nuclear_norm() {
     }
 }
 
-/// Nothing beats it, whatever the unit.
+/// No mechanism beats the bound, whatever the unit.
 #[test]
 fn nothing_beats_the_bound() {
     for workload in [Workload::Window(3), Workload::Window(7), Workload::Window(30), Workload::Decay(5)] {

@@ -11,7 +11,7 @@ pub(in crate::mechanism) struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    pub(super) fn split(text: &'a str) -> Result<Self> {
+    pub(in crate::mechanism) fn split(text: &'a str) -> Result<Self> {
         let malformed = || Error::invalid(format!("malformed mechanism `{text}`; write it like `smooth(h=6,zeros=3)`"));
         let Some((stem, rest)) = text.trim().split_once('(') else {
             return Ok(Self { text, stem: text.trim(), rest: vec![] });
@@ -35,7 +35,7 @@ impl<'a> Parameters<'a> {
         value.parse().map(Some).map_err(refuse)
     }
 
-    pub(super) fn none_left(&self) -> Result<()> {
+    pub(in crate::mechanism) fn none_left(&self) -> Result<()> {
         match self.rest.first() {
             None => Ok(()),
             Some((key, _)) => {

@@ -1,7 +1,7 @@
 //! `1 - θ^n` of all poles at once, from a table of powers by the digits of `n`.
 
-use super::Row;
-use crate::mechanism::toeplitz::blt::response::{Modes, joined};
+use super::response::Row;
+use crate::mechanism::state_space::response::{Modes, joined};
 
 /// Bits of a digit.
 const BITS: u32 = 5;
@@ -11,18 +11,18 @@ const BASE: u64 = 1 << BITS;
 /// `1 - θ_i^(digit · 32^place)`, in the order of places and digits. One `expm1` per pole would take several times as
 /// long.
 #[derive(Clone)]
-pub(super) struct Powers(Vec<Row>);
+pub(in crate::mechanism) struct Powers(Vec<Row>);
 
 impl Powers {
     /// For `n` up to the longest.
-    pub(super) fn new(modes: &Modes, longest: u64) -> Self {
+    pub(in crate::mechanism) fn new(modes: &Modes, longest: u64) -> Self {
         let places = (u64::BITS - longest.leading_zeros()).div_ceil(BITS);
         let entry = |place: u32, digit: u64| modes.decayed((digit << (place * BITS)) as f64);
         Self((0..places).flat_map(|place| (0..BASE).map(move |digit| entry(place, digit))).collect())
     }
 
     /// `1 - θ_i^n`: products of powers, held by their differences from 1, so that their relative errors add.
-    pub(super) fn decayed(&self, n: u64) -> Row {
+    pub(in crate::mechanism) fn decayed(&self, n: u64) -> Row {
         let mut decayed = self.0[(n % BASE) as usize];
         let (mut rest, mut place) = (n / BASE, BASE);
         while rest > 0 {

@@ -9,7 +9,7 @@
 //! For few events the best counts are found exactly. For many, `Σ F(n_g) ≤ m · max F(n)/n`: sizes are examined in
 //! intervals `a < n ≤ b`, in which `F(n)/n ≤ F(b)/(a+1)`: some `8 log m_g` of them.
 
-use super::chain::{self, Pattern, Ranked};
+use super::accounting::chain::{self, Pattern, Ranked};
 use crate::mechanism::Mechanism;
 use crate::privacy::Spread;
 

@@ -9,13 +9,13 @@ use super::leap::{Leap, Shape};
 
 /// The table.
 #[derive(Clone)]
-pub(super) struct Spans {
+pub(in crate::mechanism) struct Spans {
     levels: Vec<Vec<Leap>>,
 }
 
 impl Spans {
     /// From leaps over single segments.
-    pub(super) fn new(shape: &Shape, single: Vec<Leap>) -> Self {
+    pub(in crate::mechanism) fn new(shape: &Shape, single: Vec<Leap>) -> Self {
         let mut levels = vec![single];
         while 1 << levels.len() < levels[0].len() {
             let half = 1 << levels.len();
@@ -26,7 +26,7 @@ impl Spans {
     }
 
     /// The pieces of the run of segments from `first` up to but excluding `end`, in order.
-    pub(super) fn pieces(&self, first: usize, end: usize) -> impl Iterator<Item = &Leap> {
+    pub(in crate::mechanism) fn pieces(&self, first: usize, end: usize) -> impl Iterator<Item = &Leap> {
         let last = end.saturating_sub(1).max(first);
         let level = &self.levels[(first ^ last).checked_ilog2().unwrap_or(0) as usize];
         let early = (first < last).then(|| &level[first]);

@@ -11,47 +11,46 @@
 //! The poles interlace, so every `ω` and `λ` is positive: all sums below add positive terms and keep their relative
 //! precision. `ℓ_0 = 1` gives `λ_0 + Σ λ_i = 1`.
 
-use super::MAX_BUFFERS;
-use super::buffers::{Buffers, FRACTION_BITS};
+use crate::mechanism::name::buffers::{Buffers, FRACTION_BITS, MAX_BUFFERS};
 
 /// A pole `θ` between 0 and 1, stored as its small distance from 1 so that no digits are lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Pole {
+pub(in crate::mechanism) struct Pole {
     /// `q = 1 - θ`.
-    pub(super) q: f64,
+    pub(in crate::mechanism) q: f64,
     /// `a = -ln θ`.
-    pub(super) a: f64,
+    pub(in crate::mechanism) a: f64,
 }
 
 impl Pole {
-    pub(super) fn from_gap(q: f64) -> Self {
+    pub(in crate::mechanism) fn from_gap(q: f64) -> Self {
         Self { q, a: -libm::log1p(-q) }
     }
 
-    pub(super) fn from_rate(a: f64) -> Self {
+    pub(in crate::mechanism) fn from_rate(a: f64) -> Self {
         Self { q: -libm::expm1(-a), a }
     }
 
     /// `1 - θ^n`.
-    pub(super) fn decayed(self, n: f64) -> f64 {
+    pub(in crate::mechanism) fn decayed(self, n: f64) -> f64 {
         // A rate may be infinite; nothing decays over no steps.
         if n == 0.0 { 0.0 } else { -libm::expm1(-n * self.a) }
     }
 
     /// `Σ_{j<n} θ^j`.
-    pub(super) fn sum(self, n: f64) -> f64 {
+    pub(in crate::mechanism) fn sum(self, n: f64) -> f64 {
         self.decayed(n) / self.q
     }
 }
 
 /// `1 - θ φ` from `1 - θ` and `1 - φ`.
-pub(super) fn joined(p: f64, q: f64) -> f64 {
+pub(in crate::mechanism) fn joined(p: f64, q: f64) -> f64 {
     p + q - p * q
 }
 
 /// `Σ_{m=1..n} Σ_{j<m} θ^j` for `1 - θ = q` and `1 - θ^n = decayed`. For small `n q` by the alternating series
 /// `Σ_m (-q)^m C(n+1, m+2)`, where the closed form would cancel.
-pub(super) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
+pub(in crate::mechanism) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
     if n * q >= 0.5 {
         return (n - (1.0 - q) * decayed / q) / q;
     }
@@ -60,15 +59,15 @@ pub(super) fn sum_of_sums(n: f64, q: f64, decayed: f64) -> f64 {
 }
 
 /// One number per buffer; those beyond the number of buffers are 0 and stay 0.
-pub(super) type Row = [f64; MAX_BUFFERS];
+pub(in crate::mechanism) type Row = [f64; MAX_BUFFERS];
 
 /// A weighted sum of exponentials, `Σ_i w_i θ_i^j`.
 #[derive(Clone, Debug)]
-pub(super) struct Modes {
-    pub(super) weights: Row,
-    pub(super) poles: Vec<Pole>,
+pub(in crate::mechanism) struct Modes {
+    pub(in crate::mechanism) weights: Row,
+    pub(in crate::mechanism) poles: Vec<Pole>,
     /// `1 / (1 - θ_i θ_j)`.
-    pub(super) pairs: [Row; MAX_BUFFERS],
+    pub(in crate::mechanism) pairs: [Row; MAX_BUFFERS],
 }
 
 impl Modes {
@@ -81,12 +80,12 @@ impl Modes {
     }
 
     /// `1 - θ_i^n`.
-    pub(super) fn decayed(&self, n: f64) -> Row {
+    pub(in crate::mechanism) fn decayed(&self, n: f64) -> Row {
         row(self.poles.iter().map(|pole| pole.decayed(n)))
     }
 
     /// `Σ_j w_j V_ij` with `V_ij = Σ_{s<n} (θ_i θ_j)^s`, from `1 - θ_i^n`.
-    pub(super) fn couplings(&self, decayed: &Row) -> Row {
+    pub(in crate::mechanism) fn couplings(&self, decayed: &Row) -> Row {
         let coupling = |i: usize| {
             let term = |j: usize| self.weights[j] * joined(decayed[i], decayed[j]) * self.pairs[i][j];
             (0..self.poles.len()).map(term).sum()
@@ -95,18 +94,18 @@ impl Modes {
     }
 
     /// `Σ_i w_i x_i`.
-    pub(super) fn weighted(&self, values: &Row) -> f64 {
+    pub(in crate::mechanism) fn weighted(&self, values: &Row) -> f64 {
         self.weights.iter().zip(values).map(|(weight, value)| weight * value).sum()
     }
 
     /// `Σ_{j<n} (Σ_i w_i θ_i^j)²`, from `1 - θ_i^n`.
-    pub(super) fn energy(&self, decayed: &Row) -> f64 {
+    pub(in crate::mechanism) fn energy(&self, decayed: &Row) -> f64 {
         self.weighted(&self.couplings(decayed))
     }
 }
 
 /// The first numbers of a row.
-pub(super) fn row(values: impl Iterator<Item = f64>) -> Row {
+pub(in crate::mechanism) fn row(values: impl Iterator<Item = f64>) -> Row {
     let mut out = [0.0; MAX_BUFFERS];
     out.iter_mut().zip(values).for_each(|(out, value)| *out = value);
     out
@@ -114,18 +113,18 @@ pub(super) fn row(values: impl Iterator<Item = f64>) -> Row {
 
 /// Poles and residues.
 #[derive(Clone, Debug)]
-pub(super) struct Response {
+pub(in crate::mechanism) struct Response {
     /// `ω` and `θ`, longest first.
-    pub(super) direct: Modes,
+    pub(in crate::mechanism) direct: Modes,
     /// `λ` and `θ̂`.
-    pub(super) inverse: Modes,
+    pub(in crate::mechanism) inverse: Modes,
     /// `λ_0`.
-    pub(super) floor: f64,
+    pub(in crate::mechanism) floor: f64,
 }
 
 impl Response {
     /// From interlacing poles.
-    pub(super) fn of_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
+    pub(in crate::mechanism) fn of_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
         let echoes: Vec<f64> = (0..poles.len()).map(|i| echo(&poles, &inverse, i)).collect();
         Self::assemble(poles, &echoes, inverse)
     }
@@ -140,7 +139,7 @@ impl Response {
 
     /// From frozen parameters: the poles of the inverse are the roots of `1 + Σ ω_i / (q_i - q̂)`, one between any two
     /// poles and one beyond the last.
-    pub(super) fn of_buffers(buffers: &Buffers) -> Self {
+    pub(in crate::mechanism) fn of_buffers(buffers: &Buffers) -> Self {
         let one = 1u64 << FRACTION_BITS;
         let unit = 1.0 / one as f64;
         let poles: Vec<Pole> =
@@ -154,12 +153,12 @@ impl Response {
 
     /// `Σ_{j<n} c_j²`: the squared norm of a column of `C` with `n ≥ 1` entries. Relative error below 10⁻¹²: see
     /// [`Response`]'s module; `expm1` of a negative number does not amplify relative errors.
-    pub(super) fn column_norm_squared(&self, n: f64) -> f64 {
+    pub(in crate::mechanism) fn column_norm_squared(&self, n: f64) -> f64 {
         1.0 + self.direct.energy(&self.direct.decayed(n - 1.0))
     }
 
     /// `Σ_{j<n} c_j`.
-    pub(super) fn column_sum(&self, n: f64) -> f64 {
+    pub(in crate::mechanism) fn column_sum(&self, n: f64) -> f64 {
         1.0 + self
             .direct
             .poles

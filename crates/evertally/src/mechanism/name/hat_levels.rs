@@ -1,13 +1,13 @@
 //! The parameters of a mechanism of hats, small enough to be copied.
 
-use crate::mechanism::registry::Parameters;
+use super::parameters::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 
 /// Maximum number of levels of hats.
-pub(super) const MOST: usize = 6;
+pub(in crate::mechanism) const MOST: usize = 6;
 /// Shares are in thousandths.
-pub(super) const WHOLE: u16 = 1000;
+pub(in crate::mechanism) const WHOLE: u16 = 1000;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
@@ -69,7 +69,7 @@ impl HatLevels {
     }
 
     /// Number of levels of hats.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::mechanism) fn len(&self) -> usize {
         usize::from(self.count)
     }
 
@@ -78,7 +78,7 @@ impl HatLevels {
     ///
     /// # Errors
     /// If the number leaves its range.
-    pub(super) fn moved(&self, place: usize, factor: f64) -> Result<Self> {
+    pub(in crate::mechanism) fn moved(&self, place: usize, factor: f64) -> Result<Self> {
         let (mut moved, level) = (*self, place % self.len());
         let by = |number: f64| (number * factor).round();
         match place / self.len() {
@@ -92,7 +92,7 @@ impl HatLevels {
 }
 
 /// Checks the rules for a list of spacings.
-pub(super) fn check_spacings(spacings: &[u32]) -> Result<()> {
+pub(in crate::mechanism) fn check_spacings(spacings: &[u32]) -> Result<()> {
     let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
     if spacings.len() > MOST || !grow || spacings.first().is_some_and(|w| *w < 2) {
         return Err(Error::invalid(format!(

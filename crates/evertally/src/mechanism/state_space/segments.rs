@@ -8,31 +8,31 @@
 use super::response::Response;
 
 /// Bits of the weights of a normalized BLT.
-pub(super) const WEIGHT_BITS: u32 = 14;
+pub(in crate::mechanism) const WEIGHT_BITS: u32 = 14;
 /// Lengths of the columns of one segment differ by less than one part in this many.
 const FINENESS: u64 = 50;
 
 /// Consecutive steps with one weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(in crate::mechanism) struct Segment {
     /// The last step, from 1.
-    pub(super) last: u64,
+    pub(in crate::mechanism) last: u64,
     /// `W`.
-    pub(super) weight: u32,
+    pub(in crate::mechanism) weight: u32,
 }
 
 /// A single segment of weight 1.
-pub(super) fn plain(horizon: u64) -> Vec<Segment> {
+pub(in crate::mechanism) fn plain(horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: 1 }]
 }
 
 /// A single segment, in which the first column, the longest, has a norm of at most `2^14`.
-pub(super) fn of_one_weight(response: &Response, horizon: u64) -> Vec<Segment> {
+pub(in crate::mechanism) fn of_one_weight(response: &Response, horizon: u64) -> Vec<Segment> {
     vec![Segment { last: horizon, weight: weight(response.column_norm_squared(horizon as f64)) }]
 }
 
 /// The same with every weight multiplied by `share / 2^bits`, rounded down.
-pub(super) fn shared(segments: Vec<Segment>, share: u32, bits: u32) -> Vec<Segment> {
+pub(in crate::mechanism) fn shared(segments: Vec<Segment>, share: u32, bits: u32) -> Vec<Segment> {
     if share == 1 << bits {
         return segments;
     }
@@ -42,7 +42,7 @@ pub(super) fn shared(segments: Vec<Segment>, share: u32, bits: u32) -> Vec<Segme
 }
 
 /// The segments of a normalized BLT, in order of steps.
-pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
+pub(in crate::mechanism) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = vec![];
     let mut shortest = 1;
     while shortest <= horizon {
@@ -62,7 +62,7 @@ pub(super) fn normalized(response: &Response, horizon: u64) -> Vec<Segment> {
 
 /// The segments of given weights of the steps, which grow to 1. A segment has the weight of its first step, rounded
 /// down, so no column gets more than its own weight.
-pub(super) fn of_weights(weights: &[f64]) -> Vec<Segment> {
+pub(in crate::mechanism) fn of_weights(weights: &[f64]) -> Vec<Segment> {
     let horizon = weights.len() as u64;
     let mut segments: Vec<Segment> = vec![];
     let mut shortest = 1;

@@ -1,7 +1,7 @@
 //! The names of numerically optimised factorizations.
 
+use super::parameters::Parameters;
 use crate::mechanism::Objective;
-use crate::mechanism::registry::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;

@@ -1,6 +1,6 @@
 //! The integer weights of a tree's levels, small enough to be copied.
 
-use crate::mechanism::registry::Parameters;
+use super::parameters::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 

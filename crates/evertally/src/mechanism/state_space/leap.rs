@@ -1,13 +1,13 @@
 //! The change of a state over a number of steps: coefficients and covariances in closed form.
 
-use super::Row;
 use super::powers::Powers;
-use crate::mechanism::toeplitz::blt::response::{Response, joined, row};
+use super::response::Row;
+use crate::mechanism::state_space::response::{Response, joined, row};
 use std::iter::repeat_n;
 
 /// Constants that all leaps of a BLT share. With `g_i = λ_i u_i`:
 #[derive(Clone)]
-pub(super) struct Shape {
+pub(in crate::mechanism) struct Shape {
     buffers: usize,
     powers: Powers,
     /// `λ_0²`: the growth of `Var M` per step, for `D = 1`.
@@ -23,20 +23,20 @@ pub(super) struct Shape {
 /// `g_i` becomes `θ̂_i^n g_i + η_i`, and `M` becomes `M + Σ c_i g_i + η_0` of the `g` before, with `η` normal and
 /// independent of everything before, and `Cov(η_i, η_k) = λ_i λ_k (1 - (θ̂_i θ̂_k)^n) / (1 - θ̂_i θ̂_k)`.
 #[derive(Clone)]
-pub(super) struct Leap {
+pub(in crate::mechanism) struct Leap {
     /// `1 - θ̂_i^n`.
-    pub(super) decayed: Row,
+    pub(in crate::mechanism) decayed: Row,
     /// `c`.
-    pub(super) gains: Row,
+    pub(in crate::mechanism) gains: Row,
     /// `Cov(η_0, η_i)`.
-    pub(super) covariances: Row,
+    pub(in crate::mechanism) covariances: Row,
     /// `Var η_0`.
-    pub(super) variance: f64,
+    pub(in crate::mechanism) variance: f64,
 }
 
 impl Shape {
     /// For leaps of up to `longest` steps.
-    pub(super) fn new(response: &Response, longest: u64) -> Self {
+    pub(in crate::mechanism) fn new(response: &Response, longest: u64) -> Self {
         let Response { inverse, floor, .. } = response;
         let mut drift = Row::default();
         for ((drift, weight), pole) in drift.iter_mut().zip(&inverse.weights).zip(&inverse.poles) {
@@ -52,12 +52,12 @@ impl Shape {
     }
 
     /// `d`.
-    pub(super) fn buffers(&self) -> usize {
+    pub(in crate::mechanism) fn buffers(&self) -> usize {
         self.buffers
     }
 
     /// `steps ≥ 0` steps with `D = scale`, and then a fall of `D` by `fall`.
-    pub(super) fn leap(&self, steps: u64, scale: f64, fall: f64) -> Leap {
+    pub(in crate::mechanism) fn leap(&self, steps: u64, scale: f64, fall: f64) -> Leap {
         let decayed = self.powers.decayed(steps);
         let covariances: Row = std::array::from_fn(|i| scale * self.drift[i] * decayed[i]);
         let variance = scale * scale * self.walk * steps as f64;
@@ -65,12 +65,12 @@ impl Shape {
     }
 
     /// `Var η_i` for all `i`.
-    pub(super) fn variances(&self, decayed: &Row) -> Row {
+    pub(in crate::mechanism) fn variances(&self, decayed: &Row) -> Row {
         std::array::from_fn(|i| joined(decayed[i], decayed[i]) * self.diagonal[i])
     }
 
     /// `Cov(η_i, η_k)` for all `k`.
-    pub(super) fn couplings(&self, decayed: &Row, i: usize) -> Row {
+    pub(in crate::mechanism) fn couplings(&self, decayed: &Row, i: usize) -> Row {
         std::array::from_fn(|k| joined(decayed[i], decayed[k]) * self.coupling[i][k])
     }
 }
@@ -95,7 +95,7 @@ impl Leap {
     }
 
     /// This leap and then the next.
-    pub(super) fn then(self, shape: &Shape, next: &Leap) -> Self {
+    pub(in crate::mechanism) fn then(self, shape: &Shape, next: &Leap) -> Self {
         let leap = self.gaining(shape, &next.gains);
         Self {
             decayed: std::array::from_fn(|i| joined(leap.decayed[i], next.decayed[i])),

@@ -3,11 +3,11 @@
 
 mod long;
 
-use super::super::tests::{LONG, LONGEST, MIDDLE, ROUGH};
 use super::*;
 use crate::mechanism::Mechanism;
 use crate::mechanism::dense_twin::{Matrix, cholesky};
-use crate::mechanism::toeplitz::blt::{Blt, BufferChoice, Buffers};
+use crate::mechanism::toeplitz::blt::tests::{LONG, LONGEST, MIDDLE, ROUGH};
+use crate::mechanism::{Blt, BufferChoice, Buffers};
 use crate::mechanism::{Columns, Objective};
 
 /// The words of the state after a skip from `state`, with the normal number at this index 1 and all others 0. `None` if

@@ -1,14 +1,14 @@
 //! The parameters of rolling hats, small enough to be copied.
 
-use crate::mechanism::registry::Parameters;
+use super::parameters::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of levels of hats.
-pub(super) const MOST: usize = 4;
+pub(in crate::mechanism) const MOST: usize = 4;
 /// Shares are in thousandths.
-pub(super) const WHOLE: u16 = 1000;
+pub(in crate::mechanism) const WHOLE: u16 = 1000;
 /// Maximum share of all levels together: the rest is for the single steps.
 const MOST_TAKEN: u16 = 990;
 /// The widest spacing.
@@ -69,7 +69,7 @@ impl RollingLevels {
     }
 
     /// Steps after which everything repeats: the widest spacing.
-    pub(super) fn period(&self) -> u64 {
+    pub(in crate::mechanism) fn period(&self) -> u64 {
         u64::from(self.spacings[usize::from(self.count) - 1])
     }
 }
@@ -111,7 +111,7 @@ impl RollingLevels {
 }
 
 /// The level parameters in the name; `None` for the best.
-pub(super) fn parse(parameters: &mut Parameters<'_>) -> Result<Option<RollingLevels>> {
+pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<Option<RollingLevels>> {
     let wrong = format!(
         "`{}` should have both parameters `spacing` and `share`, like rolling-hats(spacing=11/110,share=303/370), or neither",
         parameters.text

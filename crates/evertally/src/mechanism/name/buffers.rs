@@ -1,13 +1,14 @@
 //! The frozen parameters of a BLT: integers, small enough to be copied.
 
-use super::MAX_BUFFERS;
-use crate::mechanism::registry::Parameters;
+use super::parameters::Parameters;
 use crate::{Error, Result};
 use std::fmt;
 use std::str::FromStr;
 
+/// Maximum number of buffers of a BLT.
+pub const MAX_BUFFERS: usize = 8;
 /// Bits of the fractions `θ = Θ / 2^62` and `ω = Ω / 2^62`.
-pub(super) const FRACTION_BITS: u32 = 62;
+pub(in crate::mechanism) const FRACTION_BITS: u32 = 62;
 /// Decays are at most `1 - 2^-44`.
 const LONGEST: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
 /// And at least `2^-40`: far above the smallest difference of `1 - θ` from 1 in floating point.

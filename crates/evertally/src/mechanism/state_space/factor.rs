@@ -7,15 +7,15 @@
 //! variance can be explained by rounding alone; the remaining covariances are then as small, because the matrix is
 //! positive semidefinite.
 
-use super::Row;
 use super::leap::{Leap, Shape};
-use crate::mechanism::toeplitz::blt::MAX_BUFFERS;
+use super::response::Row;
+use crate::mechanism::name::buffers::MAX_BUFFERS;
 
 /// The part of a variance that is treated as 0: a few roundings of 1.
 const NEGLIGIBLE: f64 = 4e-15;
 
 /// `η_0`, and `η_i` of the buffers. The number of draws depends on the leap only.
-pub(super) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F) -> (f64, Row) {
+pub(in crate::mechanism) fn draw<F: FnMut() -> f64>(shape: &Shape, leap: &Leap, mut normal: F) -> (f64, Row) {
     let buffers = shape.buffers();
     let deviations = shape.variances(&leap.decayed).map(f64::sqrt);
     // A buffer without variance stays unchanged.

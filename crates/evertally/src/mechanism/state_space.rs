@@ -1,6 +1,6 @@
 //! Lazy noise of a BLT: the release of any later step, at a cost that does not depend on its distance.
 //!
-//! **The state.** As in [figures](super::figures), let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. The noise of a release is
+//! **The state.** As in [figures](crate::mechanism::toeplitz::blt::figures), let `u_i(t) = Σ_{s≤t} θ̂_i^(t-s) z_s`. The noise of a release is
 //! `N = M + D Σ λ_i u_i`, where `M` is a random walk with increments `D λ_0 z` that also grows by `δ Σ λ_i u_i` where
 //! `D` falls by `δ`. The state holds the words `M, D λ_1 u_1, …, D λ_d u_d`: **the noise is their sum**, and it is
 //! Markov.
@@ -36,11 +36,13 @@
 mod factor;
 mod leap;
 mod powers;
+pub(in crate::mechanism) mod response;
+pub(in crate::mechanism) mod segments;
 mod spans;
 
-use super::response::{Response, Row};
-use super::segments::Segment;
 use leap::{Leap, Shape};
+use response::Response;
+use segments::Segment;
 use spans::Spans;
 use std::fmt;
 
@@ -48,7 +50,7 @@ use std::fmt;
 /// `d + 1` words of state. The noise at the steps where it stops has the joint law of the entries of `L z` for
 /// independent standard normal `z`; covariances are accurate up to a few `10^-14` of the standard deviations.
 ///
-/// Built by [`Blt::lazy`](super::Blt::lazy); it holds no keys, and use does not change it.
+/// Built by [`Blt::lazy`](crate::mechanism::Blt::lazy); it holds no keys, and use does not change it.
 ///
 /// ```
 /// use evertally::mechanism::{Blt, Columns, Mechanism, Objective};
@@ -79,7 +81,7 @@ struct Stage {
 
 impl LazyBlt {
     /// From a response and segments of weights `2^weight_bits / D`.
-    pub(super) fn new(response: &Response, segments: &[Segment], weight_bits: u32) -> Self {
+    pub(in crate::mechanism) fn new(response: &Response, segments: &[Segment], weight_bits: u32) -> Self {
         let unit = libm::exp2(f64::from(weight_bits));
         let stage = |segment: &Segment| Stage { last: segment.last, scale: unit / f64::from(segment.weight) };
         let stages: Vec<Stage> = segments.iter().map(stage).collect();

@@ -1,0 +1,388 @@
+//! The rows of the registry: one for every family of mechanisms.
+//!
+//! The rows are a macro, because two modules read them: [`name`](super), which knows names alone, and
+//! [`registry`](crate::mechanism::registry), which knows what families can do.
+
+/// Passes the rows to another macro.
+macro_rules! mechanism_rows {
+    ($then:ident) => {
+        $then! {
+            /// Noise on every input.
+            Input in trivial::input = Family {
+                stem: "input",
+                about: "noise on every input",
+                examples: &["input"],
+                open: Some(MechanismName::Input),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                is_plain_noise: true,
+                publishes: Publishes::Workloads,
+                readings: trivial::input::readings,
+                line: Line(Hue::Grey, Dash::Dashed, Mark::Up),
+                ..Family::DEFAULT
+            };
+
+            /// Noise on every output.
+            Output in trivial::output = Family {
+                stem: "output",
+                about: "noise on every output",
+                examples: &["output"],
+                open: Some(MechanismName::Output),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities::EVERY_STEP,
+                is_plain_noise: true,
+                line: Line(Hue::Grey, Dash::Mixed, Mark::Down),
+                ..Family::DEFAULT
+            };
+
+            /// Binary tree, left children only.
+            Binary in tree::binary = Family {
+                stem: "binary",
+                about: "binary tree, left children only",
+                examples: &["binary"],
+                open: Some(MechanismName::Binary),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities::EVERY_STEP,
+                limits: tree::binary::limits,
+                line: Line(Hue::Black, Dash::Solid, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// Binary tree with estimation from below.
+            HonakerOnline in tree::honaker_online = Family {
+                stem: "honaker-online",
+                about: "binary tree with estimation from below",
+                examples: &["honaker-online"],
+                open: Some(MechanismName::HonakerOnline),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                limits: tree::honaker_online::limits,
+                line: Line(Hue::Black, Dash::Dashed, Mark::Diamond),
+                ..Family::DEFAULT
+            };
+
+            /// k-ary tree, additions only; `None` = best arity from 2 to 64.
+            Kary(arity: Option<u64>) in tree::kary = Family {
+                stem: "kary",
+                about: "k-ary tree, additions only",
+                examples: &["kary(k=5)"],
+                open: Some(MechanismName::Kary(None)),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities::EVERY_STEP,
+                limits: tree::kary::limits,
+                line: Line(Hue::Sky, Dash::Solid, Mark::Up),
+                ..Family::DEFAULT
+            };
+
+            /// k-ary tree with subtraction; `None` = best arity from 3 to 64.
+            Subtract(arity: Option<u64>) in tree::subtract = Family {
+                stem: "subtract",
+                about: "k-ary tree with subtraction",
+                examples: &["subtract(k=19)"],
+                open: Some(MechanismName::Subtract(None)),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities::EVERY_STEP,
+                limits: tree::subtract::limits,
+                line: Line(Hue::Sky, Dash::Dashed, Mark::Down),
+                ..Family::DEFAULT
+            };
+
+            /// Smooth binary tree, (height, zeros); `None` = best shape.
+            Smooth(shape: Option<(u32, u32)>) in tree::smooth = Family {
+                stem: "smooth",
+                about: "binary tree with the same error at all steps",
+                examples: &["smooth", "smooth(h=6,zeros=3)"],
+                open: Some(MechanismName::Smooth(None)),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
+                listed_open: true,
+                limits: tree::smooth::limits,
+                line: Line(Hue::Blue, Dash::Solid, Mark::Circle),
+                ..Family::DEFAULT
+            };
+
+            /// Consistent tree: arity, or the best; level weights, or the best.
+            Consistent(arity: Option<u64>, levels: LevelChoice) in least_squares::consistent = Family {
+                stem: "consistent",
+                about: "k-ary tree, every prefix estimated from all blocks",
+                examples: &["consistent", "consistent(k=12)"],
+                open: Some(MechanismName::Consistent(None, LevelChoice::Best)),
+                reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
+                usual_law: Laplace,
+                competes: Competes::ForSums,
+                steps: Heavy,
+                line: Line(Hue::Green, Dash::Solid, Mark::Diamond),
+                ..Family::DEFAULT
+            };
+
+            /// Path sums of a binary tree: level weights, or the best.
+            PathSum(levels: LevelChoice) in tree::path_sum = Family {
+                stem: "path-sum",
+                about: "binary tree, a release sums the path to its leaf",
+                examples: &["path-sum"],
+                open: Some(MechanismName::PathSum(LevelChoice::Best)),
+                reach: Reach::ANY_GAUSSIAN,
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities { exact_accounting: true, ..Abilities::EVERY_STEP },
+                listed_open: true,
+                brief: tree::path_sum::brief,
+                line: Line(Hue::Blue, Dash::Mixed, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// Single steps and overlapping hats.
+            Hats(choice: HatChoice) in least_squares::hats = Family {
+                stem: "hats",
+                about: "single steps and overlapping hats, estimated from all",
+                examples: &["hats", "hats(spacing=12/150)"],
+                open: Some(MechanismName::Hats(HatChoice::Best)),
+                reach: Reach::laplace(1 << 22),
+                usual_law: Laplace,
+                competes: Competes::ForSums,
+                steps: Heavy,
+                brief: least_squares::hats::brief,
+                line: Line(Hue::Green, Dash::Dashed, Mark::Up),
+                ..Family::DEFAULT
+            };
+
+            /// Square root of the prefix-sum matrix.
+            Sqrt in toeplitz::sqrt = Family {
+                stem: "sqrt",
+                about: "square root of the prefix-sum matrix",
+                examples: &["sqrt"],
+                open: Some(MechanismName::Sqrt),
+                reach: Reach::gaussian(1 << 20),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                steps: Heavy,
+                limits: toeplitz::sqrt::limits,
+                line: Line(Hue::Vermilion, Dash::Dashed, Mark::Down),
+                ..Family::DEFAULT
+            };
+
+            /// The same with columns of one length.
+            NormalizedSqrt in toeplitz::normalized_sqrt = Family {
+                stem: "normalized-sqrt",
+                about: "square root with columns of one length",
+                examples: &["normalized-sqrt"],
+                open: Some(MechanismName::NormalizedSqrt),
+                reach: Reach::gaussian(1 << 14),
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                steps: Heavy,
+                limits: toeplitz::sqrt::limits,
+                line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// The first diagonals of the square root; the parameter is their number.
+            BandedSqrt(bands: u64) in toeplitz::banded_sqrt = Family {
+                stem: "banded-sqrt",
+                about: "first diagonals of the square root",
+                examples: &["banded-sqrt(bands=8)"],
+                open: None,
+                reach: Reach::gaussian(1 << 14),
+                vectors: Vectors::Named,
+                steps: Heavy,
+                line: Line(Hue::Green, Dash::Mixed, Mark::Down),
+                ..Family::DEFAULT
+            };
+
+            /// Bands with columns whose lengths change from epoch to epoch: the number of bands; the participation of units;
+            /// how sharply sampling separates epochs; the digest of the matrix.
+            EpochBands(bands: u64, runs: Participation, sharpness: Sharpness, digest: Option<MatrixDigest>) in toeplitz::epoch_bands = Family {
+                stem: "epoch-bands",
+                about: "best bands, with columns scaled per epoch",
+                examples: &["epoch-bands(bands=8)"],
+                open: None,
+                reach: Reach::gaussian(1 << 12),
+                vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
+                steps: Heavy,
+                brief: toeplitz::epoch_bands::brief,
+                line: Line(Hue::Green, Dash::Dashed, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// The inverse of the first diagonals of the inverse square root; the parameter is their number.
+            BandedInverseSqrt(bands: u64) in toeplitz::banded_inverse_sqrt = Family {
+                stem: "banded-inverse-sqrt",
+                about: "inverse of the first diagonals of the inverse square root",
+                examples: &["banded-inverse-sqrt(bands=8)"],
+                open: None,
+                reach: Reach::gaussian(1 << 14),
+                vectors: Vectors::Named,
+                steps: Heavy,
+                line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
+                ..Family::DEFAULT
+            };
+
+            /// The inverse of the first diagonals of a power of the differences; `None` = the best power.
+            BandedInverse(bands: u64, exponent: Option<Exponent>) in toeplitz::banded_inverse = Family {
+                stem: "banded-inverse",
+                about: "inverse of the first diagonals of a power of the differences",
+                examples: &["banded-inverse(bands=2)", "banded-inverse(bands=8,exponent=0.75)"],
+                open: None,
+                reach: Reach::gaussian(1 << 14),
+                vectors: Vectors::CompeteAs(toeplitz::banded_inverse::competitors),
+                steps: Heavy,
+                brief: toeplitz::banded_inverse::brief,
+                line: Line(Hue::Orange, Dash::Solid, Mark::Diamond),
+                ..Family::DEFAULT
+            };
+
+            /// Buffered linear Toeplitz matrix.
+            Blt(choice: BufferChoice) in toeplitz::blt = Family {
+                stem: "blt",
+                about: "buffered linear Toeplitz matrix",
+                examples: &["blt", "blt(buffers=4)"],
+                open: Some(MechanismName::Blt(BufferChoice::Best)),
+                reach: Reach::ANY_GAUSSIAN,
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
+                brief: toeplitz::blt::brief,
+                line: Line(Hue::Purple, Dash::Dashed, Mark::Diamond),
+                ..Family::DEFAULT
+            };
+
+            /// The same with columns of one length, or patterns of columns for units with events in several steps.
+            NormalizedBlt(choice: BufferChoice, runs: Participation) in toeplitz::normalized_blt = Family {
+                stem: "normalized-blt",
+                about: "buffered linear Toeplitz matrix with columns of one length",
+                examples: &["normalized-blt"],
+                open: Some(MechanismName::NormalizedBlt(BufferChoice::Best, Participation::ONCE)),
+                reach: Reach::ANY_GAUSSIAN,
+                competes: Competes::ForSums,
+                vectors: Vectors::Compete,
+                abilities: Abilities { lazy: true, ..Abilities::IN_ORDER },
+                brief: toeplitz::normalized_blt::brief,
+                line: Line(Hue::Purple, Dash::Solid, Mark::Circle),
+                ..Family::DEFAULT
+            };
+
+            /// The optimum for Gaussian noise.
+            Dense(optimum: Optimum) in optimum::dense = Family {
+                stem: "dense",
+                about: "the optimal factorization, as a dense matrix",
+                examples: &["dense"],
+                open: Some(MechanismName::Dense(Optimum::OPEN)),
+                reach: Reach::gaussian(1 << 11),
+                competes: Competes::ForSums,
+                steps: Heavy,
+                brief: optimum::dense::brief,
+                answers: optimum::dense::answers,
+                line: Line(Hue::Orange, Dash::Solid, Mark::Up),
+                ..Family::DEFAULT
+            };
+
+            /// A filter close to the optimum for Gaussian noise: its number of states, or a good default.
+            Optimal(states: Option<usize>, optimum: Optimum) in optimum::optimal = Family {
+                stem: "optimal",
+                about: "filter with few states, close to the optimum",
+                examples: &["optimal", "optimal(states=8)"],
+                open: Some(MechanismName::Optimal(None, Optimum::OPEN)),
+                reach: Reach::gaussian(1 << 17),
+                competes: Competes::ForSums,
+                steps: Heavy,
+                brief: optimum::optimal::brief,
+                line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// The best factorization that a numerical search finds for Laplace noise.
+            DensePure(optimum: Optimum) in least_squares::dense_pure = Family {
+                stem: "dense-pure",
+                about: "the best factorization found by numerical search",
+                examples: &["dense-pure"],
+                open: Some(MechanismName::DensePure(Optimum::OPEN)),
+                reach: Reach::laplace(1 << 6),
+                usual_law: Laplace,
+                steps: Heavy,
+                brief: least_squares::dense_pure::brief,
+                answers: least_squares::dense_pure::answers,
+                line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
+                ..Family::DEFAULT
+            };
+
+            /// Finitely many bands for windows and decays: the participation of units with events in several steps, and the
+            /// digest of the bands.
+            Banded(runs: Participation, digest: Option<MatrixDigest>) in banded = Family {
+                stem: "banded",
+                about: "piecewise constant bands, for endless windows and decays",
+                examples: &["banded"],
+                open: Some(MechanismName::Banded(Participation::ONCE, None)),
+                reach: Reach::ANY_GAUSSIAN, // for running sums; see `Criterion::workload`
+                brief: banded::brief,
+                answers: banded::answers,
+                publishes: Publishes::Workloads,
+                readings: banded::readings,
+                line: Line(Hue::Purple, Dash::Mixed, Mark::Square),
+                ..Family::DEFAULT
+            };
+
+            /// Single steps and endless hats for windows: spacings and shares, or the best.
+            RollingHats(levels: Option<RollingLevels>) in least_squares::rolling_hats = Family {
+                stem: "rolling-hats",
+                about: "single steps and endless overlapping hats, for windows",
+                examples: &["rolling-hats", "rolling-hats(spacing=11/110,share=303/370)"],
+                open: Some(MechanismName::RollingHats(None)),
+                reach: Reach::laplace(MAX_HORIZON),
+                usual_law: Laplace, // for running sums; see `Criterion::workload`
+                brief: least_squares::rolling_hats::brief,
+                publishes: Publishes::Workloads,
+                readings: least_squares::rolling_hats::readings,
+                line: Line(Hue::Green, Dash::Mixed, Mark::Up),
+                ..Family::DEFAULT
+            };
+
+            /// Epochs of growing length, for running counts that never end.
+            Endless(choice: EndlessChoice) in endless = Family {
+                stem: "endless",
+                about: "epochs of growing length, for a count that never ends",
+                examples: &["endless"],
+                open: Some(MechanismName::Endless(EndlessChoice::OPEN)),
+                reach: Reach::ANY_GAUSSIAN,
+                competes: Competes::WithoutEnd,
+                brief: endless::brief,
+                line: Line(Hue::Vermilion, Dash::Mixed, Mark::Circle),
+                ..Family::DEFAULT
+            };
+
+            /// The same with trees inside, for Laplace noise.
+            EndlessTrees(digest: Option<MatrixDigest>) in endless::trees = Family {
+                stem: "endless-trees",
+                about: "the same with trees, for Laplace noise",
+                examples: &["endless-trees"],
+                open: Some(MechanismName::EndlessTrees(None)),
+                reach: Reach::laplace(MAX_HORIZON),
+                usual_law: Laplace,
+                competes: Competes::WithoutEnd,
+                brief: endless::trees::brief,
+                line: Line(Hue::Green, Dash::Mixed, Mark::Circle),
+                ..Family::DEFAULT
+            };
+
+            /// The same with hats inside, for Laplace noise.
+            EndlessHats(digest: Option<MatrixDigest>) in endless::hats = Family {
+                stem: "endless-hats",
+                about: "the same with hats, for Laplace noise",
+                examples: &["endless-hats"],
+                open: Some(MechanismName::EndlessHats(None)),
+                reach: Reach::laplace(MAX_HORIZON),
+                usual_law: Laplace,
+                competes: Competes::WithoutEnd,
+                steps: Heavy,
+                brief: endless::hats::brief,
+                line: Line(Hue::Green, Dash::Solid, Mark::Down),
+                ..Family::DEFAULT
+            };
+        }
+    };
+}
+pub(in crate::mechanism) use mechanism_rows;
