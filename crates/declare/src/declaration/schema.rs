@@ -1,8 +1,8 @@
 //! The JSON Schema of a declaration, from the table.
 //!
 //! In addition to the standard keywords it contains the facts that generators of other front ends need: `x-order`, the
-//! place in the table, `x-heading`, `x-uses`, and `x-keyword` and `x-field`, the
-//! parameter's names in Python.
+//! place in the table, `x-heading`, `x-uses`, and `x-keyword` and `x-field`, the parameter's names in
+//! Python.
 
 use super::Parameter::{
     DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
