@@ -15,7 +15,7 @@ pub(crate) trait OrRaise<T> {
     fn or_raise(self) -> PyResult<T>;
 }
 
-/// The same for errors that name what was declared, in the words of the caller.
+/// Results whose errors name parameters, in the caller's words.
 pub(crate) trait OrRaiseWorded<T> {
     /// The value, or the exception that describes the error in these words.
     fn or_raise_in(self, wording: Wording) -> PyResult<T>;

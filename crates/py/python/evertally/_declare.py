@@ -51,7 +51,7 @@ class Stream(Frozen):
         ``groups``: The :class:`Groups`; without them, there is one running sum.
         ``values``: The :class:`Values` to sum; without them, events are counted.
         ``columns``: How events are read: :class:`Columns`.
-        ``workload``: What is published at every step: ``"sum"`` (all events so far), ``"window(W)"``, ``"decay(H)"`` or
+        ``workload``: The sum published at every step: ``"sum"`` (all events so far), ``"window(W)"``, ``"decay(H)"`` or
             ``"increments"``, or several; see :func:`release`.
         ``measures``: Several measures under one budget, such as ``("count", "mean")``, instead of a running count or
             sum; see :func:`release`.

@@ -136,9 +136,9 @@ class Groups(Frozen):
         ``discover``: Discover groups from the data instead of declaring them. A group is published from the first
             selection time at which its noisy value exceeds a threshold that a group with only one person would almost
             never reach. Requires selection_delta and a budget with δ or ρ.
-        ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
-            because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
-            of the budget.
+        ``selection_delta``: The probability with which a group that only one person has is shown; for a person
+            protected per period, within one period (floor 2 extends it to all periods together). It is added to the δ
+            of the budget. Needed with discover.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
             step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
             horizon.
