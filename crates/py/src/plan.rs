@@ -7,7 +7,7 @@ use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
 use crate::options::Options;
-use crate::request::request_over;
+use crate::request::{declared, request};
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
@@ -49,10 +49,10 @@ pub(crate) struct Plan {
 /// The plan for a counter. Called by `evertally.plan`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan")]
-pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
     let options = Options::new(given)?;
     let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
-    let request = request_over(&options, horizon)?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
@@ -185,7 +185,7 @@ impl Plan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget())
+        Budget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.

@@ -1,8 +1,8 @@
-//! `evertally compare`: compares mechanisms by exact error, measured time and memory.
+//! `evertally lab compare`: compares mechanisms by exact error, measured time and memory.
 
 use crate::failure::usage;
-use crate::figure::survey::{as_planned, families};
-use crate::figure::timing::time_per_step;
+use crate::lab::figures::survey::{as_planned, families};
+use crate::lab::figures::timing::time_per_step;
 use anyhow::Result;
 use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
@@ -16,9 +16,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Flags of `evertally compare`.
+/// Flags of `evertally lab compare`.
 #[derive(Args, Debug)]
-pub(super) struct CompareArgs {
+pub(crate) struct CompareArgs {
     /// Numbers of steps, separated by commas.
     #[arg(long, value_name = "T1,T2,…", value_delimiter = ',', required = true)]
     horizon: Vec<u64>,

@@ -1,7 +1,7 @@
-//! `evertally audit`: an empirical check of a mechanism or plan, as a black box.
+//! `evertally lab audit`: an empirical check of a mechanism or plan, as a black box.
 
-use super::kebab;
 use crate::failure::usage;
+use crate::kebab::kebab;
 use crate::stream::{BudgetFlags, UnitFlags};
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -19,9 +19,9 @@ use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Flags of `evertally audit`.
+/// Flags of `evertally lab audit`.
 #[derive(Args, Debug)]
-pub(super) struct AuditArgs {
+pub(crate) struct AuditArgs {
     /// The mechanism.
     #[arg(long, value_name = "NAME", required_unless_present = "plan")]
     mechanism: Option<MechanismName>,

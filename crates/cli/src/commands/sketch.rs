@@ -21,10 +21,10 @@ mod instead;
 mod questions;
 mod setup;
 
-pub use crate::stream::SketchFlags;
-
 use crate::failure::Unpublished;
-use crate::stream::{interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new};
+use crate::stream::{
+    SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+};
 use answers::Answers;
 use anyhow::Result;
 use asker::{Asker, Found};
@@ -43,7 +43,7 @@ use setup::Setup;
 use std::sync::atomic::AtomicBool;
 
 /// Runs `evertally sketch`.
-pub fn run(args: SketchFlags) -> Result<()> {
+pub(super) fn run(args: SketchFlags) -> Result<()> {
     let setup = Setup::new(args)?;
     let (stream, files) = (&setup.stream, &setup.files);
     if files.plan_only {

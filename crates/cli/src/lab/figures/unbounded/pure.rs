@@ -1,8 +1,8 @@
 //! The same under pure ε: compared with our mechanism with trees inside, and with a tree for one horizon of 2^40 steps.
 
-use crate::figure::Studio;
-use crate::figure::style::look;
-use crate::figure::survey::families;
+use crate::lab::figures::Studio;
+use crate::lab::figures::style::look;
+use crate::lab::figures::survey::families;
 use anyhow::Result;
 use evertally::mechanism::{MAX_HORIZON, Mechanism, MechanismName};
 use evertally::plan::{NoiseKind, Objective};

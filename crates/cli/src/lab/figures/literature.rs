@@ -2,7 +2,7 @@
 
 #[cfg(test)]
 mod tests {
-    use crate::figure::survey::as_planned;
+    use crate::lab::figures::survey::as_planned;
     use evertally::mechanism::MechanismName;
     use evertally::plan::{NoiseKind, Objective};
 

@@ -13,11 +13,9 @@ mod leaders;
 mod setup;
 mod views;
 
-pub use crate::stream::ReleaseFlags;
-
 use crate::failure::{Unpublished, usage};
 use crate::stream::{
-    Files, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+    Files, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
 };
 use anyhow::Result;
 use emit::Emitter;
@@ -39,7 +37,7 @@ use std::sync::atomic::AtomicBool;
 const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
-pub fn run(args: ReleaseFlags) -> Result<()> {
+pub(super) fn run(args: ReleaseFlags) -> Result<()> {
     let declared = Declared::of_flags(args)?;
     let files = &declared.files;
     if files.plan_only {

@@ -1,7 +1,7 @@
-//! `evertally mechanisms`: exact sensitivity and error of every mechanism at a horizon.
+//! `evertally lab mechanisms`: exact sensitivity and error of every mechanism at a horizon.
 
-use super::kebab;
 use crate::failure::usage;
+use crate::kebab::kebab;
 use crate::searched;
 use crate::stream::{UnitFlags, WorkloadFlags};
 use anyhow::Result;
@@ -14,9 +14,9 @@ use evertally_declare::declaration::InSlots;
 use serde::Serialize;
 use std::io::Write;
 
-/// Flags of `evertally mechanisms`.
+/// Flags of `evertally lab mechanisms`.
 #[derive(Args, Debug)]
-pub(super) struct MechanismsArgs {
+pub(crate) struct MechanismsArgs {
     /// Number of steps.
     #[arg(long, value_name = "T", required_unless_present = "unbounded")]
     horizon: Option<u64>,

@@ -1,7 +1,7 @@
-//! `evertally simulate`: draws the noise of a mechanism many times.
+//! `evertally lab simulate`: draws the noise of a mechanism many times.
 
-use super::kebab;
 use crate::failure::usage;
+use crate::kebab::kebab;
 use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::{Context, Result};
 use clap::Args;
@@ -21,9 +21,9 @@ use std::path::PathBuf;
 /// Largest matrix: half a terabyte.
 const MOST_ENTRIES: u128 = 1 << 36;
 
-/// Flags of `evertally simulate`.
+/// Flags of `evertally lab simulate`.
 #[derive(Args, Debug)]
-pub(super) struct SimulateArgs {
+pub(crate) struct SimulateArgs {
     /// The mechanism [default: the choice of `plan`]
     #[arg(long, value_name = "NAME")]
     mechanism: Option<MechanismName>,

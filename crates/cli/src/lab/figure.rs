@@ -1,9 +1,9 @@
-//! `evertally figure`: figures that compare mechanisms, with their data.
+//! `evertally lab figure`: figures that compare mechanisms, with their data.
 
 #![expect(clippy::disallowed_methods, reason = "the folder of the figures, removed again if it stays empty")]
 
 use crate::failure::usage;
-use crate::figure::{Drawn, Figure, Settings, Studio};
+use crate::lab::figures::{Drawn, Figure, Settings, Studio};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
@@ -17,9 +17,9 @@ use std::time::Duration;
 /// Pixels of a PNG per unit of its SVG: enough for print at column width.
 const PNG_SCALE: f32 = 2.5;
 
-/// Flags of `evertally figure`.
+/// Flags of `evertally lab figure`.
 #[derive(Args, Debug)]
-pub(super) struct FigureArgs {
+pub(crate) struct FigureArgs {
     /// The figure: variance-over-time, max-variance-by-horizon, time-and-space, pure-error-by-horizon, crossover,
     /// ratio-to-lower-bound, sketches, unbounded, pure-windows; or all of them, each at its own horizon.
     #[arg(value_name = "NAME", value_parser = chosen)]
