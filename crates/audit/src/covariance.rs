@@ -19,7 +19,7 @@ use crate::tails::{chi_square_tail, normal_tail};
 use evertally::mechanism::Matrix;
 
 /// The maximum number of steps whose covariance is computed: all steps, or this many, spread evenly.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 
 /// Sums over paths.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn enough_paths(law: &NodeLaw, paths: f64) -> bool {
 
 impl Moments {
     pub(crate) fn new(horizon: usize) -> Self {
-        let count = horizon.min(MOST_STEPS);
+        let count = horizon.min(MAX_STEPS);
         let steps: Vec<usize> =
             (0..count).map(|i| if count == 1 { 0 } else { i * (horizon - 1) / (count - 1) }).collect();
         let chosen = vec![0.0; count];

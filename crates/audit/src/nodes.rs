@@ -10,7 +10,7 @@ use crate::promise::Promise;
 use crate::tails::chi_square_tail;
 
 /// The minimum expected frequency of a cell.
-const LEAST_EXPECTED: f64 = 50.0;
+const MIN_EXPECTED: f64 = 50.0;
 
 /// Frequencies of recovered node variables.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl NodeTable {
         let mut open = (0.0, 0.0);
         for (&count, expected) in self.counts.iter().zip(expected) {
             open = (open.0 + count as f64, open.1 + expected);
-            if open.1 >= LEAST_EXPECTED {
+            if open.1 >= MIN_EXPECTED {
                 cells.push(open);
                 open = (0.0, 0.0);
             }

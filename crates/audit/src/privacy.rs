@@ -21,7 +21,7 @@ use crate::tails::{at_least, at_most, normal_quantile};
 
 /// The maximum number of weights of a likelihood ratio over all its nodes; beyond it, the nodes that differ most are
 /// used.
-const MOST_WEIGHTS: usize = 1 << 13;
+const MAX_WEIGHTS: usize = 1 << 13;
 
 /// A lower confidence bound, and the limit that it must not exceed.
 #[derive(Clone, Copy, Debug)]
@@ -144,7 +144,7 @@ impl LikelihoodRatio {
         for n in order {
             let v = sparse(&promise.factor.solve(&column(&promise.l, n)), promise.unit);
             weights += v.len();
-            if weights > MOST_WEIGHTS {
+            if weights > MAX_WEIGHTS {
                 break;
             }
             nodes.push(NodeEstimate { v, shift: shifts[n] / promise.unit });

@@ -85,7 +85,7 @@ impl PrivacyLimit {
 /// The audited steps by default: all steps if there are not too many; otherwise the first and the last steps, powers of
 /// two and their neighbours, where trees change, and some steps between.
 pub fn audited_steps(plan: &Plan) -> Vec<u64> {
-    let (horizon, most) = (plan.horizon(), most_steps(plan));
+    let (horizon, most) = (plan.horizon(), max_audited_steps(plan));
     if horizon <= most {
         return (1..=horizon).collect();
     }
@@ -105,7 +105,7 @@ pub fn audited_steps(plan: &Plan) -> Vec<u64> {
 }
 
 /// The maximum number of steps of a plan that can be audited together.
-fn most_steps(plan: &Plan) -> u64 {
+fn max_audited_steps(plan: &Plan) -> u64 {
     (MAX_RELEASES / plan.request().sums_per_event()).max(1)
 }
 
@@ -115,7 +115,7 @@ impl Promise {
     /// # Errors
     /// If there are more than [`MAX_RELEASES`].
     pub fn of(plan: &Plan) -> Result<Self> {
-        let most = most_steps(plan);
+        let most = max_audited_steps(plan);
         if plan.horizon() > most {
             return Err(Error::invalid(format!(
                 "an audit solves a system with one equation per release: at most {most} steps, got {}; choose some of \
@@ -132,7 +132,7 @@ impl Promise {
     /// If they do not rise or are beyond the horizon, or if they are too many or read too many nodes for the memory of
     /// an audit.
     pub fn at(plan: &Plan, steps: &[u64]) -> Result<Self> {
-        let (horizon, most) = (plan.horizon(), most_steps(plan));
+        let (horizon, most) = (plan.horizon(), max_audited_steps(plan));
         if !plan.mechanism().workload().is_sum() {
             return Err(Error::invalid(format!(
                 "an audit needs running sums, but this plan publishes `{}`; `simulate` draws its noise, for the \

@@ -14,9 +14,9 @@ use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Rho};
 
 /// A box made of a closure that maps a stream and a path to releases.
-struct Made<F>(F);
+struct ClosureBox<F>(F);
 
-impl<F: FnMut(&Stream, u64) -> Vec<f64>> BlackBox for Made<F> {
+impl<F: FnMut(&Stream, u64) -> Vec<f64>> BlackBox for ClosureBox<F> {
     fn releases(&mut self, stream: &Stream, path: u64) -> Result<Vec<f64>> {
         Ok((self.0)(stream, path))
     }

@@ -11,19 +11,19 @@ pub(crate) fn usage(problem: impl Into<Sentence>) -> anyhow::Error {
 
 /// A release that the ledger has recorded but nobody could see, because an output failed.
 #[derive(Debug)]
-pub(crate) struct Unpublished {
+pub(crate) struct RecordedNotWritten {
     what: &'static str,
     cause: OutputError,
 }
 
-impl Unpublished {
+impl RecordedNotWritten {
     /// `what` ("the release is") was recorded before an output failed.
     pub(crate) fn new(what: &'static str, cause: OutputError) -> Self {
         Self { what, cause }
     }
 }
 
-impl std::fmt::Display for Unpublished {
+impl std::fmt::Display for RecordedNotWritten {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { what, cause } = self;
         let remedy = "fix this and run again with the same data; the output will be the same";
@@ -32,7 +32,7 @@ impl std::fmt::Display for Unpublished {
 }
 
 // The message already contains the cause: printing the chain would repeat it.
-impl std::error::Error for Unpublished {}
+impl std::error::Error for RecordedNotWritten {}
 
 /// Exit status of an error: 2 for usage and bad input, 130 after Ctrl-C, 1 for everything else.
 pub fn exit_status(error: &anyhow::Error) -> u8 {
@@ -41,7 +41,7 @@ pub fn exit_status(error: &anyhow::Error) -> u8 {
         130
     } else if error.downcast_ref::<Error>().is_some_and(Error::is_usage)
         || error.downcast_ref::<OutputError>().is_some_and(OutputError::is_usage)
-        || error.downcast_ref::<Unpublished>().is_some_and(|unpublished| unpublished.cause.is_usage())
+        || error.downcast_ref::<RecordedNotWritten>().is_some_and(|unpublished| unpublished.cause.is_usage())
         || error.downcast_ref::<Problem>().is_some()
         || error.downcast_ref::<InputError>().is_some()
         || error.downcast_ref::<evertally::Error>().is_some_and(library)

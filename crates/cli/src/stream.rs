@@ -52,7 +52,7 @@ pub(crate) fn interruptible() -> Result<Arc<AtomicBool>> {
 pub(crate) fn open_key(files: &Files, cancelled: &AtomicBool) -> Result<OpenKey> {
     let absent = if files.create_key { Absent::Make } else { Absent::Refuse };
     let budget = files.budget_file.as_deref().map(SourceBudget::of_file).transpose()?;
-    let mut open = OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut say_waiting)?;
+    let mut open = OpenKey::of_file(Arc::new(RealDisk), &files.key_path, absent, cancelled, &mut report_waiting)?;
     open.ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
     Ok(open)
 }
@@ -75,14 +75,14 @@ pub(crate) fn preview_budget(stream: &Stream, files: &Files) -> Result<()> {
 }
 
 /// Reports a newly created key.
-pub(crate) fn say_if_new(open: &OpenKey, files: &Files) {
+pub(crate) fn report_new_key(open: &OpenKey, files: &Files) {
     if open.is_new {
         eprintln!("there was no key {}; created a new one, {}", files.key_path.display(), open.key.id());
     }
 }
 
 /// Reports that another run holds the key.
-pub(crate) fn say_waiting(key: &Path) {
+pub(crate) fn report_waiting(key: &Path) {
     eprintln!("waiting for another run that uses {} …", key.display());
 }
 
@@ -116,7 +116,7 @@ impl SideFiles<'_> {
     }
 
     /// The plan, and the report for programs and for people.
-    pub(crate) fn put_report(&mut self, report: &Report) -> Result<()> {
+    pub(crate) fn write_report(&mut self, report: &Report) -> Result<()> {
         let plan = match self.stream.measures {
             None => toml::to_string_pretty(&self.stream.plan)?,
             Some(_) => self.stream.plan_text()?,
@@ -127,7 +127,7 @@ impl SideFiles<'_> {
     }
 
     /// A picture as SVG and as PNG, under names that begin with `prefix`.
-    pub(crate) fn put_picture(&mut self, prefix: &str, svg: &str) -> Result<()> {
+    pub(crate) fn write_picture(&mut self, prefix: &str, svg: &str) -> Result<()> {
         self.put(&format!("{prefix}svg"), svg.as_bytes())?;
         self.put(&format!("{prefix}png"), &png(svg, PNG_SCALE)?)
     }

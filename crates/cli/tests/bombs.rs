@@ -51,10 +51,10 @@ fn release(bench: &Bench, number: usize, bomb: &Bomb) {
         .env(ONE_ARENA.0, ONE_ARENA.1)
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&run.stderr);
+    let message = String::from_utf8_lossy(&run.stderr);
     let expected = if bomb.is_readable { 0 } else { 2 };
-    assert_eq!(run.status.code(), Some(expected), "{}: {said}", bomb.name);
-    assert!(bomb.is_readable || said.starts_with("error: ") && said.contains(&input), "{}: {said}", bomb.name);
+    assert_eq!(run.status.code(), Some(expected), "{}: {message}", bomb.name);
+    assert!(bomb.is_readable || message.starts_with("error: ") && message.contains(&input), "{}: {message}", bomb.name);
 }
 
 #[test]

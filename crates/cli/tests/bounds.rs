@@ -143,16 +143,16 @@ fn bounds_that_run_out_are_pointed_out() {
 fn senseless_looks_are_refused() {
     let bench = ready();
     let before = bench.files();
-    let told = |flags: &[&str], words: &str| {
+    let refuses = |flags: &[&str], words: &str| {
         let run = bench.run(flags);
         assert!(run.code == 2 && run.stderr.contains(words), "{flags:?}: {}", run.stderr);
         assert_eq!(bench.files(), before);
     };
-    told(&LOOK, "--look-epsilon or --look-rho");
-    told(&[&LOOK[..], &["--look-rho", "0.1", "--try-per-step", "0"]].concat(), "at least 1");
+    refuses(&LOOK, "--look-epsilon or --look-rho");
+    refuses(&[&LOOK[..], &["--look-rho", "0.1", "--try-per-step", "0"]].concat(), "at least 1");
     let until = |time: &'static str| ["bounds", "--config", "visits.toml", "--look-rho", "0.1", "--look-until", time];
-    told(&until("2024-01-10T12:00"), "--look-until");
-    told(&until("soon"), "is not a time");
+    refuses(&until("2024-01-10T12:00"), "--look-until");
+    refuses(&until("soon"), "is not a time");
     bench.write("visits.toml", CONFIG.replace("person = \"who\"\nmax-events = 7\n", ""));
-    told(&[&LOOK[..], &["--look-rho", "0.1"]].concat(), "--person is needed");
+    refuses(&[&LOOK[..], &["--look-rho", "0.1"]].concat(), "--person is needed");
 }

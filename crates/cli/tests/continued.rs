@@ -61,13 +61,13 @@ fn arguments<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Runs `--continue` through a day.
-fn go_on(bench: &Bench, day: u64, more: &[&str]) -> Run {
+fn continue_through(bench: &Bench, day: u64, more: &[&str]) -> Run {
     let through = date(day + 1);
     bench.run(&arguments(&[&["--continue", "--out", "t.csv", "--through", &through], more].concat()))
 }
 
-fn went_on(bench: &Bench, day: u64, more: &[&str]) -> String {
-    let run = go_on(bench, day, more);
+fn continued_through(bench: &Bench, day: u64, more: &[&str]) -> String {
+    let run = continue_through(bench, day, more);
     assert_eq!(run.code, 0, "day {day}: {}", run.stderr);
     run.stderr
 }
@@ -75,7 +75,7 @@ fn went_on(bench: &Bench, day: u64, more: &[&str]) -> String {
 fn refused(bench: &Bench, day: u64, more: &[&str]) -> String {
     let state = |bench: &Bench| (bench.read("my.key.ledger"), std::fs::read(bench.path("t.csv")).ok());
     let before = state(bench);
-    let run = go_on(bench, day, more);
+    let run = continue_through(bench, day, more);
     assert_eq!(run.code, 2, "{more:?}: {}", run.stderr);
     assert!(before == state(bench), "{more:?} changed something");
     run.stderr
@@ -131,7 +131,7 @@ fn daily_runs_that_are_killed_give_what_one_run_gives() {
             kills += u64::from(child.kill().is_ok());
             child.wait().unwrap();
         }
-        went_on(&bench, day, &files);
+        continued_through(&bench, day, &files);
         // Raw data of closed steps are never needed again.
         (1..from).for_each(|day| drop(std::fs::remove_file(bench.path(&name(day)))));
         from = day + 1;
@@ -149,7 +149,7 @@ fn daily_runs_that_are_killed_give_what_one_run_gives() {
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let lost = bench.run(&arguments(&["--continue", "--all", "--out", "u.csv", "2024-01-01.csv"]));
     assert!(lost.code == 2 && lost.stderr.contains("--rebuild"), "{}", lost.stderr);
-    went_on(&bench, DAYS, &[&files[..], &["--rebuild"]].concat());
+    continued_through(&bench, DAYS, &[&files[..], &["--rebuild"]].concat());
     assert_eq!(std::fs::read(bench.path("t.csv")).unwrap(), table);
 }
 
@@ -177,16 +177,16 @@ fn other_formats_grow_too() {
 #[test]
 fn a_file_is_read_once_and_never_in_part() {
     let bench = days();
-    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    continued_through(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     let table = bench.read("t.csv");
     // The same content under another name, then the same command again.
     bench.write("copy.csv", events(2));
-    let said = went_on(&bench, 2, &["copy.csv", "2024-01-01.csv"]);
-    assert!(said.contains("2 of 2 files had been read before"), "{said}");
+    let message = continued_through(&bench, 2, &["copy.csv", "2024-01-01.csv"]);
+    assert!(message.contains("2 of 2 files had been read before"), "{message}");
     assert_eq!(bench.read("t.csv"), table);
     bench.write("copy.csv", events(3));
-    let said = went_on(&bench, 3, &["2024-01-03.csv", "copy.csv"]);
-    assert!(said.contains("1 of 2 files had been read before"), "{said}");
+    let message = continued_through(&bench, 3, &["2024-01-03.csv", "copy.csv"]);
+    assert!(message.contains("1 of 2 files had been read before"), "{message}");
     bench.write("2024-01-02.csv", events(2) + "2024-01-02T23:00:00Z,new,a\n");
     assert!(refused(&bench, 3, &["2024-01-02.csv"]).contains("has grown since"));
     bench.write("2024-01-02.csv", events(3) + "2024-01-03T23:00:00Z,new,a\n");
@@ -198,7 +198,7 @@ fn a_file_is_read_once_and_never_in_part() {
 #[test]
 fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     let bench = days();
-    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    continued_through(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     let table = bench.read("t.csv");
     bench.write("t.csv", table.replace("2024-01-02", "2024-01-03"));
     assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("differs from the table"));
@@ -210,14 +210,14 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     assert_eq!(bench.run(&arguments(&alone)).code, 0);
     assert_eq!(bench.read("alone.csv").lines().count(), 3);
     std::fs::rename(bench.path("alone.csv"), bench.path("t.csv")).unwrap();
-    went_on(&bench, 4, &["2024-01-04.csv"]);
+    continued_through(&bench, 4, &["2024-01-04.csv"]);
     assert_eq!(bench.read("t.csv").lines().count(), 5);
     let plain = bench.run(&arguments(&["2024-01-05.csv", "--out", "t.csv", "--all"]));
     assert!(plain.code == 2 && plain.stderr.contains("--continue") && plain.stderr.contains("--rebuild"));
     // An earlier end shortens nothing, and a run with nothing to do changes nothing.
     let ledger = bench.read("my.key.ledger");
-    went_on(&bench, 1, &[]);
-    went_on(&bench, 4, &["2024-01-04.csv"]);
+    continued_through(&bench, 1, &[]);
+    continued_through(&bench, 4, &["2024-01-04.csv"]);
     assert_eq!(bench.read("my.key.ledger"), ledger);
     assert_eq!(bench.read("t.csv").lines().count(), 5);
 }
@@ -230,13 +230,13 @@ fn a_step_waits_for_its_file() {
         std::fs::rename(bench.path(&name(day)), bench.path(&format!("daily/{}", name(day)))).unwrap();
     }
     let expect = ["--expect", "daily/%Y-%m-%d.csv"];
-    let said = went_on(&bench, 4, &expect);
-    assert!(said.contains("2024-01-03.csv was not read; step 3 and all later steps wait"), "{said}");
+    let message = continued_through(&bench, 4, &expect);
+    assert!(message.contains("2024-01-03.csv was not read; step 3 and all later steps wait"), "{message}");
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 2 * 2);
-    let said = refused(&bench, 4, &expect);
-    assert!(said.contains("daily/2024-01-03.csv of step 3"), "{said}");
+    let message = refused(&bench, 4, &expect);
+    assert!(message.contains("daily/2024-01-03.csv of step 3"), "{message}");
     std::fs::rename(bench.path("2024-01-03.csv"), bench.path("daily/2024-01-03.csv")).unwrap();
-    went_on(&bench, 4, &expect);
+    continued_through(&bench, 4, &expect);
     assert_eq!(bench.read("t.csv").lines().count(), 1 + 4 * 2);
     // In a configuration file the pattern is relative to the file, like all paths.
     bench.write("c.toml", "expect = \"daily/%Y-%m-%d.csv\"\nout = \"t.csv\"\nkey = \"my.key\"\n");
@@ -257,7 +257,7 @@ fn a_step_waits_for_its_file() {
 #[test]
 fn remedies_work_in_a_stream_that_has_begun() {
     let bench = days();
-    went_on(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
+    continued_through(&bench, 2, &["2024-01-01.csv", "2024-01-02.csv"]);
     bench.write("bad.csv", "time,who,group\n2024-01-01T00:00:00Z,p1,a\n2024-01-03T01:00:00Z,p1,c\n2024-01-03T02:00:00Z,,a\n2031-01-01T00:00:00Z,p2,a\n");
     let late = refused(&bench, 3, &["bad.csv"]);
     assert!(late.contains("line 2") && late.contains("--late next-step"), "{late}");
@@ -269,7 +269,7 @@ fn remedies_work_in_a_stream_that_has_begun() {
         ["bad.csv", "--late", "side-file", "--late-file", "late.csv", "--unknown-group", "skip", "--missing", "skip"];
     let horizon = refused(&bench, 3, &policies);
     assert!(horizon.contains("line 5") && horizon.contains("--outside skip"), "{horizon}");
-    went_on(&bench, 3, &[&policies[..], &["--outside", "skip"]].concat());
+    continued_through(&bench, 3, &[&policies[..], &["--outside", "skip"]].concat());
     let late: Vec<String> = bench.files().into_iter().filter(|name| name.starts_with("late.")).collect();
     assert_eq!(late, ["late.000002.csv"]);
     assert_eq!(bench.read("late.000002.csv"), "time,group,who\n2024-01-01T00:00:00Z,a,p1\n");
@@ -341,8 +341,8 @@ fn a_stream_is_extended_behind_its_horizon() {
     ok(3, &["2024-01-03.csv", "--extend"]);
     // The horizon has ended, and no extension was requested.
     assert_eq!(run(4, &["2024-01-04.csv"]).code, 2);
-    let said = ok(4, &["2024-01-03.csv", "2024-01-04.csv", "--extend"]);
-    assert!(said.contains("opens stream `main #2`, which spends ρ = 20"), "{said}");
+    let message = ok(4, &["2024-01-03.csv", "2024-01-04.csv", "--extend"]);
+    assert!(message.contains("opens stream `main #2`, which spends ρ = 20"), "{message}");
     ok(6, &["2024-01-05.csv", "2024-01-06.csv"]);
     ok(7, &["2024-01-07.csv", "--extend"]);
     let table: Vec<Vec<String>> = common::table(&bench.read("t.csv")).split_off(1);
@@ -404,7 +404,7 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     bench.write("t.csv", "something else\n");
     assert!(refused(&bench, 1, &["2024-01-01.csv"]).contains("did not write it"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
-    went_on(&bench, 1, &["2024-01-01.csv"]);
+    continued_through(&bench, 1, &["2024-01-01.csv"]);
     let ledger = std::fs::read(bench.path("my.key.ledger")).unwrap();
     let state = std::fs::read_dir(bench.path("my.key.state")).unwrap().next().unwrap().unwrap().path();
     let kept = std::fs::read(&state).unwrap();
@@ -412,16 +412,16 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     let late = ["2024-01-02.csv", "late.csv", "--late", "side-file", "--late-file", "l.csv"];
     assert!(refused(&bench, 2, &late).contains("but it already exists"));
     std::fs::remove_file(bench.path("l.000002.csv")).unwrap();
-    went_on(&bench, 2, &late);
+    continued_through(&bench, 2, &late);
     assert_eq!(bench.read("l.000002.csv").lines().count(), 2);
-    went_on(&bench, 3, &["2024-01-03.csv"]);
+    continued_through(&bench, 3, &["2024-01-03.csv"]);
     // A backup of ledger and state is restored, but the table is newer.
     std::fs::write(bench.path("my.key.ledger"), ledger).unwrap();
     std::fs::write(state, kept).unwrap();
     bench.write("other.csv", "time,who,group\n2024-01-02T05:00:00Z,p9,a\n");
     for how in [&["other.csv"][..], &["2024-01-01.csv", "other.csv", "--rebuild"]] {
-        let said = refused(&bench, 2, how);
-        assert!(said.contains("the ledger may be an old copy"), "{said}");
+        let message = refused(&bench, 2, how);
+        assert!(message.contains("the ledger may be an old copy"), "{message}");
     }
     // A Parquet table has the files of all its steps.
     let parquet = |day: u64| {
@@ -431,6 +431,6 @@ fn nothing_is_overwritten_and_old_copies_are_noticed() {
     assert_eq!((parquet(1).code, parquet(2).code), (0, 0));
     let part = std::fs::read_dir(bench.path("p.parquet")).unwrap().next().unwrap().unwrap().path();
     std::fs::remove_file(part).unwrap();
-    let said = parquet(3);
-    assert!(said.code == 2 && said.stderr.contains("restore the missing files"), "{}", said.stderr);
+    let message = parquet(3);
+    assert!(message.code == 2 && message.stderr.contains("restore the missing files"), "{}", message.stderr);
 }

@@ -239,8 +239,8 @@ fn what_cannot_be_promised_is_refused() {
     bench.write("events.csv", common::EVENTS);
     let discover = ["--group-by", "group", "--discover-groups"];
     let says = |more: &[&str], part: &str| {
-        let said = bench.refused(more);
-        assert!(said.contains(part), "{more:?}: {said}");
+        let message = bench.refused(more);
+        assert!(message.contains(part), "{more:?}: {message}");
     };
     says(&discover, "--selection-delta");
     let with = [&discover[..], &["--selection-delta", "1e-9"]].concat();

@@ -154,11 +154,11 @@ fn plans_are_for_what_is_published() {
         ],
     );
     assert_eq!(run.code, 0, "{}", run.stderr);
-    let said: Value = serde_json::from_str(&run.stdout).unwrap();
+    let summary: Value = serde_json::from_str(&run.stdout).unwrap();
     let expected = error(&["--horizon", "8", "--workload", "window(2)"]);
-    assert!((said["max_std_error"].as_f64().unwrap() / expected - 1.0).abs() < 1e-9);
+    assert!((summary["max_std_error"].as_f64().unwrap() / expected - 1.0).abs() < 1e-9);
     assert_eq!(
-        (said["steps"].as_u64(), said["released_steps"].as_u64(), said["rows"].as_u64()),
+        (summary["steps"].as_u64(), summary["released_steps"].as_u64(), summary["rows"].as_u64()),
         (Some(8), Some(8), Some(8))
     );
 }

@@ -522,11 +522,11 @@ fn ledgers_tell_what_is_spent_and_whether_they_have_forked() {
     let spent = |file: &str| -> serde_json::Value {
         serde_json::from_str(&bench.run(&["key", "spent", file, "--json"]).stdout).unwrap()
     };
-    let said = spent("my.key.ledger");
-    assert_eq!(said["total"]["epsilon"], report["guarantee"]["epsilon_at_delta"][1]["epsilon"]);
-    assert_eq!((&said["streams"][0]["unit"], &said["recorded_runs"]), (&"event".into(), &1.into()));
-    assert_eq!((&report["ledger"]["identity"], &report["ledger"]["run"]), (&said["ledger"], &1.into()));
-    assert!(said["streams"][0]["first"].as_str().is_some_and(|at| at.ends_with('Z')));
+    let spent_summary = spent("my.key.ledger");
+    assert_eq!(spent_summary["total"]["epsilon"], report["guarantee"]["epsilon_at_delta"][1]["epsilon"]);
+    assert_eq!((&spent_summary["streams"][0]["unit"], &spent_summary["recorded_runs"]), (&"event".into(), &1.into()));
+    assert_eq!((&report["ledger"]["identity"], &report["ledger"]["run"]), (&spent_summary["ledger"], &1.into()));
+    assert!(spent_summary["streams"][0]["first"].as_str().is_some_and(|at| at.ends_with('Z')));
 
     std::fs::write(bench.path("my.key"), &key).unwrap();
     #[cfg(unix)]
@@ -547,8 +547,11 @@ fn ledgers_tell_what_is_spent_and_whether_they_have_forked() {
     assert!(
         compared("t.csv", "copy.key").1.contains("copy.key is an older copy: t.csv is run 2, but the copy has only 1")
     );
-    let said = spent("my.key");
-    assert!(said["total"].is_null() && said["totals"].as_array().unwrap().len() == 2, "units were added up: {said}");
+    let spent_summary = spent("my.key");
+    assert!(
+        spent_summary["total"].is_null() && spent_summary["totals"].as_array().unwrap().len() == 2,
+        "units were added up: {spent_summary}"
+    );
     gaussian("three", "copy.key", &[]);
     let (code, text) = compared("my.key", "copy.key");
     assert!(

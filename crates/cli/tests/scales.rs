@@ -145,16 +145,16 @@ fn groups_join_with_their_scales() {
 #[test]
 fn senseless_scales_are_refused() {
     let bench = ready();
-    let told = |flags: &[&str], words: &str| {
+    let refuses = |flags: &[&str], words: &str| {
         let message = bench.refused(flags);
         assert!(message.contains(words), "{message}");
     };
-    told(&[&SCALED[..11], &["--scales=1"]].concat(), "--scales has 1 numbers, but there are 2 groups");
-    told(&[&SCALED[..11], &["--scales=1,0"]].concat(), "is not a scale");
-    told(&[&SCALED[..11], &["--scales=1,1e-17"]].concat(), "more than 18 digits");
-    told(&[&SCALED[..6], &["--scales=1,2"]].concat(), "--scales needs --value");
-    told(&[&SCALED[..4], &SCALED[6..]].concat(), "--rest-scale needs --rest");
-    told(&[&SCALED[..11], &["--scale-column=x"]].concat(), "--scale-column needs --groups-file");
+    refuses(&[&SCALED[..11], &["--scales=1"]].concat(), "--scales has 1 numbers, but there are 2 groups");
+    refuses(&[&SCALED[..11], &["--scales=1,0"]].concat(), "is not a scale");
+    refuses(&[&SCALED[..11], &["--scales=1,1e-17"]].concat(), "more than 18 digits");
+    refuses(&[&SCALED[..6], &["--scales=1,2"]].concat(), "--scales needs --value");
+    refuses(&[&SCALED[..4], &SCALED[6..]].concat(), "--rest-scale needs --rest");
+    refuses(&[&SCALED[..11], &["--scale-column=x"]].concat(), "--scale-column needs --groups-file");
 }
 
 /// Values of a person are kept until their sizes add up to the cap, the last one in part, across all groups.
@@ -195,12 +195,12 @@ fn a_persons_total_is_capped() {
         ]
     );
     assert!(bench.read("counts.report.md").contains("1.25 in total"));
-    let told = |flags: &[&str], words: &str| {
+    let refuses = |flags: &[&str], words: &str| {
         let message = bench.refused(&[flags, &["--person", "who", "--stream", "other"]].concat());
         assert!(message.contains(words), "{message}");
     };
-    told(&["--max-total", "3", "--max-events", "2"], "--max-total needs --value");
-    told(&[&SCALED[..], &["--max-total", "1.255"]].concat(), "is not a multiple of the grid");
+    refuses(&["--max-total", "3", "--max-events", "2"], "--max-total needs --value");
+    refuses(&[&SCALED[..], &["--max-total", "1.255"]].concat(), "is not a multiple of the grid");
     // Less noise than for as many events of full size.
     let error = |more: &[&str]| {
         let flags = [&SCALED[..], &["--plan-only", "--json", "--person", "who", "--max-events", "5"], more].concat();

@@ -303,8 +303,8 @@ fn a_better_release_is_named_by_its_command() {
         args.extend(plan_only.then_some("--plan-only"));
         let run = bench.run(&args);
         assert_eq!(run.code, 0, "{}", run.stderr);
-        let said = if plan_only { &run.stdout } else { &run.stderr };
-        let command = said.lines().find_map(|line| Some(line.split_once("evertally release ")?.1)).expect(said);
+        let output = if plan_only { &run.stdout } else { &run.stderr };
+        let command = output.lines().find_map(|line| Some(line.split_once("evertally release ")?.1)).expect(output);
         assert!(command.contains(r"--title 'It'\''s $1'") && command.contains("--stream 'main by group'"), "{command}");
         // Split like a shell.
         let words = command.replace(r"'\''", "\u{1}");

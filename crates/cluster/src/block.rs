@@ -11,15 +11,15 @@
 //! Numbers are LEB128. If the first byte is `!`, the rest is a text: why events were refused.
 
 use super::labels::Labels;
-use super::order::Personal;
+use super::order::PersonEvent;
 use evertally_declare::error::{Error, Result, usage};
-use evertally_publish::leb128::{push_number, take_number};
+use evertally_publish::leb128::{push_number, read_number};
 
 const VERSION: u8 = 1;
 const SUMS: u8 = b'+';
 const REFUSED: u8 = b'!';
 /// A block of at least this many bytes takes no further person.
-const FULL: usize = 1 << 16;
+const MAX_BLOCK_BYTES: usize = 1 << 16;
 
 /// Writes events of persons, in their order, as blocks.
 pub(super) struct BlockWriter<'l> {
@@ -40,7 +40,7 @@ impl<'l> BlockWriter<'l> {
     }
 
     /// Appends all events of one person, who must come after the previous one.
-    pub(super) fn push(&mut self, events: &[Personal]) {
+    pub(super) fn push(&mut self, events: &[PersonEvent]) {
         let Some(first) = events.first() else { return };
         self.persons.extend_from_slice(&first.person);
         push_number(&mut self.persons, events.len() as u64);
@@ -53,7 +53,7 @@ impl<'l> BlockWriter<'l> {
             push_number(&mut self.persons, label.into());
             push_number(&mut self.persons, zigzag(event.value));
         }
-        if self.persons.len() + self.names.len() >= FULL {
+        if self.persons.len() + self.names.len() >= MAX_BLOCK_BYTES {
             self.close();
         }
     }
@@ -143,10 +143,10 @@ impl Block {
             VERSION | SUMS => {}
             _ => return Err(damaged()),
         }
-        let count = take_number(&mut rest).ok_or_else(damaged)?;
+        let count = read_number(&mut rest).ok_or_else(damaged)?;
         let mut names = Vec::new();
         for _ in 0..count {
-            let length = take_number(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;
+            let length = read_number(&mut rest).and_then(|length| usize::try_from(length).ok()).ok_or_else(damaged)?;
             let (name, behind) = rest.split_at_checked(length).ok_or_else(damaged)?;
             names.push(labels.of_name(name)?);
             rest = behind;
@@ -154,7 +154,7 @@ impl Block {
         if bytes[0] == SUMS {
             let mut sums = Vec::new();
             while !rest.is_empty() {
-                let mut number = || take_number(&mut rest).ok_or_else(damaged);
+                let mut number = || read_number(&mut rest).ok_or_else(damaged);
                 let (step, label, sum) = (number()?, own(&names, number()?)?, unzigzag(number()?));
                 sums.push((step, label, sum));
             }
@@ -173,16 +173,16 @@ impl Block {
     }
 
     /// Appends the events of the next person.
-    pub(super) fn read(&mut self, start: i64, events: &mut Vec<Personal>) -> Result<()> {
+    pub(super) fn read(&mut self, start: i64, events: &mut Vec<PersonEvent>) -> Result<()> {
         let person = self.person().ok_or_else(damaged)?;
         let mut rest = &self.bytes[self.at + person.len()..];
-        let mut number = || take_number(&mut rest).ok_or_else(damaged);
+        let mut number = || read_number(&mut rest).ok_or_else(damaged);
         let (count, mut time) = (number()?, start);
         for _ in 0..count {
             time = i64::try_from(number()?).ok().and_then(|since| time.checked_add(since)).ok_or_else(damaged)?;
             let label = own(&self.names, number()?)?;
             let value = unzigzag(number()?);
-            events.push(Personal { person, time, label, value });
+            events.push(PersonEvent { person, time, label, value });
         }
         self.at = self.bytes.len() - rest.len();
         let is_whole = self.at == self.bytes.len() || self.person().is_some_and(|next| next > person);

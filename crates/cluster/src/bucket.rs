@@ -1,11 +1,11 @@
 //! Releases some of the groups, from all of their sums.
 
-use super::digest::{Digest, Digesting};
+use super::digest::{Digest, RowHasher};
 use super::{Row, Rows, Work};
 use evertally_declare::error::{Result, usage};
 use evertally_ledger::ledger::StreamDigest;
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::session::{GroupLabel, RunningSums, Tally};
+use evertally_publish::session::{Accumulator, GroupRef, RunningSums};
 use std::collections::BTreeMap;
 
 /// Gathers the sums of the groups of a bucket. A declared group belongs to the bucket whose number is its place modulo
@@ -16,7 +16,7 @@ pub struct Bucket {
     of: u32,
     sums: BTreeMap<u64, Vec<(Box<[u8]>, i64)>>,
     digest: Digest,
-    digesting: Digesting,
+    digesting: RowHasher,
 }
 
 impl Work {
@@ -110,7 +110,7 @@ impl BucketRows {
         }
         for (label, sum) in self.sums.remove(&step).into_iter().flatten() {
             let label = match Row::says(&label)? {
-                Rows::Place(place) => GroupLabel::Place((place / self.of) as usize),
+                Rows::Place(place) => GroupRef::Place((place / self.of) as usize),
                 Rows::Name(name) => tally.label_of(name),
                 Rows::Cell(place, cell) => {
                     tally.add_to_cell((place / self.of) as usize, cell as usize, sum)?;

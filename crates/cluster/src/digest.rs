@@ -103,7 +103,7 @@ impl Digests {
 }
 
 /// Computes the digests of rows.
-pub struct Digesting {
+pub struct RowHasher {
     key: Zeroizing<[u8; 32]>,
     /// The names of declared groups, by place: noise depends on the name, wherever the group stands.
     names: Arc<[Vec<u8>]>,
@@ -112,12 +112,12 @@ pub struct Digesting {
 
 impl Work {
     /// Computes digests of sums.
-    pub fn digesting(&self) -> Digesting {
-        Digesting { key: self.mac_key(Purpose::Digests), names: Arc::clone(&self.names), bytes: Vec::new() }
+    pub fn digesting(&self) -> RowHasher {
+        RowHasher { key: self.mac_key(Purpose::Digests), names: Arc::clone(&self.names), bytes: Vec::new() }
     }
 }
 
-impl Digesting {
+impl RowHasher {
     /// The digest of a kept event of a person.
     pub(super) fn of_kept(&mut self, person: &[u8; 16], time: i64, group: &[u8], value: i64) -> Digest {
         self.bytes.clear();

@@ -3,7 +3,7 @@
 use super::Work;
 use super::row::Row;
 use evertally_declare::error::{Result, usage};
-use evertally_publish::session::{GroupLabel, GroupNumbers};
+use evertally_publish::session::{GroupNumbers, GroupRef};
 use hashbrown::HashMap;
 
 /// Numbers of groups: declared ones by their place, discovered ones in the order in which they appear.
@@ -26,10 +26,10 @@ impl Labels {
     }
 
     /// The number of a group.
-    pub(super) fn number(&mut self, label: &GroupLabel) -> Result<u32> {
+    pub(super) fn number(&mut self, label: &GroupRef) -> Result<u32> {
         match label {
-            GroupLabel::Place(place) => u32::try_from(*place).map_err(|_| usage("there are more than 2^32 groups")),
-            GroupLabel::Name(name, _) => self.of_name(name),
+            GroupRef::Place(place) => u32::try_from(*place).map_err(|_| usage("there are more than 2^32 groups")),
+            GroupRef::Name(name, _) => self.of_name(name),
         }
     }
 

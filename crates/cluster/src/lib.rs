@@ -36,13 +36,13 @@ mod sums;
 mod window;
 
 pub use bucket::{Bucket, BucketRows};
-pub use digest::{Digest, Digesting, Digests};
-pub use once::{Once, OnceFolder};
+pub use digest::{Digest, Digests, RowHasher};
+pub use once::{Once, WriteOnceFolder};
 pub use publisher::Publisher;
-pub use reader::{ForShard, Reader, Taken};
+pub use reader::{Reader, ShardBlock, Taken};
 pub use row::{Row, Rows};
 pub use shard::Shard;
-pub use window::ShardLeft;
+pub use window::ShardState;
 
 use evertally::hex;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
@@ -79,7 +79,7 @@ impl Work {
     pub fn new(stream: Stream, groups: Option<GroupTable>, key: Arc<SecretKey>) -> Result<Self> {
         let mut cells = None;
         if let Some(bundle) = &stream.measures {
-            let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
+            let parameter = if bundle.contains_workloads() { Workload } else { Measure };
             if !stream.publishes_all() {
                 let why = ": a cluster publishes several of them at every step; make steps as long as publications";
                 return Err(usage(sentence![parameter, " and ", Publish, why]));
@@ -110,11 +110,11 @@ impl Work {
 
     /// Refuses to close steps one by one if a measure must remember people from step to step, which only a single
     /// process does.
-    fn check_closes(&self) -> Result<()> {
+    fn check_supports_live(&self) -> Result<()> {
         match &self.stream.measures {
             None => Ok(()),
             Some(bundle) => {
-                let parameter = if bundle.is_of_workloads() { Workload } else { Measure };
+                let parameter = if bundle.contains_workloads() { Workload } else { Measure };
                 Err(usage(sentence![
                     parameter,
                     ": a stream on a cluster has only one; declare a separate stream for each"

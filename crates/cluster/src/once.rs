@@ -39,11 +39,11 @@ pub trait Once: Send {
 }
 
 /// A folder, local or shared, on a file system with hard links.
-pub struct OnceFolder {
+pub struct WriteOnceFolder {
     folder: PathBuf,
 }
 
-impl OnceFolder {
+impl WriteOnceFolder {
     /// Opens a folder, and creates it if it does not exist.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl OnceFolder {
     }
 }
 
-impl Once for OnceFolder {
+impl Once for WriteOnceFolder {
     fn create(&self, name: &str, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Some(there) = self.read(name)? {
             return Ok(Some(there));
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_name_gets_its_bytes_once() {
         let folder = tempfile::tempdir().unwrap();
-        let once = OnceFolder::open(&folder.path().join("a/b")).unwrap();
+        let once = WriteOnceFolder::open(&folder.path().join("a/b")).unwrap();
         assert_eq!(once.create("steps/1", b"one").unwrap(), None);
         assert_eq!(once.create("steps/1", b"one").unwrap(), Some(b"one".to_vec()));
         assert_eq!(once.create("steps/1", b"two").unwrap(), Some(b"one".to_vec()));
@@ -156,7 +156,7 @@ mod tests {
                 let create = |number: u8| {
                     let (name, barrier, folder) = (&name, &barrier, folder.path());
                     scope.spawn(move || {
-                        let once = OnceFolder::open(folder).unwrap();
+                        let once = WriteOnceFolder::open(folder).unwrap();
                         barrier.wait();
                         once.create(name, &[number; 4096]).unwrap()
                     })

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 
 /// An event of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Personal {
+pub(super) struct PersonEvent {
     /// The person's pseudonym.
     pub(super) person: [u8; 16],
     /// Microseconds since 1970.
@@ -23,7 +23,7 @@ pub(super) struct Personal {
     pub(super) value: i64,
 }
 
-impl Personal {
+impl PersonEvent {
     /// The step of the event.
     pub(super) fn step(&self, stream: &Stream) -> Option<u64> {
         stream.calendar.step_of(Instant::from_micros(self.time))
@@ -43,12 +43,12 @@ impl Order {
     }
 
     /// By time, and so that equal events are adjacent.
-    fn by_time(a: &Personal, b: &Personal) -> Ordering {
+    fn by_time(a: &PersonEvent, b: &PersonEvent) -> Ordering {
         (a.time, a.label, a.value).cmp(&(b.time, b.label, b.value))
     }
 
     /// Sorts the events of one person.
-    pub(super) fn sort(&mut self, events: &mut [Personal], labels: &Labels) {
+    pub(super) fn sort(&mut self, events: &mut [PersonEvent], labels: &Labels) {
         events.sort_unstable_by(Self::by_time);
         for alike in events.chunk_by_mut(|a, b| a.time == b.time) {
             if alike.len() > 1
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    fn hash(&mut self, event: &Personal, labels: &Labels) -> [u8; 32] {
+    fn hash(&mut self, event: &PersonEvent, labels: &Labels) -> [u8; 32] {
         self.bytes.clear();
         self.bytes.extend_from_slice(&event.person);
         self.bytes.extend_from_slice(&event.time.to_le_bytes());
@@ -76,24 +76,24 @@ impl Order {
 /// one step and group, for the events after as many as any bound admits. The bound that refuses one of the earlier
 /// events refuses this one, too, because it lasts to the end of the step; and if none was refused, the bound is
 /// reached.
-pub(super) struct Thinning {
+pub(super) struct Prefilter {
     bound: ContributionBound,
     is_hereditary: bool,
 }
 
-impl Thinning {
+impl Prefilter {
     pub(super) fn new(stream: &Stream) -> Result<Self> {
         let bound = bound_of_persons(stream)?;
         Ok(Self { bound, is_hereditary: bound.is_hereditary() })
     }
 
     /// Thins only within one step and group.
-    pub(super) fn only_alike(&mut self) {
+    pub(super) fn restrict_to_same_cell(&mut self) {
         self.is_hereditary = false;
     }
 
     /// Thins the events of one person, which must be in order.
-    pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<Personal>) {
+    pub(super) fn thin(&self, stream: &Stream, events: &mut Vec<PersonEvent>) {
         if self.is_hereditary {
             let mut kept = Kept::default();
             events.retain(|event| {

@@ -18,9 +18,9 @@ use super::{Digest, Once, Row, Rows, Work};
 use evertally::hex;
 use evertally::noise::{Purpose, StreamName};
 use evertally_declare::error::{Error, Result, usage};
-use evertally_ledger::ledger::{Ledger, StreamDigest, drawn_identity};
+use evertally_ledger::ledger::{Ledger, StreamDigest, random_identity};
 use evertally_publish::rows::ReleaseRow;
-use evertally_publish::session::{GroupLabel, RunningSums, Tally};
+use evertally_publish::session::{Accumulator, GroupRef, RunningSums};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -61,7 +61,7 @@ struct State {
     step: u64,
     chain: [u8; 32],
     sums: Vec<u8>,
-    views: Vec<(Vec<String>, evertally_publish::views::Viewed)>,
+    views: Vec<(Vec<String>, evertally_publish::views::ViewValue)>,
 }
 
 impl Publisher {
@@ -71,14 +71,14 @@ impl Publisher {
     /// If the store holds a stream of this name under another key or plan, or cannot be written, or the key's own
     /// ledger does not delegate the stream to it.
     pub fn open(work: Work, once: Box<dyn Once>, ledger: &mut Ledger) -> Result<Self> {
-        work.check_closes()?;
+        work.check_supports_live()?;
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
         let folder = hex(name.as_bytes());
-        let fresh = drawn_identity()?;
+        let fresh = random_identity()?;
         let identity = once.create("identity", fresh.as_bytes())?;
         let identity = identity.map_or(fresh, |there| String::from_utf8_lossy(&there).into_owned());
-        let (known, chain) = ledger.leave_to(&work.key, &work.stream, &identity, &once.shown())?;
+        let (known, chain) = ledger.delegate_to(&work.key, &work.stream, &identity, &once.shown())?;
         let publisher = Self { work, once, key, folder, known, head: None };
         if known > 0 && publisher.chain_at(known)?.map(|chain| hex(&chain)) != Some(chain) {
             return Err(publisher.lacks(known));
@@ -195,7 +195,7 @@ impl Publisher {
             self.record(step, &head.chain)?;
             for row in rows {
                 let label = match Row::says(&row.label)? {
-                    Rows::Place(place) => GroupLabel::Place(place as usize),
+                    Rows::Place(place) => GroupRef::Place(place as usize),
                     Rows::Name(name) => head.sums.label_of(name),
                     Rows::Cell(..) => return Err(usage("a sum does not belong to a stream that closes step by step")),
                     Rows::Refused(why) => return Err(usage(why.to_owned())),
@@ -282,12 +282,12 @@ impl Publisher {
             return Err(self.damaged(&name));
         }
         let mut sums = RunningSums::restore(stream, groups, &key, (step, &state.sums))?;
-        state.views.into_iter().for_each(|(group, shown)| sums.recall_view(group, shown));
+        state.views.into_iter().for_each(|(group, shown)| sums.restore_view(group, shown));
         Ok(Head { step, chain: state.chain, sums })
     }
 
     fn put_state(&self, head: &Head) -> Result<()> {
-        let views = head.sums.shown_views();
+        let views = head.sums.saved_views();
         let state = State { version: VERSION, step: head.step, chain: head.chain, sums: head.sums.save(), views };
         let bytes = Zeroizing::new(postcard::to_allocvec(&state).map_err(evertally_declare::error::failure)?);
         self.once.replace(&self.named(&state_of(head.step)), &self.sealed(&bytes))

@@ -3,9 +3,9 @@
 use super::Work;
 use super::block::{self, BlockWriter};
 use super::labels::Labels;
-use super::order::{Order, Personal, Thinning};
+use super::order::{Order, PersonEvent, Prefilter};
 use super::row::Row;
-use super::sums::{Sums, overflow, refused_too};
+use super::sums::{Sums, overflow, record_refusal};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::{Event, Field, Role};
 use evertally_declare::measures::KeptEvent;
@@ -13,14 +13,14 @@ use evertally_declare::policy::Refusable;
 use evertally_declare::problem::Wording;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
-use evertally_publish::session::{GroupLabels, Placer, no_value};
+use evertally_publish::session::{GroupAssigner, Placer, no_value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The number of events that a reader keeps before its output must be taken.
-const MANY: usize = 1 << 20;
+const MAX_BUFFERED_EVENTS: usize = 1 << 20;
 /// The number of names that a reader keeps before its output must be taken.
-const MANY_NAMES: u32 = 1 << 20;
+const MAX_BUFFERED_NAMES: u32 = 1 << 20;
 
 /// The output of a reader.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,12 +28,12 @@ pub enum Taken {
     /// Sums, and refused events.
     Sums(Vec<Row>),
     /// Blocks with the number of their shard.
-    Blocks(Vec<ForShard>),
+    Blocks(Vec<ShardBlock>),
 }
 
 /// A block on its way to a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForShard {
+pub struct ShardBlock {
     /// The number of the shard.
     pub shard: u32,
     /// The first step of its events, or an earlier one; 0 if events were refused.
@@ -45,7 +45,7 @@ pub struct ForShard {
 /// Reads the events that come to one process, in any selection.
 pub struct Reader {
     stream: Arc<Stream>,
-    placer: Placer<GroupLabels>,
+    placer: Placer<GroupAssigner>,
     labels: Labels,
     into: Into,
     wording: Wording,
@@ -59,9 +59,9 @@ enum Into {
     /// Sums on their way to shards, where they wait for the end of their step.
     Waiting(Sums, u32),
     Shards {
-        events: Vec<Personal>,
+        events: Vec<PersonEvent>,
         order: Order,
-        thinning: Thinning,
+        thinning: Prefilter,
         shards: u32,
     },
 }
@@ -77,7 +77,7 @@ impl Work {
             if shards == 0 {
                 return Err(usage("there must be at least one shard"));
             }
-            let (order, thinning) = (Order::new(self), Thinning::new(&self.stream)?);
+            let (order, thinning) = (Order::new(self), Prefilter::new(&self.stream)?);
             Into::Shards { events: Vec::new(), order, thinning, shards }
         } else {
             Into::Sums(Sums::new())
@@ -90,12 +90,12 @@ impl Work {
     /// # Errors
     /// As [`reader`](Self::reader).
     pub fn waiting_reader(&self, shards: u32, wording: Wording) -> Result<Reader> {
-        self.check_closes()?;
+        self.check_supports_live()?;
         if self.has_persons() {
             let mut reader = self.reader(shards, wording)?;
             if let Into::Shards { thinning, .. } = &mut reader.into {
                 // Late events are dropped later; they must not displace other events now.
-                thinning.only_alike();
+                thinning.restrict_to_same_cell();
             }
             return Ok(reader);
         }
@@ -124,8 +124,8 @@ impl Work {
 
     fn reader_into(&self, stream: Arc<Stream>, into: Into, wording: Wording) -> Reader {
         let labels = match self.discovers() {
-            true => GroupLabels::of_discovered(&stream, &self.key),
-            false => GroupLabels::of_declared(self.groups.as_deref().cloned()),
+            true => GroupAssigner::of_discovered(&stream, &self.key),
+            false => GroupAssigner::from_declared(self.groups.as_deref().cloned()),
         };
         let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
         Reader { stream, placer, labels: Labels::of(self), into, wording, refused: None, latest: i64::MIN }
@@ -158,7 +158,7 @@ impl Reader {
                 Some(error) => error.without_place().worded(self.wording),
                 None => error.worded(self.wording),
             };
-            refused_too(&mut self.refused, why);
+            record_refusal(&mut self.refused, why);
         }
     }
 
@@ -183,7 +183,7 @@ impl Reader {
             }
             Into::Shards { events, .. } => {
                 let person = placed.person().to_bytes();
-                events.push(Personal { person, time: time.micros(), label, value: placed.value() });
+                events.push(PersonEvent { person, time: time.micros(), label, value: placed.value() });
                 Ok(())
             }
         }
@@ -196,10 +196,10 @@ impl Reader {
 
     /// Whether the output should be [taken](Self::take) now.
     pub fn is_full(&self) -> bool {
-        self.labels.count() >= MANY_NAMES
+        self.labels.count() >= MAX_BUFFERED_NAMES
             || match &self.into {
                 Into::Sums(sums) | Into::Waiting(sums, _) => sums.is_full(),
-                Into::Shards { events, .. } => events.len() >= MANY,
+                Into::Shards { events, .. } => events.len() >= MAX_BUFFERED_EVENTS,
             }
     }
 
@@ -220,10 +220,10 @@ impl Reader {
                 }
                 let block = |(shard, sums): (u32, Vec<(u64, u32, i64)>)| {
                     let step = sums.first().map_or(0, |(step, ..)| *step);
-                    ForShard { shard, step, block: block::push_sums(&sums, &self.labels) }
+                    ShardBlock { shard, step, block: block::push_sums(&sums, &self.labels) }
                 };
-                let mut blocks: Vec<ForShard> = by_shard.into_iter().map(block).collect();
-                blocks.extend(self.refused.take().map(|why| ForShard::refused(&why)));
+                let mut blocks: Vec<ShardBlock> = by_shard.into_iter().map(block).collect();
+                blocks.extend(self.refused.take().map(|why| ShardBlock::refused(&why)));
                 Taken::Blocks(blocks)
             }
             Into::Shards { events, order, thinning, shards } => {
@@ -241,10 +241,10 @@ impl Reader {
                     let number = shard_of(&shard[0], *shards);
                     let first = shard.iter().map(|event| event.time).min().unwrap_or(0);
                     let step = self.stream.calendar.step_of(Instant::from_micros(first)).unwrap_or(0);
-                    blocks.extend(writer.finish().into_iter().map(|block| ForShard { shard: number, step, block }));
+                    blocks.extend(writer.finish().into_iter().map(|block| ShardBlock { shard: number, step, block }));
                 }
                 events.clear();
-                blocks.extend(self.refused.take().map(|why| ForShard::refused(&why)));
+                blocks.extend(self.refused.take().map(|why| ShardBlock::refused(&why)));
                 Taken::Blocks(blocks)
             }
         };
@@ -253,14 +253,14 @@ impl Reader {
     }
 }
 
-impl ForShard {
+impl ShardBlock {
     fn refused(why: &str) -> Self {
         Self { shard: 0, step: 0, block: block::refused(why) }
     }
 }
 
 /// Pseudonyms are uniform to everyone without the key.
-fn shard_of(event: &Personal, shards: u32) -> u32 {
+fn shard_of(event: &PersonEvent, shards: u32) -> u32 {
     let leading = u64::from_be_bytes(*event.person.first_chunk().expect("16 bytes"));
     ((u128::from(leading) * u128::from(shards)) >> 64) as u32 // fits: below `shards`
 }

@@ -3,9 +3,9 @@
 use super::Work;
 use super::block::{Block, Opened};
 use super::labels::Labels;
-use super::order::{Order, Personal};
+use super::order::{Order, PersonEvent};
 use super::row::Row;
-use super::sums::{Sums, refused_too};
+use super::sums::{Sums, record_refusal};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::measures::KeptEvent;
@@ -55,7 +55,7 @@ impl Shard {
         match Block::open(block, &mut self.labels)? {
             Opened::Persons(block) => self.blocks.push(block),
             Opened::Sums(_) => return Err(usage("a shard of persons received sums")),
-            Opened::Refused(why) => refused_too(&mut self.refused, why),
+            Opened::Refused(why) => record_refusal(&mut self.refused, why),
         }
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Shard {
     }
 
     /// Adds the kept events of one person.
-    fn keep(&self, events: &[Personal], sums: &mut Sums) -> Result<()> {
+    fn keep(&self, events: &[PersonEvent], sums: &mut Sums) -> Result<()> {
         let stream = &self.work.stream;
         let (mut kept, mut details) = (Kept::default(), Details::default());
         let (mut period, mut counted) = (0..0, Vec::new());

@@ -6,7 +6,7 @@ use evertally_declare::error::{Error, Result};
 use hashbrown::HashMap;
 
 /// The number of sums that are kept before they must be taken.
-const MANY: usize = 1 << 20;
+const MAX_BUFFERED_SUMS: usize = 1 << 20;
 
 pub(super) fn overflow() -> Error {
     let why = "the sum of a step exceeds the range of 64-bit multiples of the grid; use a coarser grid";
@@ -15,7 +15,7 @@ pub(super) fn overflow() -> Error {
 
 /// Of all refusals, the first in the order of their texts is reported, so that it does not depend on which process
 /// reads what.
-pub(super) fn refused_too(first: &mut Option<String>, why: String) {
+pub(super) fn record_refusal(first: &mut Option<String>, why: String) {
     if first.as_ref().is_none_or(|first| why < *first) {
         *first = Some(why);
     }
@@ -38,7 +38,7 @@ impl Sums {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.sums.len() >= MANY
+        self.sums.len() >= MAX_BUFFERED_SUMS
     }
 
     /// Takes all sums with the numbers of their groups, in the order of steps.

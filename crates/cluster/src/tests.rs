@@ -209,7 +209,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     dice.shuffle(&mut blocks);
     // Each shard goes to one process, which may have several.
     let mut processes: HashMap<u32, Shard> = HashMap::new();
-    for ForShard { shard, block, .. } in blocks {
+    for ShardBlock { shard, block, .. } in blocks {
         let process = processes.entry(shard % 2).or_insert_with(|| work.shard().unwrap());
         process.add(shard, block).unwrap();
     }
@@ -228,7 +228,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     (sums, others)
 }
 
-fn taken(reader: &mut Reader, rows: &mut Vec<Row>, blocks: &mut Vec<ForShard>) {
+fn taken(reader: &mut Reader, rows: &mut Vec<Row>, blocks: &mut Vec<ShardBlock>) {
     match reader.take() {
         Taken::Sums(more) => rows.extend(more),
         Taken::Blocks(more) => blocks.extend(more),
@@ -483,7 +483,7 @@ mod live {
     }
 
     fn publisher(work: &Work, folder: &std::path::Path, ledger: &mut Ledger) -> Result<Publisher> {
-        Publisher::open(work.clone(), Box::new(OnceFolder::open(folder)?), ledger)
+        Publisher::open(work.clone(), Box::new(WriteOnceFolder::open(folder)?), ledger)
     }
 
     fn close(

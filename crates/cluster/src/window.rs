@@ -4,7 +4,7 @@ use super::Work;
 use super::block::{Block, BlockWriter, Opened, push_sums};
 use super::digest::Digest;
 use super::labels::Labels;
-use super::order::{Order, Personal};
+use super::order::{Order, PersonEvent};
 use super::row::Row;
 use super::sums::Sums;
 use evertally::privacy::contribution::{Offer, Pseudonym};
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// The state of a shard after some of its steps were closed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct ShardLeft {
+pub struct ShardState {
     /// Contributions of its persons in the current period; `None` if single events are protected. **Not private.**
     pub persons: Option<Vec<u8>>,
     /// Events of open steps.
@@ -66,7 +66,7 @@ impl Work {
         through: u64,
         persons: Option<&[u8]>,
         waiting: Vec<Vec<u8>>,
-    ) -> Result<ShardLeft> {
+    ) -> Result<ShardState> {
         let start = self.stream.calendar.start().micros();
         let (mut labels, mut events) = (Labels::default(), Vec::new());
         let (mut sums, mut later) = (Sums::new(), Vec::new());
@@ -89,9 +89,9 @@ impl Work {
                 Opened::Refused(why) => return Err(usage(why)),
             }
         }
-        let step_of = |event: &Personal| event.step(&self.stream).unwrap_or(0);
+        let step_of = |event: &PersonEvent| event.step(&self.stream).unwrap_or(0);
         events.retain(|event| step_of(event) > from);
-        let (mut due, mut open): (Vec<Personal>, Vec<Personal>) =
+        let (mut due, mut open): (Vec<PersonEvent>, Vec<PersonEvent>) =
             events.into_iter().partition(|event| step_of(event) <= through);
         let mut kept = BTreeMap::new();
         let persons = match self.has_persons() {
@@ -105,7 +105,7 @@ impl Work {
         }
         let mut rows = sums.take(&labels);
         rows.extend(kept.into_iter().flat_map(|(step, digest)| digest.rows(step)));
-        Ok(ShardLeft { persons, waiting, next, rows })
+        Ok(ShardState { persons, waiting, next, rows })
     }
 
     /// Adds the kept events, and returns the state of their persons.
@@ -114,7 +114,7 @@ impl Work {
         from: u64,
         through: u64,
         persons: Option<&[u8]>,
-        due: &mut [Personal],
+        due: &mut [PersonEvent],
         labels: &Labels,
         (sums, whose): (&mut Sums, &mut BTreeMap<u64, Digest>),
     ) -> Result<Vec<u8>> {
@@ -126,7 +126,7 @@ impl Work {
             Some(bytes) => Persons::restore(bound, first, bytes)?,
             None => Persons::new(bound),
         };
-        let step_of = |event: &Personal| event.step(stream).unwrap_or(0);
+        let step_of = |event: &PersonEvent| event.step(stream).unwrap_or(0);
         due.sort_unstable_by_key(|event| (step_of(event), event.person));
         for alike in due.chunk_by_mut(|a, b| (step_of(a), a.person) == (step_of(b), b.person)) {
             let step = step_of(&alike[0]);
@@ -148,7 +148,7 @@ impl Work {
     }
 
     /// Encodes events as blocks.
-    fn written(&self, events: &mut [Personal], labels: &Labels) -> Vec<Vec<u8>> {
+    fn written(&self, events: &mut [PersonEvent], labels: &Labels) -> Vec<Vec<u8>> {
         let mut writer = BlockWriter::new(self.stream.calendar.start().micros(), labels);
         events.sort_unstable_by_key(|event| (event.person, event.time, event.label, event.value));
         events.chunk_by(|a, b| a.person == b.person).for_each(|person| writer.push(person));

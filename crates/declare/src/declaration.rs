@@ -18,7 +18,7 @@ mod table;
 mod value;
 
 pub use crate::parameter::{Heading, Parameter, Use};
-pub use crate::settings::{Closing, InSlots, Items, Labels, Settings};
+pub use crate::settings::{Closing, Items, Labels, Settings, SlotRequest};
 pub use begun::Present;
 pub use read::{near, unknown_in_file};
 pub use resolve::{groups_need_columns, needed, not_both, parse_time};

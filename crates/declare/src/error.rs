@@ -4,7 +4,7 @@ mod input;
 
 pub use input::{InputError, Place, Unreadable, read_error};
 
-use crate::problem::{Problem, Sentence, Wording, of_library};
+use crate::problem::{Problem, Sentence, Wording, library_sentence};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,7 +96,7 @@ impl Error {
         let cause = match &self.0.kind {
             Kind::Problem(problem) => problem.worded(wording),
             Kind::Input(error) => error.worded(wording),
-            Kind::Library(error) => of_library(error).worded(wording),
+            Kind::Library(error) => library_sentence(error).worded(wording),
             Kind::Cancelled => Cancelled.to_string(),
             Kind::Io(error) => error.to_string(),
             Kind::Other { error, .. } => error.to_string(),

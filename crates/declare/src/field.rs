@@ -78,16 +78,16 @@ impl fmt::Display for Field<'_> {
             Field::Integer(value) => write!(f, "{value}"),
             Field::Float(value) | Field::Short { value, .. } => write!(f, "{value}"),
             Field::Instant(micros) | Field::Civil(micros) => {
-                let time = Time::of_micros(*micros);
-                if !time.is_written() {
+                let time = Time::from_micros(*micros);
+                if !time.has_four_digit_year() {
                     return write!(f, "{micros} µs");
                 }
                 time.put(f)?;
                 f.write_str(if matches!(self, Field::Instant(_)) { "Z" } else { "" })
             }
             Field::Date(days) => {
-                let time = Time::of_day(i64::from(*days));
-                if time.is_written() { time.put_date(f) } else { write!(f, "day {days}") }
+                let time = Time::from_days(i64::from(*days));
+                if time.has_four_digit_year() { time.write_date(f) } else { write!(f, "day {days}") }
             }
         }
     }

@@ -13,13 +13,13 @@ pub struct Follows {
     /// The number of steps before this stream.
     pub steps: u64,
     /// The last releases of the previous stream.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<CarriedSum>,
 }
 
 /// The last release of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Carried {
+pub struct CarriedSum {
     /// The group's name, one text per group column.
     pub group: Vec<String>,
     /// The value in units of the release, as decimal text.
@@ -28,7 +28,7 @@ pub struct Carried {
     pub streams: u32,
 }
 
-impl Carried {
+impl CarriedSum {
     /// The value in units of the release.
     pub fn exact(&self) -> Option<i128> {
         self.exact.parse().ok()

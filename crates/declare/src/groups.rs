@@ -16,10 +16,10 @@ use hashbrown::HashMap;
 use serde::{Deserialize, Serialize};
 
 /// Scales by the names of groups.
-type ScaleOf = HashMap<Vec<String>, Grid>;
+type ScalesByName = HashMap<Vec<String>, Grid>;
 
 /// Up to this number of groups, comparing texts is faster than hashing.
-const FEW: usize = 8;
+const MAX_LINEAR_SEARCH: usize = 8;
 
 /// Declared groups: tuples of texts, one text per column, and optionally a rest.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct GroupTable {
 }
 
 /// The groups of a stream that has begun.
-pub struct Begun {
+pub struct RecordedGroups {
     /// All groups, in the order in which they are released.
     pub table: GroupTable,
     /// The number of groups that it began with.
@@ -64,7 +64,7 @@ impl GroupTable {
     }
 
     /// From a list of tuples, one text for each column.
-    pub fn of_tuples(
+    pub fn from_tuples(
         columns: Vec<String>,
         tuples: Vec<Vec<String>>,
         rest: Option<String>,
@@ -149,7 +149,7 @@ impl GroupTable {
         columns: Vec<String>,
         tuples: Vec<Vec<String>>,
         rest: Option<usize>,
-        scales: &ScaleOf,
+        scales: &ScalesByName,
         ids: Identities,
     ) -> Self {
         let named = tuples.iter().enumerate().filter(|(place, _)| Some(*place) != rest);
@@ -160,7 +160,7 @@ impl GroupTable {
     }
 
     /// The scales by name. The names of all groups, including the rest, are distinct.
-    fn scale_of(&self) -> ScaleOf {
+    fn scale_of(&self) -> ScalesByName {
         self.tuples.iter().cloned().zip(self.scales.iter().copied()).collect()
     }
 
@@ -187,7 +187,7 @@ impl GroupTable {
     ///
     /// # Errors
     /// If a group that is released already is missing or out of order.
-    pub fn as_begun(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<Begun, Problem> {
+    pub fn as_recorded(self, meaning: &str, rest: bool, joined: &[Joined]) -> Result<RecordedGroups, Problem> {
         let count: usize = meaning.split(' ').next().and_then(|count| count.parse().ok()).unwrap_or(0);
         let own_rest = self.rest.map(|place| self.tuples[place].clone());
         let (scales, ids) = (self.scale_of(), self.ids);
@@ -237,7 +237,7 @@ impl GroupTable {
                 table = put_rest(table)?;
             }
             let began = table.tuples.len() - step.groups.len();
-            if table.scales_behind(began) != step.scales {
+            if table.scales_after(began) != step.scales {
                 let names: Vec<String> = step.groups.iter().map(|tuple| tuple.join(", ")).collect();
                 let problem =
                     format!("{} joined this stream with other scales and must keep them", quoted(&names.join("; ")));
@@ -250,7 +250,7 @@ impl GroupTable {
         if table.rest.is_none() && own_rest.is_some() {
             table = put_rest(table)?;
         }
-        Ok(Begun { table, first: count, present })
+        Ok(RecordedGroups { table, first: count, present })
     }
 
     /// The entry of a plan about the groups, besides their columns and rest.
@@ -263,12 +263,12 @@ impl GroupTable {
     pub fn joining(&self, present: usize, after: u64) -> Option<Joined> {
         let groups = self.tuples[present..].to_vec();
         let rest = self.rest.is_some_and(|place| place >= present);
-        let scales = self.scales_behind(present);
+        let scales = self.scales_after(present);
         (!groups.is_empty()).then_some(Joined { after, run: 0, groups, scales, rest })
     }
 
     /// The scales of the groups after the first `present`; empty if all are 1.
-    fn scales_behind(&self, present: usize) -> Vec<Grid> {
+    fn scales_after(&self, present: usize) -> Vec<Grid> {
         let scales = &self.scales[present..];
         if scales.iter().all(|scale| *scale == Grid::ONE) { Vec::new() } else { scales.to_vec() }
     }
@@ -356,7 +356,7 @@ impl GroupTable {
     /// If a label is a number that may have been rounded.
     pub fn place_of(&mut self, event: &Event<'_>) -> Result<Option<usize>> {
         // Comparing a few texts is faster than hashing one. A text equal to a declared one has the same identity.
-        if self.tuples.len() <= FEW
+        if self.tuples.len() <= MAX_LINEAR_SEARCH
             && event.label_count() == 1
             && let Field::Text(text) = event.label(0)
             && let Some(place) = self.tuples.iter().position(|tuple| tuple[0] == text)
@@ -395,7 +395,7 @@ impl GroupTable {
 
 /// The identity of a group, from the identities of its cells.
 fn identity_of(tuple: &[String], ids: Identities) -> Result<Vec<u8>, Problem> {
-    let name = |name: &String| ids.of_declared(name).map_err(|why| Problem::new(Sentence::from("group ").then(why)));
+    let name = |name: &String| ids.canonical_name(name).map_err(|why| Problem::new(Sentence::from("group ").then(why)));
     tuple.iter().map(name).collect::<Result<Vec<_>, _>>().map(|names| encode(&names))
 }
 
@@ -459,13 +459,13 @@ mod tests {
             rest,
         };
         let begun =
-            one(&["b", "a", "c", "d"], Some("other")).as_begun(&meaning, true, &[joined(&["c"], false)]).unwrap();
+            one(&["b", "a", "c", "d"], Some("other")).as_recorded(&meaning, true, &[joined(&["c"], false)]).unwrap();
         assert_eq!((names(&begun.table), begun.first, begun.present), (texts(&["b", "a", "other", "c", "d"]), 3, 4));
         assert_eq!(begun.table.joining(4, 9), Some(Joined { after: 9, ..joined(&["d"], false) }));
         assert_eq!(begun.table.joining(5, 9), None);
         assert_eq!(names(&begun.table.first(3)), ["b", "a", "other"]);
         assert_eq!(begun.table.first(3).meaning(), meaning);
-        let refused = |table: GroupTable, rest, joined: &[Joined]| table.as_begun(&meaning, rest, joined).is_err();
+        let refused = |table: GroupTable, rest, joined: &[Joined]| table.as_recorded(&meaning, rest, joined).is_err();
         assert!(refused(one(&["a", "b", "c"], Some("other")), true, &[]), "another order");
         assert!(refused(one(&["b"], Some("other")), true, &[]), "one is missing");
         assert!(refused(one(&["b", "a"], None), true, &[]), "the rest is missing");
@@ -473,10 +473,10 @@ mod tests {
         assert!(refused(one(&["b", "a", "d"], Some("other")), true, &[joined(&["c"], false)]), "c must stay");
         // A rest that joins later.
         let meaning = one(&["b"], None).meaning();
-        let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
+        let begun = one(&["b", "c"], Some("other")).as_recorded(&meaning, false, &[]).unwrap();
         assert!(begun.table.joining(begun.present, 2).unwrap().rest);
         let joined = begun.table.joining(begun.present, 2).unwrap();
-        let later = one(&["b", "c", "d"], Some("other")).as_begun(&meaning, false, &[joined]).unwrap();
+        let later = one(&["b", "c", "d"], Some("other")).as_recorded(&meaning, false, &[joined]).unwrap();
         assert_eq!((names(&later.table), later.present), (texts(&["b", "c", "other", "d"]), 3));
         assert_eq!(later.table.rest_name(), Some("other"));
         assert_eq!(later.table.first(1).rest_name(), None);
@@ -505,7 +505,8 @@ mod tests {
     #[test]
     fn tuples_never_meet() {
         let tuples = vec![texts(&["a", "b"]), texts(&["a", "ab"]), texts(&["aa", "b"])];
-        let table = GroupTable::of_tuples(texts(&["g", "h"]), tuples, Some("a".into()), Identities::default()).unwrap();
+        let table =
+            GroupTable::from_tuples(texts(&["g", "h"]), tuples, Some("a".into()), Identities::default()).unwrap();
         assert_eq!(table.tuples()[0], texts(&["a", "b"]));
         assert_eq!(table.to_library().unwrap().len(), 4);
     }
@@ -521,7 +522,9 @@ mod tests {
         }
         let columns = crate::event::Columns { labels: texts(&["g"]), time: "g".into(), ..Default::default() };
         let layout = crate::event::Layout::new(&columns);
-        for (count, rest) in [(3, None), (3, Some("other")), (FEW, Some("other")), (20, None), (20, Some("other"))] {
+        for (count, rest) in
+            [(3, None), (3, Some("other")), (MAX_LINEAR_SEARCH, Some("other")), (20, None), (20, Some("other"))]
+        {
             let names = (0..count).map(|number| number.to_string()).collect();
             let mut table =
                 GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();

@@ -116,8 +116,8 @@ impl Identities {
             Field::Integer(value) => Ok(Some(written(scratch, value))),
             Field::Float(value) => of_float(value, DOUBLE_BITS, scratch),
             Field::Short { value, bits } => of_float(value, bits, scratch),
-            Field::Instant(micros) | Field::Civil(micros) => Ok(Some(of_time(Time::of_micros(micros), scratch))),
-            Field::Date(days) => Ok(Some(of_time(Time::of_day(days.into()), scratch))),
+            Field::Instant(micros) | Field::Civil(micros) => Ok(Some(of_time(Time::from_micros(micros), scratch))),
+            Field::Date(days) => Ok(Some(of_time(Time::from_days(days.into()), scratch))),
         }
     }
 
@@ -125,7 +125,7 @@ impl Identities {
     ///
     /// # Errors
     /// A description of the problem with it: no cell can have this identity.
-    pub fn of_declared(self, name: &str) -> Result<String, Sentence> {
+    pub fn canonical_name(self, name: &str) -> Result<String, Sentence> {
         match self.of(Field::Text(name), &mut String::new()) {
             Ok(Some(canonical)) => Ok(canonical.to_owned()),
             Ok(None) => Err(format!("{} marks a missing cell", quoted(name)).into()),
@@ -145,7 +145,7 @@ impl Identities {
     }
 
     /// The rule of a plan with this [meaning](Self::meaning).
-    pub fn of_meaning(words: Option<&str>) -> Self {
+    pub fn from_meaning(words: Option<&str>) -> Self {
         let words: Vec<&str> = words.unwrap_or_default().split(',').collect();
         Normalisation::ALL.into_iter().filter(|one| words.contains(&one.word())).collect()
     }
@@ -236,7 +236,7 @@ fn written(scratch: &mut String, value: impl fmt::Display) -> &str {
 /// The canonical form of a time: the date alone at midnight.
 fn of_time(time: Time, scratch: &mut String) -> &str {
     scratch.clear();
-    let written = if time.is_midnight() { time.put_date(scratch) } else { time.put(scratch) };
+    let written = if time.is_midnight() { time.write_date(scratch) } else { time.put(scratch) };
     written.expect("a String accepts every write");
     scratch
 }

@@ -39,4 +39,4 @@ mod readings;
 pub use additions::KeptEvent;
 pub use bundle::{Bundle, MEASURE, WORKLOAD};
 pub use measure::{Measure, Wanted};
-pub use planned::{BegunPart, PlannedPart};
+pub use planned::{PlannedPart, RecordedPart};

@@ -277,13 +277,13 @@ parameter_rows!(table);
 /// Anyone who publishes a stream.
 const ALL: &[Use] = &[Release, Sketch, Table, TablePlan];
 /// Anyone who reads events.
-const READERS: &[Use] = &[Release, Sketch, Table];
+const EVENT_READERS: &[Use] = &[Release, Sketch, Table];
 /// The program.
 const PROGRAM: &[Use] = &[Release, Sketch];
 const RELEASES: &[Use] = &[Release, Table];
 const RELEASE: &[Use] = &[Release, Table, TablePlan];
 /// Releases of several measures, which have more than one plan.
-const MEASURED: &[Use] = &[Release, Table];
+const RELEASE_AND_TABLE: &[Use] = &[Release, Table];
 const RELEASE_FILES: &[Use] = &[Release];
 const SKETCH: &[Use] = &[Sketch];
-const LISTS: &[Use] = &[Release, Sketch];
+const RELEASE_AND_SKETCH: &[Use] = &[Release, Sketch];

@@ -329,12 +329,12 @@ impl std::error::Error for Problem {}
 
 impl From<evertally::Error> for Problem {
     fn from(error: evertally::Error) -> Self {
-        Self::new(of_library(&error))
+        Self::new(library_sentence(&error))
     }
 }
 
 /// The text of a library error.
-pub(crate) fn of_library(error: &evertally::Error) -> Sentence {
+pub(crate) fn library_sentence(error: &evertally::Error) -> Sentence {
     let text = error.to_string();
     match error.is_weak_budget() {
         true => sentence![text, " (", Parameter::AllowWeakBudget, ")"],

@@ -36,7 +36,7 @@ const MONTH: u64 = 31;
 
 impl Slots {
     /// The number of slots in a row of `steps` steps.
-    pub fn in_a_row(self, steps: u64) -> u64 {
+    pub fn slots_per_row(self, steps: u64) -> u64 {
         match self {
             Self::Steps | Self::Months(_) => steps,
             Self::Rows => 1,
@@ -199,7 +199,7 @@ impl Publication {
     }
 
     /// Whether every step is published.
-    pub fn is_of_all(&self) -> bool {
+    pub fn is_every_step(&self) -> bool {
         self.widths.1 == 1
     }
 

@@ -114,7 +114,7 @@ impl FromStr for Reading {
 
 /// A workload and the weight of its precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Weighed {
+pub struct WeightedReading {
     /// The published workload.
     pub reading: Reading,
     /// The weight of its variance among those of the other workloads, each in units of its least possible value; 1 by
@@ -131,7 +131,7 @@ pub struct Weighed {
 /// assert_eq!((read["one"].0.len(), read["more"].0.len()), (1, 2));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Workloads(pub Vec<Weighed>);
+pub struct Workloads(pub Vec<WeightedReading>);
 
 impl Workloads {
     /// Whether running sums alone are published.
@@ -149,13 +149,13 @@ impl FromStr for Workloads {
     }
 }
 
-impl fmt::Display for Weighed {
+impl fmt::Display for WeightedReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.weight == 1.0 { self.reading.fmt(f) } else { write!(f, "{}*{}", self.reading, self.weight) }
     }
 }
 
-impl FromStr for Weighed {
+impl FromStr for WeightedReading {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -173,7 +173,7 @@ pub(crate) fn with_weight(text: &str) -> Result<(&str, f64), String> {
 
 /// The workloads in slots, which are steps by default; empty for running sums.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Read(pub Vec<(Weighed, Workload)>);
+pub struct Read(pub Vec<(WeightedReading, Workload)>);
 
 impl Read {
     /// The workload, if there is only one.

@@ -3,7 +3,7 @@
 use crate::event::Columns;
 use crate::groups::GroupTable;
 use crate::identity::Identities;
-use crate::measures::{BegunPart, MEASURE, Measure, WORKLOAD, Wanted};
+use crate::measures::{MEASURE, Measure, RecordedPart, WORKLOAD, Wanted};
 use crate::parameter::Parameter::{Publish, Through};
 use crate::policy::{Band, Late, OutOfBounds, Refusable};
 use crate::problem::{Problem, sentence};
@@ -80,7 +80,7 @@ pub struct Settings {
 pub struct Measures {
     /// The declared measures; empty for running sums alone.
     pub wanted: Vec<Wanted>,
-    pub(crate) began: Vec<BegunPart>,
+    pub(crate) began: Vec<RecordedPart>,
 }
 
 /// The source of the last step to be published.
@@ -96,7 +96,7 @@ pub enum Closing {
 
 /// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots) that make them up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct InSlots {
+pub struct SlotRequest {
     /// The number of slots; 2^62 if there is no end.
     pub horizon: u64,
     /// The privacy unit, with bounds on slots.
@@ -200,7 +200,7 @@ impl Labels {
     /// Adds to a request the meaning by which the labels distinguish one stream from another.
     pub(crate) fn shape(&self, request: PlanRequest, grid: number::Grid) -> PlanRequest {
         let (horizon, is_unbounded) = (request.horizon(), request.is_unbounded());
-        let is_heavy = |groups| if is_unbounded { groups > HEAVY_WITHOUT_END } else { is_heavy(horizon, groups) };
+        let is_heavy = |groups| if is_unbounded { groups > MAX_UNBOUNDED_GROUPS } else { is_heavy(horizon, groups) };
         let light = |groups| Search::default().with_light_steps(is_heavy(groups));
         match self {
             Self::None => request.with_search(light(1)),
@@ -238,7 +238,7 @@ impl Labels {
 
 /// Most groups without an end that mechanisms may serve whose pauses and memory grow with time: some hundred kilobytes
 /// per group, and one second per group in the course of a quarter of a million steps.
-const HEAVY_WITHOUT_END: usize = 100;
+const MAX_UNBOUNDED_GROUPS: usize = 100;
 
 /// Whether mechanisms whose time and memory grow with the horizon would take more than about half a minute (steps² ×
 /// groups) or a gigabyte (steps × groups).

@@ -19,7 +19,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// The maximum number of rows whose errors are computed one by one.
-const MOST_LOOKED_AT: u64 = 1 << 16;
+const MAX_EXACT_ROWS: u64 = 1 << 16;
 
 /// A checked stream of events to be released: its [settings](Settings), to which it dereferences, and its plan.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Settings {
     /// As [`planned`](Self::planned), and if the digest of this stream's plans differs from `digest`.
     pub fn arrived(self, plan: Plan, digest: &str) -> Result<Stream> {
         let stream = match self.request.mix() {
-            Some(_) => self.planned_together()?,
+            Some(_) => self.plan_workloads()?,
             None => self.planned(plan)?,
         };
         if hex(&stream.plan_digest()) != digest {
@@ -84,7 +84,7 @@ impl Settings {
     ///
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
-    pub fn planned_together(self) -> evertally::Result<Stream> {
+    pub fn plan_workloads(self) -> evertally::Result<Stream> {
         let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
         self.with_plans(plan, Some(Arc::new(bundle)))
     }
@@ -118,7 +118,7 @@ impl Stream {
 
     /// The counted or summed quantity, in words.
     pub fn quantity(&self) -> String {
-        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.is_of_workloads()) {
+        if let Some(bundle) = self.measures.as_ref().filter(|bundle| bundle.contains_workloads()) {
             let what = self.columns.value.as_ref().map_or("count of events".into(), |name| format!("sum of {name}"));
             let every = self.rows().every();
             let words = bundle.parts().iter().filter_map(|planned| match planned.part {
@@ -246,7 +246,7 @@ impl Stream {
 
     /// Whether every step is published.
     pub fn publishes_all(&self) -> bool {
-        self.published.as_ref().is_none_or(|published| published.is_of_all())
+        self.published.as_ref().is_none_or(|published| published.is_every_step())
     }
 
     /// The last step that is published, as its row.
@@ -277,7 +277,7 @@ impl Stream {
             return plan.errors_through(last);
         };
         // Between the rows are slots that are not read. With very many rows, all slots are used.
-        if last > MOST_LOOKED_AT {
+        if last > MAX_EXACT_ROWS {
             return plan.errors_through(published.slot_of_row(last));
         }
         let errors = (1..=last).map(|row| plan.std_error(published.slot_of_row(row)));

@@ -62,7 +62,7 @@ pub use name::sharpness::Sharpness;
 pub use objective::{NoiseKind, Objective};
 pub use optimum::{Certificate, Dense, Optimal};
 pub use registry::{
-    Abilities, Competes, Dash, Family, Hue, Line, Mark, Publishes, Reach, Steps, Vectors, names_that_stream,
+    Abilities, Competes, Dash, Family, Hue, Line, Mark, Publishes, Reach, Steps, Vectors, streaming_names,
 };
 pub use state_space::LazyBlt;
 pub use streaming::{BandSteps, BufferSteps, Convolution, LIGHT, Streaming};

@@ -73,7 +73,7 @@ mod units;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::NodeBlockCache;
 pub use bernoulli::BernoulliExp;
 pub use binomial::Binomial;
 pub use bits::{RandomBits, ScriptedBits};

@@ -290,9 +290,9 @@ impl Plan {
     /// The error by which plans are compared: the largest standard error, or the root of the mean variance if that is
     /// the objective; for endless running sums, whose error grows, the standard error of step 2^20.
     pub fn compared_std_error(&self) -> f64 {
-        const LATE: u64 = 1 << 20;
+        const REFERENCE_STEP: u64 = 1 << 20;
         if self.request.grows_without_end() {
-            return self.std_error(LATE);
+            return self.std_error(REFERENCE_STEP);
         }
         self.request.objective.of(self.max_std_error(), self.mean_std_error())
     }

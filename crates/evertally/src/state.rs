@@ -134,7 +134,7 @@ pub fn damaged() -> Error {
 impl StateId {
     /// Of a plan, a key and a stream.
     pub(crate) fn new(plan: &Plan, key: &SecretKey, name: StreamName, layout: Layout) -> Self {
-        Self::of_digest(plan.state_digest(), key, name, layout)
+        Self::from_digest(plan.state_digest(), key, name, layout)
     }
 
     /// The digest of the plan.
@@ -143,7 +143,7 @@ impl StateId {
     }
 
     /// Of the plan with this digest.
-    pub fn of_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
+    pub fn from_digest(plan_digest: [u8; 32], key: &SecretKey, name: StreamName, layout: Layout) -> Self {
         let check_key = mac_key(key, &name, &plan_digest, Purpose::State);
         Self { plan_digest, key_id: key.id(), name, layout, check_key }
     }

@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 const HEADER: &str = "evertally key 1 - SECRET: whoever reads this can remove the noise of its releases";
 
 /// The largest size of a key file, in bytes.
-const LONGEST: u64 = 4096;
+const MAX_KEY_FILE_BYTES: u64 = 4096;
 
 /// The text of a key file.
 pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
@@ -36,7 +36,7 @@ pub(crate) fn text(key: &SecretKey) -> Zeroizing<String> {
 /// If the file exists, or cannot be written.
 pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
     if path.exists() {
-        return Err(exists_already(path));
+        return Err(key_exists_error(path));
     }
     std::fs::create_dir_all(folder_of(path))?;
     let text = text(key);
@@ -45,7 +45,7 @@ pub fn write_new(path: &Path, key: &SecretKey) -> Result<()> {
 }
 
 /// The error for an attempt to replace a key.
-pub(crate) fn exists_already(path: &Path) -> Error {
+pub(crate) fn key_exists_error(path: &Path) -> Error {
     usage(format!("{} already exists; a key is never replaced", path.display()))
 }
 
@@ -69,8 +69,8 @@ pub fn read(path: &Path) -> Result<SecretKey> {
     }
     let file = File::open(path).map_err(|e| unreadable(path, &e))?;
     check_mode(&file, path)?;
-    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST as usize));
-    (&file).take(LONGEST).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
+    let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_FILE_BYTES as usize));
+    (&file).take(MAX_KEY_FILE_BYTES).read_to_end(&mut bytes).map_err(|e| unreadable(path, &e))?;
     parse_bytes(&bytes).map_err(|problem| usage(format!("{shown} is not a usable key file: {problem}")))
 }
 

@@ -21,21 +21,21 @@ mod store;
 mod stream_key;
 
 pub use crate::protects::Protects;
-pub use contents::drawn_identity;
+pub use contents::random_identity;
 pub use contents::{Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
-pub use evertally_declare::follows::{Carried, Follows};
+pub use evertally_declare::follows::{CarriedSum, Follows};
 pub use evertally_declare::groups::Joined;
 pub use file::{OpenKey, new_key};
 pub use file_store::{Absent, FileStore, ledger_path};
 pub use issued::Issuer;
-pub use issuers::give_to_service;
+pub use issuers::assign_to_service;
 pub use public::{PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
 pub use stream_key::recorded;
 
 use crate::source::{Approval, Claim, SourceBudget};
-use contents::{Contents, Entry, Guard, KeptState, code_key};
+use contents::{Contents, Delegation, Entry, SavedSession, code_key};
 use digest::Past;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
@@ -57,11 +57,11 @@ pub struct Ledger {
     contents: Contents,
     code_key: Zeroizing<[u8; 32]>,
     store: Box<dyn Store>,
-    source: Option<Spending>,
+    source: Option<SourceSpending>,
 }
 
 /// The budget of the data source from which a ledger's streams are published.
-struct Spending {
+struct SourceSpending {
     budget: SourceBudget,
     approval: Approval,
     /// The claims of the streams that were begun.
@@ -278,7 +278,7 @@ impl Ledger {
     /// From here on, the budget of a data source (or of none) counts everything published. A stream that does not fit
     /// is refused when it is begun; one that fits is reserved there before it is recorded here.
     pub fn spend_from(&mut self, source: Option<(SourceBudget, Approval)>) {
-        self.source = source.map(|(budget, approval)| Spending { budget, approval, claims: Mutex::default() });
+        self.source = source.map(|(budget, approval)| SourceSpending { budget, approval, claims: Mutex::default() });
     }
 
     /// Begins the digest of a stream's closed steps.
@@ -311,7 +311,7 @@ impl Ledger {
         self.contents.check_not_issued(name)?;
         let plan = blake3::Hash::from_bytes(plan_digest).to_hex().to_string();
         let past = match self.contents.streams.get(name.as_str()) {
-            Some(Entry { guard: Some(guard), .. }) => return Err(published_elsewhere(name, guard)),
+            Some(Entry { guard: Some(guard), .. }) => return Err(delegated_error(name, guard)),
             Some(entry) if entry.plan != plan => {
                 let released = format!(
                     "stream `{name}` has been released under another plan ({}); a changed plan is a new stream: go back to \
@@ -337,17 +337,23 @@ impl Ledger {
     /// # Errors
     /// If the stream has already been released, is delegated to another ledger, does not fit its budget, or the store
     /// cannot be written.
-    pub fn leave_to(&mut self, key: &SecretKey, stream: &Stream, identity: &str, place: &str) -> Result<(u64, String)> {
+    pub fn delegate_to(
+        &mut self,
+        key: &SecretKey,
+        stream: &Stream,
+        identity: &str,
+        place: &str,
+    ) -> Result<(u64, String)> {
         let (through, chain) = (0, String::new());
-        let guard = Guard { identity: identity.to_owned(), place: place.to_owned(), through, chain };
+        let guard = Delegation { identity: identity.to_owned(), place: place.to_owned(), through, chain };
         let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
         match self.contents.streams.get(stream.name.as_str()) {
             None => {}
             Some(Entry { guard: Some(there), .. }) if there.place != guard.place => {
-                return Err(published_elsewhere(&stream.name, there));
+                return Err(delegated_error(&stream.name, there));
             }
             Some(Entry { guard: Some(there), .. }) if there.identity != guard.identity => {
-                return Err(made_anew(&stream.name, there));
+                return Err(replaced_ledger_error(&stream.name, there));
             }
             // The other ledger knows its plan, and refuses a different one.
             Some(Entry { guard: Some(guard), plan: there, .. }) if *there == plan => {
@@ -454,7 +460,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn kept(&self, name: &StreamName) -> Option<&KeptState> {
+    fn kept(&self, name: &StreamName) -> Option<&SavedSession> {
         self.contents.streams.get(name.as_str())?.state.as_ref()
     }
 
@@ -476,7 +482,7 @@ pub struct LedgerFacts {
     pub run: u64,
 }
 
-impl Spending {
+impl SourceSpending {
     /// Checks a new stream: if it does not fit, it is refused now, not after hours.
     fn begin(&self, claim: Claim) -> Result<()> {
         self.budget.check(&claim)?;
@@ -496,7 +502,7 @@ impl Spending {
     }
 }
 
-fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
+fn delegated_error(name: &StreamName, guard: &Delegation) -> Error {
     let elsewhere = format!(
         "stream `{name}` is published by a cluster, whose ledger is {}: continue there, or give another ",
         guard.place
@@ -505,7 +511,7 @@ fn published_elsewhere(name: &StreamName, guard: &Guard) -> Error {
 }
 
 /// The error for a ledger that was replaced by another one in the same place.
-fn made_anew(name: &StreamName, guard: &Guard) -> Error {
+fn replaced_ledger_error(name: &StreamName, guard: &Delegation) -> Error {
     let gone = format!(
         "the ledger {} is not the one that stream `{name}` is published under: it was deleted, or another has taken \
          its place. Restore all of it, or give another ",
@@ -520,7 +526,7 @@ fn keep(
     mut state: &[u8],
     outputs: Vec<Output<'_>>,
     table: Option<TableMark>,
-) -> Result<KeptState> {
+) -> Result<SavedSession> {
     let part = part_name(&mut &*state)?;
     store.put_part(&part, &mut state)?;
     let pending = |Output { target, behind, private, contents }: Output<'_>| {
@@ -531,7 +537,7 @@ fn keep(
         Ok(Pending { part, target, behind, private })
     };
     let pending = outputs.into_iter().map(pending).collect::<Result<_>>()?;
-    Ok(KeptState { part, pending, table })
+    Ok(SavedSession { part, pending, table })
 }
 
 /// The name of a part: a digest of its content, so that a ledger that names it also authenticates it.

@@ -16,17 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The interval between attempts to take a lock that another run holds.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How to wait while another run holds a lock.
-pub(crate) struct Patience<'a> {
+pub(crate) struct LockWait<'a> {
     cancelled: &'a AtomicBool,
     /// Called once, with the path that is waited for.
     waiting: Option<&'a mut dyn FnMut(&Path)>,
     waits: bool,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> LockWait<'a> {
     /// Waits until `cancelled`, and calls `waiting` once.
     pub(crate) fn until(cancelled: &'a AtomicBool, waiting: &'a mut dyn FnMut(&Path)) -> Self {
         Self { cancelled, waiting: Some(waiting), waits: true }
@@ -52,7 +52,7 @@ impl<'a> Patience<'a> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Cancelled.into());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_INTERVAL);
         Ok(())
     }
 }
@@ -69,7 +69,7 @@ impl NameLock {
     /// # Errors
     /// A usage error if another process has locked it; an IO error if the disk does not support locks.
     pub fn now(protected: &Path) -> Result<Self> {
-        Self::take(protected, protected, &mut Patience::none())
+        Self::take(protected, protected, &mut LockWait::none())
     }
 
     /// Locks this name, waiting for other processes.
@@ -78,14 +78,14 @@ impl NameLock {
     /// If the lock cannot be made.
     pub fn soon(protected: &Path) -> Result<Self> {
         let never = AtomicBool::new(false);
-        Self::take(protected, protected, &mut Patience::until(&never, &mut |_| ()))
+        Self::take(protected, protected, &mut LockWait::until(&never, &mut |_| ()))
     }
 
     /// Locks `.NAME.lock` next to the file that it protects; `what` is the name of that file in messages.
     ///
     /// # Errors
     /// If the lock file cannot be created or locked, or the wait is cancelled.
-    pub(crate) fn take(protected: &Path, what: &Path, patience: &mut Patience<'_>) -> Result<Self> {
+    pub(crate) fn take(protected: &Path, what: &Path, patience: &mut LockWait<'_>) -> Result<Self> {
         let path = beside(protected, "lock");
         loop {
             let mut options = OpenOptions::new();
@@ -96,7 +96,7 @@ impl NameLock {
             if try_lock(&file, &path)? {
                 let lock = Self { path: path.clone(), file };
                 // The previous holder removes the name; this file is then no longer anybody's lock.
-                if lock.has_its_name() {
+                if lock.is_current() {
                     return Ok(lock);
                 }
             } else {
@@ -106,14 +106,14 @@ impl NameLock {
     }
 
     /// Whether the lock file still has its name. Otherwise another run may hold another lock under this name.
-    pub(crate) fn has_its_name(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         is_same_file(&self.file, &self.path)
     }
 }
 
 impl Drop for NameLock {
     fn drop(&mut self) {
-        if self.has_its_name() {
+        if self.is_current() {
             let _ = std::fs::remove_file(&self.path); // a remaining lock file does no harm
         }
     }
@@ -210,12 +210,12 @@ mod tests {
                         let mut waiting = |_: &Path| ();
                         let lock = loop {
                             // Without pauses, so that the threads meet at the moment of release.
-                            match NameLock::take(&protected, &protected, &mut Patience::none()) {
+                            match NameLock::take(&protected, &protected, &mut LockWait::none()) {
                                 Ok(lock) => break lock,
                                 Err(error) => assert!(error.to_string().contains("in use"), "{error}"),
                             }
                             if inside.load(Ordering::SeqCst) > 4 {
-                                Patience::until(&never, &mut waiting).pause(&protected).unwrap();
+                                LockWait::until(&never, &mut waiting).pause(&protected).unwrap();
                             }
                         };
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
@@ -233,12 +233,12 @@ mod tests {
     fn a_lock_knows_when_its_name_was_taken_from_it() {
         let folder = tempfile::tempdir().unwrap();
         let protected = folder.path().join("a");
-        let lock = NameLock::take(&protected, &protected, &mut Patience::none()).unwrap();
-        assert!(lock.has_its_name());
+        let lock = NameLock::take(&protected, &protected, &mut LockWait::none()).unwrap();
+        assert!(lock.is_current());
         std::fs::remove_file(beside(&protected, "lock")).unwrap();
-        let other = NameLock::take(&protected, &protected, &mut Patience::none()).unwrap();
-        assert!(!lock.has_its_name() && other.has_its_name());
+        let other = NameLock::take(&protected, &protected, &mut LockWait::none()).unwrap();
+        assert!(!lock.is_current() && other.is_current());
         drop(lock);
-        assert!(other.has_its_name(), "it removed the other's lock");
+        assert!(other.is_current(), "it removed the other's lock");
     }
 }

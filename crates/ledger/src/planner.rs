@@ -41,7 +41,7 @@ pub fn plan(settings: Settings, watch: &mut Watch<'_>) -> Result<(Stream, Option
     let groups = settings.groups();
     let stream = match settings.request.mix() {
         // All of its workloads are planned together.
-        Some(_) => settings.planned_together()?,
+        Some(_) => settings.plan_workloads()?,
         None => {
             let plan = with_searched(settings.request.clone(), watch)?.plan()?;
             settings.planned(plan)?

@@ -12,16 +12,16 @@ use std::path::{Component, Path, PathBuf};
 
 /// The endings of the files next to a key, appended to the key's file name. New kinds of files next to keys must be
 /// added here, and only here.
-pub const BESIDE_KEY: [&str; 3] = [".ledger", ".uses", ".state"];
+pub const KEY_FILE_SUFFIXES: [&str; 3] = [".ledger", ".uses", ".state"];
 
 /// Endings of hidden files next to protected ones: locks, and new contents before they are renamed.
-const HIDDEN: [&str; 3] = [".lock", ".tmp", ".new"];
+const HIDDEN_SUFFIXES: [&str; 3] = [".lock", ".tmp", ".new"];
 
 /// The database in the folder of a service.
 pub const STORE: &str = "store.redb";
 
 /// The first bytes of protected files, and what these files are.
-const BEGINNINGS: [(&[u8], &str); 5] = [
+const PROTECTED_PREFIXES: [(&[u8], &str); 5] = [
     (b"evertally key", "a key"),
     (b"evertally sealed key", "a sealed key"),
     (b"evertally uses", "the record of a key's noise"),
@@ -37,7 +37,7 @@ const FIELDS: [(&[&str], &str); 3] = [
 ];
 
 /// JSON files above this size are not parsed: a ledger of a million streams is smaller.
-const LONGEST_JSON: u64 = 1 << 30;
+const MAX_JSON_BYTES: u64 = 1 << 30;
 
 /// Refuses a path that must not be written: the files of a key (the key, ledger, state and locks), the budget of a
 /// source, the folder and the witness of a service, and all files that the run uses (`used`: inputs, configuration, key
@@ -88,20 +88,21 @@ pub fn protection_of(path: &Path, used: &[PathBuf]) -> Option<String> {
 fn by_name(path: &Path, used: &[PathBuf]) -> Option<String> {
     for (depth, path) in path.ancestors().enumerate() {
         let Some(name) = path.file_name().map(lower) else { continue };
-        let ending = BESIDE_KEY.iter().find(|ending| name.len() > ending.len() && name.ends_with(**ending));
+        let ending = KEY_FILE_SUFFIXES.iter().find(|ending| name.len() > ending.len() && name.ends_with(**ending));
         // Among folders, only those with the parts of a key's state: a folder may be named after a state of another
         // kind.
         if ending.is_some_and(|ending| depth == 0 || is_beside_key(path, ending)) {
-            return Some(format!("files that end in {} belong to a key", BESIDE_KEY.join(", ")));
+            return Some(format!("files that end in {} belong to a key", KEY_FILE_SUFFIXES.join(", ")));
         }
         if depth > 0 {
             continue;
         }
-        if let Some(inner) = HIDDEN.iter().find_map(|ending| name.strip_suffix(ending)) {
+        if let Some(inner) = HIDDEN_SUFFIXES.iter().find_map(|ending| name.strip_suffix(ending)) {
             // `.KEY.lock` and `.KEY.ledger.lock`, with and without the leading dot.
             let inner = inner.strip_prefix('.').unwrap_or(inner);
             let of_used = used.iter().filter_map(|used| used.file_name()).any(|used| lower(used) == inner);
-            if of_used || BESIDE_KEY.iter().any(|ending| inner.ends_with(ending)) || protects_beside(path, inner) {
+            if of_used || KEY_FILE_SUFFIXES.iter().any(|ending| inner.ends_with(ending)) || protects_beside(path, inner)
+            {
                 return Some("this is the lock of a protected file, or its next version".into());
             }
         }
@@ -130,10 +131,10 @@ fn by_content(path: &Path) -> Option<&'static str> {
     let mut file = File::open(path).ok()?;
     let mut head = Vec::new();
     file.by_ref().take(64).read_to_end(&mut head).ok()?;
-    if let Some((_, what)) = BEGINNINGS.iter().find(|(beginning, _)| head.starts_with(beginning)) {
+    if let Some((_, what)) = PROTECTED_PREFIXES.iter().find(|(beginning, _)| head.starts_with(beginning)) {
         return Some(what);
     }
-    if head.trim_ascii_start().first() != Some(&b'{') || meta.len() > LONGEST_JSON {
+    if head.trim_ascii_start().first() != Some(&b'{') || meta.len() > MAX_JSON_BYTES {
         return None;
     }
     let rest = std::io::Cursor::new(head).chain(file);

@@ -15,7 +15,7 @@ pub use claim::{Approval, Claim};
 pub use contents::{Costs, State, Total};
 
 use crate::disk::{Access, Disk, RealDisk, replace};
-use crate::lock::{NameLock, Patience, check_one_name, resolve};
+use crate::lock::{LockWait, NameLock, check_one_name, resolve};
 use crate::protected::check_output;
 use contents::Contents;
 use evertally::privacy::composition::Amount;
@@ -40,7 +40,7 @@ impl SourceBudget {
     /// If the file exists, or cannot be written.
     pub fn create(disk: Arc<dyn Disk>, path: &Path, name: &str, total: Total, approval: Approval) -> Result<Self> {
         let path = resolve(path, "budget")?;
-        let lock = NameLock::take(&path, &path, &mut Patience::none())?;
+        let lock = NameLock::take(&path, &path, &mut LockWait::none())?;
         if disk.len(&path)?.is_some() {
             let shown = path.display();
             return Err(usage(format!(
@@ -177,7 +177,7 @@ impl SourceBudget {
     /// Reads, changes and replaces the file under its lock; writes nothing if nothing changes.
     fn change(&self, change: impl FnOnce(&mut Contents) -> Result<bool>) -> Result<()> {
         let (never, mut waiting) = (AtomicBool::new(false), |_: &Path| ());
-        let lock = NameLock::take(&self.path, &self.path, &mut Patience::until(&never, &mut waiting))?;
+        let lock = NameLock::take(&self.path, &self.path, &mut LockWait::until(&never, &mut waiting))?;
         let mut contents = self.read()?;
         if change(&mut contents)? { self.write(&contents, &lock) } else { Ok(()) }
     }
@@ -194,7 +194,7 @@ impl SourceBudget {
 
     fn write(&self, contents: &Contents, lock: &NameLock) -> Result<()> {
         let shown = self.path.display();
-        if !lock.has_its_name() {
+        if !lock.is_current() {
             return Err(usage(format!("the lock file of the budget {shown} was removed; run again")));
         }
         let access = match std::fs::metadata(&self.path) {

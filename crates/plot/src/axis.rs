@@ -7,4 +7,4 @@ mod value;
 pub use spaced::{Axis, Spacing};
 pub use time::TimeLabels;
 pub use value::ValueAxis;
-pub(crate) use value::with_air;
+pub(crate) use value::with_padding;

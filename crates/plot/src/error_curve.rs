@@ -22,7 +22,7 @@ const RANGE: f64 = 0.3;
 /// Columns of the picture; longer horizons show the range of each.
 const COLUMNS: u64 = 564;
 /// The maximum number of steps evaluated per column.
-const LOOKS: u64 = 32;
+const MAX_STEPS_PER_COLUMN: u64 = 32;
 
 /// Neighbouring steps that share a column of the picture.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl ErrorCurve {
         let edge = |k: u64| (u128::from(horizon) * u128::from(k) / u128::from(count)) as u64;
         let column = |k: u64| {
             let (first, last) = (edge(k) + 1, edge(k + 1));
-            let errors = looked_at(first, last).into_iter().map(&std_error);
+            let errors = evaluated_steps(first, last).into_iter().map(&std_error);
             let (least, greatest) = errors.fold((f64::INFINITY, 0.0f64), |(a, b), e| (a.min(e), b.max(e)));
             Column { first, last, least, greatest }
         };
@@ -165,8 +165,8 @@ fn error_axis(canvas: &mut Canvas, errors: &Axis) {
 }
 
 /// Some steps of a range.
-fn looked_at(first: u64, last: u64) -> Vec<u64> {
-    if last - first < LOOKS {
+fn evaluated_steps(first: u64, last: u64) -> Vec<u64> {
+    if last - first < MAX_STEPS_PER_COLUMN {
         return (first..=last).collect();
     }
     let mut steps = vec![first, last];
@@ -176,7 +176,7 @@ fn looked_at(first: u64, last: u64) -> Vec<u64> {
             continue;
         }
         steps.extend([multiple, multiple - 1].into_iter().filter(|step| *step >= first));
-        if steps.len() as u64 >= LOOKS {
+        if steps.len() as u64 >= MAX_STEPS_PER_COLUMN {
             break;
         }
     }

@@ -9,7 +9,7 @@ pub(crate) const BOLD: &[u8] = include_bytes!("../assets/DejaVuSans-Bold.ttf");
 
 /// Width of a character that the fonts lack, relative to the font size: that of Chinese characters or emoji, which an
 /// SVG viewer draws with its own fonts.
-const FOREIGN: f64 = 1.05;
+const MISSING_GLYPH_WIDTH: f64 = 1.05;
 
 /// Width of one character relative to the font size.
 pub(crate) fn advance(c: char, bold: bool) -> f64 {
@@ -18,7 +18,7 @@ pub(crate) fn advance(c: char, bold: bool) -> f64 {
     }
     let [regular, heavy] = widths();
     let own = if bold { heavy.of(c) } else { None };
-    own.or_else(|| regular.of(c)).unwrap_or(FOREIGN)
+    own.or_else(|| regular.of(c)).unwrap_or(MISSING_GLYPH_WIDTH)
 }
 
 /// Whether the character can be drawn.

@@ -5,7 +5,7 @@ use crate::canvas::Canvas;
 use crate::decimate;
 use crate::frame::{Frame, crisp};
 use crate::labels::apart;
-use crate::sheet::{Words, sheet};
+use crate::sheet::{SheetTexts, sheet};
 use crate::style::{Anchor, Look, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, ink};
 use crate::text::width;
 
@@ -20,7 +20,7 @@ const TICKS: f64 = 46.0;
 /// Space between panels.
 const GAP: f64 = 16.0;
 /// Lines with more points have no markers; otherwise about this many points have one.
-const MOST_MARKED: usize = 64;
+const MAX_MARKED_POINTS: usize = 64;
 const MARKS: usize = 21;
 
 /// One line of a panel.
@@ -48,7 +48,7 @@ pub struct Panel {
 }
 
 /// Draws panels below each other, on horizontal axes of the same width.
-pub fn panels(words: &Words, panels: &[Panel]) -> String {
+pub fn panels(words: &SheetTexts, panels: &[Panel]) -> String {
     let left = panels.iter().map(Panel::gutter).fold(0.0, f64::max);
     let right = panels.iter().map(Panel::aside).fold(0.0, f64::max);
     let heights: f64 = panels.iter().map(|panel| CAPTION + panel.tall() + TICKS).sum();
@@ -106,7 +106,7 @@ impl Panel {
                 canvas.line((x + 6.0, y), (left - 4.0, place), Stroke::new(ink::AXIS, 0.75));
             }
             canvas.line((left, place), (left + SAMPLE - 8.0, place), line.look.stroke());
-            if line.points.len() <= MOST_MARKED {
+            if line.points.len() <= MAX_MARKED_POINTS {
                 canvas.mark(left + (SAMPLE - 8.0) / 2.0, place, line.look);
             }
             canvas.text(left + SAMPLE, place + 4.0, &line.label, TextStyle::new(NORMAL, line.look.ink).bold());
@@ -156,7 +156,7 @@ pub struct SmallPanel {
 }
 
 /// Draws small panels in three columns.
-pub fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[SmallPanel]) -> String {
+pub fn small_panels(words: &SheetTexts, x: &Axis, y: &Axis, panels: &[SmallPanel]) -> String {
     const COLUMNS: usize = 3;
     const BETWEEN: f64 = 26.0;
     const CAPTION_LINE: f64 = 14.0;
@@ -192,7 +192,7 @@ pub fn small_panels(words: &Words, x: &Axis, y: &Axis, panels: &[SmallPanel]) ->
 fn draw_line(canvas: &mut Canvas, frame: &Frame, x: &Axis, y: &Axis, line: &Line) {
     let places: Vec<(f64, f64)> = line.points.iter().map(|&(at, value)| (frame.x(x, at), frame.y(y, value))).collect();
     canvas.polyline(&decimate::line(places.iter().copied(), frame.width), line.look.stroke());
-    if places.len() <= MOST_MARKED {
+    if places.len() <= MAX_MARKED_POINTS {
         let stride = places.len().div_ceil(MARKS).max(1);
         places.iter().step_by(stride).for_each(|&(x, y)| canvas.mark(x, y, line.look));
     }

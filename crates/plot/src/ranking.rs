@@ -1,11 +1,11 @@
 //! A picture of items below each other: a dot for each value, with its interval as a line.
 
-use crate::axis::{ValueAxis, with_air};
+use crate::axis::{ValueAxis, with_padding};
 use crate::canvas::Canvas;
 use crate::error::Error;
 use crate::font;
 use crate::frame::crisp;
-use crate::sheet::{Sheet, Words};
+use crate::sheet::{Sheet, SheetTexts};
 use crate::style::{Anchor, MARGIN, NORMAL, ROOM, SMALL, Stroke, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, half_width, percent, release, width};
 
@@ -82,7 +82,8 @@ impl Ranking {
         if let Some(item) = self.items.iter().find(|item| !finite(item)) {
             return Err(Error::ItemNotFinite { item: fit(&item.name, 400.0, NORMAL, false) });
         }
-        let words = Words { title: self.title.clone(), subtitle: self.subtitle.clone(), footer: self.footer.clone() };
+        let words =
+            SheetTexts { title: self.title.clone(), subtitle: self.subtitle.clone(), footer: self.footer.clone() };
         let description = description(self);
         let sheet =
             Sheet { words: &words, footer_lines: 3, banner: 0.0, title: &self.title, description: &description };
@@ -103,7 +104,7 @@ fn draw(canvas: &mut Canvas, top: f64, ranking: &Ranking) {
     let right = WIDTH - MARGIN - widest(&mut values.iter().map(String::as_str)) - GAP;
     let ends = items.iter().flat_map(RankedItem::ends);
     let (low, high) = ends.fold((0f64, 0f64), |(low, high), end| (low.min(end), high.max(end)));
-    let (low, high) = with_air(low, high);
+    let (low, high) = with_padding(low, high);
     let x = |value: f64| left + (right - left) * ((value - low) / (high - low));
     let axis = ValueAxis::new(low, high, 8, false);
     caption(canvas, top + 16.0, ranking, &axis.unit());

@@ -11,7 +11,7 @@ const FOOT: f64 = 15.0;
 
 /// The texts around the body of a picture.
 #[derive(Clone, Debug)]
-pub struct Words {
+pub struct SheetTexts {
     /// Headline.
     pub title: String,
     /// A description of the picture, under the headline.
@@ -22,7 +22,7 @@ pub struct Words {
 
 /// A sheet to be drawn.
 pub(crate) struct Sheet<'a> {
-    pub(crate) words: &'a Words,
+    pub(crate) words: &'a SheetTexts,
     /// The maximum number of lines of the footnote.
     pub(crate) footer_lines: usize,
     /// Free space at the top, for a banner.
@@ -49,7 +49,7 @@ impl Sheet<'_> {
 }
 
 /// Draws a sheet whose body has this `height` and is drawn by `body` from the top that it receives.
-pub fn sheet(words: &Words, height: f64, body: impl FnOnce(&mut Canvas, f64)) -> String {
+pub fn sheet(words: &SheetTexts, height: f64, body: impl FnOnce(&mut Canvas, f64)) -> String {
     let description = format!("{} {}", words.subtitle, words.footer);
     let sheet = Sheet { words, footer_lines: 5, banner: 0.0, title: &words.title, description: &description };
     sheet.draw(height, body).finish()

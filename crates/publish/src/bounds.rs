@@ -32,7 +32,7 @@ mod tests;
 
 pub use choice::{Choice, Choices, Stretch};
 pub use estimate::{Estimate, Figure};
-pub use look::{Look, Looked};
+pub use look::{Look, ReleasedLook};
 pub use whole_history::{fall_behind, natural_period};
 
 use evertally::plan::PlanRequest;

@@ -10,7 +10,7 @@ pub fn push_number(bytes: &mut Vec<u8>, mut number: u64) {
 }
 
 /// Removes a LEB128 number from the front; `None` unless it is complete, fits 64 bits and has the shortest form.
-pub fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+pub fn read_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..u64::BITS).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;

@@ -9,7 +9,7 @@ pub use measures::{MeasureFacts, PartFacts};
 pub use periods::{ActiveFacts, PeriodFacts};
 
 use crate::bounds::{fall_behind, natural_period};
-use crate::rows::{half_width, own_band, seven_digits, std_error_behind};
+use crate::rows::{half_width, own_band, seven_digits, std_error_after};
 use evertally::mechanism::MechanismName;
 use evertally::noise::SecretKey;
 use evertally::plan::Plan;
@@ -60,7 +60,7 @@ pub struct Report {
     /// The earlier streams that the released values continue, if any: guarantee and errors are then those of all these
     /// streams together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub follows: Option<FollowsFacts>,
+    pub follows: Option<ContinuationFacts>,
     /// The mechanism.
     pub mechanism: MechanismName,
     /// Its noise.
@@ -86,7 +86,7 @@ pub struct Report {
 
 /// Streams before this one, from whose last released values it continues.
 #[derive(Debug, Serialize)]
-pub struct FollowsFacts {
+pub struct ContinuationFacts {
     /// The previous stream.
     pub stream: String,
     /// The start of the first stream.
@@ -405,7 +405,7 @@ impl Report {
                 grid: request.grid().to_string(),
             },
             budget: request.budget(),
-            follows: stream.follows.as_ref().map(|follows| FollowsFacts {
+            follows: stream.follows.as_ref().map(|follows| ContinuationFacts {
                 stream: follows.stream.clone(),
                 since: follows.since.clone(),
                 steps: follows.steps,
@@ -444,7 +444,7 @@ impl ErrorFacts {
     /// errors.
     pub fn of_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
-        let with = |own: f64| stream.scales.greatest * std_error_behind(own, plan, stream.streams() - 1);
+        let with = |own: f64| stream.scales.greatest * std_error_after(own, plan, stream.streams() - 1);
         let (max, mean) = stream.errors_of_rows(plan);
         Self {
             max_std_error: with(max),

@@ -1,7 +1,7 @@
 //! The rows of a released table.
 
 pub use crate::row::{Amount, ReleaseRow, ViewRow};
-use crate::views::{Viewed, Views};
+use crate::views::{ViewValue, Views};
 use evertally::number::Grid;
 use evertally::plan::{Band, Intervals, Plan};
 use evertally::stream::Release;
@@ -73,7 +73,7 @@ impl Errors {
 }
 
 /// The standard error of a value, given its own error and the number of earlier streams under the same plan.
-pub(crate) fn std_error_behind(own: f64, plan: &Plan, before: u32) -> f64 {
+pub(crate) fn std_error_after(own: f64, plan: &Plan, before: u32) -> f64 {
     if before == 0 {
         return own;
     }
@@ -165,12 +165,12 @@ impl Rows {
     }
 
     /// Restores the last view of a group that an earlier run has shown.
-    pub(crate) fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
+    pub(crate) fn restore_view(&mut self, group: Vec<String>, shown: ViewValue) {
         self.views.recall(group, shown);
     }
 
     /// The last shown view of each group, if views depend on earlier ones.
-    pub(crate) fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
+    pub(crate) fn saved_views(&self) -> Vec<(Vec<String>, ViewValue)> {
         self.views.shown()
     }
 
@@ -193,7 +193,7 @@ impl Rows {
         }
         let intervals = self.errors.get_mut(&streams).expect("made for every number of streams");
         let (own, half_width) = intervals.error(step);
-        let std_error = std_error_behind(own, plan, streams);
+        let std_error = std_error_after(own, plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         let errors = (std_error, half_width);
         if let Some(known) = &mut self.known {
@@ -245,7 +245,7 @@ impl Rows {
                 view: None,
             };
             let view = self.views.of(&row);
-            visit(group, &ReleaseRow { view: view.as_ref().map(Viewed::row), ..row })?;
+            visit(group, &ReleaseRow { view: view.as_ref().map(ViewValue::row), ..row })?;
         }
         Ok(())
     }

@@ -35,11 +35,11 @@ pub use keys::{KeyCounts, KeyLabels};
 pub use persons::Persons;
 pub use placer::no_value;
 pub use placer::{Batch, Labels, Placed, Placer};
-pub use resume::{LateEvent, Leaving, Leg};
+pub use resume::{LateEvent, Leg, RunRecord};
 pub use sums::tuple_of;
-pub use sums::{ClosedStep, GroupLabel, GroupLabels, GroupNumbers, RunningSums};
+pub use sums::{ClosedStep, GroupAssigner, GroupNumbers, GroupRef, RunningSums};
 
-use crate::views::Viewed;
+use crate::views::ViewValue;
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{Error, Result, usage};
@@ -56,7 +56,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 /// The accumulator of a session: running sums of groups, items in a sketch, or keys in a tree.
-pub trait Tally {
+pub trait Accumulator {
     /// The label of an event: its group or its item.
     type Label: Send;
 
@@ -99,7 +99,7 @@ pub struct KeptEvent {
 
 /// The outcome of pushing a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pushed {
+pub enum PushResult {
     /// All events were accepted.
     All,
     /// The events before the remaining ones were accepted, and steps are due: take the steps, then continue.
@@ -110,10 +110,10 @@ pub enum Pushed {
 }
 
 /// The number of events whose persons are looked up together.
-const LOOKED_AHEAD: usize = 32;
+const LOOKAHEAD_EVENTS: usize = 32;
 
 /// One run over a stream: events in, closed steps out.
-pub struct Session<T: Tally> {
+pub struct Session<T: Accumulator> {
     stream: Arc<Stream>,
     placer: Placer<T::Labels>,
     intake: Intake,
@@ -152,12 +152,12 @@ impl Session<RunningSums> {
     }
 
     /// Restores the last view of a group that an earlier run has shown, for [views](crate::views) that depend on it.
-    pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
-        self.tally.recall_view(group, shown);
+    pub fn restore_view(&mut self, group: Vec<String>, shown: ViewValue) {
+        self.tally.restore_view(group, shown);
     }
 }
 
-impl<T: Tally> Session<T> {
+impl<T: Accumulator> Session<T> {
     /// A session from the first step of a stream through `last_step`, with the digest that the key's ledger began for
     /// it.
     ///
@@ -214,7 +214,7 @@ impl<T: Tally> Session<T> {
     /// it belongs to a step that is already due. The error names the row, and the event leaves no trace. Also if a sum
     /// overflows: that ends the session, and every later call fails.
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
-        self.check_goes_on()?;
+        self.check_not_ended()?;
         let Some(placed) = self.placer.place(event)? else { return Ok(()) };
         if placed.step <= self.due {
             return self.late(event);
@@ -223,23 +223,23 @@ impl<T: Tally> Session<T> {
     }
 
     /// Pushes events that a [`Placer`] of this session has read, in the order of the input, until steps must be taken;
-    /// the remaining events stay in the batch. Call it again until it returns [`Pushed::All`].
+    /// the remaining events stay in the batch. Call it again until it returns [`PushResult::All`].
     ///
     /// The result is the same as pushing the events one by one with [`push`](Self::push).
     ///
     /// # Errors
     /// If a sum overflows: that ends the session, and every later call fails.
-    pub fn push_placed(&mut self, batch: &mut Batch<T::Label>) -> Result<Pushed> {
-        self.check_goes_on()?;
+    pub fn push_placed(&mut self, batch: &mut Batch<T::Label>) -> Result<PushResult> {
+        self.check_not_ended()?;
         loop {
-            self.intake.look_ahead(batch.events.iter().take(LOOKED_AHEAD));
-            for _ in 0..LOOKED_AHEAD {
+            self.intake.look_ahead(batch.events.iter().take(LOOKAHEAD_EVENTS));
+            for _ in 0..LOOKAHEAD_EVENTS {
                 if self.is_due() {
-                    return Ok(Pushed::StepsDue);
+                    return Ok(PushResult::StepsDue);
                 }
-                let Some(placed) = batch.events.pop_front() else { return Ok(Pushed::All) };
+                let Some(placed) = batch.events.pop_front() else { return Ok(PushResult::All) };
                 if placed.step <= self.due {
-                    return Ok(Pushed::Late(placed.mark));
+                    return Ok(PushResult::Late(placed.mark));
                 }
                 self.arrive(placed)?;
             }
@@ -279,7 +279,7 @@ impl<T: Tally> Session<T> {
     }
 
     /// Takes the late events that were set aside since the last call. They are **not private**.
-    pub fn take_late(&mut self) -> Vec<LateEvent> {
+    pub fn drain_late(&mut self) -> Vec<LateEvent> {
         std::mem::take(&mut self.late)
     }
 
@@ -298,7 +298,7 @@ impl<T: Tally> Session<T> {
             self.waiting.pop().expect("just pushed").0.placed
         };
         let turned = self.turn(first);
-        self.or_over(turned)
+        self.end_on_error(turned)
     }
 
     /// Declares that no more events of steps up to `step` will follow: all those steps become due. A step beyond the
@@ -307,12 +307,12 @@ impl<T: Tally> Session<T> {
     /// # Errors
     /// If a sum overflows, which ends the session, or the session is over.
     pub fn close_through(&mut self, step: u64) -> Result<()> {
-        self.check_goes_on()?;
+        self.check_not_ended()?;
         let step = step.min(self.last_step);
         while self.waiting.peek().is_some_and(|Reverse(first)| first.placed.step <= step) {
             let Reverse(first) = self.waiting.pop().expect("just seen");
             let turned = self.turn(first.placed);
-            self.or_over(turned)?;
+            self.end_on_error(turned)?;
         }
         self.due = self.due.max(step);
         Ok(())
@@ -332,9 +332,9 @@ impl<T: Tally> Session<T> {
     /// If the events differ from those of an earlier release of the stream, or a sum overflows. Either ends the
     /// session: a refused step is never returned, even if it is requested again.
     pub fn next_step(&mut self) -> Result<Option<T::Closed<'_>>> {
-        self.check_goes_on()?;
+        self.check_not_ended()?;
         let caught_up = self.catch_up();
-        self.or_over(caught_up)?;
+        self.end_on_error(caught_up)?;
         if !self.is_due() {
             return Ok(None);
         }
@@ -358,27 +358,27 @@ impl<T: Tally> Session<T> {
     /// # Panics
     /// If due steps have not been taken.
     pub fn record(&mut self, ledger: &mut Ledger) -> Result<()> {
-        ledger.record(self.digest_of_all()?)
+        ledger.record(self.complete_digest()?)
     }
 
     /// The digest of the steps, for a ledger, once all due steps are taken.
     ///
     /// # Panics
     /// If due steps have not been taken.
-    fn digest_of_all(&mut self) -> Result<&mut StreamDigest> {
-        self.check_goes_on()?;
+    fn complete_digest(&mut self) -> Result<&mut StreamDigest> {
+        self.check_not_ended()?;
         assert!(!self.is_due(), "steps through {} are due but were not taken", self.due);
         Ok(&mut self.digest)
     }
 
     /// Ends the session if something failed half-way.
-    fn or_over(&mut self, result: Result<()>) -> Result<()> {
+    fn end_on_error(&mut self, result: Result<()>) -> Result<()> {
         self.is_over |= result.is_err();
         result
     }
 
     /// Whether the session is not over.
-    fn check_goes_on(&self) -> Result<()> {
+    fn check_not_ended(&self) -> Result<()> {
         if self.is_over { Err(usage("this run was refused earlier; start it again")) } else { Ok(()) }
     }
 

@@ -25,7 +25,7 @@ use std::collections::HashMap;
 
 /// The view of one step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Viewed {
+pub struct ViewValue {
     /// Exact decimal text of the value.
     pub text: String,
     /// The double nearest to it.
@@ -36,7 +36,7 @@ pub struct Viewed {
     pub upper: f64,
 }
 
-impl Viewed {
+impl ViewValue {
     /// The view as part of a row.
     pub fn row(&self) -> ViewRow<'_> {
         ViewRow { value: Amount { text: &self.text, number: self.number }, lower: self.lower, upper: self.upper }
@@ -48,7 +48,7 @@ impl Viewed {
 pub(crate) struct Views {
     wanted: Vec<View>,
     /// The last shown view of each group, by its texts, if views depend on it.
-    shown: HashMap<Vec<String>, Viewed>,
+    shown: HashMap<Vec<String>, ViewValue>,
 }
 
 impl Views {
@@ -57,31 +57,31 @@ impl Views {
     }
 
     /// Restores the last view of a group that an earlier run has shown.
-    pub(crate) fn recall(&mut self, group: Vec<String>, shown: Viewed) {
+    pub(crate) fn recall(&mut self, group: Vec<String>, shown: ViewValue) {
         self.shown.insert(group, shown);
     }
 
     /// The last shown view of each group, in the order of their texts.
-    pub(crate) fn shown(&self) -> Vec<(Vec<String>, Viewed)> {
+    pub(crate) fn shown(&self) -> Vec<(Vec<String>, ViewValue)> {
         let mut shown: Vec<_> = self.shown.iter().map(|(group, shown)| (group.clone(), shown.clone())).collect();
         shown.sort_by(|a, b| a.0.cmp(&b.0));
         shown
     }
 
     /// The view of the next row of its group; `None` if no view is declared.
-    pub(crate) fn of(&mut self, row: &ReleaseRow<'_>) -> Option<Viewed> {
+    pub(crate) fn of(&mut self, row: &ReleaseRow<'_>) -> Option<ViewValue> {
         if self.wanted.is_empty() {
             return None;
         }
         let text = row.value.text.to_owned();
-        let mut view = Viewed { text, number: row.value.number, lower: row.lower, upper: row.upper };
+        let mut view = ViewValue { text, number: row.value.number, lower: row.lower, upper: row.upper };
         for wanted in &self.wanted {
             match wanted {
                 View::WholeNumber => whole(&mut view),
                 View::NonNegative => at_least(&mut view, "0", 0.0, 0.0, 0.0),
                 View::NonDecreasing => {
                     let group: Vec<String> = row.groups.iter().map(|text| (*text).to_owned()).collect();
-                    if let Some(Viewed { text, number, lower, upper }) = self.shown.get(&group) {
+                    if let Some(ViewValue { text, number, lower, upper }) = self.shown.get(&group) {
                         at_least(&mut view, text, *number, *lower, *upper);
                     }
                     self.shown.insert(group, view.clone());
@@ -93,7 +93,7 @@ impl Views {
 }
 
 /// The nearest whole numbers, halves up. Values above 2^53 are already whole.
-fn whole(view: &mut Viewed) {
+fn whole(view: &mut ViewValue) {
     let round = |x: f64| if x.abs() < 9e15 { (x + 0.5).floor() + 0.0 } else { x };
     if round(view.number) != view.number || view.text.contains('.') {
         view.number = round(view.number);
@@ -102,7 +102,7 @@ fn whole(view: &mut Viewed) {
     (view.lower, view.upper) = (round(view.lower), round(view.upper));
 }
 
-fn at_least(view: &mut Viewed, text: &str, number: f64, lower: f64, upper: f64) {
+fn at_least(view: &mut ViewValue, text: &str, number: f64, lower: f64, upper: f64) {
     if view.number < number {
         (view.text, view.number) = (text.to_owned(), number);
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use evertally_declare::steps::Instant;
 
-    fn views(wanted: &[View], rows: &[(&str, f64, f64)]) -> Vec<Viewed> {
+    fn views(wanted: &[View], rows: &[(&str, f64, f64)]) -> Vec<ViewValue> {
         let mut views = Views::new(wanted);
         let of = |(text, lower, upper): &(&str, f64, f64)| {
             let now = Instant::from(jiff::Timestamp::UNIX_EPOCH);
@@ -136,7 +136,7 @@ mod tests {
         rows.iter().map(of).collect()
     }
 
-    fn shown(views: &[Viewed]) -> Vec<(&str, f64, f64)> {
+    fn shown(views: &[ViewValue]) -> Vec<(&str, f64, f64)> {
         views.iter().map(|view| (view.text.as_str(), view.lower, view.upper)).collect()
     }
 

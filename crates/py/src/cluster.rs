@@ -33,7 +33,7 @@ const COUNTS: &str = "evertally count";
 
 /// Everything that a process needs, except the key.
 #[derive(Serialize, Deserialize)]
-struct Shipped {
+struct WorkMessage {
     /// The declaration, as JSON.
     declared: String,
     /// Whether it is that of a service, which keeps the ledger and draws the noise.
@@ -46,7 +46,7 @@ struct Shipped {
     key: String,
 }
 
-impl Shipped {
+impl WorkMessage {
     /// The work of a process that has the key.
     fn work(&self, key: Arc<Key>) -> Result<(Work, ReadOptions)> {
         let plan = serde_json::from_str::<Plan>(&self.plan).map_err(damaged)?;
@@ -78,7 +78,7 @@ pub(crate) struct ClusterWork {
 
 /// The facts that the driver needs to route rows.
 #[derive(Serialize)]
-struct Facts {
+struct DriverFacts {
     persons: bool,
     discovers: bool,
     time: String,
@@ -134,7 +134,7 @@ impl ClusterWork {
                 }
                 let (declared, key) = (json.to_owned(), key.inner().id().to_string());
                 let digest = evertally::hex(&work.stream().plan_digest());
-                let shipped = Shipped { declared, of_service: false, plan, digest, key };
+                let shipped = WorkMessage { declared, of_service: false, plan, digest, key };
                 Ok(Self { work, options, shipped: shipped.text()? })
             })
         })?;
@@ -146,7 +146,7 @@ impl ClusterWork {
     fn arrived(py: Python<'_>, shipped: &str, key: &SecretKey) -> PyResult<Self> {
         let (key, shipped) = (Arc::clone(key.inner()), shipped.to_owned());
         let arrived = move || -> Result<Self> {
-            let read: Shipped = serde_json::from_str(&shipped).map_err(damaged)?;
+            let read: WorkMessage = serde_json::from_str(&shipped).map_err(damaged)?;
             let (expected, found) = (&read.key, key.id().to_string());
             if found != *expected {
                 return Err(usage(format!(
@@ -173,7 +173,7 @@ impl ClusterWork {
         let key = Arc::clone(key.inner());
         let begun = move || -> Result<Self> {
             let key_id = key.id().to_string();
-            let shipped = Shipped { declared: declaration, of_service: true, plan, digest, key: key_id };
+            let shipped = WorkMessage { declared: declaration, of_service: true, plan, digest, key: key_id };
             let (work, options) = shipped.work(key)?;
             Ok(Self { work, options, shipped: shipped.text()? })
         };
@@ -204,7 +204,7 @@ impl ClusterWork {
         let are_whole = stream.plan.request().grid() == Grid::ONE
             && stream.out_of_bounds == OutOfBounds::Clamp
             && self.work.groups().is_none_or(|table| table.scales().iter().all(|scale| *scale == Grid::ONE));
-        let facts = Facts {
+        let facts = DriverFacts {
             persons: self.work.has_persons(),
             discovers: self.work.discovers(),
             time: stream.columns.time.clone(),

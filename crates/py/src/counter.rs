@@ -3,7 +3,7 @@
 use crate::arrays::{multiples, rows};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::plan::Plan;
 use crate::release::Release;
 use crate::running::in_chunks;
@@ -49,7 +49,7 @@ use std::sync::MutexGuard;
 /// (2, True)
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct Counter {
-    state: Own<State>,
+    state: ProcessBound<State>,
     name: String,
     confidence: f64,
     watch: Watch,
@@ -68,7 +68,7 @@ impl Counter {
     fn of(stream: RunningSum, watch: Watch, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
         let watch = watch.since(stream.step());
-        Ok(Self { state: Own::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
+        Ok(Self { state: ProcessBound::new(State { stream, intervals }), name: name.to_string(), confidence, watch })
     }
 
     /// The span issued by closing steps through this one, which all have the same sum.

@@ -23,7 +23,7 @@ pub(crate) trait OrRaiseWorded<T> {
 
 impl<T> OrRaise<T> for evertally::Result<T> {
     fn or_raise(self) -> PyResult<T> {
-        self.map_err(|error| of_library(&error))
+        self.map_err(|error| from_library(&error))
     }
 }
 
@@ -47,7 +47,7 @@ impl<T> OrRaise<T> for Result<T, Error> {
 
 impl<T> OrRaiseWorded<T> for Result<T, Error> {
     fn or_raise_in(self, wording: Wording) -> PyResult<T> {
-        self.map_err(|error| of_program(&error, wording))
+        self.map_err(|error| from_program(&error, wording))
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn state(message: impl Into<String>) -> PyErr {
     exception("StateError", message.into())
 }
 
-fn of_library(error: &evertally::Error) -> PyErr {
+fn from_library(error: &evertally::Error) -> PyErr {
     let class = match error.kind() {
         ErrorKind::WeakBudget => return exception("InvalidError", format!("{error} (allow_weak, allow_weak_budget)")),
         ErrorKind::Invalid => "InvalidError",
@@ -74,12 +74,12 @@ fn of_library(error: &evertally::Error) -> PyErr {
     exception(class, error.to_string())
 }
 
-fn of_program(error: &Error, wording: Wording) -> PyErr {
+fn from_program(error: &Error, wording: Wording) -> PyErr {
     let message = error.worded(wording);
     if error.is_cancelled() {
         PyKeyboardInterrupt::new_err(message)
     } else if let Some(error) = error.library() {
-        of_library(error)
+        from_library(error)
     } else if error.input().is_some() {
         exception("TableError", message)
     } else if error.problem().is_some() {

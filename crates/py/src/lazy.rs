@@ -5,7 +5,7 @@ use crate::counter::{after, not_pickled};
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::options::Options;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::{declared, request};
@@ -47,7 +47,7 @@ use std::sync::MutexGuard;
 /// True
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct LazyVector {
-    vector: Own<Inner>,
+    vector: ProcessBound<Inner>,
     name: String,
     watch: Watch,
 }
@@ -79,7 +79,7 @@ pub(crate) fn watch(class: Class, key: &SecretKey, name: &StreamName, plan: &Laz
 impl LazyVector {
     fn of(vector: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(vector.reads());
-        Self { vector: Own::new(vector), name: name.to_string(), watch }
+        Self { vector: ProcessBound::new(vector), name: name.to_string(), watch }
     }
 
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner> {

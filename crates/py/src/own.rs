@@ -7,12 +7,12 @@ use pyo3::sync::MutexExt;
 use std::sync::{Mutex, MutexGuard};
 
 /// A value that threads of one process share by turns, and that other processes may not use.
-pub(crate) struct Own<T> {
+pub(crate) struct ProcessBound<T> {
     inner: Mutex<T>,
     process: u32,
 }
 
-impl<T> Own<T> {
+impl<T> ProcessBound<T> {
     /// A value that belongs to this process.
     pub(crate) fn new(inner: T) -> Self {
         Self { inner: Mutex::new(inner), process: std::process::id() }

@@ -25,9 +25,9 @@ use std::sync::OnceLock;
 const SHOWN: usize = 12;
 
 /// For an endless plan, the index of the evaluated step whose error represents the plan: step 1000.
-const SHOWN_WITHOUT_END: usize = 1;
+const ENDLESS_SHOWN_INDEX: usize = 1;
 /// For an endless plan, the number of steps whose errors are drawn.
-const DRAWN_WITHOUT_END: u64 = 1 << 20;
+const ENDLESS_DRAWN_STEPS: u64 = 1 << 20;
 
 /// The decisions made before the first data point: horizon, budget, privacy unit, mechanism and noise.
 ///
@@ -98,7 +98,7 @@ impl Plan {
     /// The error that the objective minimises.
     fn error(&self) -> f64 {
         match self.inner.request().objective() {
-            _ if self.inner.is_unbounded() => self.inner.std_error(LOOKED_AT[SHOWN_WITHOUT_END]),
+            _ if self.inner.is_unbounded() => self.inner.std_error(LOOKED_AT[ENDLESS_SHOWN_INDEX]),
             Objective::Max => self.inner.max_std_error(),
             Objective::Mean => self.inner.mean_std_error(),
         }
@@ -107,7 +107,7 @@ impl Plan {
     fn candidates(&self) -> Vec<Candidate> {
         let Some(ranking) = self.ranked() else { return Vec::new() };
         let mean = self.inner.request().objective() == Objective::Mean;
-        let error = |row: &RankingRow| match row.at.get(SHOWN_WITHOUT_END) {
+        let error = |row: &RankingRow| match row.at.get(ENDLESS_SHOWN_INDEX) {
             Some(at) => at.std,
             None if mean => row.mean_std,
             None => row.max_std,
@@ -120,7 +120,7 @@ impl Plan {
     fn curve(&self) -> String {
         let bound = self.ranked().and_then(Ranking::bound);
         // An endless plan draws its first steps.
-        let steps = if self.inner.is_unbounded() { DRAWN_WITHOUT_END } else { self.inner.horizon() };
+        let steps = if self.inner.is_unbounded() { ENDLESS_DRAWN_STEPS } else { self.inner.horizon() };
         ErrorCurve::of(steps, |step| self.inner.std_error(step), bound).svg()
     }
 

@@ -6,9 +6,9 @@ use crate::key::SecretKey;
 use crate::running::cancellable;
 use crate::table::ArrowTable;
 use arrow_array::RecordBatch;
-use evertally_cluster::{Once, OnceFolder, Publisher, Row, Rows};
+use evertally_cluster::{Once, Publisher, Row, Rows, WriteOnceFolder};
 use evertally_declare::error::{Result, failure};
-use evertally_tables::cluster::{Gathered, Released, to_rows};
+use evertally_tables::cluster::{ReleaseRows, Released, to_rows};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use pyo3_arrow::PyRecordBatch;
@@ -40,7 +40,7 @@ impl Publishing {
         let released = Released::new(&work.work, &time_type(time)?).or_raise()?;
         let opened = cancellable(py, |cancelled| {
             let once: Box<dyn Once> = match ledger {
-                Place::Folder(path) => Box::new(OnceFolder::open(&path)?),
+                Place::Folder(path) => Box::new(WriteOnceFolder::open(&path)?),
                 Place::Objects(store) => Box::new(Objects(store)),
             };
             key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
@@ -68,7 +68,7 @@ impl Publishing {
                     to_rows(batch)?.into_iter().filter(|row| !matches!(Row::says(&row.label), Ok(Rows::Shard(_)))),
                 );
             }
-            let mut by_step: BTreeMap<u64, Gathered<'_>> = BTreeMap::new();
+            let mut by_step: BTreeMap<u64, ReleaseRows<'_>> = BTreeMap::new();
             let mut publisher = self.publisher.lock().expect("no holder panics");
             publisher.close(query, batch, through, &rows, |step, row| {
                 by_step.entry(step).or_insert_with(|| self.released.begin()).push(row)

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How often Python's signals are checked while other threads work.
-const GLANCE: Duration = Duration::from_millis(50);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs work that cannot be cancelled in a separate thread. After Ctrl-C the caller stops waiting for it.
 pub(crate) fn abandonable<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
@@ -50,7 +50,7 @@ pub(crate) fn cancellable<T: Send>(py: Python<'_>, work: impl FnOnce(&AtomicBool
 
 /// Waits a moment for the result.
 fn glance<T: Send>(py: Python<'_>, result: &Mutex<Receiver<T>>) -> Option<PyResult<T>> {
-    let wait = || result.lock().expect("used by one thread").recv_timeout(GLANCE);
+    let wait = || result.lock().expect("used by one thread").recv_timeout(SIGNAL_CHECK_INTERVAL);
     match py.detach(wait) {
         Ok(result) => Some(Ok(result)),
         Err(RecvTimeoutError::Timeout) => None,

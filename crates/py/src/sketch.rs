@@ -7,7 +7,7 @@ use crate::items::{Items, Owned};
 use crate::key::SecretKey;
 use crate::lazy::{reading, values_of, watch};
 use crate::options::Options;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::{declared, request};
@@ -41,7 +41,7 @@ use std::sync::MutexGuard;
 /// True
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct CountSketch {
-    sketch: Own<Inner>,
+    sketch: ProcessBound<Inner>,
     name: String,
     watch: Watch,
 }
@@ -65,7 +65,7 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
 impl CountSketch {
     fn of(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(sketch.reads());
-        Self { sketch: Own::new(sketch), name: name.to_string(), watch }
+        Self { sketch: ProcessBound::new(sketch), name: name.to_string(), watch }
     }
 
     /// Reads cells.

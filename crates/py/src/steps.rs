@@ -5,7 +5,7 @@ use crate::error::invalid;
 use pyo3::prelude::*;
 
 /// The maximum number of steps for which all errors are listed by default.
-const MOST_LISTED: u64 = 1 << 27;
+const MAX_LISTED_STEPS: u64 = 1 << 27;
 
 /// Refuses a step outside the horizon.
 pub(crate) fn check_step(horizon: u64, step: u64) -> PyResult<u64> {
@@ -19,7 +19,7 @@ pub(crate) fn check_step(horizon: u64, step: u64) -> PyResult<u64> {
 pub(crate) fn steps_or_all(horizon: u64, steps: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<u64>> {
     let steps = match steps {
         Some(steps) => naturals(steps)?,
-        None if horizon <= MOST_LISTED => (1..=horizon).collect(),
+        None if horizon <= MAX_LISTED_STEPS => (1..=horizon).collect(),
         None => return Err(invalid(format!("there are {horizon} steps; ask for some of them: std_errors(steps)"))),
     };
     steps.iter().try_for_each(|step| check_step(horizon, *step).map(drop))?;

@@ -10,7 +10,7 @@ use evertally_declare::declaration::Declaration;
 use evertally_declare::error::Result;
 use evertally_declare::problem::Wording;
 use evertally_publish::session::Session;
-use evertally_tables::history::{Beside, Question, ask_batches};
+use evertally_tables::history::{Beside, HistoryQuery, ask_batches};
 use evertally_tables::input::ReadOptions;
 use evertally_tables::released::release_table as release_events;
 use pyo3::prelude::*;
@@ -117,7 +117,7 @@ pub(crate) fn interval_table(
         _ => return Err(invalid("pass only one of ratio_to, ratio_to_group and share")),
     };
     let question =
-        Question { from: asked.start, to: asked.end, groups: asked.groups, beside, confidence: asked.confidence };
+        HistoryQuery { from: asked.start, to: asked.end, groups: asked.groups, beside, confidence: asked.confidence };
     let plan = plan.inner().clone();
     let batches =
         table.into_reader()?.collect::<std::result::Result<Vec<_>, _>>().map_err(|e| invalid(e.to_string()))?;

@@ -21,7 +21,7 @@ pub(crate) use mark::{Marker, Secrets, Words};
 use evertally::noise::{KeyId, SecretKey, StreamName};
 use evertally_declare::error::Error as Refused;
 use evertally_ledger::ledger::{Issuer, Ledger};
-use file::{Record, UsesFile};
+use file::{NoiseLogFile, Record};
 use history::Stream;
 use pyo3::PyResult;
 use std::any::Any;
@@ -31,10 +31,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The number of spans of steps per stream for which the data are remembered.
-const SPANS: usize = 1 << 16;
+const MAX_SPANS_PER_STREAM: usize = 1 << 16;
 /// The same for all streams of a key together. Beyond it, each stream remembers fewer, but at least the number below.
-const ALL_SPANS: usize = 1 << 20;
-const LEAST_SPANS: usize = 16;
+const MAX_TOTAL_SPANS: usize = 1 << 20;
+const MIN_SPANS: usize = 16;
 
 /// The noise issued with a key, and where this is recorded.
 #[derive(Clone)]
@@ -48,7 +48,7 @@ pub(crate) struct Uses {
 /// The state of a key in this process.
 struct Table {
     streams: Streams,
-    files: HashMap<PathBuf, UsesFile>,
+    files: HashMap<PathBuf, NoiseLogFile>,
     /// Names in the ledger of the key, with what issues their noise.
     registered: HashSet<(String, &'static str)>,
     /// The location of the ledger of a key without a file.
@@ -60,7 +60,7 @@ struct Table {
 }
 
 /// Exchanges records between a file and this process.
-fn share(streams: &mut Streams, file: &mut UsesFile) -> PyResult<()> {
+fn share(streams: &mut Streams, file: &mut NoiseLogFile) -> PyResult<()> {
     let mine = streams.records();
     if mine.is_empty() || !file.is_there() {
         return Ok(());
@@ -109,7 +109,7 @@ impl Uses {
             if tables.len() == tables.capacity() {
                 tables.retain(|_, table| table.strong_count() > 0);
             }
-            let streams = Streams { streams: HashMap::new(), most: SPANS, spans: 0 };
+            let streams = Streams { streams: HashMap::new(), most: MAX_SPANS_PER_STREAM, spans: 0 };
             let made = Arc::new(Mutex::new(Table {
                 streams,
                 files: HashMap::new(),
@@ -136,7 +136,7 @@ impl Uses {
     pub(crate) fn note_in(&self, path: PathBuf, identity: Option<[u8; 16]>) -> PyResult<()> {
         let Table { streams, files, .. } = &mut *lock(&self.table);
         if !files.contains_key(&path) {
-            let mut file = UsesFile::new(path.clone(), &self.key);
+            let mut file = NoiseLogFile::new(path.clone(), &self.key);
             if let Some(identity) = identity {
                 file.make(identity)?;
             }
@@ -194,7 +194,7 @@ impl Uses {
         let log = match self.file.get() {
             None => None,
             Some(path) => {
-                let file = files.entry(path.clone()).or_insert_with(|| UsesFile::new(path.clone(), &self.key));
+                let file = files.entry(path.clone()).or_insert_with(|| NoiseLogFile::new(path.clone(), &self.key));
                 // A refusal creates no file.
                 if let Err(refused) = ledger.check_free_for(name, by) {
                     return Ok(Err(refused));
@@ -240,7 +240,7 @@ impl Uses {
             return Ok(Ok(()));
         };
         if !files.contains_key(path) {
-            files.insert(path.clone(), UsesFile::new(path.clone(), &self.key));
+            files.insert(path.clone(), NoiseLogFile::new(path.clone(), &self.key));
         }
         let file = files.get_mut(path).expect("put there");
         let mut new_spans = vec![];
@@ -255,7 +255,7 @@ impl Uses {
         })?;
         if given.is_ok() {
             streams.insert(identity, part, &new_spans);
-            file.tidy(streams.spans, || streams.records());
+            file.compact(streams.spans, || streams.records());
         }
         Ok(given)
     }
@@ -304,7 +304,7 @@ impl Streams {
             }
         }
         self.spans = (self.spans + history.len()).saturating_sub(before);
-        if self.spans > ALL_SPANS && self.most > LEAST_SPANS {
+        if self.spans > MAX_TOTAL_SPANS && self.most > MIN_SPANS {
             self.most /= 2;
             self.streams.values_mut().for_each(|stream| stream.shorten(self.most));
             self.spans = self.streams.values().map(Stream::len).sum();

@@ -23,9 +23,9 @@ impl<'py> FromPyObject<'_, 'py> for Whole {
 
 /// An index into a sequence, from its end if it is negative. Values that do not fit are clamped to the range of `i64`.
 #[derive(Clone, Copy)]
-pub(crate) struct Place(pub(crate) i64);
+pub(crate) struct SequenceIndex(pub(crate) i64);
 
-impl<'py> FromPyObject<'_, 'py> for Place {
+impl<'py> FromPyObject<'_, 'py> for SequenceIndex {
     type Error = PyErr;
 
     fn extract(place: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {

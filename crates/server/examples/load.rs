@@ -30,7 +30,7 @@ struct Load {
 }
 
 impl Load {
-    fn of_arguments() -> Result<Self, Failure> {
+    fn from_args() -> Result<Self, Failure> {
         let mut arguments = std::env::args().skip(1);
         let mut next = |what: &str| arguments.next().ok_or(format!("{what} is missing"));
         let (address, stream, token) = (next("the address")?, next("the stream")?, next("the token")?);
@@ -70,7 +70,7 @@ impl Load {
 }
 
 fn main() -> Result<(), Failure> {
-    let load = Load::of_arguments()?;
+    let load = Load::from_args()?;
     // Bodies are built before the clock starts.
     let bodies: Arc<Vec<String>> = Arc::new((0..64).map(|number| load.body(number)).collect());
     let began = Instant::now();

@@ -24,10 +24,10 @@ pub trait Clock: Send + Sync {
 
 /// The difference between clocks that is always accepted, in microseconds: a leap second, or a short sleep of the
 /// machine.
-const HARMLESS: i64 = 60_000_000;
+const MAX_CLOCK_SKEW_MICROS: i64 = 60_000_000;
 
 /// How long the machine's clock must stay ahead before it is believed.
-const BELIEVED: Duration = Duration::from_secs(600);
+const JUMP_ACCEPTED_AFTER: Duration = Duration::from_secs(600);
 
 /// The machine's clock, checked against a monotonic one.
 pub struct SystemClock(Mutex<Steady>);
@@ -56,9 +56,9 @@ impl Steady {
     fn at(&mut self, machine: i64, now: Monotonic) -> i64 {
         let passed = i64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(i64::MAX);
         let counted = self.told.saturating_add(passed);
-        let told = if machine > counted.saturating_add(HARMLESS) {
+        let told = if machine > counted.saturating_add(MAX_CLOCK_SKEW_MICROS) {
             let since = *self.ahead_since.get_or_insert(now);
-            if now.duration_since(since) >= BELIEVED { machine } else { counted }
+            if now.duration_since(since) >= JUMP_ACCEPTED_AFTER { machine } else { counted }
         } else {
             self.ahead_since = None;
             // The machine's clock is late: time stands still until it has caught up.
@@ -88,7 +88,7 @@ impl Clock for SystemClock {
                  minutes. Correct the clock, or wait"
             ));
         }
-        (by < -HARMLESS / 1_000_000).then(|| {
+        (by < -MAX_CLOCK_SKEW_MICROS / 1_000_000).then(|| {
             format!("the machine's clock has gone back by {} s; no step is closed until it has caught up", -by)
         })
     }

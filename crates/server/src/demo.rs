@@ -9,7 +9,7 @@ use crate::clock::{Clock, FastClock};
 use crate::config::Config;
 use crate::engine::BatchFormat;
 use crate::http::Side;
-use crate::serving::{Running, told_to_end};
+use crate::serving::{Running, shutdown_signal};
 use evertally_declare::error::{Error, Result, failure};
 use evertally_declare::event::{Columns, Field};
 use evertally_declare::steps::Instant;
@@ -31,7 +31,7 @@ const START: i64 = 1_357_016_400_000_000;
 const SPEED: f64 = 7200.0;
 
 /// The interval between two batches of flights.
-const OFTEN: Duration = Duration::from_millis(100);
+const SEND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The streams of the demonstration: counts since New Year, and counts of the last week.
 const STREAMS: &str = r#"
@@ -88,7 +88,7 @@ pub async fn play(listen: SocketAddr, started: impl FnOnce(&Running, &str)) -> R
         let (service, is_over) = (Arc::clone(&running.service), Arc::clone(&is_over));
         std::thread::spawn(move || feed(&service, &*clock, &is_over))
     };
-    told_to_end().await?;
+    shutdown_signal().await?;
     is_over.store(true, Ordering::Relaxed);
     running.stop().await;
     feeding.join().map_err(|_| failure("the demonstration ended early"))?
@@ -105,7 +105,7 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
     let (mut at, mut number) = (0, 0);
     let streams = service.streams();
     while !is_over.load(Ordering::Relaxed) && at < flights.len() {
-        std::thread::sleep(OFTEN);
+        std::thread::sleep(SEND_INTERVAL);
         let now = clock.now().micros();
         let to = at + flights[at..].partition_point(|(time, _)| *time <= now);
         if to == at {
@@ -115,7 +115,7 @@ fn feed(service: &crate::engine::Service, clock: &dyn Clock, is_over: &AtomicBoo
         (at, number) = (to, number + 1);
         for info in &streams {
             let batch = (BatchFormat::JsonLines, Box::new(Cursor::new(text.clone().into_bytes())) as _);
-            let taken = service.take_in(info, &format!("hour {number}"), batch);
+            let taken = service.accept(info, &format!("hour {number}"), batch);
             if let Some(refusal) = taken.err().filter(|_| !is_over.load(Ordering::Relaxed)) {
                 tracing::warn!(stream = info.name(), refusal = %refusal, "flights were not accepted");
             }

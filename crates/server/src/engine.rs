@@ -36,14 +36,14 @@ pub use self::core::{Core, Notice, Setting};
 pub use accepting::Receipt;
 pub use decoding::{Decoding, Share};
 pub use info::{Counts, Progress, State, StreamInfo};
-pub use joining::groups_behind;
+pub use joining::added_groups;
 pub use opening::{Opening, Preview};
 pub use prepare::{BatchFormat, Prepared};
 pub use refusal::{Refusal, RowProblem};
 pub use reporting::Promise;
 pub use rows::RowsQuery;
 pub use service::{Health, Service};
-pub use sums::{PreparedSums, SumsReceipt, Whole};
+pub use sums::{PreparedSums, SumsRange, SumsReceipt};
 
 #[cfg(test)]
 mod tests;

@@ -14,12 +14,12 @@ mod sending;
 pub use files::From;
 pub use sending::Remote;
 
-use cutting::Piece;
+use cutting::PendingBatch;
 use evertally_declare::error::{Context, Result, refuse_if, usage};
 use evertally_ledger::protected::check_output;
 use files::Source;
 use format::Format;
-use memory::{Memory, Pending};
+use memory::{FeedState, Pending};
 use sending::Answer;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -28,12 +28,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// How often sources are checked for new rows.
-const OFTEN: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How often progress is reported.
-const NEWS: Duration = Duration::from_secs(60);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(60);
 /// The first and the longest pause before an unreachable service is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The source to follow, and the options.
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ pub fn follow(feed: &Feed, remote: &Remote, cancelled: &AtomicBool, say: &mut dy
     check_outputs(feed)?;
     let format = feed.format.as_deref().map(Format::of_name).transpose()?;
     let mut feeder = Feeder {
-        memory: Memory::open(&feed.memory, feed.name.as_deref(), remote.place())?,
+        memory: FeedState::open(&feed.memory, feed.name.as_deref(), remote.place())?,
         source: Source::open(&feed.from, format)?,
         feed,
         remote,
@@ -104,7 +104,7 @@ struct Feeder<'f> {
     remote: &'f Remote,
     cancelled: &'f AtomicBool,
     say: &'f mut dyn FnMut(&str),
-    memory: Memory,
+    memory: FeedState,
     source: Source,
     sent: Sent,
     said: Instant,
@@ -116,7 +116,7 @@ impl Feeder<'_> {
     fn run(&mut self) -> Result<()> {
         if let Some(pending) = self.memory.pending().cloned() {
             let piece = match self.memory.spooled()? {
-                Some(bytes) => Piece::again(bytes, &pending)?,
+                Some(bytes) => PendingBatch::again(bytes, &pending)?,
                 None => self.source.again(&pending, &self.memory)?,
             };
             self.deliver(piece, pending)?;
@@ -127,7 +127,7 @@ impl Feeder<'_> {
                 Some(piece) => {
                     let pending = piece.pending();
                     let spool = matches!(self.feed.from, From::Stdin).then_some(&piece.bytes[..]);
-                    self.memory.intend(pending.clone(), spool)?;
+                    self.memory.store_pending(pending.clone(), spool)?;
                     self.deliver(piece, pending)?;
                 }
                 None if self.feed.is_once || self.source.has_ended() => {
@@ -139,9 +139,9 @@ impl Feeder<'_> {
                     }
                     return Ok(());
                 }
-                None => std::thread::sleep(OFTEN),
+                None => std::thread::sleep(POLL_INTERVAL),
             }
-            if self.said.elapsed() > NEWS {
+            if self.said.elapsed() > PROGRESS_INTERVAL {
                 self.said = Instant::now();
                 if self.news != self.sent {
                     (self.say)(&format!("{} rows sent in {} batches", self.sent.rows, self.sent.batches));
@@ -152,7 +152,7 @@ impl Feeder<'_> {
     }
 
     /// Sends a batch, without the rows that are set aside, until it is accepted.
-    fn deliver(&mut self, mut piece: Piece, mut pending: Pending) -> Result<()> {
+    fn deliver(&mut self, mut piece: PendingBatch, mut pending: Pending) -> Result<()> {
         let id = self.memory.id_of(&pending);
         piece.leave_out(&pending.left_out);
         let mut is_recut = false;
@@ -169,7 +169,7 @@ impl Feeder<'_> {
                     if let Some(again) = self.source.of_rows(&piece, rows)? {
                         pending = again.pending();
                         piece = again;
-                        self.memory.intend(pending.clone(), None)?;
+                        self.memory.store_pending(pending.clone(), None)?;
                     }
                 }
                 Answer::Differs(_) => {
@@ -185,7 +185,7 @@ impl Feeder<'_> {
                 Answer::BadRows(rows) => {
                     let Some(aside) = &self.feed.aside else {
                         // Nothing was accepted under this id, so the next batch may use it.
-                        self.memory.give_up()?;
+                        self.memory.discard_pending()?;
                         let all: Vec<String> = rows.iter().map(|row| piece.describe(row)).collect();
                         return Err(usage(format!(
                             "{}\nnothing of the batch was accepted; correct the source, or set such rows aside with \
@@ -204,14 +204,14 @@ impl Feeder<'_> {
                     }
                     self.sent.aside += (pending.left_out.len() - before) as u64;
                     // After a crash, exactly this batch must be sent.
-                    self.memory.intend_without(&pending.left_out)?;
+                    self.memory.store_left_out(&pending.left_out)?;
                     piece.leave_out(&pending.left_out);
                 }
             }
         }
     }
 
-    fn send(&mut self, id: &str, piece: &Piece) -> Result<Answer> {
+    fn send(&mut self, id: &str, piece: &PendingBatch) -> Result<Answer> {
         let (mut pause, mut is_away) = (FIRST_PAUSE, false);
         loop {
             match self.remote.send(id, piece.format, piece.body()) {
@@ -221,13 +221,13 @@ impl Feeder<'_> {
                     }
                     return Ok(answer);
                 }
-                Err(sending::Trouble::Refused { error, is_certain }) => {
+                Err(sending::SendError::Refused { error, is_certain }) => {
                     if is_certain {
-                        self.memory.give_up()?;
+                        self.memory.discard_pending()?;
                     }
                     return Err(error).context(piece.place());
                 }
-                Err(sending::Trouble::Away(why)) => {
+                Err(sending::SendError::Away(why)) => {
                     if !is_away {
                         (self.say)(&format!("{why}; retrying until the batch is accepted"));
                     }
@@ -235,9 +235,9 @@ impl Feeder<'_> {
                     let until = Instant::now() + pause;
                     while Instant::now() < until {
                         refuse_if(self.cancelled)?;
-                        std::thread::sleep(OFTEN.min(pause));
+                        std::thread::sleep(POLL_INTERVAL.min(pause));
                     }
-                    pause = LONGEST_PAUSE.min(2 * pause);
+                    pause = MAX_PAUSE.min(2 * pause);
                 }
             }
         }
@@ -260,7 +260,7 @@ fn check_outputs(feed: &Feed) -> Result<()> {
 
 /// Appends refused rows, with their problems, to a file that nobody else may read: one JSON object per row.
 #[expect(clippy::disallowed_methods, reason = "appends rows that nobody reads back")]
-fn put_aside(path: &Path, piece: &Piece, rows: &[sending::BadRow]) -> Result<()> {
+fn put_aside(path: &Path, piece: &PendingBatch, rows: &[sending::BadRow]) -> Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
     #[cfg(unix)]

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::http::Side;
-use crate::serving::{Running, until_told};
+use crate::serving::{Running, serve_until_shutdown};
 use crate::{demo, tokens};
 use evertally_declare::error::{Result, failure};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Permissions for a single start, which never stand in the configuration.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Once {
+pub struct StartPermissions {
     /// A new folder may begin with an existing key: nothing was ever published with it.
     pub adopts_key: bool,
     /// A folder that had a witness may continue with a new one, or none: it is the newest copy.
@@ -22,10 +22,10 @@ pub struct Once {
 ///
 /// # Errors
 /// If it cannot be started.
-pub fn serve(config: &Path, once: Once, say: impl Fn(&str)) -> Result<()> {
-    let Once { adopts_key, forgets_witness } = once;
+pub fn serve(config: &Path, once: StartPermissions, say: impl Fn(&str)) -> Result<()> {
+    let StartPermissions { adopts_key, forgets_witness } = once;
     let config = Config { adopts_key, forgets_witness, ..Config::read(config)? };
-    run(until_told(&config, |running| {
+    run(serve_until_shutdown(&config, |running| {
         if tokens::Tokens::of_folder(&config.folder).and_then(|tokens| tokens.all()).is_ok_and(|all| all.is_empty()) {
             say("there are no tokens yet; create one with `evertally token make --config FILE --role operate`");
         }
@@ -85,13 +85,13 @@ fn addresses(running: &Running) -> Vec<String> {
 }
 
 /// The time that threads have to end without a waiting request. Their writes are atomic.
-const LAST: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs until the future ends, without waiting for answers that nobody receives.
 fn run(until: impl Future<Output = Result<()>>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failure)?;
     let ended = runtime.block_on(until);
-    runtime.shutdown_timeout(LAST);
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
 }
 

@@ -23,11 +23,11 @@ const HEADER: &str = "evertally sealed key 1";
 /// Memory in KiB, passes, lanes.
 const COST: (u32, u32, u32) = (64 << 10, 3, 1);
 /// The bounds of these in a file.
-const MOST: (u32, u32, u32) = (1 << 20, 16, 4);
-const LEAST: (u32, u32, u32) = (16 << 10, 2, 1);
+const MAX_COST: (u32, u32, u32) = (1 << 20, 16, 4);
+const MIN_COST: (u32, u32, u32) = (16 << 10, 2, 1);
 
 /// The minimum length of a passphrase in bytes: shorter ones can be guessed.
-const SHORTEST: usize = 12;
+const MIN_PASSPHRASE_BYTES: usize = 12;
 
 /// The passphrase in a one-line file, such as a credential of the service manager.
 fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
@@ -35,8 +35,11 @@ fn passphrase_of(path: &Path) -> Result<Zeroizing<String>> {
         std::fs::read_to_string(path).context(format_args!("cannot read the passphrase {}", path.display()))?,
     );
     let line = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
-    if line.len() < SHORTEST {
-        return Err(usage(format!("the passphrase in {} is shorter than {SHORTEST} bytes", path.display())));
+    if line.len() < MIN_PASSPHRASE_BYTES {
+        return Err(usage(format!(
+            "the passphrase in {} is shorter than {MIN_PASSPHRASE_BYTES} bytes",
+            path.display()
+        )));
     }
     Ok(line)
 }
@@ -97,7 +100,9 @@ fn opened(text: &str, passphrase: &str) -> std::result::Result<SecretKey, &'stat
     let number = |text: &str| text.parse::<u32>().map_err(|_| NONE);
     let cost = (number(memory)?, number(passes)?, number(lanes)?);
     let is_within = |cost: u32, least: u32, most: u32| (least..=most).contains(&cost);
-    if !(is_within(cost.0, LEAST.0, MOST.0) && is_within(cost.1, LEAST.1, MOST.1) && is_within(cost.2, LEAST.2, MOST.2))
+    if !(is_within(cost.0, MIN_COST.0, MAX_COST.0)
+        && is_within(cost.1, MIN_COST.1, MAX_COST.1)
+        && is_within(cost.2, MIN_COST.2, MAX_COST.2))
     {
         return Err("the parameters that stretch the passphrase are out of bounds");
     }

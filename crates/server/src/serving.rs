@@ -3,7 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LimitsConfig, StreamConfig, WebhookConfig, WitnessConfig};
 use crate::descriptors;
-use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, StreamInfo, groups_behind};
+use crate::engine::{Core, Decoding, Opening, Refusal, Service, Setting, State, StreamInfo, added_groups};
 use crate::folder::{is_open_to_others, make_folder, store_path};
 use crate::http::{App, AppSetting, Bound, Serving, Side};
 use crate::store::Store;
@@ -15,7 +15,7 @@ use evertally::noise::SecretKey;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_declare::problem::Wording;
 use evertally_ledger::keyfile;
-use evertally_ledger::ledger::{give_to_service, ledger_path};
+use evertally_ledger::ledger::{assign_to_service, ledger_path};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -196,7 +196,7 @@ fn key_of(config: &Config, store: &Store, is_new: bool) -> Result<SecretKey> {
 fn give_key(config: &Config, store: &Store, key: &SecretKey, is_new: bool) -> Result<()> {
     let may_make = !is_new || store.making()?.is_some_and(|id| id == key.id().to_string());
     let folder = config.folder.canonicalize().unwrap_or_else(|_| config.folder.clone());
-    give_to_service(key, &ledger_path(&config.key), may_make, &store.identity()?, &folder)
+    assign_to_service(key, &ledger_path(&config.key), may_make, &store.identity()?, &folder)
 }
 
 fn witness_of(config: &WitnessConfig) -> Result<Box<dyn Witness>> {
@@ -225,7 +225,7 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
         let record = info.record();
         let (same_source, is_recovering) =
             (record.source == stream.source, matches!(info.progress().state, State::Recovering(_)));
-        let joining = groups_behind(&record.declaration, &stream.declaration);
+        let joining = added_groups(&record.declaration, &stream.declaration);
         if let Some(groups) = joining.filter(|_| same_source) {
             if is_recovering {
                 // They must join after the same step as before, which only the operator knows.
@@ -233,7 +233,7 @@ fn open_stream(service: &Service, config: &Config, stream: &StreamConfig) -> Res
             } else {
                 service.join_groups(&stream.name, groups).map_err(refused)?;
             }
-        } else if same_source && groups_behind(&stream.declaration, &record.declaration).is_some() {
+        } else if same_source && added_groups(&stream.declaration, &record.declaration).is_some() {
             // Some groups were added over the API.
         } else if let Some(differing) = differing(&record.declaration, &stream.declaration, !same_source) {
             return Err(usage(format!(
@@ -314,13 +314,13 @@ pub fn verify(config: &Config) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// As [`Running::start`].
-pub async fn until_told(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
+pub async fn serve_until_shutdown(config: &Config, started: impl FnOnce(&Running)) -> Result<()> {
     let supervisor = Supervisor::from_env();
     let running = Running::start(config).await?;
     started(&running);
     supervisor.is_ready(&running.service);
     let told = tokio::select! {
-        told = told_to_end() => told,
+        told = shutdown_signal() => told,
         lost = lost(&running.service) => lost,
     };
     supervisor.is_stopping();
@@ -343,7 +343,7 @@ async fn lost(service: &Service) -> Result<()> {
 ///
 /// # Errors
 /// If signal handlers cannot be installed.
-pub async fn told_to_end() -> Result<()> {
+pub async fn shutdown_signal() -> Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

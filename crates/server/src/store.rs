@@ -153,9 +153,9 @@ impl Store {
     /// # Errors
     /// If a stream has fewer steps than the witness has seen, or the database cannot be written.
     pub fn forget_witness(&self) -> Result<()> {
-        let looking = self.look()?;
+        let read_txn = self.look()?;
         let (streams, recovering) =
-            (looking.open_table(STREAMS).map_err(stored)?, looking.open_table(RECOVERING).map_err(stored)?);
+            (read_txn.open_table(STREAMS).map_err(stored)?, read_txn.open_table(RECOVERING).map_err(stored)?);
         for entry in recovering.iter().map_err(stored)? {
             let number = entry.map_err(stored)?.0.value();
             let bytes = streams.get(number).map_err(stored)?.ok_or_else(|| failure("a stream has no record"))?;

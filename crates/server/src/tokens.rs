@@ -84,7 +84,7 @@ impl fmt::Display for Role {
 }
 
 /// The most characters of a label.
-const LONGEST_LABEL: usize = 200;
+const MAX_LABEL_CHARS: usize = 200;
 
 /// A token as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,7 +163,7 @@ impl Tokens {
     fn write(&self, file: &File) -> Result<()> {
         let text = serde_json::to_string_pretty(file).map_err(failure)?;
         replace(&RealDisk, &self.path, &Access::Private, &mut Cursor::new(text))
-            .and_then(|()| belong_to_folder(&self.path))
+            .and_then(|()| chown_to_folder_owner(&self.path))
             .context(format_args!("cannot write {}", self.path.display()))
     }
 
@@ -182,8 +182,8 @@ impl Tokens {
     /// # Errors
     /// If the file cannot be written.
     pub fn make(&self, role: &Role, label: &str) -> Result<(String, Zeroizing<String>)> {
-        if label.chars().count() > LONGEST_LABEL || label.chars().any(char::is_control) {
-            return Err(usage(format!("a label is one line of at most {LONGEST_LABEL} characters")));
+        if label.chars().count() > MAX_LABEL_CHARS || label.chars().any(char::is_control) {
+            return Err(usage(format!("a label is one line of at most {MAX_LABEL_CHARS} characters")));
         }
         let mut random = Zeroizing::new([0; 36]);
         getrandom::fill(random.as_mut_slice()).map_err(failure)?;
@@ -229,14 +229,14 @@ impl Tokens {
 
 /// Gives a file to the owner of its folder: the service must be able to read files written by an administrator.
 #[cfg(unix)]
-fn belong_to_folder(path: &Path) -> std::io::Result<()> {
+fn chown_to_folder_owner(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, chown};
     let (folder, file) = (std::fs::metadata(folder_of(path))?, std::fs::metadata(path)?);
     if file.uid() == folder.uid() { Ok(()) } else { chown(path, Some(folder.uid()), Some(folder.gid())) }
 }
 
 #[cfg(not(unix))]
-fn belong_to_folder(_: &Path) -> std::io::Result<()> {
+fn chown_to_folder_owner(_: &Path) -> std::io::Result<()> {
     Ok(())
 }
 

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often webhooks check for new publications.
-const OFTEN: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The first and the longest pause after an error.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A webhook.
 pub struct Webhook {
@@ -32,7 +32,7 @@ impl Webhook {
     /// A webhook at a URL, for these streams, or for all public ones if none are named.
     pub fn new(address: &str, streams: &[String], authorization: Option<String>) -> Self {
         let config = ureq::Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0)
             .build();
@@ -53,15 +53,15 @@ impl Webhook {
                 Ok(()) => {
                     pause = FIRST_PAUSE;
                     self.say(None);
-                    std::thread::sleep(OFTEN);
+                    std::thread::sleep(POLL_INTERVAL);
                 }
                 Err(error) => {
                     self.say(Some(error.to_string()));
                     let until = std::time::Instant::now() + pause;
                     while std::time::Instant::now() < until && !is_over.load(Ordering::Relaxed) {
-                        std::thread::sleep(OFTEN);
+                        std::thread::sleep(POLL_INTERVAL);
                     }
-                    pause = LONGEST_PAUSE.min(2 * pause);
+                    pause = MAX_PAUSE.min(2 * pause);
                 }
             }
         }

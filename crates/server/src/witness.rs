@@ -19,15 +19,15 @@ use std::time::Duration;
 const VERSION: u32 = 1;
 
 /// The size limit of a record: 64 MiB.
-const LONGEST: u64 = 64 << 20;
+const MAX_RECORD_BYTES: u64 = 64 << 20;
 
 /// How long an answer over HTTP may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The record at a witness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Testimony {
+pub struct WitnessRecord {
     version: u32,
     /// The identity of the folder.
     pub folder: String,
@@ -51,7 +51,7 @@ pub struct Seen {
     pub events: String,
 }
 
-impl Testimony {
+impl WitnessRecord {
     /// The empty record of a folder.
     pub fn new(folder: &str) -> Self {
         Self {
@@ -83,13 +83,13 @@ pub trait Witness: Send {
     ///
     /// # Errors
     /// If the witness cannot be reached, or the record is invalid.
-    fn ask(&mut self) -> Result<Option<Testimony>>;
+    fn ask(&mut self) -> Result<Option<WitnessRecord>>;
 
     /// Replaces the record, durably.
     ///
     /// # Errors
     /// If it cannot be written.
-    fn tell(&mut self, testimony: &Testimony) -> Result<()>;
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<()>;
 
     /// How messages name it.
     fn place(&self) -> String;
@@ -138,10 +138,10 @@ impl FileWitness {
 }
 
 impl Witness for FileWitness {
-    fn ask(&mut self) -> Result<Option<Testimony>> {
+    fn ask(&mut self) -> Result<Option<WitnessRecord>> {
         self.lock()?;
         match std::fs::read_to_string(&self.path) {
-            Ok(text) => Testimony::from_text(&text, &self.place()).map(Some),
+            Ok(text) => WitnessRecord::from_text(&text, &self.place()).map(Some),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 // A disk that is not mounted is not an empty witness.
                 match self.has_folder() {
@@ -155,7 +155,7 @@ impl Witness for FileWitness {
         }
     }
 
-    fn tell(&mut self, testimony: &Testimony) -> Result<()> {
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<()> {
         self.lock()?;
         let text = testimony.to_text()?;
         replace(&RealDisk as &dyn Disk, &self.path, &Access::Private, &mut Cursor::new(text))
@@ -182,7 +182,8 @@ pub struct HttpWitness {
 impl HttpWitness {
     /// A witness at a URL, with the value of an `Authorization` header if required.
     pub fn new(address: &str, authorization: Option<String>) -> Self {
-        let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build();
+        let config =
+            ureq::Agent::config_builder().timeout_global(Some(ANSWER_TIMEOUT)).http_status_as_error(false).build();
         Self { agent: config.into(), address: address.to_owned(), authorization, tag: None, is_empty: false }
     }
 
@@ -192,7 +193,7 @@ impl HttpWitness {
 }
 
 impl Witness for HttpWitness {
-    fn ask(&mut self) -> Result<Option<Testimony>> {
+    fn ask(&mut self) -> Result<Option<WitnessRecord>> {
         let mut request = self.agent.get(&self.address);
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
@@ -203,14 +204,14 @@ impl Witness for HttpWitness {
         match answer.status().as_u16() {
             404 => Ok(None),
             200 => {
-                let text = answer.body_mut().with_config().limit(LONGEST).read_to_string();
-                Testimony::from_text(&text.map_err(|e| self.cannot("read", e))?, &self.address).map(Some)
+                let text = answer.body_mut().with_config().limit(MAX_RECORD_BYTES).read_to_string();
+                WitnessRecord::from_text(&text.map_err(|e| self.cannot("read", e))?, &self.address).map(Some)
             }
             status => Err(self.cannot("read", format_args!("it answered with status {status}"))),
         }
     }
 
-    fn tell(&mut self, testimony: &Testimony) -> Result<()> {
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<()> {
         let text = testimony.to_text()?;
         let mut request = self.agent.put(&self.address).header("content-type", "application/json");
         if let Some(authorization) = &self.authorization {
@@ -235,7 +236,7 @@ impl Witness for HttpWitness {
 
     // Longer than any earlier request can still be under way.
     fn settles_in(&self) -> Duration {
-        PATIENCE
+        ANSWER_TIMEOUT
     }
 }
 
@@ -248,9 +249,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut witness = FileWitness::new(&folder.path().join("witness.json"));
         assert_eq!(witness.ask().unwrap(), None);
-        let mut said = Testimony::new("f00d");
+        let mut said = WitnessRecord::new("f00d");
         said.streams.insert("a".into(), Seen { closed: 3, head: "aa".into(), events: "bb".into() });
-        witness.tell(&said).unwrap();
+        witness.write(&said).unwrap();
         assert_eq!(witness.ask().unwrap(), Some(said));
         std::fs::write(folder.path().join("witness.json"), "{}").unwrap();
         assert!(witness.ask().unwrap_err().to_string().contains("cannot read"));

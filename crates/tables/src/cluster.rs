@@ -13,7 +13,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchReader};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use evertally_cluster::{BucketRows, ForShard, Reader, Row, Work};
+use evertally_cluster::{BucketRows, Reader, Row, ShardBlock, Work};
 use evertally_declare::error::{Error, Result, failure, refuse_if, usage};
 use evertally_declare::event::Columns;
 use evertally_declare::steps::StepCalendar;
@@ -61,7 +61,7 @@ pub fn of_rows(rows: &[Row]) -> Result<RecordBatch> {
 }
 
 /// Blocks as a batch.
-pub fn of_blocks(blocks: &[ForShard]) -> Result<RecordBatch> {
+pub fn of_blocks(blocks: &[ShardBlock]) -> Result<RecordBatch> {
     let mut bytes = BinaryBuilder::new();
     blocks.iter().for_each(|one| bytes.append_value(&one.block));
     let shards = Int32Array::from_iter_values(blocks.iter().map(|one| one.shard as i32)); // fits: there are few shards
@@ -201,13 +201,13 @@ impl Released {
     }
 
     /// Starts without rows.
-    pub fn begin(&self) -> Gathered<'_> {
-        Gathered { of: self, columns: TableColumns::new(&self.spec), steps: Vec::new() }
+    pub fn begin(&self) -> ReleaseRows<'_> {
+        ReleaseRows { of: self, columns: TableColumns::new(&self.spec), steps: Vec::new() }
     }
 
     /// The rows as a batch; engines have no unsigned integers.
     fn batch(&self, columns: &mut TableColumns, steps: &[u64]) -> Result<RecordBatch> {
-        let batch = self.times.put_into(columns.finish()?, steps, &self.calendar)?;
+        let batch = self.times.replace_times(columns.finish()?, steps, &self.calendar)?;
         let place = batch.schema().index_of("step").map_err(failure)?;
         let mut fields: Vec<Field> = batch.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         fields[place] = Field::new("step", DataType::Int64, false);
@@ -218,13 +218,13 @@ impl Released {
 }
 
 /// Released rows, collected one by one.
-pub struct Gathered<'r> {
+pub struct ReleaseRows<'r> {
     of: &'r Released,
     columns: TableColumns,
     steps: Vec<u64>,
 }
 
-impl Gathered<'_> {
+impl ReleaseRows<'_> {
     /// Adds a row.
     ///
     /// # Errors

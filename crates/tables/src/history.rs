@@ -28,7 +28,7 @@ use values::Values;
 
 /// A query on a history.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct HistoryQuery {
     /// Start of the stretch: a time at which a step begins, or the number of its first step; by default, the start of
     /// the history.
     pub from: Option<String>,
@@ -157,7 +157,7 @@ impl Answer {
 ///
 /// # Errors
 /// If the table does not belong to the plan, or lacks the requested groups or steps.
-pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &AtomicBool) -> Result<Answer> {
+pub fn ask_files(table: &Path, plan: &Plan, question: &HistoryQuery, cancelled: &AtomicBool) -> Result<Answer> {
     let files: Vec<PathBuf> = crate::output::files_of(&evertally_ledger::disk::RealDisk, table)?;
     if files.is_empty() {
         return Err(usage(format!("{}: there is no such table", table.display())));
@@ -175,7 +175,7 @@ pub fn ask_files(table: &Path, plan: &Plan, question: &Question, cancelled: &Ato
 pub fn ask_batches(
     batches: &[RecordBatch],
     plan: &Plan,
-    question: &Question,
+    question: &HistoryQuery,
     cancelled: &AtomicBool,
 ) -> Result<Answer> {
     let rows = |columns: &Columns, visit: &mut dyn FnMut(&Event<'_>) -> Result<()>| -> Result<()> {
@@ -192,7 +192,7 @@ pub fn ask_batches(
     ask(&rows, plan, question)
 }
 
-fn ask(rows: &Rows<'_>, plan: &Plan, question: &Question) -> Result<Answer> {
+fn ask(rows: &Rows<'_>, plan: &Plan, question: &HistoryQuery) -> Result<Answer> {
     let group_columns = group_columns(plan)?;
     let steps = Steps::read(rows, plan)?;
     let stretch = steps.stretch(question.from.as_deref(), question.to.as_deref())?;

@@ -37,7 +37,7 @@ use crate::progress::Progress;
 pub use arrow::ArrowStream;
 use csv::Cut;
 use json::Findings;
-pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
+pub use limits::{DEFAULT_MEMORY, MAX_CELL_BYTES};
 pub use options::{InputFormat, ReadOptions};
 use pass::Pass;
 use pieces::{Open, Piece, Pieces};
@@ -97,7 +97,7 @@ impl<'o> Events<'o> {
         progress: &'o dyn Progress,
         cancelled: &'o AtomicBool,
     ) -> Result<Self> {
-        source::refuse_twice(sources)?;
+        source::refuse_duplicates(sources)?;
         progress.start(source::total_bytes(sources));
         let layout = Layout::new(columns);
         let (wanted, sources) = (layout.names().to_vec(), sources.iter().rev().cloned().collect());

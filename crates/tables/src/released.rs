@@ -41,7 +41,7 @@ pub fn release_table(
     events.feed(&mut session, &mut |session| rows.take_due(session, cancelled))?;
     session.close_through(session.last_step())?;
     rows.take_due(&mut session, cancelled)?;
-    let batch = times.put_into(rows.columns.finish()?, &rows.steps, session.stream().rows())?;
+    let batch = times.replace_times(rows.columns.finish()?, &rows.steps, session.stream().rows())?;
     refuse_if(cancelled)?;
     session.record(ledger)?;
     Ok(batch)
@@ -97,7 +97,12 @@ impl Times {
 
     /// The same batch with the starts of the steps in its first column. Dates become civil times if not all steps begin
     /// at midnight.
-    pub(crate) fn put_into(self, batch: RecordBatch, steps: &[u64], calendar: &StepCalendar) -> Result<RecordBatch> {
+    pub(crate) fn replace_times(
+        self,
+        batch: RecordBatch,
+        steps: &[u64],
+        calendar: &StepCalendar,
+    ) -> Result<RecordBatch> {
         let zone = calendar.zone();
         let times: ArrayRef = match self {
             Self::Text => return Ok(batch),

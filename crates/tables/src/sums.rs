@@ -173,10 +173,11 @@ struct Names<'g> {
 
 impl<'g> Names<'g> {
     fn new(stream: &Stream<'_>, declared: Option<&'g [Vec<String>]>) -> Result<Self> {
-        let ids = Identities::of_meaning(stream.plan.request().meaning().get("normalise-ids").map(String::as_str));
+        let ids = Identities::from_meaning(stream.plan.request().meaning().get("normalise-ids").map(String::as_str));
         let mut names = HashMap::new();
         for group in declared.into_iter().flatten() {
-            let part = |name: &String| ids.of_declared(name).map_err(|why| usage(Sentence::from("group ").then(why)));
+            let part =
+                |name: &String| ids.canonical_name(name).map_err(|why| usage(Sentence::from("group ").then(why)));
             let identity = group.iter().map(part).collect::<Result<Vec<_>>>()?;
             let first = names.insert(identity, group.as_slice());
             if let Some(first) = first.filter(|first| first != group) {

@@ -151,7 +151,7 @@ fn arrow(persons: ArrayRef) -> Vec<u8> {
 }
 
 /// A file that consists of a footer only.
-fn of_footer(footer: &[u8]) -> Vec<u8> {
+fn footer_only(footer: &[u8]) -> Vec<u8> {
     [b"PAR1", footer, &u32::try_from(footer.len()).expect("short").to_le_bytes(), b"PAR1"].concat()
 }
 
@@ -175,17 +175,17 @@ fn footer_head() -> Vec<u8> {
 fn footer_of_row_groups() -> Vec<u8> {
     const GROUPS: usize = 20 << 20;
     let list = [&[0x19, 0xfc][..], &varint(GROUPS as u64)].concat();
-    of_footer(&[&footer_head()[..], &list, &vec![0; GROUPS], &[0]].concat())
+    footer_only(&[&footer_head()[..], &list, &vec![0; GROUPS], &[0]].concat())
 }
 
 fn footer_that_claims() -> Vec<u8> {
     let list = [&[0x19, 0xfc][..], &varint(i32::MAX as u64)].concat();
-    of_footer(&[&footer_head()[..], &list, &[0; 100]].concat())
+    footer_only(&[&footer_head()[..], &list, &[0; 100]].concat())
 }
 
 fn deep_schema() -> Vec<u8> {
     const LEVELS: usize = 1 << 20;
     let group = [0x35, 0, 0x18, 1, b'g', 0x15, 2, 0]; // required, of one child
     let list = [&[0x15, 2, 0x19, 0xfc][..], &varint(LEVELS as u64)].concat();
-    of_footer(&[&list[..], &group.repeat(LEVELS), &[0x16, 0, 0x19, 0x0c, 0]].concat())
+    footer_only(&[&list[..], &group.repeat(LEVELS), &[0x16, 0, 0x19, 0x0c, 0]].concat())
 }

@@ -84,7 +84,7 @@ pub fn dense(matrix: &Matrix) -> DMatrix<f64> {
 }
 
 /// The second and fourth moments of releases that a plan states.
-pub struct Promise {
+pub struct StatedMoments {
     /// `L` of the dense twin.
     l: DMatrix<f64>,
     /// `C`.
@@ -119,7 +119,7 @@ impl Verdict {
     }
 }
 
-impl Promise {
+impl StatedMoments {
     /// From the dense twin and the probabilities of the law.
     pub fn of(plan: &Plan) -> Self {
         let grid = plan.request().grid().to_f64(1) / plan.noise_divisor() as f64;
@@ -214,7 +214,7 @@ impl Promise {
     /// Whitened, the products of different streams are uncorrelated with variance 1, so that `N` times the squared norm
     /// of their means is χ² with `T · T'` degrees of freedom. The squares detect noise that is shared except for its
     /// sign.
-    pub fn independent(&self, ours: &DMatrix<f64>, other: &Promise, theirs: &DMatrix<f64>) -> (f64, f64) {
+    pub fn independent(&self, ours: &DMatrix<f64>, other: &StatedMoments, theirs: &DMatrix<f64>) -> (f64, f64) {
         assert_eq!(ours.nrows(), theirs.nrows(), "as many paths");
         let paths = ours.nrows() as f64;
         let (ours, theirs) = (ours * self.whitener.transpose(), theirs * other.whitener.transpose());

@@ -281,13 +281,13 @@ fn declaration_seeds() -> Vec<Vec<u8>> {
 }
 
 /// Longer horizons are left to real plans: their mechanisms take time.
-const LONGEST_PLAN: u64 = 4096;
+const MAX_PLAN_HORIZON: u64 = 4096;
 
 fn plans(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // The cost of a plan depends on its horizon, which is public: this target only checks reading.
     let horizon = toml::from_str::<toml::Table>(text).ok().and_then(|table| table.get("horizon")?.as_integer());
-    if horizon.is_some_and(|horizon| horizon > LONGEST_PLAN as i64) {
+    if horizon.is_some_and(|horizon| horizon > MAX_PLAN_HORIZON as i64) {
         return;
     }
     if let Ok(plan) = toml::from_str::<Plan>(text) {

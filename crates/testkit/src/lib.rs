@@ -24,7 +24,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 pub const LEVEL: f64 = 1e-9;
 
 /// The smallest expected count of a cell in a χ² test.
-pub const LEAST_EXPECTED: f64 = 10.0;
+pub const MIN_EXPECTED: f64 = 10.0;
 
 /// The noise of a test: one seed, one stream name.
 pub fn noise(seed: u64) -> KeyedNoise {
@@ -52,7 +52,7 @@ pub fn chi_square_tail(statistic: f64, freedom: f64) -> f64 {
 }
 
 /// The p-value of χ² for cells with the expected counts; cells are merged with the next until they expect at least
-/// [`LEAST_EXPECTED`], and the last remainder with the previous cell.
+/// [`MIN_EXPECTED`], and the last remainder with the previous cell.
 ///
 /// `cells` are (observed, expected) in an order suitable for merging.
 pub fn chi_square(cells: impl IntoIterator<Item = (f64, f64)>) -> f64 {
@@ -60,7 +60,7 @@ pub fn chi_square(cells: impl IntoIterator<Item = (f64, f64)>) -> f64 {
     let mut open = (0.0, 0.0);
     for (observed, expected) in cells {
         open = (open.0 + observed, open.1 + expected);
-        if open.1 >= LEAST_EXPECTED {
+        if open.1 >= MIN_EXPECTED {
             joined.push(open);
             open = (0.0, 0.0);
         }
@@ -87,7 +87,7 @@ pub fn two_samples(first: &BTreeMap<i128, u64>, second: &BTreeMap<i128, u64>) ->
     for value in values {
         let of = |counts: &BTreeMap<i128, u64>| counts.get(&value).copied().unwrap_or(0) as f64;
         open = (open.0 + of(first), open.1 + of(second));
-        if open.0 + open.1 >= 4.0 * LEAST_EXPECTED {
+        if open.0 + open.1 >= 4.0 * MIN_EXPECTED {
             cells.push(open);
             open = (0.0, 0.0);
         }

@@ -14,7 +14,7 @@ use evertally_publish::session::{RunningSums, Session};
 use evertally_server::clock::ManualClock;
 use evertally_server::engine::{BatchFormat, Core, Notice, Opening, Refusal, RowsQuery, Setting, State, StreamInfo};
 use evertally_server::store::{Closing, Store};
-use evertally_server::witness::{Testimony, Witness};
+use evertally_server::witness::{Witness, WitnessRecord};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use evertally_testkit::torn_disk::TornDisk;
 use std::collections::BTreeMap;
@@ -82,19 +82,19 @@ impl Dice {
 /// A witness that survives crashes, and is unavailable on request.
 #[derive(Clone, Default)]
 struct FarWitness {
-    said: Arc<Mutex<Option<Testimony>>>,
+    said: Arc<Mutex<Option<WitnessRecord>>>,
     is_away: Arc<AtomicBool>,
 }
 
 impl Witness for FarWitness {
-    fn ask(&mut self) -> Result<Option<Testimony>, Error> {
+    fn ask(&mut self) -> Result<Option<WitnessRecord>, Error> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
         Ok(self.said.lock().unwrap().clone())
     }
 
-    fn tell(&mut self, testimony: &Testimony) -> Result<(), Error> {
+    fn write(&mut self, testimony: &WitnessRecord) -> Result<(), Error> {
         if self.is_away.load(Ordering::Relaxed) {
             return Err(failure("away"));
         }
@@ -280,7 +280,7 @@ impl History {
                 }
             }
         });
-        let answers = core.take_in(prepared);
+        let answers = core.accept(prepared);
         let mut is_broken = false;
         for (sent, answer) in batches.into_iter().zip(answers) {
             match answer {
@@ -323,7 +323,7 @@ impl History {
                 let info = core.find(DECLARATIONS[sent.stream].0).unwrap();
                 let bytes = Box::new(Cursor::new(sent.text.clone().into_bytes()));
                 let Ok(batch) = core.prepare(&info, &sent.id, (BatchFormat::JsonLines, bytes)) else { break };
-                match core.take_in(vec![(info, batch)]).pop().unwrap() {
+                match core.accept(vec![(info, batch)]).pop().unwrap() {
                     Ok(receipt) => {
                         self.took(sent.clone(), receipt.repeated);
                         break;
@@ -358,7 +358,7 @@ impl History {
         }
         self.look();
         if self.dice.one_in(12) {
-            self.core.as_mut().unwrap().rest();
+            self.core.as_mut().unwrap().checkpoint_all();
         }
         if self.dice.one_in(8) {
             self.crash();

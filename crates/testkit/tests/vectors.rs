@@ -7,7 +7,7 @@
 use evertally::mechanism::Participation;
 use evertally::privacy::{Budget, Rho};
 use evertally_testkit::LEVEL;
-use evertally_testkit::covariance::{Promise, vector_noise};
+use evertally_testkit::covariance::{StatedMoments, vector_noise};
 use evertally_training::{Cipher, Real, Series, VectorPlan, VectorRequest};
 use nalgebra::DMatrix;
 
@@ -41,7 +41,7 @@ fn request(mechanism: &str, series: Series) -> VectorRequest {
 
 fn check<F: Real>(plan: &VectorPlan, seed: u64, what: &str) -> DMatrix<f64> {
     let noise = vector_noise::<F>(plan, seed, COORDINATES);
-    let verdict = Promise::of_vectors(plan).judge(&noise);
+    let verdict = StatedMoments::of_vectors(plan).judge(&noise);
     assert!(verdict.passes(LEVEL), "{what} over {HORIZON} steps: {verdict:?}");
     noise
 }
@@ -70,7 +70,7 @@ fn one_percent_of_a_standard_deviation_is_seen() {
     let request = request("smooth", Series::RunningSums);
     let larger = request.clone().with_norm(1.01 * request.norm()).plan().expect("a valid plan");
     let noise = vector_noise::<f32>(&request.plan().expect("a valid plan"), 1, COORDINATES);
-    assert!(!Promise::of_vectors(&larger).judge(&noise).passes(LEVEL));
+    assert!(!StatedMoments::of_vectors(&larger).judge(&noise).passes(LEVEL));
 }
 
 /// Different plans, precisions and series have independent noise.
@@ -86,14 +86,14 @@ fn noise_of_different_plans_is_independent() {
         request("binary", Series::Increments),
     ]
     .map(|request| request.plan().expect("a valid plan"));
-    let promise = Promise::of_vectors(&plans[0]);
+    let promise = StatedMoments::of_vectors(&plans[0]);
     let noise = check::<f32>(&plans[0], 3, "the first plan");
     let double = vector_noise::<f64>(&plans[0], 3, COORDINATES);
     let (products, squares) = promise.independent(&noise, &promise, &double);
     assert!(products > LEVEL && squares > LEVEL, "precisions: {products:e}, {squares:e}");
     for plan in &plans[1..] {
         let other = vector_noise::<f32>(plan, 3, COORDINATES);
-        let (products, squares) = promise.independent(&noise, &Promise::of_vectors(plan), &other);
+        let (products, squares) = promise.independent(&noise, &StatedMoments::of_vectors(plan), &other);
         assert!(products > LEVEL && squares > LEVEL, "{:?}: {products:e}, {squares:e}", plan.request());
     }
 }

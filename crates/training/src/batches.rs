@@ -55,11 +55,11 @@ enum Draw {
 type Members = Vec<Vec<u64>>;
 
 /// Maximum number of examples: with bins a table of them is kept, and otherwise every step draws for a whole group.
-const MOST_EXAMPLES: u64 = 1 << 32;
+const MAX_EXAMPLES: u64 = 1 << 32;
 /// Steps count from 1, so this node belongs to no step.
-const OF_BINS: Node = Node { level: 0, index: 0 };
+const BIN_NODE: Node = Node { level: 0, index: 0 };
 /// Rounds have a separate level.
-fn of_round(round: u64) -> Node {
+fn round_node(round: u64) -> Node {
     Node { level: 1, index: round }
 }
 
@@ -78,7 +78,7 @@ impl Batches {
         if examples == 0 {
             return Err(Error::invalid("there are no examples to sample batches from"));
         }
-        if examples > MOST_EXAMPLES {
+        if examples > MAX_EXAMPLES {
             return Err(Error::invalid(format!("batches can be sampled from at most 2^32 examples, got {examples}")));
         }
         let draw = match (sampling.bins(), sampling.fresh_bins(), plan.groups()) {
@@ -123,7 +123,7 @@ impl Batches {
                 let members = match members.get() {
                     Some(members) => members,
                     None => {
-                        let made = self.dealt(OF_BINS, 1, *bins)?;
+                        let made = self.dealt(BIN_NODE, 1, *bins)?;
                         members.get_or_init(|| made)
                     }
                 };
@@ -156,7 +156,7 @@ impl Batches {
         if let Some((_, members)) = drawn.iter().find(|(kept, _)| *kept == round) {
             return Ok(members.clone());
         }
-        let members = Arc::new(self.dealt(of_round(round), bins, places)?);
+        let members = Arc::new(self.dealt(round_node(round), bins, places)?);
         if drawn.len() == 2 {
             drawn.remove(0);
         }

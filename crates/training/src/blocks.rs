@@ -19,7 +19,7 @@
 //! numbers of coordinates, and a worker that owns one coordinate of a group computes the group. Instruction sets,
 //! threads, ranges and the number of steps per pass change nothing, so any worker can resume a stream at any step.
 //!
-//! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MOST_BLOCKS`], and draws all former innovations
+//! **Time and memory.** A pass computes `q` blocks at once, 1 to [`MAX_BLOCKS`], and draws all former innovations
 //! again. It holds `q B` words per coordinate. Each coordinate and step costs one product per earlier block (`n / 2B`
 //! on average, 0.08 ns each for `f32` with AVX-512), one inverse transform (0.4 ns), and `n / 2qB` times a drawing and
 //! a transform (0.8 ns). In total that is, for `T = 2^14`, about 8 ns with 4096 words and 40 ns with 256; in `f64`, 35
@@ -48,14 +48,14 @@ use std::sync::Arc;
 use tile::{Scratch, Tile};
 
 /// More blocks at once are slower, because their sums leave the cache.
-const MOST_BLOCKS: u64 = 16;
+const MAX_BLOCKS: u64 = 16;
 /// Bytes that a pass may hold, except for its first block, if vectors are [kept](Memory::Keep).
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The number of steps to compute at once for this number of coordinates: see [`Memory`].
 pub(super) fn at_once<F>(memory: Memory, coordinates: u64) -> u64 {
     match memory {
-        Memory::Keep => MOST_BYTES / size_of::<F>() as u64 / coordinates,
+        Memory::Keep => MAX_BYTES / size_of::<F>() as u64 / coordinates,
         Memory::Recompute => 0,
     }
 }
@@ -74,7 +74,7 @@ pub(super) struct Blocks<F> {
 
 impl<F: Real> Blocks<F> {
     /// For the coordinates of the non-empty `range`, `at_once` steps at a time: rounded down to whole blocks, 1 to
-    /// [`MOST_BLOCKS`] of them. It holds that many numbers per coordinate.
+    /// [`MAX_BLOCKS`] of them. It holds that many numbers per coordinate.
     ///
     /// # Errors
     /// If there is not enough memory.
@@ -85,7 +85,7 @@ impl<F: Real> Blocks<F> {
         instructions: InstructionSet,
     ) -> Result<Self> {
         let block = filter.block() as u64;
-        let pass = (at_once / block).clamp(1, filter.blocks().min(MOST_BLOCKS));
+        let pass = (at_once / block).clamp(1, filter.blocks().min(MAX_BLOCKS));
         let steps = pass * block; // at most 16 · 2048
         check_memory::<F>(&range, steps, block)?;
         let (group, width) = (tile::group::<F>() as u64, tile::width::<F>() as u64);

@@ -4,7 +4,7 @@
 //! be run by any interpreter that draws the same normal variables and rounds every operation separately. The bytes are
 //! then those of [`VectorNoise`](super::VectorNoise).
 
-use super::noise::MOST_COORDINATES;
+use super::noise::MAX_COORDINATES;
 use super::program::Op;
 use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
@@ -65,7 +65,7 @@ pub enum Code {
 }
 
 /// Maximum number of steps: the constructor reads the programs of all steps.
-const MOST_STEPS: u64 = 1 << 24;
+const MAX_STEPS: u64 = 1 << 24;
 
 /// The programs of a stream's steps, and the key of its normal variables.
 ///
@@ -107,7 +107,7 @@ impl Programs {
     pub fn new(plan: &VectorPlan, key: &GuardedKey, name: &StreamName, memory: Memory) -> Result<Self> {
         let programs = Self::of(&Scheme::from(plan), key, name, memory)?;
         // The device decides which coordinates to compute, so this claims all of them.
-        let (purpose, part) = (Purpose::Vector(<f32 as Real>::BITS as u8), 0..MOST_COORDINATES);
+        let (purpose, part) = (Purpose::Vector(<f32 as Real>::BITS as u8), 0..MAX_COORDINATES);
         let (plan_digest, is_resumed) = (&plan.digest(), false);
         key.claim(NoiseClaim { name, plan_digest, purpose, part, is_resumed })?;
         Ok(programs)
@@ -115,7 +115,7 @@ impl Programs {
 
     pub(super) fn of(scheme: &Scheme, key: &SecretKey, name: &StreamName, memory: Memory) -> Result<Self> {
         let horizon = scheme.mechanism.horizon();
-        if horizon > MOST_STEPS {
+        if horizon > MAX_STEPS {
             return Err(Error::invalid(format!(
                 "devices compute the noise of at most 2^24 steps, but the plan has {horizon}: use on=\"host\""
             )));
@@ -156,7 +156,7 @@ impl Programs {
             if codes.len() > self.template.len() {
                 self.template.clone_from(&codes);
             }
-            if shapes.len() <= MOST_SHAPES {
+            if shapes.len() <= MAX_SHAPES {
                 shapes.insert(codes);
             }
             let undoes =
@@ -166,7 +166,7 @@ impl Programs {
             }
         }
         self.alike =
-            shapes.len() <= MOST_SHAPES && shapes.iter().all(|codes| lacks_additions_only(codes, &self.template));
+            shapes.len() <= MAX_SHAPES && shapes.iter().all(|codes| lacks_additions_only(codes, &self.template));
         self.step = self.horizon;
     }
 
@@ -239,7 +239,7 @@ impl fmt::Debug for Programs {
 }
 
 /// Maximum number of program shapes to compare. If there are more, the programs are not alike.
-const MOST_SHAPES: usize = 4096;
+const MAX_SHAPES: usize = 4096;
 
 fn rounded(values: &[f64]) -> Vec<f32> {
     values.iter().map(|value| f32::of(*value)).collect()

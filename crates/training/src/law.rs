@@ -9,9 +9,9 @@ use evertally::{Error, Result};
 use std::collections::HashMap;
 
 /// Maximum number of entries of a matrix.
-const MOST_NUMBERS: u64 = 1 << 26;
+const MAX_ENTRIES: u64 = 1 << 26;
 /// Maximum number of steps whose standard deviations are listed.
-const MOST_STEPS: u64 = 1 << 27;
+const MAX_STEPS: u64 = 1 << 27;
 
 /// A matrix `B` with a row for each step: the noise of a coordinate is `B z` with independent standard normal variables
 /// `z`. This is the noise that [`VectorNoise`](super::VectorNoise) draws, for running sums or increments as in the
@@ -93,7 +93,7 @@ fn matrix(scheme: &Scheme) -> Result<NoiseMatrix> {
             row.push((*columns.entry(node).or_insert(next), scheme.sigma * weight));
         });
         numbers += row.len() as u64;
-        if numbers > MOST_NUMBERS || horizon.saturating_mul(columns.len() as u64) > MOST_NUMBERS {
+        if numbers > MAX_ENTRIES || horizon.saturating_mul(columns.len() as u64) > MAX_ENTRIES {
             return Err(Error::invalid(format!(
                 "the matrix of {horizon} steps has more than 2^26 numbers; use a shorter plan of the same mechanism"
             )));
@@ -116,7 +116,7 @@ fn matrix(scheme: &Scheme) -> Result<NoiseMatrix> {
 fn stds(scheme: &Scheme) -> Result<Vec<f64>> {
     let horizon = scheme.mechanism.horizon();
     if scheme.series == Series::RunningSums {
-        if horizon > MOST_STEPS {
+        if horizon > MAX_STEPS {
             return Err(Error::invalid(format!("{horizon} steps are too many; use fewer than 2^27")));
         }
         let of = |step| scheme.sigma * scheme.mechanism.row_norm_squared(step).sqrt();
@@ -124,14 +124,14 @@ fn stds(scheme: &Scheme) -> Result<Vec<f64>> {
     }
     let mut programs = schedule(scheme, Memory::Keep)?;
     if programs.response().is_some() {
-        return Ok(of_response(&*programs));
+        return Ok(response_stds(&*programs));
     }
     let recurrence = Recurrence::of(&mut *programs, horizon)?;
     let mut covariance = vec![vec![0.0; recurrence.width()]; recurrence.width()];
     Ok((1..=horizon).map(|step| advance(&recurrence, step, &mut covariance).sqrt()).collect())
 }
 
-fn of_response(programs: &dyn Schedule) -> Vec<f64> {
+fn response_stds(programs: &dyn Schedule) -> Vec<f64> {
     let response = programs.response().expect("asked before");
     let mut sum = 0.0;
     let mut of = |step: usize| {

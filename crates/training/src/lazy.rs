@@ -33,7 +33,7 @@ use evertally_kernels::{BlockName, Normals};
 use serde::{Deserialize, Serialize};
 
 /// Coordinates are numbered below this bound.
-const MOST_COORDINATES: u64 = 1 << 56;
+const MAX_COORDINATES: u64 = 1 << 56;
 /// Rows whose noise is drawn in one pass: the working memory of a pass stays small.
 const PASS: usize = 1 << 12;
 /// A thread processes this many of them at a time.
@@ -137,7 +137,7 @@ impl<F: Real> RowNoise<F> {
                 "rows get the noise of each step's gradient: plan for the series of increments",
             ));
         }
-        let fits = rows.checked_mul(width).is_some_and(|all| (1..=MOST_COORDINATES).contains(&all));
+        let fits = rows.checked_mul(width).is_some_and(|all| (1..=MAX_COORDINATES).contains(&all));
         if !fits || usize::try_from(width).is_err() {
             return Err(Error::invalid(format!(
                 "a table has at least one row and one coordinate, and 2^56 coordinates at most, got {rows} rows of {width}"
@@ -148,7 +148,7 @@ impl<F: Real> RowNoise<F> {
         let recurrence = Recurrence::of(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
         let rates = rates_of(rates, horizon)?;
         let digest = digest(scheme, (rows, width), &rates);
-        let state = StateId::of_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
+        let state = StateId::from_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
         let subkey = subkey(key, &name, &digest, Purpose::Rows(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
         let kept = recurrence.width() * width as usize; // fits: checked; memory is allocated as rows are used

@@ -19,10 +19,10 @@ use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
-use waiting::{Stand, Waiting};
+use waiting::{BufferState, Waiting};
 
 /// Coordinates are numbered below this bound: tails of normal variables count them in 56 bits.
-pub(super) const MOST_COORDINATES: u64 = 1 << 56;
+pub(super) const MAX_COORDINATES: u64 = 1 << 56;
 
 /// The noise of a range of a vector's coordinates, one step after another.
 ///
@@ -75,7 +75,7 @@ pub struct VectorNoise<F: Real> {
     ops: Vec<Op>,
     /// The noise of the next step, if it was drawn ahead.
     waiting: Option<Waiting<F>>,
-    stand: Stand,
+    stand: BufferState,
 }
 
 /// The state that changes from step to step, except for the vectors.
@@ -134,7 +134,7 @@ impl<F: Real> VectorNoise<F> {
         tuning: Tuning,
     ) -> Result<Self> {
         let Range { start: first, end } = coordinates;
-        if first >= end || end > MOST_COORDINATES {
+        if first >= end || end > MAX_COORDINATES {
             return Err(Error::invalid(format!(
                 "a range of coordinates must not be empty and must end at 2^56 at most, got {first} .. {end}"
             )));
@@ -144,7 +144,7 @@ impl<F: Real> VectorNoise<F> {
         })?;
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
-        let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
+        let state = StateId::from_digest(scheme.digest, key, name.clone(), layout);
         let subkey = subkey(key, name, &scheme.digest, Purpose::Vector(F::BITS as u8));
         let normals = Normals::new(scheme.cipher, &subkey, tuning.instructions);
         let (threads, horizon) = (tuning.threads, scheme.mechanism.horizon());
@@ -153,7 +153,7 @@ impl<F: Real> VectorNoise<F> {
             Blocks::new(filter, first..end, blocks::at_once::<F>(tuning.memory, end - first), tuning.instructions)
         });
         let rows = rows.transpose()?;
-        let (buffers, ops, waiting, stand) = (vec![], vec![], None, Stand::default());
+        let (buffers, ops, waiting, stand) = (vec![], vec![], None, BufferState::default());
         Ok(Self { schedule, normals, state, threads, horizon, step: 0, first, len, buffers, rows, ops, waiting, stand })
     }
 

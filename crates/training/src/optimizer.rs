@@ -26,7 +26,7 @@ use evertally::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 /// The longest horizon for which errors are computed step by step.
-const LONGEST: u64 = 1 << 20;
+const MAX_STEPS: u64 = 1 << 20;
 
 /// The learning rates of all steps, which are public.
 ///
@@ -193,9 +193,9 @@ impl Optimizer {
         // A file may hold values that the constructors refuse.
         let again = Self::new(self.rates.clone())?;
         again.with_momentum(self.momentum)?.with_weight_decay(self.weight_decay)?;
-        if horizon > LONGEST {
+        if horizon > MAX_STEPS {
             return Err(Error::invalid(format!(
-                "the error of an optimizer is computed over at most {LONGEST} steps, got {horizon}; plan without it"
+                "the error of an optimizer is computed over at most {MAX_STEPS} steps, got {horizon}; plan without it"
             )));
         }
         match &self.rates {

@@ -106,7 +106,7 @@ impl VectorPlan {
     fn build(mut request: VectorRequest, chosen: VectorCandidate) -> Self {
         request.mechanism = Some(chosen.name);
         request.participation = chosen.participation;
-        let guarantee = VectorGuarantee::of_candidate(&request, &chosen).expect("the budget was accepted before");
+        let guarantee = VectorGuarantee::from_candidate(&request, &chosen).expect("the budget was accepted before");
         let mut plan = Self { request, chosen, guarantee, digest: [0; 32] };
         plan.digest = file::digest(&plan);
         plan

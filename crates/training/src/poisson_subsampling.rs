@@ -68,7 +68,7 @@ use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};
 
 /// Maximum number of kinds of steps.
-const MOST_EVENTS: usize = 4096;
+const MAX_KINDS: usize = 4096;
 
 /// A composition of steps of Gaussian noise with Poisson subsampling, each sampled independently.
 ///
@@ -100,9 +100,9 @@ impl SampledGaussians {
                 None => merged.push(*event),
             }
         }
-        if merged.is_empty() || merged.len() > MOST_EVENTS {
+        if merged.is_empty() || merged.len() > MAX_KINDS {
             return Err(Error::invalid(format!(
-                "from 1 to {MOST_EVENTS} kinds of steps can be accounted, got {}",
+                "from 1 to {MAX_KINDS} kinds of steps can be accounted, got {}",
                 merged.len()
             )));
         }

@@ -106,9 +106,9 @@ use paths::Factor;
 use std::sync::Arc;
 
 /// Maximum number of bins: matrices have their square as number of entries.
-const MOST_BINS: u64 = 1 << 11;
+const MAX_BINS: u64 = 1 << 11;
 /// Maximum number of rounds.
-const MOST_ROUNDS: u64 = 1 << 14;
+const MAX_ROUNDS: u64 = 1 << 14;
 /// Headroom for roundings; see the header.
 const ROUNDING: f64 = 1e-9;
 /// The failure probability of the coins of one test, relative to δ.
@@ -178,16 +178,16 @@ impl RandomAllocation {
     /// # Errors
     /// If `rounds` is 0 or above 2^14.
     pub fn in_rounds(self, rounds: u64) -> Result<Self> {
-        if !(1..=MOST_ROUNDS).contains(&rounds) {
-            return Err(Error::invalid(format!("the number of rounds must be from 1 to {MOST_ROUNDS}, got {rounds}")));
+        if !(1..=MAX_ROUNDS).contains(&rounds) {
+            return Err(Error::invalid(format!("the number of rounds must be from 1 to {MAX_ROUNDS}, got {rounds}")));
         }
         Ok(Self { rounds, ..self })
     }
 
     /// Refuses numbers of bins whose tables would be too large.
     pub(crate) fn check(bins: u64) -> Result<()> {
-        if !(1..=MOST_BINS).contains(&bins) {
-            return Err(Error::invalid(format!("the number of bins must be from 1 to {MOST_BINS}, got {bins}")));
+        if !(1..=MAX_BINS).contains(&bins) {
+            return Err(Error::invalid(format!("the number of bins must be from 1 to {MAX_BINS}, got {bins}")));
         }
         Ok(())
     }

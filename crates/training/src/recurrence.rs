@@ -6,9 +6,9 @@ use evertally::{Error, Result};
 use std::collections::HashSet;
 
 /// Maximum number of values of the recurrence of all steps, 8 bytes each.
-const MOST_NUMBERS: usize = 1 << 25;
+const MAX_VALUES: usize = 1 << 25;
 /// Maximum number of kept vectors: there is one more fresh variable, and their names are below 128.
-const MOST_KEPT: usize = 127;
+const MAX_KEPT_VECTORS: usize = 127;
 
 /// `x_s = F_s x_{s-1} + G_s z_s`, `n_s = h_s x_{s-1} + e_s z_s`: how the increment `n_s` of a step's noise, and the
 /// kept values, follow from the previous kept values, `x_{s-1}`, and the step's own standard normal variables `z_s`.
@@ -48,7 +48,7 @@ impl Recurrence {
                  a BLT, a tree or input",
             ));
         }
-        if horizon > MOST_NUMBERS as u64 {
+        if horizon > MAX_VALUES as u64 {
             return Err(Error::invalid(format!("{horizon} steps are too many; use fewer steps")));
         }
         let mut width = 0;
@@ -68,7 +68,7 @@ impl Recurrence {
             }
             programs.push(ops);
             let numbers = programs.len().saturating_mul((width + 1) * (width + 1).min(8));
-            if numbers > MOST_NUMBERS || width > MOST_KEPT {
+            if numbers > MAX_VALUES || width > MAX_KEPT_VECTORS {
                 return Err(Error::invalid(format!(
                     "{horizon} steps that keep {width} vectors are too many; use fewer \
                      steps or bands"

@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 /// Rounds whose columns differ by less are all counted as the longest of them, which saves work if there are many
 /// rounds.
-const LIKE: f64 = 1.003;
+const ALIKE_RATIO: f64 = 1.003;
 
 /// The sampling scheme of the examples of a step; see the header of `vector/sampling.rs`.
 ///
@@ -58,12 +58,12 @@ const LIKE: f64 = 1.003;
 #[serde(try_from = "RawSampling", into = "RawSampling")]
 pub struct Sampling {
     fraction: f64,
-    lots: Lots,
+    lots: SamplingKind,
 }
 
 /// The kind of sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Lots {
+enum SamplingKind {
     EveryStep,
     /// Into this many bins.
     Once(u64),
@@ -94,22 +94,22 @@ impl TryFrom<RawSampling> for Sampling {
 impl From<Sampling> for RawSampling {
     fn from(sampling: Sampling) -> Self {
         match sampling.lots {
-            Lots::EveryStep => Self::Fraction(sampling.fraction),
-            Lots::Once(bins) => Self::Bins(bins),
-            Lots::EveryEpoch(bins) => Self::FreshBins(bins),
+            SamplingKind::EveryStep => Self::Fraction(sampling.fraction),
+            SamplingKind::Once(bins) => Self::Bins(bins),
+            SamplingKind::EveryEpoch(bins) => Self::FreshBins(bins),
         }
     }
 }
 
 /// The guarantee of a mechanism with sampling, for noise of standard deviation 1 and vectors of norm 1.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Promise {
+pub(super) enum SamplingGuarantee {
     /// The rounds of one example.
     Rounds(SampledGaussians),
     Bins(RandomAllocation),
 }
 
-impl Promise {
+impl SamplingGuarantee {
     /// The noise for (ε, δ), rounded up.
     pub(super) fn noise_for(&self, epsilon: Epsilon, delta: Delta) -> Result<f64> {
         match self {
@@ -147,7 +147,7 @@ impl Sampling {
                 "the sampled fraction is the expected batch size over the number of examples, from 1e-12 to 1, got {fraction}"
             )));
         }
-        Ok(Self { fraction, lots: Lots::EveryStep })
+        Ok(Self { fraction, lots: SamplingKind::EveryStep })
     }
 
     /// Random allocation: every example is put into one of `bins` bins at random, once, and takes part in every epoch,
@@ -167,7 +167,7 @@ impl Sampling {
     /// # Errors
     /// If `bins` is 0.
     pub fn in_bins(bins: u64) -> Result<Self> {
-        Self::drawn(bins, Lots::Once(bins))
+        Self::drawn(bins, SamplingKind::Once(bins))
     }
 
     /// Per-epoch random allocation: in every epoch, every example is put into one of `bins` bins at random, and takes
@@ -188,10 +188,10 @@ impl Sampling {
     /// # Errors
     /// If `bins` is 0.
     pub fn in_fresh_bins(bins: u64) -> Result<Self> {
-        Self::drawn(bins, Lots::EveryEpoch(bins))
+        Self::drawn(bins, SamplingKind::EveryEpoch(bins))
     }
 
-    fn drawn(bins: u64, lots: Lots) -> Result<Self> {
+    fn drawn(bins: u64, lots: SamplingKind) -> Result<Self> {
         if bins == 0 {
             return Err(Error::invalid("the number of bins must be at least 1: use the number of batches in an epoch"));
         }
@@ -206,22 +206,22 @@ impl Sampling {
     /// The number of bins, if examples are put into bins once.
     pub fn bins(self) -> Option<u64> {
         match self.lots {
-            Lots::Once(bins) => Some(bins),
-            Lots::EveryStep | Lots::EveryEpoch(_) => None,
+            SamplingKind::Once(bins) => Some(bins),
+            SamplingKind::EveryStep | SamplingKind::EveryEpoch(_) => None,
         }
     }
 
     /// The number of bins, if examples are put into bins again in every epoch.
     pub fn fresh_bins(self) -> Option<u64> {
         match self.lots {
-            Lots::EveryEpoch(bins) => Some(bins),
-            Lots::EveryStep | Lots::Once(_) => None,
+            SamplingKind::EveryEpoch(bins) => Some(bins),
+            SamplingKind::EveryStep | SamplingKind::Once(_) => None,
         }
     }
 
     /// Whether every step is sampled separately.
     pub(super) fn is_by_step(self) -> bool {
-        self.lots == Lots::EveryStep
+        self.lots == SamplingKind::EveryStep
     }
 
     /// The probability that an example takes part in a step of its group, with this many groups: never above one.
@@ -236,9 +236,9 @@ impl Sampling {
     /// of its bin, or one in every epoch.
     pub(super) fn participation(self, horizon: u64, bands: u64) -> Participation {
         let (turn, apart) = match self.lots {
-            Lots::EveryStep => (bands, bands),
-            Lots::Once(bins) => (bins, bins),
-            Lots::EveryEpoch(bins) => (bins, bands),
+            SamplingKind::EveryStep => (bands, bands),
+            SamplingKind::Once(bins) => (bins, bins),
+            SamplingKind::EveryEpoch(bins) => (bins, bands),
         };
         Participation::new(horizon.div_ceil(turn).max(1), apart).expect("neither is 0")
     }
@@ -247,11 +247,11 @@ impl Sampling {
     ///
     /// # Errors
     /// If no bound is known for it, or it has more bands than the fraction allows groups.
-    pub(super) fn promise(self, mechanism: &dyn Mechanism) -> Result<Promise> {
+    pub(super) fn promise(self, mechanism: &dyn Mechanism) -> Result<SamplingGuarantee> {
         match self.lots {
-            Lots::EveryStep => self.rounds(mechanism).map(Promise::Rounds),
-            Lots::Once(bins) => bins::allocation(mechanism, bins).map(Promise::Bins),
-            Lots::EveryEpoch(bins) => fresh::allocation(mechanism, bins).map(Promise::Bins),
+            SamplingKind::EveryStep => self.rounds(mechanism).map(SamplingGuarantee::Rounds),
+            SamplingKind::Once(bins) => bins::allocation(mechanism, bins).map(SamplingGuarantee::Bins),
+            SamplingKind::EveryEpoch(bins) => fresh::allocation(mechanism, bins).map(SamplingGuarantee::Bins),
         }
     }
 
@@ -276,7 +276,7 @@ impl Sampling {
         let rounds = squares.chunks(usize::try_from(count).unwrap_or(usize::MAX));
         let mut longest: Vec<f64> = rounds.map(|round| round.iter().copied().fold(0.0, f64::max)).collect();
         longest.sort_by(|a, b| b.total_cmp(a));
-        let like = |first: &f64, other: &f64| *first <= LIKE * other;
+        let like = |first: &f64, other: &f64| *first <= ALIKE_RATIO * other;
         let mut events = vec![];
         let mut rest = &longest[..];
         while let Some(first) = rest.first() {

@@ -15,7 +15,7 @@ use super::blocks::Response;
 use super::program::Op;
 use super::scheme::Scheme;
 use super::{Memory, Series};
-use evertally::mechanism::{Streaming, names_that_stream};
+use evertally::mechanism::{Streaming, streaming_names};
 use evertally::noise::Node;
 use evertally::{Error, Result};
 
@@ -117,7 +117,7 @@ pub(super) fn schedule(scheme: &Scheme, memory: Memory) -> Result<Box<dyn Schedu
             return Err(Error::invalid(format!(
                 "`{}` cannot be drawn for vectors step by step; use one of {}",
                 mechanism.name(),
-                names_that_stream()
+                streaming_names()
             )));
         }
     })

@@ -13,10 +13,10 @@ const T: u64 = 16;
 fn tampered(
     plan: &Plan,
     mut tamper: impl FnMut(&mut Vec<f64>, &mut Vec<f64>, u64),
-) -> Made<impl FnMut(&Stream, u64) -> Vec<f64>> {
+) -> ClosureBox<impl FnMut(&Stream, u64) -> Vec<f64>> {
     let dense = plan.mechanism().dense();
     let (law, unit) = (*plan.law(), 1.0 / plan.noise_divisor() as f64);
-    Made(move |stream: &Stream, path| {
+    ClosureBox(move |stream: &Stream, path| {
         let mut z = draws(&law, path, Purpose::Total, &dense.nodes);
         let mut sums = stream.running_sums();
         tamper(&mut sums, &mut z, path);
@@ -69,7 +69,7 @@ fn noise_drawn_anew_at_every_read() {
             };
             stream.running_sums().iter().enumerate().map(|(t, sum)| sum + noise(t)).collect()
         };
-        is_refuted(&plan, &mut Made(anew), "whole");
+        is_refuted(&plan, &mut ClosureBox(anew), "whole");
     }
 }
 
@@ -169,7 +169,7 @@ fn noise_that_does_not_repeat_or_depend_on_the_key() {
     is_refuted(&plan, &mut tampered(&plan, fickle), "same-key");
 
     let mut library = library(&plan, 1);
-    let mut keyless = Made(|stream: &Stream, _| library.releases(stream, 7).unwrap());
+    let mut keyless = ClosureBox(|stream: &Stream, _| library.releases(stream, 7).unwrap());
     is_refuted(&plan, &mut keyless, "other-key");
 }
 

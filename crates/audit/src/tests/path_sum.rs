@@ -62,7 +62,7 @@ fn audited(remember: bool) -> Report {
     let mut second = Stream::empty(QUERIES.len());
     second.add(2, 1, 1);
     let pair = Pair { name: "no other events", first: Stream::empty(QUERIES.len()), second };
-    let mut subject = Made(|stream: &Stream, path| {
+    let mut subject = ClosureBox(|stream: &Stream, path| {
         stream.running_sums().iter().zip(lazy_noise(path, remember)).map(|(sum, noise)| sum + noise).collect()
     });
     audit(&mut subject, &promise, &[pair], Settings::default(), &mut || ()).unwrap()

@@ -4,8 +4,8 @@ mod picture;
 mod planned;
 mod shown;
 
-use crate::failure::{Unpublished, usage};
-use crate::stream::{Files, PlannedFlags, interruptible, open_key, say_if_new, with_config, with_groups_of_file};
+use crate::failure::{RecordedNotWritten, usage};
+use crate::stream::{Files, PlannedFlags, interruptible, open_key, report_new_key, with_config, with_groups_of_file};
 use anyhow::Result;
 use clap::Args;
 use evertally::noise::StreamName;
@@ -83,8 +83,8 @@ impl BoundsArgs {
         let publication = setup.written(&looked.estimate, &choices)?;
         // Commit, then publish.
         looked.record(&mut open.ledger)?;
-        publication.commit().map_err(|cause| Unpublished::new("the estimate is", cause))?;
-        say_if_new(&open, files);
+        publication.commit().map_err(|cause| RecordedNotWritten::new("the estimate is", cause))?;
+        report_new_key(&open, files);
         if files.json {
             shown::print_json(&setup, &looked.estimate, &choices)
         } else {

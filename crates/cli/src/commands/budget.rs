@@ -147,12 +147,12 @@ impl BudgetArgs {
             BudgetCommand::Reserve { planned, approval } => {
                 let budget = SourceBudget::of_file(&planned.file)?;
                 budget.reserve(&planned.claim()?, &approval.into())?;
-                say_left(&budget, &planned.file)
+                print_remaining(&budget, &planned.file)
             }
             BudgetCommand::Cancel { file, stream } => {
                 let budget = SourceBudget::of_file(&file)?;
                 budget.cancel(&stream)?;
-                say_left(&budget, &file)
+                print_remaining(&budget, &file)
             }
         }
     }
@@ -206,7 +206,7 @@ fn check(planned: &Planned) -> Result<()> {
     Ok(())
 }
 
-fn say_left(budget: &SourceBudget, file: &Path) -> Result<()> {
+fn print_remaining(budget: &SourceBudget, file: &Path) -> Result<()> {
     let state = budget.state()?;
     println!("{}: {} of {} is left", file.display(), state.left, state.cap);
     Ok(())

@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::{CellAlignment, Table, presets};
 use evertally::plan::Plan;
 use evertally_declare::words::short;
-use evertally_tables::history::{Answer, Beside, Question, Ratio, ask_files};
+use evertally_tables::history::{Answer, Beside, HistoryQuery, Ratio, ask_files};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ impl IntervalArgs {
     /// Prints the answer.
     pub(super) fn run(self) -> Result<()> {
         let plan = self.read_plan()?;
-        let question = Question {
+        let question = HistoryQuery {
             from: self.from.clone(),
             to: self.to.clone(),
             groups: self.group.clone(),

@@ -1,6 +1,6 @@
 //! `evertally plan`: ranks every mechanism under a budget by exact error.
 
-use super::together::Together;
+use super::together::SeveralWorkloads;
 use super::unbounded;
 use crate::failure::usage;
 use crate::kebab::kebab;
@@ -14,7 +14,7 @@ use evertally::number::Grid;
 use evertally::plan::ranking::{Ranking, WindowRow};
 use evertally::plan::{NoiseKind, Objective, PlanRequest};
 use evertally::privacy::Values;
-use evertally_declare::declaration::InSlots;
+use evertally_declare::declaration::SlotRequest;
 use evertally_declare::problem::Wording;
 use evertally_declare::stream::unit_in_words;
 use evertally_declare::words::{rounded_down, rounded_up};
@@ -98,7 +98,7 @@ impl PlanArgs {
         if self.lazy {
             return Err(usage("--lazy is for one workload"));
         }
-        let (answer, mut out) = (Together::of(request.clone())?, std::io::stdout().lock());
+        let (answer, mut out) = (SeveralWorkloads::of(request.clone())?, std::io::stdout().lock());
         if self.json {
             serde_json::to_writer_pretty(&mut out, &answer).map_err(std::io::Error::from)?;
             writeln!(out)?;
@@ -136,7 +136,7 @@ impl PlanArgs {
 
     /// One event is a value between 0 and the sensitivity; for a count the sensitivity is one grid step.
     fn request(&self) -> Result<PlanRequest> {
-        let InSlots { horizon, unit, read, .. } =
+        let SlotRequest { horizon, unit, read, .. } =
             self.workload.over(&self.unit, self.horizon.unwrap_or(MAX_HORIZON))?;
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         request = request.with_unit(unit).with_neighbours(self.unit.neighbours());

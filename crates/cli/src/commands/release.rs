@@ -13,9 +13,10 @@ mod leaders;
 mod setup;
 mod views;
 
-use crate::failure::{Unpublished, usage};
+use crate::failure::{RecordedNotWritten, usage};
 use crate::stream::{
-    Files, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+    Files, ReleaseFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary,
+    report_new_key,
 };
 use anyhow::Result;
 use emit::Emitter;
@@ -38,10 +39,10 @@ const STEPS_PER_CHECK: u64 = 1024;
 
 /// Runs `evertally release`.
 pub(super) fn run(args: ReleaseFlags) -> Result<()> {
-    let declared = Declared::of_flags(args)?;
+    let declared = Declared::from_flags(args)?;
     let files = &declared.files;
     if files.plan_only {
-        let setup = declared.alone()?;
+        let setup = declared.standalone_setup()?;
         let error = ErrorFacts::of_releases(&setup.stream);
         if files.json {
             print_json(&setup, files, &error, false)?;
@@ -84,8 +85,8 @@ fn all_at_once(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &Ato
     // Commit, then publish: so far the releases are in files without a name. Once the ledger has the digest, a crash
     // before they appear loses nothing, because the same data give the same bytes again.
     session.record(&mut open.ledger)?;
-    publication.commit().map_err(|cause| Unpublished::new("the release is", cause))?;
-    say_if_new(open, files);
+    publication.commit().map_err(|cause| RecordedNotWritten::new("the release is", cause))?;
+    report_new_key(open, files);
     if !files.quiet {
         summary(setup, files, open.ledger.stream_count());
     }

@@ -59,7 +59,8 @@ impl ServeArgs {
             None => program::demonstrate(self.listen, say)?,
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) => {
-                let once = program::Once { adopts_key: self.adopt_key, forgets_witness: self.forget_witness };
+                let once =
+                    program::StartPermissions { adopts_key: self.adopt_key, forgets_witness: self.forget_witness };
                 program::serve(&config, once, say)?;
             }
         }

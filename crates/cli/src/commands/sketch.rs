@@ -14,20 +14,19 @@
 //! pass the same check.
 
 mod answers;
-mod asker;
 mod emit;
 mod heavy;
 mod instead;
+mod querier;
 mod questions;
 mod setup;
 
-use crate::failure::Unpublished;
+use crate::failure::RecordedNotWritten;
 use crate::stream::{
-    SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
+    SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, report_new_key,
 };
 use answers::Answers;
 use anyhow::Result;
-use asker::{Asker, Found};
 use emit::Emitter;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{KeyTree, Table};
@@ -35,9 +34,10 @@ use evertally_declare::error::refuse_if;
 use evertally_declare::records::Records;
 use evertally_declare::words::short;
 use evertally_ledger::ledger::OpenKey;
-use evertally_publish::session::{ItemCounts, KeyCounts, Session, Tally};
+use evertally_publish::session::{Accumulator, ItemCounts, KeyCounts, Session};
 use evertally_tables::output::Publication;
-use heavy::Finds;
+use heavy::HeavyKeys;
+use querier::{Querier, QueryResults};
 use serde_json::json;
 use setup::Setup;
 use std::sync::atomic::AtomicBool;
@@ -65,17 +65,17 @@ pub(super) fn run(args: SketchFlags) -> Result<()> {
         }
         None => {
             let counts = |key: &GuardedKey| KeyCounts::new(stream, setup.plan.clone(), key, steps);
-            answer(&setup, open, counts, Finds::new(questions, confidence, &cancelled), &cancelled)
+            answer(&setup, open, counts, HeavyKeys::new(questions, confidence, &cancelled), &cancelled)
         }
     }
 }
 
 /// Reads the events, answers, and publishes.
-fn answer<T: Tally>(
+fn answer<T: Accumulator>(
     setup: &Setup,
     mut open: OpenKey,
     counts: impl FnOnce(&GuardedKey) -> evertally_declare::error::Result<T>,
-    mut asker: impl Asker<T>,
+    mut querier: impl Querier<T>,
     cancelled: &AtomicBool,
 ) -> Result<()> {
     let (stream, files) = (&setup.stream, &setup.files);
@@ -88,26 +88,26 @@ fn answer<T: Tally>(
     let out = publication.add(&files.out)?;
     let progress = files.progress();
     let events = open_events(stream, files, &*progress, cancelled)?;
-    events.feed(&mut session, &mut |session| asker.take_due(session))?;
+    events.feed(&mut session, &mut |session| querier.answer_due(session))?;
     session.close_through(last_step)?;
-    asker.take_due(&mut session)?;
-    let found = asker.found();
+    querier.answer_due(&mut session)?;
+    let found = querier.found();
     let mut emitter = Emitter::new(setup, questions, &found.names, out)?;
     emitter.answers(&found.given)?;
     emitter.finish(&open, last_step, found.off, &mut publication)?;
     refuse_if(cancelled)?;
     // Commit, then publish: see `release`.
     session.record(&mut open.ledger)?;
-    publication.commit().map_err(|cause| Unpublished::new("the answers are", cause))?;
-    say_if_new(&open, files);
+    publication.commit().map_err(|cause| RecordedNotWritten::new("the answers are", cause))?;
+    report_new_key(&open, files);
     if !files.quiet {
-        say(setup, &found, open.ledger.stream_count())?;
+        print_summary_lines(setup, &found, open.ledger.stream_count())?;
     }
     if files.json { print_json(setup, Some(&found)) } else { Ok(()) }
 }
 
 /// Prints a summary on standard error.
-fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
+fn print_summary_lines(setup: &Setup, found: &QueryResults, streams: usize) -> Result<()> {
     let (stream, files) = (&setup.stream, &setup.files);
     let (count, noise) = (found.given.len(), setup.errors()?.max_std_error);
     let (off, confidence) = (found.off, stream.confidence * 100.0);
@@ -139,7 +139,7 @@ fn say(setup: &Setup, found: &Found, streams: usize) -> Result<()> {
 }
 
 /// Prints a JSON summary of the run, or of the plan.
-fn print_json(setup: &Setup, done: Option<&Found>) -> Result<()> {
+fn print_json(setup: &Setup, done: Option<&QueryResults>) -> Result<()> {
     use std::io::Write;
     let (stream, files, errors) = (&setup.stream, &setup.files, setup.errors()?);
     let plan = &stream.plan;

@@ -9,7 +9,7 @@ use std::io::Write;
 
 /// The plan for several workloads.
 #[derive(Serialize)]
-pub(super) struct Together {
+pub(super) struct SeveralWorkloads {
     /// Number of steps; null if unbounded.
     horizon: Option<u64>,
     /// Whether all are read from one release.
@@ -35,7 +35,7 @@ struct Row {
     std_error_alone: Option<f64>,
 }
 
-impl Together {
+impl SeveralWorkloads {
     /// The better of both plans for a request.
     pub(super) fn of(request: PlanRequest) -> Result<Self> {
         let weights: Vec<f64> =

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(super) struct TokenArgs {
     #[command(subcommand)]
-    what: What,
+    what: TokenCommand,
 }
 
 #[derive(Subcommand, Debug)]
-enum What {
+enum TokenCommand {
     /// Create a token. It is printed once, on standard output, and never stored.
     Make {
         /// The configuration of the service.
@@ -48,7 +48,7 @@ impl TokenArgs {
     /// Runs `evertally token`.
     pub(super) fn run(self) -> Result<()> {
         match self.what {
-            What::Make { config, role, label } => {
+            TokenCommand::Make { config, role, label } => {
                 let config = Config::read(&config)?;
                 make_folder(&config.folder)?;
                 if let Role::Write(name) | Role::Read(name) = &role
@@ -60,7 +60,7 @@ impl TokenArgs {
                 eprintln!("token {id} allows {role}; it is shown only once:");
                 println!("{}", *token);
             }
-            What::List { config } => {
+            TokenCommand::List { config } => {
                 let all = Tokens::of_folder(&Config::read(&config)?.folder)?.all()?;
                 let mut table = comfy_table::Table::new();
                 table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -71,7 +71,7 @@ impl TokenArgs {
                 }
                 println!("{table}");
             }
-            What::Revoke { config, id } => {
+            TokenCommand::Revoke { config, id } => {
                 Tokens::of_folder(&Config::read(&config)?.folder)?.revoke(&id)?;
                 eprintln!("token {id} is revoked");
             }

@@ -3,7 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "the folder of the figures, removed again if it stays empty")]
 
 use crate::failure::usage;
-use crate::lab::figures::{Drawn, Figure, Settings, Studio};
+use crate::lab::figures::{Figure, FigureContext, FigureFiles, Settings};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use evertally::privacy::Epsilon;
@@ -65,7 +65,7 @@ impl FigureArgs {
         check_folder(&self.out)?;
         let bar = ProgressBar::new(0); // shown on a terminal only
         bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} {elapsed}")?);
-        let mut studio = Studio::new(settings, &bar);
+        let mut studio = FigureContext::new(settings, &bar);
         let mut drawn = Vec::new();
         for figure in figures {
             bar.set_message(figure.name());
@@ -81,7 +81,7 @@ impl FigureArgs {
 
     fn settings(&self, figures: &[Figure]) -> Result<Settings> {
         for figure in figures {
-            let longest = figure.longest_horizon();
+            let longest = figure.max_horizon();
             if let Some(horizon) = self.horizon.filter(|horizon| !(2..=longest).contains(horizon)) {
                 return Err(usage(format!(
                     "--horizon {horizon}: {} can be drawn for 2 to {longest} steps",
@@ -106,7 +106,7 @@ fn check_folder(folder: &Path) -> Result<()> {
 }
 
 /// Writes three files per figure, all together or not at all.
-fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
+fn publish(folder: &Path, drawn: &[(&str, FigureFiles)]) -> Result<()> {
     check_output(folder, &[])?;
     let made = !folder.exists();
     if made {
@@ -120,7 +120,7 @@ fn publish(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
     written
 }
 
-fn write_all(folder: &Path, drawn: &[(&str, Drawn)]) -> Result<()> {
+fn write_all(folder: &Path, drawn: &[(&str, FigureFiles)]) -> Result<()> {
     let mut publication = Publication::new(&[], true);
     for (name, figure) in drawn {
         let png = evertally_plot::png(&figure.svg, PNG_SCALE)?;

@@ -63,13 +63,13 @@ pub(crate) struct Settings {
 
 /// A finished figure.
 #[derive(Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct FigureFiles {
     pub(crate) svg: String,
     pub(crate) csv: Vec<u8>,
 }
 
 /// State shared by the figures of one run.
-pub(crate) struct Studio<'a> {
+pub(crate) struct FigureContext<'a> {
     survey: Survey,
     settings: Settings,
     /// Counts pieces of work.
@@ -127,13 +127,13 @@ impl Figure {
     }
 }
 
-impl<'a> Studio<'a> {
+impl<'a> FigureContext<'a> {
     pub(crate) fn new(settings: Settings, bar: &'a ProgressBar) -> Self {
         Self { survey: Survey::default(), settings, bar }
     }
 
     /// Draws a figure. The caller has checked the horizon.
-    pub(crate) fn draw(&mut self, figure: Figure) -> Result<Drawn> {
+    pub(crate) fn draw(&mut self, figure: Figure) -> Result<FigureFiles> {
         let horizon = self.settings.horizon.unwrap_or(figure.usual_horizon());
         match figure {
             Figure::VarianceOverTime => over_time::draw(self, horizon),

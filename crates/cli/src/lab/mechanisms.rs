@@ -10,7 +10,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use evertally::mechanism::{Criterion, MAX_HORIZON, Mechanism, MechanismName, NoiseKind, Objective, Workload};
 use evertally::plan::{LOOKED_AT, competitors, largest_ratio, workload_lower_bound};
 use evertally::privacy::{Neighbours, Sensitivity, Values};
-use evertally_declare::declaration::InSlots;
+use evertally_declare::declaration::SlotRequest;
 use serde::Serialize;
 use std::io::Write;
 
@@ -92,7 +92,7 @@ impl MechanismsArgs {
     /// Prints the figures.
     pub(super) fn run(mut self) -> Result<()> {
         let neighbours = self.unit.neighbours();
-        let InSlots { horizon, unit, read, .. } = self.workload.over(&self.unit, self.horizon())?;
+        let SlotRequest { horizon, unit, read, .. } = self.workload.over(&self.unit, self.horizon())?;
         let workload = read.one().ok_or_else(|| {
             usage("--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several")
         })?;

@@ -11,7 +11,7 @@ use evertally::number::Grid;
 use evertally::plan::{NoiseKind, Plan, PlanRequest};
 use evertally::privacy::Values;
 use evertally::stream::{LazyPlan, LazyVector, RunningSum, Sampling};
-use evertally_declare::declaration::InSlots;
+use evertally_declare::declaration::SlotRequest;
 use evertally_tables::output::Publication;
 use indicatif::ProgressBar;
 use npyz::{Order, WriterBuilder};
@@ -19,7 +19,7 @@ use serde_json::json;
 use std::path::PathBuf;
 
 /// Largest matrix: half a terabyte.
-const MOST_ENTRIES: u128 = 1 << 36;
+const MAX_ENTRIES: u128 = 1 << 36;
 
 /// Flags of `evertally lab simulate`.
 #[derive(Args, Debug)]
@@ -83,9 +83,9 @@ impl SimulateArgs {
             return Err(usage("--lazy is for one workload"));
         }
         let entries = u128::from(self.paths) * u128::from(steps) * readings.len() as u128;
-        if self.paths == 0 || entries > MOST_ENTRIES {
+        if self.paths == 0 || entries > MAX_ENTRIES {
             return Err(usage(format!(
-                "--paths must be at least 1, and the matrix at most {MOST_ENTRIES} numbers, not {} × {steps}",
+                "--paths must be at least 1, and the matrix at most {MAX_ENTRIES} numbers, not {} × {steps}",
                 self.paths
             )));
         }
@@ -150,7 +150,7 @@ impl SimulateArgs {
     }
 
     /// One event changes one step by at most 1 on any grid: its value lies between 0 and 1.
-    fn plan(&self, asked: &InSlots) -> Result<Plan> {
+    fn plan(&self, asked: &SlotRequest) -> Result<Plan> {
         let horizon = if self.unbounded { MAX_HORIZON } else { asked.horizon };
         let mut request = PlanRequest::count(horizon, self.budget.budget()?);
         let fallback = if self.budget.is_pure() { NoiseKind::Laplace } else { NoiseKind::Gaussian };

@@ -14,10 +14,10 @@ use std::num::NonZero;
 use std::path::PathBuf;
 
 /// More than any machine can use.
-const MOST_THREADS: u64 = 1024;
+const MAX_THREADS: u64 = 1024;
 
 /// In MiB. With less, not even common files can be read.
-const LEAST_MEMORY: u64 = 16;
+const MIN_MEMORY_MIB: u64 = 16;
 
 /// What a run reads and writes, and how.
 pub(crate) struct Files {
@@ -38,13 +38,13 @@ pub(crate) struct Files {
     pub(crate) quiet: bool,
     /// Do not ask for confirmation before finishing a stream.
     pub(crate) yes: bool,
-    pub(crate) going_on: GoingOn,
+    pub(crate) going_on: Continuation,
     /// Whether to print a JSON summary on standard output.
     pub(crate) json: bool,
 }
 
 /// How a stream continues from run to run.
-pub(crate) struct GoingOn {
+pub(crate) struct Continuation {
     /// Whether it does so.
     pub(crate) is_wanted: bool,
     /// Whether all files are read again, from the first one.
@@ -57,7 +57,7 @@ pub(crate) struct GoingOn {
     pub(crate) late_file: Option<PathBuf>,
 }
 
-impl GoingOn {
+impl Continuation {
     fn new(named: &mut declaration::Files) -> Result<Self> {
         let own = Self {
             rebuild: named.rebuild == Some(true),
@@ -84,7 +84,7 @@ impl Files {
     /// The files of a run; a run that only plans needs none.
     pub(crate) fn new(mut named: declaration::Files, missing_text: Vec<String>) -> Result<Self> {
         let plan_only = named.plan_only == Some(true);
-        let going_on = GoingOn::new(&mut named)?;
+        let going_on = Continuation::new(&mut named)?;
         let out = match named.out {
             None if plan_only => PathBuf::from("-"),
             out => needed(out, Parameter::Out, "the file for the table")?,
@@ -137,7 +137,7 @@ impl Files {
     }
 
     /// Records a file that was read in addition to the inputs.
-    pub(crate) fn has_read(&mut self, path: PathBuf) {
+    pub(crate) fn add_side_input(&mut self, path: PathBuf) {
         self.side_inputs.push(path);
     }
 
@@ -180,9 +180,9 @@ impl Files {
 }
 
 fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
-    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MOST_THREADS).and_then(NonZero::new);
+    let fits = |threads: u64| Some(threads as usize).filter(|_| threads <= MAX_THREADS).and_then(NonZero::new);
     given.map_or(Ok(None), |threads| {
-        let problem = format!(" {threads} is not a number of threads from 1 to {MOST_THREADS}");
+        let problem = format!(" {threads} is not a number of threads from 1 to {MAX_THREADS}");
         fits(threads).map(Some).ok_or_else(|| usage(sentence![Parameter::Threads, problem]))
     })
 }
@@ -190,8 +190,8 @@ fn threads(given: Option<u64>) -> Result<Option<NonZero<usize>>> {
 /// Bytes of memory for reading.
 fn memory(given: Option<u64>) -> Result<u64> {
     let Some(mebibytes) = given else { return Ok(DEFAULT_MEMORY) };
-    let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= LEAST_MEMORY);
-    let problem = format!(" {mebibytes} is not a valid number of MiB; give at least {LEAST_MEMORY}");
+    let bytes = mebibytes.checked_mul(1 << 20).filter(|_| mebibytes >= MIN_MEMORY_MIB);
+    let problem = format!(" {mebibytes} is not a valid number of MiB; give at least {MIN_MEMORY_MIB}");
     bytes.ok_or_else(|| usage(sentence![Parameter::ReadMemory, problem]))
 }
 

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use evertally::privacy::{Budget, Neighbours, Unit};
-use evertally_declare::declaration::{Declaration, InSlots, Kind, Parameter, Use, Word, Written};
+use evertally_declare::declaration::{Declaration, Kind, Parameter, SlotRequest, Use, Word, Written};
 use evertally_declare::problem::{Problem, Wording};
 use evertally_declare::steps::Period;
 use std::ffi::OsStr;
@@ -162,7 +162,7 @@ impl WorkloadFlags {
     }
 
     /// The request for a plan over `horizon` steps.
-    pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<InSlots, Problem> {
+    pub(crate) fn over(&self, unit: &UnitFlags, horizon: u64) -> Result<SlotRequest, Problem> {
         let Declaration { workload, publish, .. } = self.0.declaration.clone();
         Declaration { workload, publish, ..unit.0.declaration.clone() }.in_slots(horizon)
     }
@@ -243,7 +243,7 @@ fn parser(parameter: Parameter) -> ValueParser {
     match parameter.kind() {
         Kind::Switch => clap::value_parser!(bool).into(),
         Kind::Path | Kind::Paths => clap::value_parser!(PathBuf).into(),
-        Kind::Words(words) if parameter.placeholder().is_empty() => {
+        Kind::SheetTexts(words) if parameter.placeholder().is_empty() => {
             PossibleValuesParser::new(words.iter().map(possible)).into()
         }
         _ => ValueParser::new(move |text: &str| parameter.check(text).map(|()| text.to_owned())),

@@ -82,7 +82,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = |columns: &[&str], rest: Option<&str>| {
             let tuples = read_groups(&texts(columns), file.path())?;
-            Ok::<_, anyhow::Error>(GroupTable::of_tuples(
+            Ok::<_, anyhow::Error>(GroupTable::from_tuples(
                 texts(columns),
                 tuples,
                 rest.map(str::to_owned),

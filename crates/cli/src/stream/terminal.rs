@@ -43,7 +43,7 @@ pub(crate) fn print_plan(stream: &Stream, error: &ErrorFacts, remarks: &[String]
 }
 
 /// Noise this wide hides any count of people or events.
-const USELESS: f64 = 1e9;
+const USELESS_STD_ERROR: f64 = 1e9;
 
 /// Notes that answer common questions about a plan.
 fn notes(stream: &Stream) -> Vec<String> {
@@ -54,7 +54,7 @@ fn notes(stream: &Stream) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if !stream.plan.is_unbounded() && stream.plan.max_std_error() >= USELESS {
+    if !stream.plan.is_unbounded() && stream.plan.max_std_error() >= USELESS_STD_ERROR {
         let error = short(stream.plan.max_std_error());
         notes.push(format!("with a standard error of {error} the release is useless; is the budget a typo?"));
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// The length in bytes of a date and a blank; longer texts have a time of day.
-const SHORTEST_TIME: usize = 11;
+const MIN_TIME_BYTES: usize = 11;
 
 /// Days since 1970-01-01, and microseconds since midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub(crate) struct Time {
 
 impl Time {
     /// Midnight of a day.
-    pub(crate) fn of_day(day: i64) -> Self {
+    pub(crate) fn from_days(day: i64) -> Self {
         Self { day, micros: 0 }
     }
 
     /// The time with this number of microseconds since 1970.
-    pub(crate) fn of_micros(micros: i64) -> Self {
+    pub(crate) fn from_micros(micros: i64) -> Self {
         Self { day: micros.div_euclid(MICROS_PER_DAY), micros: micros.rem_euclid(MICROS_PER_DAY) }
     }
 
@@ -31,7 +31,7 @@ impl Time {
         let (text, zone) = named.map_or((text, None), |text| (text, Some(0)));
         // Databases and git write a blank before the offset.
         let joined = match text.rsplit_once(' ') {
-            Some((time, offset)) if time.len() > SHORTEST_TIME && offset.starts_with(['+', '-', 'Z', 'z']) => {
+            Some((time, offset)) if time.len() > MIN_TIME_BYTES && offset.starts_with(['+', '-', 'Z', 'z']) => {
                 Cow::Owned(format!("{time}{offset}"))
             }
             _ => Cow::Borrowed(text),
@@ -41,11 +41,11 @@ impl Time {
             return None; // it contradicts itself
         }
         // fits: years have four digits.
-        Some(Self::of_micros(civil.micros() - i64::from(civil.offset.or(zone).unwrap_or(0)) * MICROS_PER_SECOND))
+        Some(Self::from_micros(civil.micros() - i64::from(civil.offset.or(zone).unwrap_or(0)) * MICROS_PER_SECOND))
     }
 
     /// Whether its year has four digits, as years in texts do.
-    pub(crate) fn is_written(self) -> bool {
+    pub(crate) fn has_four_digit_year(self) -> bool {
         (0..=9999).contains(&parse::date_of(self.day).0)
     }
 
@@ -55,14 +55,14 @@ impl Time {
     }
 
     /// Writes the date alone.
-    pub(crate) fn put_date(self, f: &mut impl Write) -> fmt::Result {
+    pub(crate) fn write_date(self, f: &mut impl Write) -> fmt::Result {
         let (year, month, day) = parse::date_of(self.day);
         write!(f, "{year:04}-{month:02}-{day:02}")
     }
 
     /// Writes the date and the time of day, with a fraction if there is one.
     pub(crate) fn put(self, f: &mut impl Write) -> fmt::Result {
-        self.put_date(f)?;
+        self.write_date(f)?;
         let (seconds, fraction) = (self.micros / MICROS_PER_SECOND, self.micros % MICROS_PER_SECOND);
         write!(f, "T{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
         if fraction == 0 {

@@ -5,7 +5,7 @@
 //! lets a person change the sums by more than before. Any other change of the plan makes a different stream.
 
 use crate::error::{Result, usage};
-use crate::measures::BegunPart;
+use crate::measures::RecordedPart;
 use crate::records::Records;
 use crate::settings::{Labels, Settings};
 use evertally::mechanism::MechanismName;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The meanings of a plan that may change.
-const POLICIES: [&str; 3] = ["outside", "missing", "unknown-group"];
+const POLICY_NAMES: [&str; 3] = ["outside", "missing", "unknown-group"];
 
 /// The numbers of groups of a stream that has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Settings {
             #[serde(default)]
             meaning: BTreeMap<String, String>,
             #[serde(default)]
-            part: Vec<BegunPart>,
+            part: Vec<RecordedPart>,
         }
         let Some(text) = records.plan_text(&self.name) else { return Ok((self, None)) };
         let Plan { mechanism, noise, meaning: began, part } = toml::from_str(text)
@@ -57,11 +57,11 @@ impl Settings {
             Some(text) => drop(meaning.insert(name.to_owned(), text.clone())),
             None => drop(meaning.remove(name)),
         };
-        POLICIES.iter().for_each(|name| take(name));
+        POLICY_NAMES.iter().for_each(|name| take(name));
         let mut present = None;
         if let (Labels::Groups(table), Some(groups)) = (&self.labels, began.get("groups")) {
             take("rest");
-            let begun = table.clone().as_begun(groups, began.contains_key("rest"), records.joined(&self.name))?;
+            let begun = table.clone().as_recorded(groups, began.contains_key("rest"), records.joined(&self.name))?;
             let grid = self.request.grid();
             let request =
                 Labels::Groups(begun.table.first(begun.first)).shape(self.request.with_meanings(meaning), grid);

@@ -19,7 +19,7 @@ use crate::policy::{Band, OutOfBounds, Refusable};
 use crate::problem::{Piece, Problem, sentence};
 use crate::publication::Slots;
 use crate::reading::{Read, Reading};
-use crate::settings::{Closing, InSlots, Items, Labels, Measures, Settings};
+use crate::settings::{Closing, Items, Labels, Measures, Settings, SlotRequest};
 use crate::steps::{Period, Periods, StepCalendar};
 use crate::view::View;
 use crate::words::{quoted, short};
@@ -31,14 +31,14 @@ use evertally::privacy::{Budget, Neighbours, Unit, Values};
 use evertally::sketch::{KeyTree, Shape, Table};
 use std::collections::BTreeMap;
 
-pub(super) use needs::NEEDS;
+pub(super) use needs::DEPENDENCIES;
 pub use needs::groups_need_columns;
 pub use time::parse_time;
 
 type Result<T> = std::result::Result<T, Problem>;
 
 /// Default rows and cells of a sketch.
-const SKETCH: (u32, u64) = (5, 1 << 16);
+const DEFAULT_SKETCH_SIZE: (u32, u64) = (5, 1 << 16);
 
 impl Declaration {
     /// Checks the whole declaration and returns its settings.
@@ -156,7 +156,7 @@ impl Declaration {
             let needed = sentence![Grid, " needs ", Piece::Example(Bounds), ": counts are whole numbers"];
             return Err(Problem::new(needed));
         }
-        let InSlots { horizon, unit, read, .. } = self.in_slots(horizon)?;
+        let SlotRequest { horizon, unit, read, .. } = self.in_slots(horizon)?;
         read.of(self.request(horizon, unit, self.values()?)?)
     }
 
@@ -164,12 +164,12 @@ impl Declaration {
     ///
     /// # Errors
     /// If a width is a time, or the horizon is not a whole number of rows.
-    pub fn in_slots(&self, horizon: u64) -> Result<InSlots> {
+    pub fn in_slots(&self, horizon: u64) -> Result<SlotRequest> {
         let unit = self.plan_unit()?;
         let row = match self.publish {
             None => {
                 let (_, read) = self.read(|reading| Ok((Slots::Steps, reading.in_steps(None)?)))?;
-                return Ok(InSlots { horizon, unit, read, per_row: 1 });
+                return Ok(SlotRequest { horizon, unit, read, per_row: 1 });
             }
             Some(Period::Steps(row)) => row,
             Some(Period::Time(_)) => {
@@ -187,9 +187,9 @@ impl Declaration {
         let (slots, read) = self.read(|reading| Slots::reading(reading, Some(row), (None, None)))?;
         let period = unit.bounds().and_then(|bounds| bounds.period);
         let unit = slots.unit(unit, row, period.map(|period| slots.touched(period, row)));
-        let per_row = slots.in_a_row(row);
+        let per_row = slots.slots_per_row(row);
         let horizon = if horizon == MAX_HORIZON { horizon } else { horizon / row * per_row };
-        Ok(InSlots { horizon, unit, read, per_row })
+        Ok(SlotRequest { horizon, unit, read, per_row })
     }
 
     /// The published workloads, each as it is read: all in the same slots.
@@ -268,7 +268,7 @@ impl Declaration {
             Groups => self.has(Groups) || self.discovers(),
             _ => self.has(parameter),
         };
-        let missing = NEEDS.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
+        let missing = DEPENDENCIES.iter().find(|(what, needed, _)| has(*what) && !has(*needed));
         missing.map_or(Ok(()), |(what, _, says)| Err(Problem::of(*what, says())))
     }
 
@@ -350,10 +350,10 @@ impl Declaration {
                 let (columns, rest, ids) = (columns.clone(), self.rest.clone(), self.identities());
                 let table = match self.groups.clone().expect("checked: groups come with their columns") {
                     value::Groups::Names(names) if names.is_empty() => {
-                        GroupTable::of_tuples(columns, Vec::new(), rest, ids)
+                        GroupTable::from_tuples(columns, Vec::new(), rest, ids)
                     }
                     value::Groups::Names(names) => GroupTable::of_names(columns, names, rest, ids),
-                    value::Groups::Tuples(tuples) => GroupTable::of_tuples(columns, tuples, rest, ids),
+                    value::Groups::Tuples(tuples) => GroupTable::from_tuples(columns, tuples, rest, ids),
                 };
                 let scales = self.scales.as_ref().map(|scales| scales.iter().map(|scale| scale.0).collect());
                 let table = table?.with_scales(scales, self.rest_scale.as_ref().map(|scale| scale.0))?;
@@ -373,7 +373,8 @@ impl Declaration {
     /// The table or tree that counts items.
     fn sketch_shape(&self, columns: &[String]) -> Result<Shape> {
         let Some(bits) = self.key_bits else {
-            let table = Table::new(self.rows.unwrap_or(SKETCH.0), self.width.unwrap_or(SKETCH.1))?;
+            let table =
+                Table::new(self.rows.unwrap_or(DEFAULT_SKETCH_SIZE.0), self.width.unwrap_or(DEFAULT_SKETCH_SIZE.1))?;
             return Ok(Shape::CountSketch(table));
         };
         if self.rows.is_some() || self.width.is_some() {

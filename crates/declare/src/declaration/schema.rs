@@ -7,7 +7,7 @@
 use super::Parameter::{
     DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
 };
-use super::resolve::NEEDS;
+use super::resolve::DEPENDENCIES;
 use super::{Kind, Parameter, Use};
 use crate::problem::Wording;
 use serde_json::{Map, Value, json};
@@ -48,7 +48,7 @@ fn any_of(ways: &[&[Parameter]]) -> Value {
 /// The other parameters of a declaration that each parameter needs.
 fn dependent() -> Value {
     let mut needs: Map<String, Value> = Map::new();
-    for (what, needed, _) in NEEDS.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
+    for (what, needed, _) in DEPENDENCIES.iter().filter(|(what, needed, _)| (*what, *needed) != (GroupBy, Groups)) {
         let list = needs.entry(what.name()).or_insert_with(|| json!([]));
         list.as_array_mut().expect("a list").push(json!(needed.name()));
     }

@@ -82,7 +82,7 @@ impl Declaration {
     ///
     /// # Errors
     /// If this declaration is invalid, or does not release running sums.
-    pub fn followed_by(&self, name: &StreamName, calendar: &StepCalendar) -> Result<Self> {
+    pub fn next_stream(&self, name: &StreamName, calendar: &StepCalendar) -> Result<Self> {
         let first = self.clone().resolve()?;
         first.goes_on()?;
         let start = calendar.end().timestamp().ok_or_else(|| usage("there is no time after the last step"))?;

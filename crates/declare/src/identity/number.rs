@@ -3,16 +3,16 @@
 use super::inexact::InexactId;
 
 /// Doubles hold all integers below this one, 2^53, as digits.
-const EXACT: &[u8; 16] = b"9007199254740992";
+const MAX_EXACT_INTEGER: &[u8; 16] = b"9007199254740992";
 /// At most this many zeros are written out beyond the significant digits: no short text has a long identity.
 const MAX_ZEROS: i64 = 40;
 /// The maximum number of digits of an exponent; a longer one makes the cell a text.
 const MAX_EXPONENT_DIGITS: usize = 18;
 /// The number of digits that programs write of long numbers, and the length from which they do so: spreadsheets show
 /// six digits of numbers from 10^11 on, and R writes 15.
-const SHORTENED: [(i64, i64); 2] = [(6, 12), (15, 16)];
+const SHORTENED_DIGITS: [(i64, i64); 2] = [(6, 12), (15, 16)];
 /// Digits after the point in the scientific format of spreadsheets.
-const SCIENTIFIC: usize = 2;
+const SCIENTIFIC_DECIMALS: usize = 2;
 
 /// A text that is a decimal number: `±`, digits, a point and digits, an exponent. Everything except one digit is
 /// optional.
@@ -79,7 +79,7 @@ impl<'t> Number<'t> {
             power,
             has_point,
             has_plus,
-            is_scientific: has_plus && whole.len() == 1 && fraction.len() == SCIENTIFIC,
+            is_scientific: has_plus && whole.len() == 1 && fraction.len() == SCIENTIFIC_DECIMALS,
         })
     }
 
@@ -103,18 +103,20 @@ impl<'t> Number<'t> {
         if (self.has_point || self.has_plus || self.power < 0) && self.significant.is_some() {
             let is_large = match whole_digits {
                 ..16 => false,
-                16 => self.digits().chain(std::iter::repeat(b'0')).take(16).cmp(EXACT.iter().copied()).is_ge(),
+                16 => {
+                    self.digits().chain(std::iter::repeat(b'0')).take(16).cmp(MAX_EXACT_INTEGER.iter().copied()).is_ge()
+                }
                 17.. => true,
             };
             if is_large {
                 return Err(InexactId::Written);
             }
         }
-        let shown = SCIENTIFIC as i64 + 1;
+        let shown = SCIENTIFIC_DECIMALS as i64 + 1;
         if self.is_scientific && whole_digits > shown {
             return Err(InexactId::Shortened { digits: shown as u8 });
         }
-        let shortened = SHORTENED.iter().find(|(shown, from)| self.count() == *shown && whole_digits >= *from);
+        let shortened = SHORTENED_DIGITS.iter().find(|(shown, from)| self.count() == *shown && whole_digits >= *from);
         match shortened.filter(|_| self.has_plus) {
             Some((shown, _)) => Err(InexactId::Shortened { digits: *shown as u8 }),
             None => Ok(()),

@@ -230,7 +230,7 @@ fn texts_are_normalised_as_declared() {
     }
     assert_eq!(rule(&[Casefold, Trim, Nfc]).meaning().as_deref(), Some("nfc,trim,casefold"));
     assert_eq!(rule(&[]).meaning(), None);
-    assert!(all_rules().all(|rule| Identities::of_meaning(rule.meaning().as_deref()) == rule));
+    assert!(all_rules().all(|rule| Identities::from_meaning(rule.meaning().as_deref()) == rule));
 }
 
 /// Words that mean the same have one name, in any case; "not a number" has none.

@@ -45,7 +45,7 @@ use evertally::{Error, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A person, as a keyed hash, in a group.
-pub type Member = ([u8; 16], u32);
+pub type GroupMember = ([u8; 16], u32);
 
 /// The unit of toggles, for neighbours that replace events; see the [module](self).
 ///
@@ -112,14 +112,14 @@ fn no_person() -> Error {
 
 /// The people already counted in the current period.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct CountedMembers {
     since: u64,
-    members: HashSet<Member>,
+    members: HashSet<GroupMember>,
 }
 
-impl Counted {
+impl CountedMembers {
     /// Whether a member's event, in the period that began with step `since`, is the first.
-    pub fn is_first(&mut self, member: Member, since: u64) -> bool {
+    pub fn is_first(&mut self, member: GroupMember, since: u64) -> bool {
         if since != self.since {
             (self.since, self.members) = (since, HashSet::new());
         }
@@ -127,14 +127,14 @@ impl Counted {
     }
 
     /// A form that [`restore`](Self::restore) reads; equal states have equal forms.
-    pub fn save(&self) -> (u64, Vec<Member>) {
-        let mut members: Vec<Member> = self.members.iter().copied().collect();
+    pub fn save(&self) -> (u64, Vec<GroupMember>) {
+        let mut members: Vec<GroupMember> = self.members.iter().copied().collect();
         members.sort_unstable();
         (self.since, members)
     }
 
     /// The reverse of [`save`](Self::save).
-    pub fn restore((since, members): (u64, Vec<Member>)) -> Self {
+    pub fn restore((since, members): (u64, Vec<GroupMember>)) -> Self {
         Self { since, members: members.into_iter().collect() }
     }
 }
@@ -144,9 +144,9 @@ impl Counted {
 pub struct Activity {
     window: u64,
     /// The step of the last event of every active member.
-    last: HashMap<Member, u64>,
+    last: HashMap<GroupMember, u64>,
     /// The members that may become inactive in a step, each listed once.
-    ends: BTreeMap<u64, Vec<Member>>,
+    ends: BTreeMap<u64, Vec<GroupMember>>,
 }
 
 impl Activity {
@@ -156,7 +156,7 @@ impl Activity {
     }
 
     /// Adds an event of the open step; returns whether the member becomes active with it.
-    pub fn is_up(&mut self, member: Member, step: u64) -> bool {
+    pub fn activate(&mut self, member: GroupMember, step: u64) -> bool {
         let before = self.last.insert(member, step);
         if before.is_none() {
             self.ends.entry(step.saturating_add(self.window)).or_default().push(member);
@@ -188,14 +188,14 @@ impl Activity {
     }
 
     /// A form that [`restore`](Self::restore) reads; equal states have equal forms.
-    pub fn save(&self) -> Vec<(Member, u64)> {
-        let mut active: Vec<(Member, u64)> = self.last.iter().map(|(member, step)| (*member, *step)).collect();
+    pub fn save(&self) -> Vec<(GroupMember, u64)> {
+        let mut active: Vec<(GroupMember, u64)> = self.last.iter().map(|(member, step)| (*member, *step)).collect();
         active.sort_unstable();
         active
     }
 
     /// The state saved after a closed step; `None` if it is inconsistent.
-    pub fn restore(window: u64, closed: u64, active: Vec<(Member, u64)>) -> Option<Self> {
+    pub fn restore(window: u64, closed: u64, active: Vec<(GroupMember, u64)>) -> Option<Self> {
         let mut restored = Self::new(window);
         for (member, step) in active {
             let end = step.saturating_add(window);

@@ -10,7 +10,7 @@
 
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
-use super::planned::{BegunPart, PlannedPart};
+use super::planned::{PlannedPart, RecordedPart};
 use super::ranks::RankTree;
 use super::readings;
 use evertally::hex;
@@ -23,7 +23,7 @@ use evertally::{Error, Result};
 use serde::Serialize;
 
 /// A smaller variance counts as no noise at all.
-const LEAST: f64 = 1e-200;
+const MIN_VARIANCE: f64 = 1e-200;
 
 /// Name of the column with the measure of a row.
 pub const MEASURE: &str = "measure";
@@ -49,11 +49,11 @@ impl Bundle {
     ///
     /// # Errors
     /// If a part cannot be planned, or the bounds of the values are equal.
-    pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, began: &[BegunPart]) -> Result<Self> {
+    pub fn plan(wanted: &[Wanted], head: &Plan, asked: &PlanRequest, began: &[RecordedPart]) -> Result<Self> {
         let centre = centre(wanted, head.request())?;
         let planner = Planner::new(head, asked, centre)?;
         let parts = planner.parts(wanted)?;
-        let parts = match planner.as_begun(&parts, began)? {
+        let parts = match planner.as_recorded(&parts, began)? {
             Some(parts) => parts,
             None => planner.planned(wanted, parts)?,
         };
@@ -72,7 +72,7 @@ impl Bundle {
     ///
     /// # Errors
     /// If they cannot be planned.
-    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[BegunPart]) -> Result<(Self, Plan)> {
+    pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[RecordedPart]) -> Result<(Self, Plan)> {
         let parts = readings::planned(request, began)?;
         let head = readings::head(request, &parts)?;
         let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
@@ -87,13 +87,13 @@ impl Bundle {
     }
 
     /// Whether the rows of a group are workloads of one count or sum instead of measures.
-    pub fn is_of_workloads(&self) -> bool {
+    pub fn contains_workloads(&self) -> bool {
         self.parts.iter().all(|planned| matches!(planned.part, Part::Reading(_)))
     }
 
     /// The name of the column that distinguishes the rows of a group.
     pub fn column(&self) -> &'static str {
-        if self.is_of_workloads() { WORKLOAD } else { MEASURE }
+        if self.contains_workloads() { WORKLOAD } else { MEASURE }
     }
 
     /// The measures, in the requested order.
@@ -149,11 +149,11 @@ impl Bundle {
     pub fn text(&self) -> String {
         #[derive(Serialize)]
         struct Parts {
-            part: Vec<BegunPart>,
+            part: Vec<RecordedPart>,
         }
         let of = |planned: &PlannedPart| {
             let request = planned.plan.request();
-            BegunPart {
+            RecordedPart {
                 name: planned.part.name(),
                 digest: hex(&planned.plan.digest()),
                 mechanism: request.mechanism().expect("a plan names its mechanism"),
@@ -305,18 +305,18 @@ impl<'a> Planner<'a> {
     }
 
     /// The parts under the plans with which a stream began, if it began with exactly these.
-    fn as_begun(&self, parts: &[Part], began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
+    fn as_recorded(&self, parts: &[Part], began: &[RecordedPart]) -> Result<Option<Vec<PlannedPart>>> {
         let count = parts.len();
-        let as_begun = |(part, begun): (&Part, &BegunPart)| match part {
+        let as_recorded = |(part, begun): (&Part, &RecordedPart)| match part {
             // The stream keeps the way in which it began to count people.
             Part::Active(window) if Part::Present(*window).name() == begun.name => Part::Present(*window),
             part => part.clone(),
         };
-        let parts: Vec<Part> = parts.iter().zip(began).map(as_begun).collect();
+        let parts: Vec<Part> = parts.iter().zip(began).map(as_recorded).collect();
         if began.len() != count || !parts.iter().zip(began).all(|(part, begun)| part.name() == begun.name) {
             return Ok(None);
         }
-        let planned = |(part, begun): (&Part, &BegunPart)| {
+        let planned = |(part, begun): (&Part, &RecordedPart)| {
             let request = self.request(part)?.with_budget(begun.budget).with_mechanism(begun.mechanism);
             let plan = request.with_noise(begun.noise.into()).plan()?;
             Ok(PlannedPart { part: part.clone(), plan, share: begun.share })
@@ -343,7 +343,7 @@ impl<'a> Planner<'a> {
         let own: Vec<&Part> = parts.iter().filter(|part| **part != Part::Squares).collect();
         let whole: Vec<Plan> = own.iter().map(|part| self.request(part)?.plan()).collect::<Result<_>>()?;
         // With a budget so large that nothing is protected, whole numbers have no noise, and any shares will do.
-        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(LEAST)).collect();
+        let variances: Vec<f64> = whole.iter().map(|plan| largest(plan).powi(2).max(MIN_VARIANCE)).collect();
         let mut weighted = vec![0.0; own.len()];
         for Wanted { measure, weight } in wanted {
             let of_measure: Vec<f64> =

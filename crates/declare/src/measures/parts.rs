@@ -113,13 +113,13 @@ pub struct Centre {
 }
 
 /// Least number of steps, on the grid of the squares, in half the distance between the bounds.
-const FINE: i64 = 1 << 17;
+const MIN_HALF_STEPS: i64 = 1 << 17;
 
 impl Centre {
     /// The centre of values between two bounds, in multiples of a grid, fine enough for squares if they are wanted.
     /// `None` if the bounds are equal or no grid is fine enough.
     pub fn of(lower: i64, upper: i64, grid: Grid, with_squares: bool) -> Option<Self> {
-        let least = if with_squares { FINE } else { 1 };
+        let least = if with_squares { MIN_HALF_STEPS } else { 1 };
         (0..=18u8).find_map(|digits| {
             let factor = 10i64.checked_pow(digits.into())?;
             let (low, high) = (lower.checked_mul(factor)?, upper.checked_mul(factor)?);

@@ -21,7 +21,7 @@ pub struct PlannedPart {
 /// A ledger's record of a part of a stream that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct BegunPart {
+pub struct RecordedPart {
     pub(super) name: String,
     pub(super) digest: String,
     pub(super) mechanism: MechanismName,

@@ -36,14 +36,14 @@ pub struct QuantileEstimate {
 }
 
 /// The number of cells of a large range. More cells cost more noise and time.
-const CELLS: u64 = 256;
+const RANK_CELLS: u64 = 256;
 
 impl RankTree {
     /// The tree for values from `lower` to `upper` and noise of this kind: cells as fine as the values, or slightly
     /// more than 256 cells, in the blocks with the least noise in a rank.
     pub fn of(lower: i64, upper: i64, noise: NoiseKind) -> Self {
         let values = upper.abs_diff(lower).saturating_add(1);
-        let cells = values.clamp(2, CELLS);
+        let cells = values.clamp(2, RANK_CELLS);
         let tree = |arity: u64| {
             let levels = (1..).find(|levels| arity.saturating_pow(*levels) >= cells).expect("a power is large enough");
             Self { lower, upper, arity, levels }

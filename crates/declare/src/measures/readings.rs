@@ -1,15 +1,15 @@
 //! The plans of several workloads of one stream.
 
 use super::parts::Part;
-use super::planned::{BegunPart, PlannedPart};
+use super::planned::{PlannedPart, RecordedPart};
 use evertally::Result;
 use evertally::mechanism::Workload;
 use evertally::plan::{Plan, PlanRequest, Readings};
 
 /// A part for each workload of a request, in their order. If all are read from one release, the first has the whole
 /// budget and the others need none.
-pub(super) fn planned(request: &PlanRequest, began: &[BegunPart]) -> Result<Vec<PlannedPart>> {
-    if let Some(begun) = as_begun(request, began)? {
+pub(super) fn planned(request: &PlanRequest, began: &[RecordedPart]) -> Result<Vec<PlannedPart>> {
+    if let Some(begun) = as_recorded(request, began)? {
         return Ok(begun);
     }
     let readings = Readings::plan(request.clone())?;
@@ -37,26 +37,26 @@ pub(super) fn head(request: &PlanRequest, parts: &[PlannedPart]) -> Result<Plan>
 }
 
 /// The parts under the plans with which a stream began, if it began with exactly these.
-fn as_begun(request: &PlanRequest, began: &[BegunPart]) -> Result<Option<Vec<PlannedPart>>> {
+fn as_recorded(request: &PlanRequest, began: &[RecordedPart]) -> Result<Option<Vec<PlannedPart>>> {
     let Some(mix) = request.mix() else { return Ok(None) };
     let parts: Vec<Part> = mix.workloads().map(Part::Reading).collect();
     let is_alike = parts.iter().map(Part::name).eq(began.iter().map(|begun| begun.name.clone()));
     if !is_alike {
         return Ok(None);
     }
-    let under = |request: PlanRequest, begun: &BegunPart| {
+    let under = |request: PlanRequest, begun: &RecordedPart| {
         let request = request.with_budget(begun.budget).with_mechanism(begun.mechanism);
         request.with_noise(begun.noise.into()).plan()
     };
     let plans: Vec<Plan> = if began.iter().any(|begun| begun.share.is_none()) {
         under(request.clone(), &began[0])?.readings()
     } else {
-        let own = |(workload, begun): (Workload, &BegunPart)| {
+        let own = |(workload, begun): (Workload, &RecordedPart)| {
             let own = request.clone().with_workload(workload).with_meaning("workload", workload.to_string());
             under(own, begun)
         };
         mix.workloads().zip(began).map(own).collect::<Result<_>>()?
     };
-    let planned = |((part, plan), begun): ((Part, Plan), &BegunPart)| PlannedPart { part, plan, share: begun.share };
+    let planned = |((part, plan), begun): ((Part, Plan), &RecordedPart)| PlannedPart { part, plan, share: begun.share };
     Ok(Some(parts.into_iter().zip(plans).zip(began).map(planned).collect()))
 }

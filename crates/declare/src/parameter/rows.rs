@@ -15,13 +15,13 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Column with the time of each event.
-                Time time: String, Events "COLUMN" READERS, default "time" ""
+                Time time: String, Events "COLUMN" EVENT_READERS, default "time" ""
             }
             declaration {
                 /// Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an offset is
                 /// required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
                 /// such as %d/%m/%Y %H:%M or %Y%m%d.
-                TimeFormat time_format: TimeFormat, Events "FORMAT" READERS, default "auto" "which refuses bare numbers"
+                TimeFormat time_format: TimeFormat, Events "FORMAT" EVENT_READERS, default "auto" "which refuses bare numbers"
             }
             declaration {
                 /// Time zone of calendar steps, and of times without an offset.
@@ -47,7 +47,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Texts that mark a missing cell, such as NA.
-                MissingText missing_text: Vec<String>, Events "TEXT" READERS
+                MissingText missing_text: Vec<String>, Events "TEXT" EVENT_READERS
             }
             declaration {
                 /// Normalise the texts of persons, groups and items before comparing them: nfc (compose characters),
@@ -101,7 +101,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Sort events by time while reading, with a buffer of this many events.
-                SortBuffer sort_buffer: usize, Events "EVENTS" READERS, default "0" "which refuses unsorted events"
+                SortBuffer sort_buffer: usize, Events "EVENTS" EVENT_READERS, default "0" "which refuses unsorted events"
             }
 
             declaration {
@@ -142,7 +142,7 @@ macro_rules! parameter_rows {
             declaration {
                 /// Publish only the steps that end by this time; later steps can be published from the same data once
                 /// more is appended.
-                Through through: String, Steps "TIME" READERS, default "" "the steps that have ended by now"
+                Through through: String, Steps "TIME" EVENT_READERS, default "" "the steps that have ended by now"
             }
             declaration {
                 /// Publish all steps of the horizon, including future ones: nothing can follow.
@@ -171,7 +171,7 @@ macro_rules! parameter_rows {
                 /// WIDTH steps, or in a time span such as 7d), histogram(CUT,…) (events by value) or quantile(SHARE).
                 /// `mean*4` makes the precision of that measure count four times as much as that of the others when the
                 /// budget is divided. May be repeated.
-                Measure measure: Vec<Wanted>, Values "MEASURE" MEASURED, default "" "a running count or sum"
+                Measure measure: Vec<Wanted>, Values "MEASURE" RELEASE_AND_TABLE, default "" "a running count or sum"
             }
             declaration {
                 /// Policy for values outside the bounds.
@@ -280,7 +280,7 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Confidence level of the intervals.
-                Confidence confidence: f64, Output "P" READERS, default "0.95" ""
+                Confidence confidence: f64, Output "P" EVENT_READERS, default "0.95" ""
             }
             declaration {
                 /// Coverage of the intervals: each interval holds by itself, or all steps of a group hold at once.
@@ -402,7 +402,7 @@ macro_rules! parameter_rows {
             questions {
                 /// Report the N heaviest candidates; for a release, the N fastest-growing groups of each step, in a
                 /// second table (`.top.csv`).
-                Top top: usize, Questions "N" LISTS
+                Top top: usize, Questions "N" RELEASE_AND_SKETCH
             }
             questions {
                 /// Report the candidates whose estimate is at least X; with `key-bits`, all keys whose estimate is.

@@ -209,7 +209,7 @@ fn windows_of_months_begin_on_the_same_day() {
         let (slots, workload) = Slots::of_months(&steps, window.parse().unwrap()).unwrap();
         assert_eq!((slots, workload), (Slots::Months(per_day), Workload::Window(31 * per_day * months)), "{start}");
         let publication = Publication::of_all(&steps, slots);
-        assert!(publication.is_of_all());
+        assert!(publication.is_every_step());
         let slot = |step| publication.slot_ending(step).unwrap();
         // Month, day and time of day, in the order of dates.
         let place = |step: u64, back: i64| {

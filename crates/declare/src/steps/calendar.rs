@@ -67,7 +67,7 @@ pub struct CalendarSpec {
 impl StepCalendar {
     /// Lays out the steps of a horizon that begins at `start`.
     pub fn new(start: Instant, horizon: Horizon, every: Every, zone: Zone) -> Result<Self, CalendarError> {
-        let ruler = Ruler::new(start, every, &zone)?;
+        let ruler = StepBoundaries::new(start, every, &zone)?;
         let steps = match horizon {
             Horizon::Steps(steps) => steps,
             Horizon::Until(end) if end <= start => return Err(CalendarError::EndNotAfterStart { start, end }),
@@ -237,20 +237,20 @@ fn write_local(zone: &TimeZone, instant: Instant, out: &mut String) {
 }
 
 /// The unlimited sequence of step boundaries after a start.
-pub(super) struct Ruler {
+pub(super) struct StepBoundaries {
     start: Instant,
     origin: Zoned,
     every: Every,
     width: Option<i64>,
 }
 
-impl Ruler {
+impl StepBoundaries {
     pub(super) fn new(start: Instant, every: Every, zone: &Zone) -> Result<Self, CalendarError> {
         let origin = start.timestamp().ok_or(CalendarError::BeyondCalendar)?.to_zoned(zone.time_zone().clone());
         let is_even = !every.is_calendar() || zone.fixed_offset().is_some();
         let micros = |seconds: i64| seconds.checked_mul(MICROS_PER_SECOND).ok_or(CalendarError::BeyondCalendar);
         let width = every.seconds().filter(|_| is_even).map(micros).transpose()?;
-        Ok(Ruler { start, origin, every, width })
+        Ok(StepBoundaries { start, origin, every, width })
     }
 
     /// The boundary with this index. It is always counted from the start, so months from the 31st return to the 31st

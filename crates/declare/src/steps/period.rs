@@ -7,7 +7,7 @@ use std::str::FromStr;
 use jiff::Span;
 use jiff::civil::Date;
 
-use super::calendar::Ruler;
+use super::calendar::StepBoundaries;
 use super::{Every, EveryError, Instant, StepCalendar, Unit};
 use crate::parameter::Parameter;
 use crate::problem::{Sentence, sentence};
@@ -56,7 +56,7 @@ impl Period {
 
     /// Whether it is a period of the calendar instead of one counted from the start of a horizon.
     pub fn is_of_the_calendar(self) -> bool {
-        self.begun_by(Date::new(2000, 1, 1).expect("a date")).is_some()
+        self.period_start(Date::new(2000, 1, 1).expect("a date")).is_some()
     }
 
     /// In words, with the zone unless that is UTC.
@@ -66,7 +66,7 @@ impl Period {
     }
 
     /// The date on which the calendar's period that contains a date begins, if it is a period of the calendar.
-    fn begun_by(self, date: Date) -> Option<Date> {
+    fn period_start(self, date: Date) -> Option<Date> {
         let Self::Time(every) = self else { return None };
         match (every.unit(), every.count()) {
             (Unit::Day, 1) => Some(date),
@@ -150,14 +150,14 @@ impl std::error::Error for PeriodError {}
 /// The periods of a horizon, each a whole number of steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Periods {
-    laid_out: LaidOut,
+    laid_out: PeriodLayout,
     longest: Option<u64>,
     /// The smallest number of steps of a period between two others.
     least: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum LaidOut {
+enum PeriodLayout {
     /// The whole horizon is one period.
     #[default]
     One,
@@ -195,17 +195,17 @@ impl Periods {
             }
             return Ok(Self::even(steps));
         }
-        let firsts = beginnings(calendar, every)?;
+        let firsts = period_starts(calendar, every)?;
         let ends = firsts.iter().copied().chain([calendar.steps() + 1]);
         let lengths = std::iter::once(1).chain(firsts.iter().copied()).zip(ends).map(|(from, to)| to - from);
-        let longest = lengths.max().expect("there is one").max(usual(calendar, every));
+        let longest = lengths.max().expect("there is one").max(max_period_steps(calendar, every));
         let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
-        Ok(Self { laid_out: LaidOut::Listed(firsts), longest: Some(longest), least })
+        Ok(Self { laid_out: PeriodLayout::Listed(firsts), longest: Some(longest), least })
     }
 
     /// Periods of `steps` steps each.
     fn even(steps: u64) -> Self {
-        Self { laid_out: LaidOut::Even(steps), longest: Some(steps), least: Some(steps) }
+        Self { laid_out: PeriodLayout::Even(steps), longest: Some(steps), least: Some(steps) }
     }
 
     /// Whether every whole period has at least nine tenths of the steps of the longest. Bounds on the number of periods
@@ -222,21 +222,21 @@ impl Periods {
     /// The number of periods in a horizon of `steps` steps.
     pub fn count(&self, steps: u64) -> u64 {
         match &self.laid_out {
-            LaidOut::One => 1,
-            LaidOut::Even(length) => steps.div_ceil(*length),
-            LaidOut::Listed(firsts) => 1 + firsts.len() as u64,
+            PeriodLayout::One => 1,
+            PeriodLayout::Even(length) => steps.div_ceil(*length),
+            PeriodLayout::Listed(firsts) => 1 + firsts.len() as u64,
         }
     }
 
     /// The steps of the period that contains a step; the last period has no end.
     pub fn of(&self, step: u64) -> Range<u64> {
         match &self.laid_out {
-            LaidOut::One => 1..u64::MAX,
-            LaidOut::Even(steps) => {
+            PeriodLayout::One => 1..u64::MAX,
+            PeriodLayout::Even(steps) => {
                 let first = step - (step - 1) % steps;
                 first..first.saturating_add(*steps)
             }
-            LaidOut::Listed(firsts) => {
+            PeriodLayout::Listed(firsts) => {
                 let next = firsts.partition_point(|first| *first <= step);
                 let first = if next == 0 { 1 } else { firsts[next - 1] };
                 first..firsts.get(next).copied().unwrap_or(u64::MAX)
@@ -250,14 +250,14 @@ fn period_of(every: Every) -> Period {
 }
 
 /// The first steps of all periods except the first.
-fn beginnings(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentence> {
+fn period_starts(calendar: &StepCalendar, every: Every) -> Result<Vec<u64>, Sentence> {
     let zone = calendar.zone();
     let start = calendar.start().timestamp().expect("checked when the steps were laid out");
     let date = zone.time_zone().to_datetime(start).date();
-    let aligned = period_of(every).begun_by(date);
-    let ruler = Ruler::new(calendar.start(), every, zone).map_err(|problem| problem.sentence())?;
+    let aligned = period_of(every).period_start(date);
+    let ruler = StepBoundaries::new(calendar.start(), every, zone).map_err(|problem| problem.sentence())?;
     let boundary = |index: u64| match aligned {
-        Some(first) => Ruler::midnight(first, every, index, zone),
+        Some(first) => StepBoundaries::midnight(first, every, index, zone),
         None => ruler.boundary(index),
     };
     let mut firsts = Vec::new();
@@ -291,7 +291,7 @@ fn cut(calendar: &StepCalendar, period: Period, from: Instant, to: Instant) -> S
 
 /// The largest number of steps of a whole period anywhere in the calendar, so that the plan does not depend on the
 /// position of the horizon.
-fn usual(calendar: &StepCalendar, every: Every) -> u64 {
+fn max_period_steps(calendar: &StepCalendar, every: Every) -> u64 {
     let (step, count) = (calendar.every(), u64::from(every.count()));
     let per = u64::from(step.count());
     let days = match every.unit() {

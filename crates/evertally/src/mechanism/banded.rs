@@ -43,18 +43,18 @@ use super::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use cursor::Solver;
+use cursor::WorkloadCursor;
 use pieces::{Distances, Pieces};
 use std::fmt;
 use std::sync::Arc;
 
 /// The widest window and the longest half-life: some megabytes for every running sum.
-const WIDEST: u64 = 1 << 16;
+const MAX_WIDTH: u64 = 1 << 16;
 /// Largest sum of the inverse coefficients for which the cursor's numbers fit.
-const LARGEST_INVERSE: f64 = 1024.0;
+const MAX_INVERSE_SUM: f64 = 1024.0;
 
 /// Likewise the largest sum of the contributions of one noise to the running sums: `2^(80+32+14)` fits.
-const LARGEST_SUM: f64 = 16384.0;
+const MAX_RESPONSE_SUM: f64 = 16384.0;
 
 /// A factorization of a workload by finitely many bands; see the [module](self).
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Banded {
     pub fn new(horizon: u64, workload: Workload, runs: Participation) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "banded")?;
         check_width(workload)?;
-        let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < LARGEST_INVERSE);
+        let found = search::search(workload, runs).filter(|found| found.response.inverse_sum < MAX_INVERSE_SUM);
         let found = found.ok_or_else(|| Error::invalid(format!("`banded` does not factorize `{workload}`")))?;
         let name = MechanismName::Banded(runs, Some(digest(&workload.to_string(), &found.pieces)));
         Ok(Self::of(horizon, workload, name, found.pieces, found.response.left))
@@ -119,9 +119,9 @@ impl Banded {
             return Err(Error::invalid(format!("`{reading}` is not one of the workloads of this release")));
         }
         let has_sum = mix.workloads().any(Workload::is_sum);
-        if has_sum && horizon > WIDEST {
+        if has_sum && horizon > MAX_WIDTH {
             return Err(Error::invalid(format!(
-                "the running sum can share a release with other workloads over at most {WIDEST} steps; use longer \
+                "the running sum can share a release with other workloads over at most {MAX_WIDTH} steps; use longer \
                  steps, or publish the running sum as a separate stream"
             )));
         }
@@ -179,9 +179,9 @@ fn check_width(workload: Workload) -> Result<()> {
         Workload::Decay(half_life) => half_life,
         Workload::Sum | Workload::Increments => 1,
     };
-    if width > WIDEST {
+    if width > MAX_WIDTH {
         return Err(Error::invalid(format!(
-            "`{workload}` is longer than {WIDEST} steps, the maximum for per-step noise and bands; use longer steps"
+            "`{workload}` is longer than {MAX_WIDTH} steps, the maximum for per-step noise and bands; use longer steps"
         )));
     }
     Ok(())
@@ -257,9 +257,9 @@ impl Mechanism for Banded {
     /// `O(bands)`, a few dozen of them.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         let apart = usize::try_from(later - earlier).unwrap_or(usize::MAX);
-        let behind = self.left.get(apart..).unwrap_or_default();
+        let shifted = self.left.get(apart..).unwrap_or_default();
         // fits: rows have few entries that are not 0
-        behind.iter().zip(&*self.left).take(earlier.min(1 << 40) as usize).map(|(a, b)| a * b).sum()
+        shifted.iter().zip(&*self.left).take(earlier.min(1 << 40) as usize).map(|(a, b)| a * b).sum()
     }
 
     fn visit_row(&self, step: u64, visit: &mut dyn FnMut(Node, f64)) {
@@ -287,7 +287,7 @@ impl Mechanism for Banded {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        Box::new(Solver::new(self.pieces.clone(), self.workload))
+        Box::new(WorkloadCursor::new(self.pieces.clone(), self.workload))
     }
 
     fn cost(&self) -> Cost {

@@ -121,7 +121,7 @@ impl Criterion {
     }
 
     /// How a unit's events may be spread, if Gaussian noise hides them and they may be in several steps of one sum.
-    pub(super) fn several_steps(&self) -> Option<Spread> {
+    pub(super) fn spread_over_steps(&self) -> Option<Spread> {
         match self.change {
             Change::Events { law: NoiseKind::Gaussian, spread, .. } => {
                 Some(spread).filter(|spread| spread.per_step < spread.per_group)
@@ -132,7 +132,7 @@ impl Criterion {
 
     /// How many steps in a row a unit may have events in, and how far apart, if Gaussian noise hides several.
     pub(crate) fn runs(&self) -> Option<Participation> {
-        let spread = self.several_steps()?;
+        let spread = self.spread_over_steps()?;
         Participation::new(spread.per_group.div_ceil(spread.per_step), spread.separation).ok()
     }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Longest horizon: the variance of every step is computed.
-const LONGEST: u64 = 1 << 16;
+const MAX_HORIZON: u64 = 1 << 16;
 
 /// A mechanism for running sums, read at two steps.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Differences {
                 return refuse("the workload is not a difference of two running sums");
             }
         };
-        if sums.horizon() > LONGEST {
-            return refuse(&format!("differences of running sums support at most {LONGEST} steps"));
+        if sums.horizon() > MAX_HORIZON {
+            return refuse(&format!("differences of running sums support at most {MAX_HORIZON} steps"));
         }
         if sums.cursor().memory().is_some() {
             return refuse("it rounds its running sums together with the data");

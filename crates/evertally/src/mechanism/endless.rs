@@ -61,7 +61,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// The step whose error decides which mechanism is inside, if the horizon includes it.
-const JUDGED: u64 = 1 << 16;
+const REFERENCE_STEP: u64 = 1 << 16;
 
 /// Epochs of growing length, each with its own mechanism and two estimates of its total: for running counts that never
 /// end.
@@ -135,11 +135,11 @@ impl Endless {
     }
 
     /// The largest and the sum of `‖L_t‖²`.
-    fn row_figures(&self) -> (f64, f64) {
+    fn row_norm_totals(&self) -> (f64, f64) {
         let (mut largest, mut sum) = (0.0f64, 0.0);
         for epoch in self.begun() {
             let steps = epoch.last.min(self.horizon) - epoch.before;
-            let (max, mean) = epoch.inner_figures(steps);
+            let (max, mean) = epoch.inner_norms(steps);
             largest = largest.max(epoch.base + max);
             sum += steps as f64 * (epoch.base + mean);
         }
@@ -210,11 +210,11 @@ impl Mechanism for Endless {
     }
 
     fn max_row_norm_squared(&self) -> f64 {
-        self.row_figures().0
+        self.row_norm_totals().0
     }
 
     fn mean_row_norm_squared(&self) -> f64 {
-        self.row_figures().1 / self.horizon as f64
+        self.row_norm_totals().1 / self.horizon as f64
     }
 
     /// `O(t)`.
@@ -319,10 +319,10 @@ pub(in crate::mechanism) fn build(
     criterion: &Criterion,
     choice: EndlessChoice,
 ) -> Result<Arc<dyn Mechanism>> {
-    let inside = match (choice.inside, criterion.several_steps()) {
+    let inside = match (choice.inside, criterion.spread_over_steps()) {
         (Some(inside), _) => inside,
         (None, None) => Inside::Normalized,
-        (None, Some(spread)) => suited(horizon, spread)?,
+        (None, Some(spread)) => best_inside(horizon, spread)?,
     };
     Ok(Arc::new(match choice.digest {
         Some(digest) => Endless::with_digest(horizon, inside, digest)?,
@@ -332,10 +332,10 @@ pub(in crate::mechanism) fn build(
 
 /// Plain BLTs have larger errors, but shorter bounds for patterns of several events. Chooses the one with the smaller
 /// error for the unit at a given step.
-fn suited(horizon: u64, spread: Spread) -> Result<Inside> {
+fn best_inside(horizon: u64, spread: Spread) -> Result<Inside> {
     let variance = |inside| {
         let endless = Endless::new(horizon, inside)?;
-        Ok(endless.spread_squared(spread) as f64 * endless.row_norm_squared(horizon.min(JUDGED)))
+        Ok(endless.spread_squared(spread) as f64 * endless.row_norm_squared(horizon.min(REFERENCE_STEP)))
     };
     let plain: Result<f64> = variance(Inside::Plain);
     Ok(if plain? < variance(Inside::Normalized)? { Inside::Plain } else { Inside::Normalized })

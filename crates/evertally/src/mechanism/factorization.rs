@@ -307,7 +307,7 @@ pub trait Cursor: Send {
 
     /// Whether [`seek`](Self::seek) reaches this later step with fewer draws than advancing step by step, and returns
     /// the same noise. Always false if the noise depends on the data.
-    fn leaps_to(&self, _step: u64) -> bool {
+    fn can_seek_forward(&self, _step: u64) -> bool {
         false
     }
 

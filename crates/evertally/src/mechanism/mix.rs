@@ -4,7 +4,7 @@ use super::Workload;
 use crate::{Error, Result};
 
 /// Maximum number of workloads of one release.
-pub(crate) const MOST: usize = 8;
+pub(crate) const MAX_WORKLOADS: usize = 8;
 
 /// Several workloads that are read from one release, each with the weight of its variance.
 ///
@@ -21,7 +21,7 @@ pub(crate) const MOST: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// The remaining entries are unused.
-    readings: [(Workload, f64); MOST],
+    readings: [(Workload, f64); MAX_WORKLOADS],
     count: usize,
 }
 
@@ -31,8 +31,8 @@ impl Mix {
     /// # Errors
     /// If there are fewer or more, two are the same, or a weight is out of range.
     pub fn new(readings: &[(Workload, f64)]) -> Result<Self> {
-        if !(2..=MOST).contains(&readings.len()) {
-            let why = format!("one release has 2 to {MOST} workloads, got {}", readings.len());
+        if !(2..=MAX_WORKLOADS).contains(&readings.len()) {
+            let why = format!("one release has 2 to {MAX_WORKLOADS} workloads, got {}", readings.len());
             return Err(Error::invalid(why));
         }
         for (place, (workload, weight)) in readings.iter().enumerate() {
@@ -43,7 +43,7 @@ impl Mix {
                 return Err(Error::invalid(format!("`{workload}` is named twice")));
             }
         }
-        let mut all = [(Workload::Sum, 0.0); MOST];
+        let mut all = [(Workload::Sum, 0.0); MAX_WORKLOADS];
         all[..readings.len()].copy_from_slice(readings);
         Ok(Self { readings: all, count: readings.len() })
     }

@@ -20,7 +20,7 @@ use super::{
 use super::{banded, endless, least_squares, optimum, toeplitz, tree, trivial};
 use crate::{Error, Result};
 use NoiseKind::Laplace;
-use Steps::Heavy;
+use Steps::Linear;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -143,13 +143,13 @@ impl MechanismName {
     }
 
     /// Whether a mechanism of that name, already built, satisfies this name under an objective.
-    pub fn is_answered_by(self, built: Self, objective: Objective) -> bool {
+    pub fn matches_request(self, built: Self, objective: Objective) -> bool {
         (self.family().answers)(self, built, objective)
     }
 }
 
 /// The names of all families that stream the noise of vectors, formatted for a sentence.
-pub fn names_that_stream() -> String {
+pub fn streaming_names() -> String {
     let streamed = MechanismName::all_families().filter(|family| family.vectors.are_streamed());
     let mut names: Vec<_> =
         streamed.map(|family| if family.open.is_some() { family.stem } else { family.examples[0] }).collect();

@@ -14,11 +14,11 @@ use crate::mechanism::Mechanism;
 use crate::privacy::Spread;
 
 /// Up to this many steps the columns are examined one by one, for every mechanism.
-const SHORT: u64 = 64;
+const MAX_TWIN_STEPS: u64 = 64;
 /// Up to this size of entries and events, sums of squares are exact in floating point: `2^8 (2^10 2^10)² < 2^53`.
-const LARGEST: f64 = 1024.0;
+const MAX_EXACT_ENTRY: f64 = 1024.0;
 /// Up to this many events the best counts of all groups are found one by one.
-const FEW: u64 = 64;
+const MAX_ENUMERATED_EVENTS: u64 = 64;
 
 /// An upper bound of the squared norm by which a unit's change of size 1 moves all node sums of all groups, in squared
 /// units of `2^-noise_bits`; `u128::MAX` if that does not fit.
@@ -26,7 +26,7 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
     let (total, per_group) = (spread.total, spread.per_group.min(spread.total));
     let mut sizes: Vec<u64> = match per_group {
         _ if per_group == total => vec![],
-        _ if total <= FEW => (1..=per_group).collect(),
+        _ if total <= MAX_ENUMERATED_EVENTS => (1..=per_group).collect(),
         _ => intervals(per_group).into_iter().map(|(_, size)| size).rev().collect(),
     };
     sizes.push(total);
@@ -42,18 +42,23 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
     if per_group == total {
         return together;
     }
-    together.min(if total <= FEW { best_counts(total, per_group, of_one) } else { by_ratios(total, per_group, of_one) })
+    together.min(if total <= MAX_ENUMERATED_EVENTS {
+        best_counts(total, per_group, of_one)
+    } else {
+        by_ratios(total, per_group, of_one)
+    })
 }
 
 /// The columns of the dense twin, if the horizon is short and the twin is exactly the protected matrix: whole numbers
 /// of the noise grid.
 fn twin<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> Option<Ranked> {
-    if mechanism.horizon() > SHORT || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
+    if mechanism.horizon() > MAX_TWIN_STEPS || spread.per_step >= spread.total || mechanism.noise_bits() > 0 {
         return None;
     }
     let r = mechanism.dense().r;
-    let whole = |n: usize| r.row(n).iter().all(|entry| *entry >= 0.0 && *entry <= LARGEST && entry.fract() == 0.0);
-    let fits = (spread.total as f64) < LARGEST && (0..r.shape().0).all(whole);
+    let whole =
+        |n: usize| r.row(n).iter().all(|entry| *entry >= 0.0 && *entry <= MAX_EXACT_ENTRY && entry.fract() == 0.0);
+    let fits = (spread.total as f64) < MAX_EXACT_ENTRY && (0..r.shape().0).all(whole);
     fits.then(|| Ranked::new(&r, spread.separation))
 }
 

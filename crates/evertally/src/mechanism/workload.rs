@@ -39,7 +39,7 @@ pub enum Workload {
 /// Bits of the factor of a decay.
 pub(in crate::mechanism) const DECAY_BITS: u32 = 30;
 /// The longest half-life: the factor differs from 1 by 700 of its units, so it is accurate to 0.07 %.
-const LONGEST_HALF_LIFE: u64 = 1 << 20;
+const MAX_HALF_LIFE: u64 = 1 << 20;
 
 impl Workload {
     /// Whether it is the running sum.
@@ -110,8 +110,8 @@ impl Workload {
             Self::Window(width) if !(1..=MAX_HORIZON).contains(&width) => {
                 Err(Error::invalid(format!("a window must have 1 to 2^62 steps, got {width}")))
             }
-            Self::Decay(half_life) if !(1..=LONGEST_HALF_LIFE).contains(&half_life) => Err(Error::invalid(format!(
-                "the half-life of a decay must be 1 to {LONGEST_HALF_LIFE} steps, got {half_life}"
+            Self::Decay(half_life) if !(1..=MAX_HALF_LIFE).contains(&half_life) => Err(Error::invalid(format!(
+                "the half-life of a decay must be 1 to {MAX_HALF_LIFE} steps, got {half_life}"
             ))),
             checked => Ok(checked),
         }

@@ -12,7 +12,7 @@ use super::{KeyedNoise, Node, NodeBits};
 const LANES: usize = 16;
 
 /// Nodes, and the first blocks of their bits.
-pub(crate) struct Ahead {
+pub(crate) struct NodeBlockCache {
     instructions: InstructionSet,
     nodes: [Node; Self::NODES],
     blocks: [[[u8; 64]; LANES]; Self::NODES / LANES],
@@ -21,7 +21,7 @@ pub(crate) struct Ahead {
     used: usize,
 }
 
-impl Ahead {
+impl NodeBlockCache {
     /// Maximum number of nodes at once.
     pub(crate) const NODES: usize = 4 * LANES;
 
@@ -37,7 +37,7 @@ impl Ahead {
     }
 
     /// Whether every predicted node has been requested.
-    pub(crate) fn is_used_up(&self) -> bool {
+    pub(crate) fn is_exhausted(&self) -> bool {
         self.used == self.count
     }
 
@@ -65,14 +65,14 @@ impl Ahead {
     }
 }
 
-impl Drop for Ahead {
+impl Drop for NodeBlockCache {
     /// The blocks hold the noise of unpublished steps.
     fn drop(&mut self) {
         self.blocks.zeroize();
     }
 }
 
-impl ZeroizeOnDrop for Ahead {}
+impl ZeroizeOnDrop for NodeBlockCache {}
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +85,7 @@ mod tests {
         let key = SecretKey::insecure_from_test_seed(TestSeed(3));
         let noise = KeyedNoise::unrecorded(&key, &"ahead".parse().unwrap(), &[1; 32], Purpose::Total);
         let node = |i: u64| Node { level: i as u32 % 5, index: i << 33 | i };
-        let mut ahead = Ahead::new();
+        let mut ahead = NodeBlockCache::new();
         let mut hold = |start: u64, count: usize, asked: &[u64]| {
             ahead.fill(&noise, |nodes| {
                 nodes.iter_mut().zip(start..).for_each(|(place, i)| *place = node(i));
@@ -95,9 +95,9 @@ mod tests {
                 let (mut got, mut want) = (ahead.bits(&noise, node(*i)), noise.bits(node(*i)));
                 assert!((0..30).all(|_| got.next_u64() == want.next_u64()), "{i} of {count} from {start}");
             }
-            ahead.is_used_up()
+            ahead.is_exhausted()
         };
-        assert!(hold(0, Ahead::NODES, &(0..64).collect::<Vec<_>>()));
+        assert!(hold(0, NodeBlockCache::NODES, &(0..64).collect::<Vec<_>>()));
         assert!(!hold(7, 20, &[7, 8]) && hold(7, 3, &[7, 8, 9, 10]) && hold(100, 20, &[100, 102, 101]));
         assert!(hold(5, 0, &[5]));
     }

@@ -213,7 +213,7 @@ impl NoiseRecord for InMemory {
         let part = &claim.part;
         // A state is authenticated under the key and lists the issued steps: it is the record of its stream.
         if !claim.is_resumed && parts.iter().any(|other| other.start < part.end && part.start < other.end) {
-            return Err(issued_already(claim.name));
+            return Err(already_issued_error(claim.name));
         }
         if !parts.contains(part) {
             parts.push(part.clone());
@@ -223,7 +223,7 @@ impl NoiseRecord for InMemory {
 }
 
 /// The error of a claim on noise that was already issued.
-fn issued_already(name: &StreamName) -> Error {
+fn already_issued_error(name: &StreamName) -> Error {
     Error::new(
         ErrorKind::NoiseIssued,
         format!(

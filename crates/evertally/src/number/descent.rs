@@ -10,7 +10,7 @@ mod line;
 
 pub(crate) use full::minimum;
 pub(crate) use limited::minimise;
-pub(crate) use line::least_between;
+pub(crate) use line::minimise_between;
 
 /// A point with the value and the gradient there.
 struct Place {

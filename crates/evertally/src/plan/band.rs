@@ -27,7 +27,7 @@ use crate::Result;
 use serde::Serialize;
 
 /// Longest horizon whose paths are simulated.
-const LONGEST: u64 = 1 << 16;
+const MAX_SIMULATED_STEPS: u64 = 1 << 16;
 
 /// A band of the same number of standard errors at every step; see [`Plan::band`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -62,7 +62,7 @@ impl Plan {
     /// ```
     pub fn band(&self, confidence: f64) -> Result<Band> {
         self.intervals(confidence)?; // checks the confidence
-        if self.horizon() > LONGEST {
+        if self.horizon() > MAX_SIMULATED_STEPS {
             return Ok(Band { standard_errors: None, confidence, simulation_error: 0.0, paths: 0 });
         }
         let known = |bands: &[Band]| bands.iter().find(|band| band.confidence == confidence).copied();
@@ -83,14 +83,15 @@ impl Plan {
     pub fn simultaneous_intervals(&self, confidence: f64) -> Result<Intervals> {
         let (band, mut intervals) = (self.band(confidence)?, self.intervals(confidence)?);
         if band.standard_errors.is_none() {
-            intervals.table = IntervalTable::of_miss(self.kind, self.unit_scale(), of_each(confidence, self.horizon()));
+            intervals.table =
+                IntervalTable::of_miss(self.kind, self.unit_scale(), per_step_miss(confidence, self.horizon()));
         }
         Ok(Intervals { band: Some(band), ..intervals })
     }
 }
 
 /// The allowed miss probability of each of this many independent steps.
-fn of_each(confidence: f64, steps: u64) -> f64 {
+fn per_step_miss(confidence: f64, steps: u64) -> f64 {
     -libm::expm1(libm::log(confidence) / steps as f64)
 }
 

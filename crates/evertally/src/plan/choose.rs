@@ -42,11 +42,11 @@ fn is_searched(request: &PlanRequest, name: MechanismName) -> bool {
 
 /// The selection of keys checks every key, which must not take more draws than this unless a mechanism is requested by
 /// name. Replayed windows may take more, because their noise is much smaller.
-const REPLAYED: u64 = 64;
-const REPLAYED_WINDOWS: u64 = 1 << 10;
+const MAX_SELECTION_DRAWS: u64 = 64;
+const MAX_WINDOW_SELECTION_DRAWS: u64 = 1 << 10;
 
 fn is_looked_up(request: &PlanRequest, name: MechanismName) -> bool {
-    let replayed = if request.workload.is_sum() { REPLAYED } else { REPLAYED_WINDOWS };
+    let replayed = if request.workload.is_sum() { MAX_SELECTION_DRAWS } else { MAX_WINDOW_SELECTION_DRAWS };
     let has_a_way = name.family().abilities.random_access || request.horizon <= replayed;
     // Noise on each step is available for windows of any length and horizon.
     request.selection.is_none() || has_a_way || (name == MechanismName::Input && !request.workload.is_sum())

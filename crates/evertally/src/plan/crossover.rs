@@ -5,9 +5,9 @@ use super::{Candidate, NoiseKind, Objective, PlanRequest};
 use crate::privacy::{Budget, Delta, crossover_delta};
 
 /// The smallest δ considered.
-const LEAST_DELTA: f64 = 1e-290;
+const MIN_DELTA: f64 = 1e-290;
 /// The largest.
-const GREATEST_DELTA: f64 = 0.1;
+const MAX_DELTA: f64 = 0.1;
 
 impl PlanRequest {
     /// Under (ε, δ): the δ at which the best Laplace and the best Gaussian candidate have the same error, by tight
@@ -35,7 +35,7 @@ impl PlanRequest {
                 Objective::Mean => found.mean_std_error,
             })
         };
-        let ends = [LEAST_DELTA, GREATEST_DELTA].map(|delta| Delta::new(delta).expect("between 0 and 1"));
+        let ends = [MIN_DELTA, MAX_DELTA].map(|delta| Delta::new(delta).expect("between 0 and 1"));
         crossover_delta(ends[0], ends[1], |delta| error(laplace, delta), |delta| error(gaussian, delta))
     }
 }

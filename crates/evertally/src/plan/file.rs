@@ -33,19 +33,19 @@ struct PlanFile {
     /// The running sum if there are several.
     workload: Workload,
     /// Several workloads that are read from one release, with their weights; empty if there is one.
-    workloads: Vec<Weighed>,
+    workloads: Vec<WeightedWorkload>,
     meaning: BTreeMap<String, String>,
 }
 
 /// One of several workloads.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Weighed {
+struct WeightedWorkload {
     workload: Workload,
     weight: f64,
 }
 
-impl Weighed {
+impl WeightedWorkload {
     fn of((workload, weight): (Workload, f64)) -> Self {
         Self { workload, weight }
     }
@@ -68,7 +68,7 @@ impl From<&Plan> for PlanFile {
             sums_per_event: request.sums_per_event,
             selection: request.selection,
             workload: request.mix.map_or(request.workload, |_| Workload::Sum),
-            workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(Weighed::of).collect(),
+            workloads: request.mix.iter().flat_map(|mix| mix.readings().to_vec()).map(WeightedWorkload::of).collect(),
             meaning: request.meaning.clone(),
         }
     }

@@ -69,7 +69,7 @@ impl Guarantee {
                 let epsilon = if near && planned_holds { planned } else { Epsilon::derived(spent) };
                 let implied = Exact::decimal(epsilon.get()).half_square().to_f64_up();
                 let rho = Rho::derived(implied.min(concentrated(scale * scale)));
-                Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::of_rho(rho, stated) }
+                Self { pure_epsilon: Some(epsilon), gaussian: None, ..Self::from_rho(rho, stated) }
             }
             DiscreteLaw::Gaussian(law) => {
                 let rho = match *budget {
@@ -77,7 +77,7 @@ impl Guarantee {
                     _ => Rho::derived(concentrated(law.parameter().to_f64())),
                 };
                 let gaussian = Some((law.parameter().to_f64(), calibration.l2_squared));
-                Self { gaussian, ..Self::of_rho(rho, stated) }
+                Self { gaussian, ..Self::from_rho(rho, stated) }
             }
         }
     }
@@ -117,10 +117,10 @@ impl Guarantee {
         };
         let sum = all.rho().filter(|rho| *rho > 0.0).ok_or_else(|| Error::invalid("a guarantee needs a plan"))?;
         let rho = budget.rho().map_or(sum, |rho| rho.get().min(sum));
-        Ok(Self { pure_epsilon, ..Self::of_rho(Rho::derived(rho), stated) })
+        Ok(Self { pure_epsilon, ..Self::from_rho(Rho::derived(rho), stated) })
     }
 
-    fn of_rho(rho: Rho, stated: Option<(Epsilon, Delta)>) -> Self {
+    fn from_rho(rho: Rho, stated: Option<(Epsilon, Delta)>) -> Self {
         Self { pure_epsilon: None, rho, stated, selection: None, noise_epsilon: None, gaussian: None }
     }
 
@@ -143,7 +143,7 @@ impl Guarantee {
             None => Rho::derived(self.rho.get() * times * times * (1.0 + 1e-12)),
         };
         let gaussian = self.gaussian.map(|(variance, _)| (variance, l2_squared));
-        Self { pure_epsilon, gaussian, ..Self::of_rho(rho, None) }
+        Self { pure_epsilon, gaussian, ..Self::from_rho(rho, None) }
     }
 
     /// Its cost, in every privacy definition in which it is known.

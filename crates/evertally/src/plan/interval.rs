@@ -44,10 +44,10 @@ struct EqualQuantiles {
 
 impl EqualQuantiles {
     /// Sums of fewer variables are in a list.
-    const FEW: u64 = 256;
+    const CACHED_VARIABLES: u64 = 256;
 
     fn of(&mut self, variables: u64, quantile: impl FnOnce() -> f64) -> f64 {
-        if variables >= Self::FEW {
+        if variables >= Self::CACHED_VARIABLES {
             return *self.many.entry(variables).or_insert_with(quantile);
         }
         let place = variables as usize; // fits: below FEW

@@ -14,9 +14,9 @@ use crate::privacy::Spread;
 
 /// Longest horizon at which the bound for single events is that of the optimum, computed in less than a tenth of a
 /// second.
-pub(super) const LONGEST_CERTIFIED: u64 = 2048;
+pub(super) const MAX_CERTIFIED_STEPS: u64 = 2048;
 /// Longest horizon whose waves are summed.
-const LONGEST_WAVES: u64 = 1 << 17;
+const MAX_WAVE_STEPS: u64 = 1 << 17;
 
 /// A proven lower bound of `√(2ρ · max variance)` for Gaussian noise, any factorization of the prefix sums over
 /// `horizon` steps and a unit with events of size 1 in one running sum or in several, each with the same factorization.
@@ -48,18 +48,19 @@ pub fn unit_lower_bound(horizon: u64, spread: Spread) -> f64 {
     // steps.
     let in_one = libm::sqrt(groups.min(spread.per_step / of_step) as f64);
     let apart = several_groups(horizon, spread);
-    let single = of_step as f64 * (of_event(horizon) * in_one).max(gaussian_lower_bound(horizon) * apart);
+    let single = of_step as f64 * (event_bound(horizon) * in_one).max(gaussian_lower_bound(horizon) * apart);
     if spread.per_step >= spread.per_group {
         return single;
     }
-    let horizon = horizon.min(LONGEST_WAVES);
+    let horizon = horizon.min(MAX_WAVE_STEPS);
     let waves = waves::bound(horizon, spread) * apart;
     single.max(waves).max(coarse::bound(horizon, spread))
 }
 
 /// The same for one event of size 1.
-pub(super) fn of_event(horizon: u64) -> f64 {
-    let certified = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max).ok()).flatten();
+pub(super) fn event_bound(horizon: u64) -> f64 {
+    let certified =
+        (horizon <= MAX_CERTIFIED_STEPS).then(|| Dense::lower_bound(horizon, Objective::Max).ok()).flatten();
     certified.map_or_else(|| gaussian_lower_bound(horizon), f64::sqrt)
 }
 

@@ -33,7 +33,7 @@ impl Prepared {
 
     /// The mechanism with a requested name; the objective decides what the name leaves open.
     pub(super) fn named(&self, asked: MechanismName, horizon: u64, objective: Objective) -> Option<Arc<dyn Mechanism>> {
-        self.of_horizon(horizon).find(|built| asked.is_answered_by(built.name(), objective)).cloned()
+        self.of_horizon(horizon).find(|built| asked.matches_request(built.name(), objective)).cloned()
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod windows;
 
-use super::lower_bound::LONGEST_CERTIFIED;
+use super::lower_bound::MAX_CERTIFIED_STEPS;
 use super::unbounded::{LOOKED_AT, largest_ratio};
 use super::{
     Candidate, NoiseKind, Objective, PlanRequest, gaussian_lower_bound, node_variance, unit_lower_bound,
@@ -168,7 +168,7 @@ fn optimum(request: &PlanRequest) -> Option<f64> {
     }
     let (spread, noise) = unit_and_noise(request)?;
     let events = in_one_step(spread)?;
-    let bound = (horizon <= LONGEST_CERTIFIED).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
+    let bound = (horizon <= MAX_CERTIFIED_STEPS).then(|| Dense::lower_bound(horizon, Objective::Max))?.ok()?;
     Some(bound.sqrt() * events * noise)
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Longest horizon at which running sums and windows are read from one release.
-const LONGEST_WITH_SUM: u64 = 1 << 16;
+const MAX_STEPS_WITH_SUM: u64 = 1 << 16;
 
 /// The request for a plan. Start from [`PlanRequest::count`] and set what differs.
 ///
@@ -249,9 +249,9 @@ impl PlanRequest {
     /// The same with weights of plain variances.
     pub(super) fn scaled_mix(&self) -> Result<Option<Mix>> {
         let Some(own) = self.own_mix()? else { return Ok(None) };
-        if own.workloads().any(Workload::is_sum) && self.horizon > LONGEST_WITH_SUM {
+        if own.workloads().any(Workload::is_sum) && self.horizon > MAX_STEPS_WITH_SUM {
             return Err(Error::invalid(format!(
-                "running sums and windows are read from one release over at most {LONGEST_WITH_SUM} steps; divide the \
+                "running sums and windows are read from one release over at most {MAX_STEPS_WITH_SUM} steps; divide the \
                  budget between a plan for each"
             )));
         }

@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 
 /// Maximum threshold, in multiples of the grid.
-const MOST: i64 = 1 << 60;
+const MAX_THRESHOLD: i64 = 1 << 60;
 
 /// A threshold and its properties, all known before any event is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Plan {
         })?;
         let shown = |missed: f64| {
             let is_shown = |sum: i64| looks.tails.iter().all(|tail| tail.below((value - sum) as f64) <= missed);
-            least(0, &is_shown).unwrap_or(MOST)
+            least(0, &is_shown).unwrap_or(MAX_THRESHOLD)
         };
         Ok(Threshold {
             selection: *selection,
@@ -171,7 +171,7 @@ fn least(first: i64, holds: &dyn Fn(i64) -> bool) -> Option<i64> {
     let (mut low, mut high) = (first, first + 1);
     while !holds(high) {
         (low, high) = (high, high.saturating_mul(2));
-        if high > MOST {
+        if high > MAX_THRESHOLD {
             return None;
         }
     }

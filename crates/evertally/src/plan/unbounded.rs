@@ -1,7 +1,7 @@
 //! Errors of endless plans: at some steps, and compared with the best possible if that step were the last.
 
 use super::Candidate;
-use super::lower_bound::of_event;
+use super::lower_bound::event_bound;
 use crate::mechanism::Mechanism;
 use std::sync::OnceLock;
 
@@ -43,7 +43,7 @@ fn bounds() -> &'static [(u64, f64)] {
         steps.extend((4..40).flat_map(|power| [1 << power, (1 << power) + 1]).chain([LAST]));
         steps.sort_unstable();
         steps.dedup();
-        steps.into_iter().map(|step| (step, of_event(step) * of_event(step))).collect()
+        steps.into_iter().map(|step| (step, event_bound(step) * event_bound(step))).collect()
     })
 }
 

@@ -79,7 +79,7 @@ pub struct SelectionTimes {
 }
 
 /// Maximum number of selection times: each raises the threshold, and is visited when the threshold is computed.
-const MOST_TIMES: u64 = 1 << 16;
+const MAX_TIMES: u64 = 1 << 16;
 
 impl SelectionTimes {
     /// After every `every` steps, and after the last.
@@ -90,10 +90,10 @@ impl SelectionTimes {
         if every == 0 || horizon == 0 {
             return Err(Error::invalid("the distance of selection times and the horizon must be at least 1 step"));
         }
-        if horizon.div_ceil(every) > MOST_TIMES {
+        if horizon.div_ceil(every) > MAX_TIMES {
             return Err(Error::invalid(format!(
-                "there can be at most {MOST_TIMES} selection times; select after {} or more steps",
-                horizon.div_ceil(MOST_TIMES)
+                "there can be at most {MAX_TIMES} selection times; select after {} or more steps",
+                horizon.div_ceil(MAX_TIMES)
             )));
         }
         Ok(Self { every, horizon })

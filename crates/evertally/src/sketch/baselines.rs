@@ -13,14 +13,14 @@ use crate::noise::{GuardedKey, KeyedNoise, Purpose, SecretKey, StreamName};
 use crate::{Error, Result};
 
 /// The largest number of cells that these baselines hold.
-const MOST_CELLS: u64 = 1 << 24;
+const MAX_CELLS: u64 = 1 << 24;
 
 fn table_of(plan: &SketchPlan) -> Result<Table> {
     let table = plan.count_sketch_table()?;
-    if table.cells() <= MOST_CELLS {
+    if table.cells() <= MAX_CELLS {
         return Ok(table);
     }
-    Err(Error::invalid(format!("a baseline holds at most {MOST_CELLS} cells")))
+    Err(Error::invalid(format!("a baseline holds at most {MAX_CELLS} cells")))
 }
 
 fn hashing_of(plan: &SketchPlan, key: &SecretKey, name: &StreamName, table: Table) -> Hashing {

@@ -15,7 +15,7 @@
 use super::cells::{Cells, clock_and_state, item};
 use super::estimate::{largest_first, median};
 use super::median::{MedianNoise, terms};
-use super::roster::Functions;
+use super::roster::HashFunctions;
 use super::{Answers, Estimate, Hashing, HeavyHitter, Item, Roster, SketchPlan, Table};
 use crate::noise::{GuardedKey, SecretKey, StreamName};
 use crate::plan::NoiseKind;
@@ -176,8 +176,8 @@ impl CountSketch {
         Ok(Answers { step, values, noise_std_error, errors })
     }
 
-    fn functions(&self) -> Functions {
-        Functions { table: self.table(), key: self.key_id, name: self.cells.hash_name().clone() }
+    fn functions(&self) -> HashFunctions {
+        HashFunctions { table: self.table(), key: self.key_id, name: self.cells.hash_name().clone() }
     }
 
     /// The candidates whose estimated counts reach a threshold, the largest first.

@@ -32,7 +32,7 @@
 //! `m - c` with `T(c) = (α/10) R/n` for `R` listed of `n` (Benjamini, Yekutieli 2005), and the larger of both is used:
 //! on average, at most a share `α` of the listed intervals misses.
 
-use super::median::{MANY, laplace_tail, median_tail, row_confidence, terms};
+use super::median::{MAX_EXACT_TERMS, laplace_tail, median_tail, row_confidence, terms};
 use crate::number::special::normal_cdf;
 use crate::plan::NoiseKind;
 use crate::stream::LazyPlan;
@@ -89,9 +89,9 @@ pub struct ChosenIntervals<'a> {
 }
 
 /// The share of the allowed miss probability that bounds lower ends.
-const FOR_THE_BOUND: f64 = 0.1;
+const BOUND_SHARE: f64 = 0.1;
 /// Bisections that find an end: to 2^-40 of the width of the search interval.
-const HALVINGS: u32 = 40;
+const BISECTIONS: u32 = 40;
 
 impl ErrorLaw {
     /// The law of the median of `rows` rows, given cells of a table that were not chosen by looking up an item (any
@@ -110,7 +110,9 @@ impl ErrorLaw {
     pub(super) fn of_noise(plan: &LazyPlan, step: u64) -> Self {
         let laplace = match plan.plan().noise_kind() {
             NoiseKind::Gaussian => None,
-            NoiseKind::Laplace => Some(terms(&plan.plan().mechanism().row_law(step))).filter(|terms| *terms <= MANY),
+            NoiseKind::Laplace => {
+                Some(terms(&plan.plan().mechanism().row_law(step))).filter(|terms| *terms <= MAX_EXACT_TERMS)
+            }
         };
         Self { row: Row::Noise { deviation: plan.std_error(step), laplace }, rows: 1 }
     }
@@ -166,7 +168,7 @@ impl ErrorLaw {
                 while 2.0 * self.row_tail(end) > outside && end < 1e3 * deviation {
                     (below, end) = (end, 2.0 * end);
                 }
-                for _ in 0..HALVINGS {
+                for _ in 0..BISECTIONS {
                     let middle = 0.5 * (below + end);
                     if 2.0 * self.row_tail(middle) > outside { below = middle } else { end = middle }
                 }
@@ -201,7 +203,7 @@ impl ErrorLaw {
     /// If the confidence is out of range.
     pub fn chosen(&self, confidence: f64, choice: Choice) -> Result<ChosenIntervals<'_>> {
         let half_width = self.half_width(confidence)?;
-        let (missed, bound) = ((1.0 - confidence) * (1.0 - FOR_THE_BOUND), (1.0 - confidence) * FOR_THE_BOUND);
+        let (missed, bound) = ((1.0 - confidence) * (1.0 - BOUND_SHARE), (1.0 - confidence) * BOUND_SHARE);
         let share = bound * choice.listed.clamp(1, choice.of.max(1)) as f64 / choice.of.max(1) as f64;
         // One side: half of the miss probability of a two-sided interval.
         let most = self.end(1.0 - row_confidence(self.rows, 1.0 - 2.0 * share));
@@ -222,7 +224,7 @@ impl ChosenIntervals<'_> {
         if self.holds(estimate, out) {
             return (out, upper);
         }
-        for _ in 0..HALVINGS {
+        for _ in 0..BISECTIONS {
             let middle = 0.5 * (out + held);
             if self.holds(estimate, middle) { held = middle } else { out = middle }
         }

@@ -18,7 +18,7 @@ use crate::plan::{NoiseKind, Plan};
 use std::collections::HashMap;
 
 /// Above this many Laplace terms, the distance from the normal value falls like 1/n.
-pub(super) const MANY: u64 = 64;
+pub(super) const MAX_EXACT_TERMS: u64 = 64;
 /// The integral ends where the tail of a single Laplace variable is below 10^-18 (29 standard deviations), and uses
 /// Simpson's rule with steps of 1/64 of a standard deviation.
 const STEPS: u32 = 30 * 64;
@@ -62,7 +62,7 @@ impl MedianNoise {
     }
 
     fn laplace(&mut self, terms: u64) -> f64 {
-        let (rows, counted) = (self.rows, terms.min(MANY));
+        let (rows, counted) = (self.rows, terms.min(MAX_EXACT_TERMS));
         let exact = *self.sums.entry(counted).or_insert_with(|| {
             let deviation = (2.0 * counted as f64).sqrt();
             relative_variance(rows, |x| laplace_tail(counted, x * deviation))

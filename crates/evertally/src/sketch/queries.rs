@@ -18,7 +18,7 @@ pub(super) trait Nodes {
 }
 
 /// The largest number of nodes of one level that a descent follows.
-const MOST: usize = 1 << 16;
+const MAX_NODES_PER_LEVEL: usize = 1 << 16;
 
 /// The number of keys in a range.
 pub(super) fn count(nodes: &mut impl Nodes, range: &Range<u128>) -> Result<Estimate> {
@@ -56,9 +56,9 @@ pub(super) fn heavy_hitters(nodes: &mut impl Nodes, threshold: f64) -> Result<Ve
             if estimate.value >= threshold {
                 next.push((child, estimate));
             }
-            if next.len() > MOST {
+            if next.len() > MAX_NODES_PER_LEVEL {
                 return Err(Error::invalid(format!(
-                    "a threshold of {threshold} lies within the noise: more than {MOST} blocks of keys reach it; raise it"
+                    "a threshold of {threshold} lies within the noise: more than {MAX_NODES_PER_LEVEL} blocks of keys reach it; raise it"
                 )));
             }
         }

@@ -9,19 +9,19 @@ use crate::{Error, Result};
 use smallvec::SmallVec;
 
 /// Minimum number of cells that estimate the law of errors (or all cells, if there are fewer).
-const FEWEST: u64 = 1 << 11;
+const MIN_CELLS: u64 = 1 << 11;
 /// A sufficient number of cells: of intervals at 95 % from five rows, 95 ± 0.3 % hold in a given table, and 95 % on
 /// average.
-const ENOUGH: u64 = 1 << 14;
-/// Total number of cells read over all steps of a horizon, unless that leaves fewer than `FEWEST` per step.
-const IN_ALL: u64 = 1 << 27;
+const SUFFICIENT_CELLS: u64 = 1 << 14;
+/// Total number of cells read over all steps of a horizon, unless that leaves fewer than `MIN_CELLS` per step.
+const TOTAL_CELLS: u64 = 1 << 27;
 
 /// Items of a [`CountSketch`](super::CountSketch) that are queried together: their places in the table are looked up
 /// once, and every cell is read once, however many items share it. See
 /// [`CountSketch::roster`](super::CountSketch::roster).
 #[derive(Clone, Debug)]
 pub struct Roster {
-    functions: Functions,
+    functions: HashFunctions,
     /// All cells that are read, in ascending order.
     cells: Vec<u64>,
     /// For each item, row by row: twice the place among the cells, plus 1 if the sign is negative.
@@ -32,7 +32,7 @@ pub struct Roster {
 
 /// The hash functions, which determine the places of items.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Functions {
+pub(super) struct HashFunctions {
     pub(super) table: Table,
     pub(super) key: KeyId,
     pub(super) name: StreamName,
@@ -64,7 +64,7 @@ impl Answers {
 impl Roster {
     pub(super) fn new<'a>(
         hashing: &Hashing,
-        functions: Functions,
+        functions: HashFunctions,
         horizon: u64,
         items: impl Iterator<Item = super::Item<'a>>,
     ) -> Result<Self> {
@@ -105,7 +105,7 @@ impl Roster {
     }
 
     /// The estimates at the last closed step, and the law of their errors.
-    pub(super) fn read(&self, cells: &mut Cells, functions: &Functions) -> Result<(Vec<f64>, ErrorLaw)> {
+    pub(super) fn read(&self, cells: &mut Cells, functions: &HashFunctions) -> Result<(Vec<f64>, ErrorLaw)> {
         if self.functions != *functions {
             return Err(Error::invalid(
                 "the roster was made by a sketch with other hash functions; make it with the sketch that is queried",
@@ -129,6 +129,6 @@ impl Roster {
 /// The number of cells of a row that estimate the law of errors. A function of the plan alone: intervals must not
 /// depend on other queries.
 fn cells_shown(table: Table, horizon: u64) -> u64 {
-    let cells = (IN_ALL / horizon).clamp(FEWEST, ENOUGH);
+    let cells = (TOTAL_CELLS / horizon).clamp(MIN_CELLS, SUFFICIENT_CELLS);
     cells.div_ceil(table.rows().into()).min(table.width())
 }

@@ -10,7 +10,7 @@ use crate::plan::{Plan, Threshold};
 use crate::state::{Layout, StateId, damaged};
 use crate::{Error, Result};
 use keys::{Keys, Past};
-use look::Look;
+use look::KeySelection;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -270,16 +270,16 @@ impl DiscoveredSums {
             let series = self.look().replayed(key);
             self.releases.push(series.release(&self.plan));
             let entry = self.keys.at(key);
-            self.entering.push(entry.take_past());
+            self.entering.push(entry.remove_past());
             entry.show(self.shown.len());
             self.shown.push(Shown { key, series });
         }
     }
 
     /// The selection from the keys after the just closed step.
-    fn look(&self) -> Look<'_> {
+    fn look(&self) -> KeySelection<'_> {
         let Self { plan, threshold, noise, keys, step, .. } = self;
-        Look { plan, noise, keys, step: *step, threshold: threshold.value() }
+        KeySelection { plan, noise, keys, step: *step, threshold: threshold.value() }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Release;
 use super::read::Read;
 use crate::mechanism::Cursor;
-use crate::noise::{Ahead, KeyedNoise, Purpose, SecretKey, StreamName};
+use crate::noise::{KeyedNoise, NodeBlockCache, Purpose, SecretKey, StreamName};
 use crate::plan::Plan;
 use crate::{Error, ErrorKind, Result};
 
@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 pub(super) struct Series {
     noise: KeyedNoise,
     /// Bits of the next nodes, only if there is a single series: they take more memory than the rest.
-    ahead: Option<Box<Ahead>>,
+    ahead: Option<Box<NodeBlockCache>>,
     cursor: Box<dyn Cursor>,
     /// Sum of the closed steps.
     closed: i64,
@@ -34,7 +34,7 @@ impl Series {
 
     /// The same in less time, with a few kilobytes of memory.
     pub(super) fn with_foresight(mut self) -> Self {
-        self.ahead = Some(Box::new(Ahead::new()));
+        self.ahead = Some(Box::new(NodeBlockCache::new()));
         self
     }
 
@@ -55,14 +55,14 @@ impl Series {
         let mut total = std::mem::take(&mut self.open);
         self.read.close(total, step - self.cursor.step()); // fits: the caller has checked the direction
         let has_random_access = plan.mechanism().name().family().abilities.random_access;
-        if step > self.cursor.step() + 1 && (has_random_access || self.cursor.leaps_to(step)) {
+        if step > self.cursor.step() + 1 && (has_random_access || self.cursor.can_seek_forward(step)) {
             self.last = self.cursor.seek(step, &mut |node| law.sample(&mut noise.bits(node)));
         }
         while self.cursor.step() < step {
             let total = std::mem::take(&mut total);
             self.last = match &mut self.ahead {
                 Some(ahead) => {
-                    if ahead.is_used_up() {
+                    if ahead.is_exhausted() {
                         ahead.fill(noise, |nodes| self.cursor.foretell(nodes));
                     }
                     self.cursor.advance_with(total, self.closed, &mut |node| law.sample(&mut ahead.bits(noise, node)))

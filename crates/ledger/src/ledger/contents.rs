@@ -56,16 +56,16 @@ pub(super) struct Entry {
     pub(super) follows: Option<Follows>,
     /// The other ledger that records its steps, for a stream that a cluster publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) guard: Option<Guard>,
+    pub(super) guard: Option<Delegation>,
     /// The saved session, for a stream that is continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) state: Option<KeptState>,
+    pub(super) state: Option<SavedSession>,
 }
 
 /// Another ledger, which holds the steps of a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Guard {
+pub(super) struct Delegation {
     /// Its identity.
     pub(super) identity: String,
     /// Its location.
@@ -116,7 +116,7 @@ pub struct SeenFile {
 /// Names of the parts of a store that hold a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct KeptState {
+pub(super) struct SavedSession {
     /// The state itself. A part's name is the digest of its content.
     pub(super) part: String,
     /// Bytes for outputs that were not yet written when the run was recorded.
@@ -204,7 +204,7 @@ impl Contents {
     /// Draws the identity of a ledger that has none.
     pub(super) fn identify(&mut self) -> Result<()> {
         if self.identity.is_empty() {
-            self.identity = drawn_identity()?;
+            self.identity = random_identity()?;
         }
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Contents {
 }
 
 /// 128 random bits from the operating system, as text: the id of a key that nobody ever holds.
-pub fn drawn_identity() -> Result<String> {
+pub fn random_identity() -> Result<String> {
     Ok(SecretKey::generate()?.id().to_string())
 }
 

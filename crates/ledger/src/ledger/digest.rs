@@ -95,7 +95,7 @@ impl StreamDigest {
     }
 
     /// Continues after steps that the caller vouches for: a service, whose store holds the closed steps.
-    pub fn go_on_behind(&mut self, steps: u64, chain: [u8; 32]) {
+    pub fn resume_after(&mut self, steps: u64, chain: [u8; 32]) {
         (self.steps, self.chain) = (steps, chain);
     }
 

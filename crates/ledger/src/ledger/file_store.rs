@@ -7,7 +7,7 @@
 use super::{Store, parts};
 use crate::disk::{Access, Disk, beside, folder_of, replace};
 use crate::keyfile;
-use crate::lock::{NameLock, Patience, check_one_name, resolve};
+use crate::lock::{LockWait, NameLock, check_one_name, resolve};
 use crate::protected::check_output;
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Context, Result, usage};
@@ -61,7 +61,7 @@ impl FileStore {
         cancelled: &AtomicBool,
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<(SecretKey, Self)> {
-        let mut patience = Patience::until(cancelled, waiting);
+        let mut patience = LockWait::until(cancelled, waiting);
         let place = Place::of_key(key_path)?;
         if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
             keyfile::read(key_path)?; // reports what is missing, and leaves no lock file
@@ -81,9 +81,9 @@ impl FileStore {
     /// # Errors
     /// If there is a key file or a ledger, or another run is about to create one.
     pub fn create(disk: Arc<dyn Disk>, key_path: &Path, key: &SecretKey) -> Result<Self> {
-        let mut store = Self::lock(disk, key_path, Place::of_key(key_path)?, &mut Patience::none())?;
+        let mut store = Self::lock(disk, key_path, Place::of_key(key_path)?, &mut LockWait::none())?;
         if store.place.has_key() {
-            return Err(keyfile::exists_already(key_path));
+            return Err(keyfile::key_exists_error(key_path));
         }
         store.promise(key)?;
         Ok(store)
@@ -101,7 +101,7 @@ impl FileStore {
         cancelled: &AtomicBool,
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<Self> {
-        Self::lock_ledger(disk, path, absent, &mut Patience::until(cancelled, waiting))
+        Self::lock_ledger(disk, path, absent, &mut LockWait::until(cancelled, waiting))
     }
 
     /// Like [`of_ledger`](Self::of_ledger), with explicit patience.
@@ -109,7 +109,7 @@ impl FileStore {
         disk: Arc<dyn Disk>,
         path: &Path,
         absent: Absent,
-        patience: &mut Patience<'_>,
+        patience: &mut LockWait<'_>,
     ) -> Result<Self> {
         loop {
             let ledger = resolve(path, "ledger")?;
@@ -131,7 +131,7 @@ impl FileStore {
 
     /// Locks the place of a key's ledger, and completes or removes the files of a run that was interrupted while it
     /// created the key.
-    fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut Patience<'_>) -> Result<Self> {
+    fn lock(disk: Arc<dyn Disk>, key_path: &Path, mut place: Place, patience: &mut LockWait<'_>) -> Result<Self> {
         loop {
             let lock = NameLock::take(&place.ledger, &place.key, patience)?;
             // While this run waited, links may have been changed.
@@ -169,7 +169,7 @@ impl FileStore {
     /// Refuses if the file is not the one that this run last read or wrote, or if others may write it.
     fn check_unchanged(&self) -> Result<()> {
         let shown = self.place.ledger.display();
-        if !self.lock.has_its_name() {
+        if !self.lock.is_current() {
             return Err(usage(format!(
                 "the lock file of the ledger {shown} was removed while this run held it; run again"
             )));
@@ -207,7 +207,7 @@ impl Store for FileStore {
         self.check_unchanged()?;
         if let Some(text) = &self.new_key {
             if self.place.has_key() {
-                return Err(keyfile::exists_already(&self.place.key));
+                return Err(keyfile::key_exists_error(&self.place.key));
             }
             let shown = self.place.key.display();
             replace(&*self.disk, &self.place.unfinished(), &Access::Private, &mut text.as_bytes())

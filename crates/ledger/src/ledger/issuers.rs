@@ -5,13 +5,13 @@
 //! other data. Each issuer protects itself from doing that: a release by the ledger's digests, Python objects by the
 //! log of steps next to the ledger, a service by its store.
 
-use super::contents::{Contents, code_key, drawn_identity};
+use super::contents::{Contents, code_key, random_identity};
 use super::file_store::{Absent, FileStore};
 use super::issued::{Issued, Issuer, Noise, ServiceGuard, belongs_to_service, issued_by};
 use super::remedy::NAME;
 use super::{Ledger, Store};
 use crate::disk::RealDisk;
-use crate::lock::Patience;
+use crate::lock::LockWait;
 use evertally::noise::{GuardedKey, NoiseClaim, NoiseRecord, SecretKey, StreamName};
 use evertally::{Error as NoiseError, ErrorKind};
 use evertally_declare::error::{Result, usage};
@@ -101,7 +101,7 @@ impl Ledger {
                 let mut contents = self.contents.clone();
                 let issued = contents.issued.entry(claim.name.to_string());
                 let fresh = || Issued { by: Issuer::RustProgram, noise: BTreeSet::new() };
-                issued.or_insert_with(fresh).noise.insert(Noise { claim: drawn_identity()?, ..noise });
+                issued.or_insert_with(fresh).noise.insert(Noise { claim: random_identity()?, ..noise });
                 self.commit(contents)
             }
         }
@@ -128,9 +128,9 @@ pub(super) fn guarded(key: SecretKey, ledger: Ledger) -> GuardedKey {
 ///
 /// # Errors
 /// If the key has issued noise, or belongs to another service, or its ledger is missing, in use or cannot be written.
-pub fn give_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &str, folder: &Path) -> Result<()> {
+pub fn assign_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &str, folder: &Path) -> Result<()> {
     let absent = if is_new { Absent::Make } else { Absent::Refuse };
-    let mut store = FileStore::lock_ledger(Arc::new(RealDisk), ledger, absent, &mut Patience::none())?;
+    let mut store = FileStore::lock_ledger(Arc::new(RealDisk), ledger, absent, &mut LockWait::none())?;
     let shown = store.name();
     let mut contents = match store.load()? {
         Some(bytes) => Contents::open(&bytes, &shown, key)?,

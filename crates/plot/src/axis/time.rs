@@ -67,11 +67,11 @@ const UNITS: [(f64, Unit); 25] = [
 ];
 
 /// A panel should show at least this many time labels.
-const ENOUGH: usize = 3;
+const MIN_TIME_LABELS: usize = 3;
 /// If ticks are too close, only every k-th may be kept, for these k.
 const STRIDES: [usize; 9] = [1, 2, 3, 4, 5, 10, 15, 20, 50];
 /// More ticks than this are not thinned.
-const MOST_TICKS: f64 = 300.0;
+const MAX_TICKS: f64 = 300.0;
 
 impl TimeLabels {
     /// As many ticks from `low` to `high` as fit on `width` pixels; at least one.
@@ -138,14 +138,14 @@ fn calendar(low: f64, high: f64, width: f64, zone: &TimeZone) -> Option<Vec<Time
     let fits = |(length, unit): &(f64, Unit)| span / length * room(*unit) <= width;
     let chosen = UNITS.iter().position(fits).unwrap_or(UNITS.len() - 1);
     let mut ticks = every(UNITS[chosen].1, low, high, zone)?;
-    if labels_inside(&ticks, low, high, width) < ENOUGH {
+    if labels_inside(&ticks, low, high, width) < MIN_TIME_LABELS {
         // Every second week or every tenth day rather than months.
-        let finer = UNITS[..chosen].iter().rev().take_while(|(length, _)| span / length <= MOST_TICKS);
+        let finer = UNITS[..chosen].iter().rev().take_while(|(length, _)| span / length <= MAX_TICKS);
         for (_, unit) in finer {
             let all = every(*unit, low, high, zone)?;
             let thinned = STRIDES.map(|stride| all.iter().step_by(stride).cloned().collect::<Vec<TimeTick>>());
             let better = |ticks: &Vec<TimeTick>| {
-                apart(ticks, low, high, width) && labels_inside(ticks, low, high, width) >= ENOUGH
+                apart(ticks, low, high, width) && labels_inside(ticks, low, high, width) >= MIN_TIME_LABELS
             };
             if let Some(better) = thinned.into_iter().find(better) {
                 return Some(better);
@@ -254,8 +254,9 @@ fn steps(low: f64, high: f64, width: f64) -> Vec<TimeTick> {
         scale.ticks.iter().map(tick).collect()
     };
     let count = (width / 80.0) as usize;
-    let enough =
-        |ticks: &Vec<TimeTick>| labels_inside(ticks, low, high, width) >= ENOUGH && apart(ticks, low, high, width);
+    let enough = |ticks: &Vec<TimeTick>| {
+        labels_inside(ticks, low, high, width) >= MIN_TIME_LABELS && apart(ticks, low, high, width)
+    };
     let ticks = (count..=2 * count + 2).map(ticks).find(enough).unwrap_or_else(|| ticks(count));
     if ticks.is_empty() { vec![TimeTick { at: low, label: number(low), context: String::new() }] } else { ticks }
 }

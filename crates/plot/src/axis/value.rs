@@ -80,7 +80,7 @@ fn is_multiple(value: f64, of: f64) -> bool {
 }
 
 /// A range with padding at both ends that are not zero; never empty.
-pub(crate) fn with_air(low: f64, high: f64) -> (f64, f64) {
+pub(crate) fn with_padding(low: f64, high: f64) -> (f64, f64) {
     let span = high - low;
     let least = (low.abs().max(high.abs()) * 1e-14).max(if span > 0.0 { 0.0 } else { 1.0 });
     let air = (span * 0.05).max(least);

@@ -17,7 +17,7 @@ const HEIGHT: f64 = 104.0;
 /// Space between rows.
 const GAP: f64 = 14.0;
 /// Groups whose ranges differ by more than this factor do not share a scale.
-const UNLIKE: f64 = 8.0;
+const MAX_SHARED_SCALE_RATIO: f64 = 8.0;
 
 fn columns(groups: usize) -> usize {
     match groups {
@@ -77,7 +77,8 @@ impl Grid {
     fn new(plot: &ReleasePlot, shown: &[&Curve]) -> Self {
         let own: Vec<(f64, f64)> = shown.iter().map(|curve| panel::values([*curve], plot.unsafe_truth)).collect();
         let spans = own.iter().map(|(low, high)| high - low);
-        let shared = !plot.apart && spans.clone().fold(0.0, f64::max) <= UNLIKE * spans.fold(f64::INFINITY, f64::min);
+        let shared = !plot.apart
+            && spans.clone().fold(0.0, f64::max) <= MAX_SHARED_SCALE_RATIO * spans.fold(f64::INFINITY, f64::min);
         let ranges = match shared {
             true => vec![panel::values(shown.iter().copied(), plot.unsafe_truth); shown.len()],
             false => own,

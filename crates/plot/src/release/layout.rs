@@ -3,7 +3,7 @@
 use super::caption::{last_value, ungrouped};
 use super::{Curve, ReleasePlot, STAMP, WARNING, grid, overlay, panel};
 use crate::canvas::Canvas;
-use crate::sheet::{Sheet, Words};
+use crate::sheet::{Sheet, SheetTexts};
 use crate::style::{Anchor, NORMAL, TextStyle, WIDTH, ink};
 use crate::text::{fit, grouped, percent};
 
@@ -12,7 +12,8 @@ const BANNER: f64 = 40.0;
 
 /// Draws the whole picture.
 pub(super) fn draw(plot: &ReleasePlot, shown: &[&Curve]) -> String {
-    let words = Words { title: plot.title.clone(), subtitle: plot.subtitle.clone(), footer: promise(plot).to_owned() };
+    let words =
+        SheetTexts { title: plot.title.clone(), subtitle: plot.subtitle.clone(), footer: promise(plot).to_owned() };
     let sheet = Sheet {
         words: &words,
         footer_lines: 3,

@@ -2,7 +2,7 @@
 
 use super::Curve;
 use crate::axis::time::{TimeLabels, TimeTick, contexts, label_end};
-use crate::axis::{ValueAxis, with_air};
+use crate::axis::{ValueAxis, with_padding};
 use crate::canvas::Canvas;
 use crate::decimate;
 use crate::frame::{Frame, crisp};
@@ -62,7 +62,7 @@ pub(super) fn values<'a>(shown: impl IntoIterator<Item = &'a Curve>, truth: bool
     if high < 0.0 && high > low / 2.0 {
         high = 0.0;
     }
-    with_air(low, high)
+    with_padding(low, high)
 }
 
 fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {

@@ -6,9 +6,9 @@ use evertally_declare::error::Result;
 use std::collections::HashMap;
 
 /// Points in time over which the mean error is taken.
-const TIMES: u32 = 16;
+const ERROR_SAMPLES: u32 = 16;
 /// How many neighbours of the best bound are shown on either side, in edges of the histogram.
-const AROUND: usize = 6;
+const NEIGHBOURS_SHOWN: usize = 6;
 
 /// How the planned stream relates to the observed stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,7 +59,7 @@ pub struct Choices {
 }
 
 /// Tries each pair of bounds once.
-struct Tried<'a> {
+struct BoundSearch<'a> {
     estimate: &'a Estimate,
     stretch: Stretch,
     noise_of: &'a mut dyn FnMut(u64, Option<u64>) -> Result<f64>,
@@ -84,7 +84,7 @@ impl Choices {
         let most = *estimate.candidates().edges().last().expect("there is one") as f64;
         // A person beyond the last edge is assumed to have one event more than it.
         let bounds = edges(((most + 1.0) * stretch.looks.max(1.0)).ceil() as u64); // saturates
-        let mut tried = Tried { estimate, stretch, noise_of, known: HashMap::new() };
+        let mut tried = BoundSearch { estimate, stretch, noise_of, known: HashMap::new() };
         let mut best: Option<(usize, usize, f64)> = None;
         for step in 0..tried_per_step {
             for (place, bound) in bounds.iter().enumerate() {
@@ -104,14 +104,14 @@ impl Choices {
             }
         }
         let (place, step, _) = best.expect("the last bound, without one a step, is never idle");
-        let around = place.saturating_sub(AROUND)..(place + AROUND + 1).min(bounds.len());
+        let around = place.saturating_sub(NEIGHBOURS_SHOWN)..(place + NEIGHBOURS_SHOWN + 1).min(bounds.len());
         let in_all = bounds[around].iter().map(|bound| tried.choice(*bound, step)).collect::<Result<_>>()?;
         let per_step = (0..tried_per_step).map(|step| tried.choice(bounds[place], step)).collect::<Result<_>>()?;
         Ok(Self { best: tried.choice(bounds[place], step)?, in_all, per_step })
     }
 }
 
-impl Tried<'_> {
+impl BoundSearch<'_> {
     /// The count that one group's running count misses, and the share of all events that is dropped in a stretch.
     fn missing(&self, bound: u64, step: usize) -> (f64, Figure) {
         let Stretch { looks, count, groups, objective } = self.stretch;
@@ -121,10 +121,10 @@ impl Tried<'_> {
             Objective::Max => whole.value * count,
             Objective::Mean => {
                 let at = |time: u32| {
-                    let stretches = count * f64::from(time) / f64::from(TIMES);
+                    let stretches = count * f64::from(time) / f64::from(ERROR_SAMPLES);
                     stretches.floor() * whole.value + lacks_after(stretches.fract()).value
                 };
-                ((1..=TIMES).map(|time| at(time).powi(2)).sum::<f64>() / f64::from(TIMES)).sqrt()
+                ((1..=ERROR_SAMPLES).map(|time| at(time).powi(2)).sum::<f64>() / f64::from(ERROR_SAMPLES)).sqrt()
             }
         };
         let events = (looks * self.estimate.events().value).max(f64::MIN_POSITIVE);

@@ -5,7 +5,7 @@ use evertally::plan::Plan;
 use evertally_declare::error::Result;
 
 /// The probability that some empty cell at the far end is taken for an occupied one, over all cells.
-const FALSE_ALARM: f64 = 0.05;
+const FALSE_POSITIVE_RATE: f64 = 0.05;
 
 /// Noisy counts of persons, by the number of events that each bound per step drops, and by their total number of
 /// events.
@@ -38,7 +38,7 @@ impl Estimate {
     pub(super) fn new(candidates: Candidates, noisy: &[f64], plan: &Plan) -> Result<Self> {
         let cells = candidates.cells();
         // One-sided, for each cell.
-        let confidence = 1.0 - 2.0 * FALSE_ALARM / noisy.len().max(2) as f64;
+        let confidence = 1.0 - 2.0 * FALSE_POSITIVE_RATE / noisy.len().max(2) as f64;
         let stands_out = plan.intervals(confidence)?.half_width(1) as f64;
         let cut = |histogram: &[f64]| {
             let last = histogram.iter().rposition(|count| *count >= stands_out).map_or(0, |place| place + 1);

@@ -1,7 +1,7 @@
 //! Counts the events of each person, and releases histograms of the counts.
 
 use super::{Candidates, Estimate};
-use crate::session::{GroupLabels, Placer};
+use crate::session::{GroupAssigner, Placer};
 use evertally::noise::{SecretKey, StreamName};
 use evertally::plan::Plan;
 use evertally::privacy::contribution::Pseudonym;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 pub struct Look {
     candidates: Candidates,
     columns: Columns,
-    placer: Placer<GroupLabels>,
+    placer: Placer<GroupAssigner>,
     name: StreamName,
     plan: Plan,
     places: HashMap<Pseudonym, usize>,
@@ -39,7 +39,7 @@ struct Person {
 }
 
 /// Noisy histograms, and the record that the ledger must hold before anyone sees them.
-pub struct Looked {
+pub struct ReleasedLook {
     /// The estimates computed from them.
     pub estimate: Estimate,
     digest: StreamDigest,
@@ -72,7 +72,7 @@ impl Look {
         (stream.name, stream.calendar, stream.columns) = (name.clone(), stretch, columns.clone());
         // Only a part of the time is observed; events outside of it are skipped.
         stream.outside = Refusable::Skip;
-        let labels = GroupLabels::of_declared(groups);
+        let labels = GroupAssigner::from_declared(groups);
         let placer = Placer::new(Arc::new(stream), labels, key);
         let (places, persons, numbers) = Default::default();
         Ok(Self { candidates, columns, placer, name, plan, places, persons, numbers })
@@ -128,7 +128,7 @@ impl Look {
     ///
     /// # Errors
     /// If the name was used for other data or under another plan, or the ledger's source has too little budget left.
-    pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<Looked> {
+    pub fn release(self, key: &SecretKey, ledger: &Ledger) -> Result<ReleasedLook> {
         let mut digest = ledger.stream(key, &self.name, &self.plan, 1)?;
         let mut sums =
             GroupedSums::new(self.plan.clone(), &digest.guarded(key)?, self.name.clone(), self.candidates.groups()?)?;
@@ -139,11 +139,11 @@ impl Look {
         digest.close_step(&counts)?;
         let noisy: Vec<f64> = sums.tick()?.iter().map(|release| release.value()).collect();
         let estimate = Estimate::new(self.candidates, &noisy, &self.plan)?;
-        Ok(Looked { estimate, digest })
+        Ok(ReleasedLook { estimate, digest })
     }
 }
 
-impl Looked {
+impl ReleasedLook {
     /// Records the look durably. Call this before anyone can see it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use evertally_declare::words::at_most;
 use serde::Serialize;
 
 /// The numbers of active periods in the rows: one day, a week, a month and a year of days.
-const ACTIVE: [u64; 4] = [1, 7, 30, 365];
+const ACTIVE_PERIODS: [u64; 4] = [1, 7, 30, 365];
 /// The δ of a row.
 const DELTA: f64 = 1e-6;
 
@@ -48,8 +48,8 @@ impl PeriodFacts {
     pub(super) fn of(stream: &Stream, pure_epsilon: Option<f64>, rho: f64) -> Option<Self> {
         let (period, longest) = (stream.period()?, stream.periods.longest()?);
         let there_are = stream.periods.count(stream.calendar.steps());
-        let mut counts: Vec<u64> = ACTIVE.into_iter().filter(|periods| *periods <= there_are).collect();
-        if there_are < ACTIVE[3] && !counts.contains(&there_are) {
+        let mut counts: Vec<u64> = ACTIVE_PERIODS.into_iter().filter(|periods| *periods <= there_are).collect();
+        if there_are < ACTIVE_PERIODS[3] && !counts.contains(&there_are) {
             counts.push(there_are);
         }
         let active = |periods| {

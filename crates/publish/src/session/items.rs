@@ -1,7 +1,7 @@
 //! Counts of very many items, in a sketch.
 
 use super::placer::leave_out;
-use super::{KeptEvent, Labels, Tally};
+use super::{Accumulator, KeptEvent, Labels};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{CountSketch, SketchPlan};
 use evertally_declare::error::Result;
@@ -73,7 +73,7 @@ pub(super) fn push_labels(
     Ok(true)
 }
 
-impl Tally for ItemCounts {
+impl Accumulator for ItemCounts {
     type Label = Box<[u8]>;
     type Labels = ItemLabels;
     /// The sketch, ready for queries about the last closed step.

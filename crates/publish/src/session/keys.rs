@@ -2,7 +2,7 @@
 
 use super::items::next_stop;
 use super::placer::leave_out;
-use super::{KeptEvent, Labels, Tally};
+use super::{Accumulator, KeptEvent, Labels};
 use evertally::noise::GuardedKey;
 use evertally::sketch::{DyadicCounts, KeyTree, SketchPlan};
 use evertally_declare::error::Result;
@@ -61,7 +61,7 @@ impl Labels for KeyLabels {
     }
 }
 
-impl Tally for KeyCounts {
+impl Accumulator for KeyCounts {
     type Label = u64;
     type Labels = KeyLabels;
     /// The tree, ready for queries about the last closed step.

@@ -6,7 +6,7 @@
 //! that are not counted yet are stored [as bytes](Placed::write) that name nobody.
 
 use super::sums::GroupNumbers;
-use super::{ClosedStep, GroupLabel, Placed, Placer, RunningSums, Session, Tally};
+use super::{Accumulator, ClosedStep, GroupRef, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{Error, Result, failure, usage};
@@ -44,7 +44,7 @@ impl Session<RunningSums> {
     /// If the ledger has the stream's name under another plan, or if several measures are released and only some steps
     /// are published: the data that they keep inside a publication cannot be saved.
     pub fn live(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
-        let stream = as_live(stream)?;
+        let stream = into_live(stream)?;
         let digest = ledger.digest_of(key, &stream, stream.last_step)?;
         let (sums, last_step) = (RunningSums::new(&stream, groups, &digest.guarded(key)?)?, stream.last_step);
         Self::new(stream, sums, key, digest, last_step)
@@ -56,7 +56,7 @@ impl Session<RunningSums> {
     ///
     /// # Errors
     /// If the state is damaged, or belongs to another stream.
-    pub fn live_again(
+    pub fn restore_live(
         stream: Stream,
         groups: Option<GroupTable>,
         key: &SecretKey,
@@ -67,9 +67,9 @@ impl Session<RunningSums> {
         if saved.version != VERSION {
             return Err(usage("the saved state of the stream was written by another version of this program"));
         }
-        let stream = as_live(stream)?;
+        let stream = into_live(stream)?;
         let mut digest = ledger.digest_of(key, &stream, stream.last_step)?;
-        digest.go_on_behind(saved.step, saved.chain);
+        digest.resume_after(saved.step, saved.chain);
         let count = usize::try_from(saved.groups).map_err(|_| damaged())?;
         let present = match &groups {
             Some(table) if count <= table.tuples().len() => Some(table.first(count)),
@@ -77,7 +77,7 @@ impl Session<RunningSums> {
             None => None,
         };
         let mut sums = RunningSums::restore(&stream, present, &digest.guarded(key)?, (saved.step, &saved.sums))?;
-        sums.put_open(saved.open).ok_or_else(damaged)?;
+        sums.restore_open(saved.open).ok_or_else(damaged)?;
         let last_step = stream.last_step;
         let mut session = Self::new(stream, sums, key, digest, last_step)?;
         session.due = saved.step;
@@ -89,13 +89,13 @@ impl Session<RunningSums> {
         Ok(session)
     }
 
-    /// The state that [`live_again`](Self::live_again) needs; `None` in the middle of a step of several measures, whose
+    /// The state that [`restore_live`](Self::live_again) needs; `None` in the middle of a step of several measures, whose
     /// memory of people can be saved only between two steps.
     ///
     /// # Errors
     /// If the session is over.
     pub fn live_state(&self) -> Result<Option<Vec<u8>>> {
-        self.check_goes_on()?;
+        self.check_not_ended()?;
         let Some(open) = self.tally.open() else { return Ok(None) };
         let saved = Saved {
             version: VERSION,
@@ -121,11 +121,11 @@ impl Session<RunningSums> {
     ///
     /// # Panics
     /// If the event is of another step.
-    pub fn take(&mut self, placed: Placed<GroupLabel>) -> Result<()> {
-        self.check_goes_on()?;
+    pub fn take(&mut self, placed: Placed<GroupRef>) -> Result<()> {
+        self.check_not_ended()?;
         assert_eq!(placed.step, self.open_step(), "an event is accepted only while its step is open");
         let taken = self.turn(placed);
-        self.or_over(taken)
+        self.end_on_error(taken)
     }
 
     /// Adds to the open step a group's sum of events that were counted and bounded elsewhere.
@@ -135,11 +135,11 @@ impl Session<RunningSums> {
     ///
     /// # Panics
     /// If the sum is of another step.
-    pub fn take_sum(&mut self, sum: &Placed<GroupLabel>) -> Result<()> {
-        self.check_goes_on()?;
+    pub fn take_sum(&mut self, sum: &Placed<GroupRef>) -> Result<()> {
+        self.check_not_ended()?;
         assert_eq!(sum.step, self.open_step(), "a sum is accepted only while its step is open");
         let taken = self.tally.add_sum(&sum.label, sum.value);
-        self.or_over(taken)
+        self.end_on_error(taken)
     }
 
     /// Closes the open step, and returns its releases.
@@ -165,7 +165,7 @@ impl Session<RunningSums> {
     /// # Errors
     /// If the ledger cannot be written, the budget of its source is too small, or the name has another plan.
     pub fn record_begun(&mut self, ledger: &mut Ledger) -> Result<()> {
-        ledger.record(self.digest_of_all()?)
+        ledger.record(self.complete_digest()?)
     }
 
     /// Adds groups after the present ones, between two steps or before the first event of a step.
@@ -187,9 +187,9 @@ impl Session<RunningSums> {
 
 /// The stream as a live session uses it: through the end of its horizon, and with events in the order in which they are
 /// pushed.
-fn as_live(mut stream: Stream) -> Result<Stream> {
+fn into_live(mut stream: Stream) -> Result<Stream> {
     if stream.measures.is_some() && !stream.publishes_all() {
-        let several = stream.measures.as_ref().is_some_and(|bundle| bundle.is_of_workloads());
+        let several = stream.measures.as_ref().is_some_and(|bundle| bundle.contains_workloads());
         let parameter = if several { Workload } else { Measure };
         let why = ": parts of an unfinished publication are not saved; publish every step";
         return Err(usage(sentence![parameter, " and ", Publish, " cannot be combined in a service", why]));
@@ -202,14 +202,14 @@ fn damaged() -> Error {
     usage("the saved state of the stream is damaged; restore the folder from a backup")
 }
 
-impl Placed<GroupLabel> {
+impl Placed<GroupRef> {
     /// A step's addition to a group, as counted elsewhere.
-    pub fn of_sum(step: u64, label: GroupLabel, sum: i64) -> Self {
+    pub fn of_sum(step: u64, label: GroupRef, sum: i64) -> Self {
         Self { step, value: sum, person: Pseudonym::default(), label, mark: 0 }
     }
 
     /// Group and value.
-    pub fn into_sum(self) -> (GroupLabel, i64) {
+    pub fn into_sum(self) -> (GroupRef, i64) {
         (self.label, self.value)
     }
 
@@ -219,8 +219,8 @@ impl Placed<GroupLabel> {
     /// numbers as LEB128; the value in zigzag.
     pub fn write(&self, with_person: bool, bytes: &mut Vec<u8>) {
         match &self.label {
-            GroupLabel::Place(place) => push(bytes, *place as u64),
-            GroupLabel::Name(name, _) => {
+            GroupRef::Place(place) => push(bytes, *place as u64),
+            GroupRef::Name(name, _) => {
                 push(bytes, name.len() as u64);
                 bytes.extend_from_slice(name);
             }
@@ -236,7 +236,7 @@ impl Placed<GroupLabel> {
     pub fn read(step: u64, with_person: bool, discovered: Option<&GroupNumbers>, bytes: &mut &[u8]) -> Option<Self> {
         let number = pull(bytes)?;
         let label = match discovered {
-            None => GroupLabel::Place(usize::try_from(number).ok()?),
+            None => GroupRef::Place(usize::try_from(number).ok()?),
             Some(numbers) => {
                 let (name, rest) = bytes.split_at_checked(usize::try_from(number).ok()?)?;
                 *bytes = rest;

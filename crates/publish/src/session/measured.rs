@@ -7,7 +7,7 @@ use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally::stream::{GroupedSums, Groups, Release};
 use evertally_declare::error::{Error, Result, usage};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::measures::activity::{Activity, Counted, Member};
+use evertally_declare::measures::activity::{Activity, CountedMembers, GroupMember};
 use evertally_declare::measures::estimate::{Estimate, Estimator, decimals};
 use evertally_declare::measures::parts::Part;
 use evertally_declare::measures::{Bundle, PlannedPart};
@@ -44,7 +44,7 @@ struct PartSums {
 /// A part's memory of people. **Not private.**
 enum Memory {
     None,
-    Counted(Counted),
+    CountedMembers(CountedMembers),
     Active(Activity),
 }
 
@@ -52,8 +52,8 @@ enum Memory {
 #[derive(Serialize, Deserialize)]
 struct SavedPart {
     sums: Vec<u8>,
-    counted: Option<(u64, Vec<Member>)>,
-    active: Option<Vec<(Member, u64)>>,
+    counted: Option<(u64, Vec<GroupMember>)>,
+    active: Option<Vec<(GroupMember, u64)>>,
 }
 
 /// The names of all running sums of a part, one per cell, group by group. No two are equal.
@@ -71,7 +71,7 @@ impl PartSums {
         let open = vec![0; names.len()];
         let sums = GroupedSums::new(planned.plan.clone(), key, name.clone(), names)?;
         let memory = match planned.part {
-            Part::People => Memory::Counted(Counted::default()),
+            Part::People => Memory::CountedMembers(CountedMembers::default()),
             Part::Active(window) | Part::Present(window) => Memory::Active(Activity::new(window)),
             _ => Memory::None,
         };
@@ -89,7 +89,7 @@ impl PartSums {
         let names = names(&planned.part, groups)?;
         let sums = GroupedSums::restore(planned.plan.clone(), key, name.clone(), names, &saved.sums)?;
         let memory = match (&planned.part, saved.counted, saved.active) {
-            (Part::People, Some(counted), None) => Memory::Counted(Counted::restore(counted)),
+            (Part::People, Some(counted), None) => Memory::CountedMembers(CountedMembers::restore(counted)),
             (Part::Active(window) | Part::Present(window), None, Some(active)) => {
                 Memory::Active(Activity::restore(*window, sums.step(), active).ok_or_else(damaged)?)
             }
@@ -104,7 +104,7 @@ impl PartSums {
         let (mut counted, mut active) = (None, None);
         match &self.memory {
             Memory::None => {}
-            Memory::Counted(memory) => counted = Some(memory.save()),
+            Memory::CountedMembers(memory) => counted = Some(memory.save()),
             Memory::Active(memory) => active = Some(memory.save()),
         }
         SavedPart { sums: self.sums.save(), counted, active }
@@ -125,12 +125,12 @@ impl PartSums {
             Memory::None => {
                 part.of_event(bundle.centre(), noise, kept.value, |cell, value| add_at(group * cells + cell, value))
             }
-            Memory::Counted(counted) => match counted.is_first(member, kept.since) {
+            Memory::CountedMembers(counted) => match counted.is_first(member, kept.since) {
                 true => add_at(group, 1),
                 false => Ok(()),
             },
             // People who are present are counted at the end of the step.
-            Memory::Active(activity) => match activity.is_up(member, step) && !matches!(part, Part::Present(_)) {
+            Memory::Active(activity) => match activity.activate(member, step) && !matches!(part, Part::Present(_)) {
                 true => add_at(group, 1),
                 false => Ok(()),
             },

@@ -1,6 +1,6 @@
 //! The contributions of each person: a table with 32 bytes per person and without names.
 
-use crate::leb128::{push_number, take_number};
+use crate::leb128::{push_number, read_number};
 use evertally::privacy::contribution::{ContributionBound, Details, Kept, Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
 
@@ -9,13 +9,13 @@ const PARTS: usize = 64;
 /// The bits of a pseudonym that choose its part.
 const PART_BITS: u32 = PARTS.trailing_zeros();
 /// Out of this many places of a part ([`Part::homes`]), …
-const PLACES: usize = 5;
+const PLACES_PER_GROUP: usize = 5;
 /// … at most this many are taken. The part then grows by the same ratio: 32 bytes · (5/4)² are 50 per person.
-const TAKEN: usize = 4;
+const MAX_TAKEN: usize = 4;
 /// The first byte that [`Persons::save`] writes.
 const VERSION: u8 = 1;
 /// Minimum size of a saved person in bytes: the pseudonym and three numbers.
-const LEAST_SAVED: usize = 16 + 3;
+const MIN_SAVED_BYTES: usize = 16 + 3;
 
 /// The persons of a stream, by pseudonym, and the kept events of each in the current period.
 ///
@@ -106,7 +106,7 @@ impl Persons {
     /// previous group's number and its events. There is no check against damage: the enclosing file must have one.
     pub fn save(&self, since: u64) -> Vec<u8> {
         let count = if since > self.since { 0 } else { self.count() };
-        let mut bytes = Vec::with_capacity(9 + count * (LEAST_SAVED + 2));
+        let mut bytes = Vec::with_capacity(9 + count * (MIN_SAVED_BYTES + 2));
         bytes.push(VERSION);
         bytes.extend_from_slice(&(count as u64).to_le_bytes());
         if count == 0 {
@@ -145,7 +145,7 @@ impl Persons {
         }
         let (count, mut rest) = rest.split_first_chunk().ok_or_else(damaged)?;
         let count = u64::from_le_bytes(*count);
-        if count > (rest.len() / LEAST_SAVED) as u64 {
+        if count > (rest.len() / MIN_SAVED_BYTES) as u64 {
             return Err(damaged());
         }
         let mut parts: Vec<(Vec<Entry>, Vec<Details>)> = vec![Default::default(); PARTS];
@@ -157,7 +157,7 @@ impl Persons {
             if last.replace(name).is_some_and(|last| last >= name) {
                 return Err(damaged());
             }
-            let mut number = || take_number(&mut rest).ok_or_else(damaged);
+            let mut number = || read_number(&mut rest).ok_or_else(damaged);
             let (step, total, in_step) = (number()?, narrow(number()?)?, narrow(number()?)?);
             if step < since {
                 return Err(damaged());
@@ -167,7 +167,7 @@ impl Persons {
             entries.push(Entry { name, kept });
             if is_detailed {
                 let spent = number()?;
-                details.push(persons.bound.restore_details(kept, spent, take_groups(&mut rest)?)?);
+                details.push(persons.bound.restore_details(kept, spent, read_groups(&mut rest)?)?);
             }
         }
         if !rest.is_empty() {
@@ -182,8 +182,8 @@ impl Persons {
 }
 
 /// The events in each group, by increasing number of the group.
-fn take_groups(rest: &mut &[u8]) -> Result<Vec<(u64, u32)>> {
-    let mut number = || take_number(rest).ok_or_else(damaged);
+fn read_groups(rest: &mut &[u8]) -> Result<Vec<(u64, u32)>> {
+    let mut number = || read_number(rest).ok_or_else(damaged);
     let (count, mut last) = (number()?, 0u64);
     let of_next = |_| {
         last = last.checked_add(number()?).ok_or_else(damaged)?;
@@ -258,7 +258,7 @@ impl Part {
     #[cold]
     fn enter(&mut self, name: Pseudonym, place: usize) -> usize {
         let free = self.entries.iter().skip(place).position(Entry::is_free);
-        let has_room = (self.taken + 1) * PLACES <= self.homes * TAKEN;
+        let has_room = (self.taken + 1) * PLACES_PER_GROUP <= self.homes * MAX_TAKEN;
         let Some(pushed) = free.filter(|_| has_room) else {
             self.grow();
             let behind = self.entries.iter().skip(self.home(name));
@@ -277,7 +277,7 @@ impl Part {
 
     fn grow(&mut self) {
         let (entries, details) = (std::mem::take(&mut self.entries), std::mem::take(&mut self.details));
-        self.rebuild(entries, details, self.homes + self.homes / TAKEN + 8);
+        self.rebuild(entries, details, self.homes + self.homes / MAX_TAKEN + 8);
     }
 
     /// Puts persons, in the order of their pseudonyms, into a table of at least this many homes.
@@ -289,7 +289,7 @@ impl Part {
         for (from, entry) in entries.iter().enumerate().filter(|(_, entry)| !entry.is_free()) {
             let place = self.home(entry.name).max(next);
             let Some(free) = self.entries.get_mut(place) else {
-                return self.rebuild(entries, details, homes + homes / TAKEN + 8); // crowded at the end: very rare
+                return self.rebuild(entries, details, homes + homes / MAX_TAKEN + 8); // crowded at the end: very rare
             };
             *free = *entry;
             next = place + 1;

@@ -8,12 +8,12 @@
 //! A run may have several [legs](Leg), one after the other: the stretches of earlier runs, repeated if their state is
 //! lost.
 
-use super::{GroupLabel, Placed, Placer, RunningSums, Session};
+use super::{GroupRef, Placed, Placer, RunningSums, Session};
 use evertally::noise::SecretKey;
 use evertally::privacy::contribution::Pseudonym;
 use evertally_declare::error::{Result, failure, usage};
 use evertally_declare::event::Event;
-use evertally_declare::follows::{Carried, Follows};
+use evertally_declare::follows::{CarriedSum, Follows};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::groups::Joined;
 use evertally_declare::stream::Stream;
@@ -73,7 +73,7 @@ struct Saved {
 
 /// The records of a run in addition to the state of its session.
 #[derive(Default)]
-pub struct Leaving<'a> {
+pub struct RunRecord<'a> {
     /// The files that the run has read.
     pub files: Vec<SeenFile>,
     /// Groups that joined with this run.
@@ -119,7 +119,7 @@ impl Session<RunningSums> {
             let group = usize::try_from(group).ok()?;
             let label = match discovers {
                 true => session.tally.label_of(names.get(group)?),
-                false => (group < count).then_some(GroupLabel::Place(group))?,
+                false => (group < count).then_some(GroupRef::Place(group))?,
             };
             let person = Pseudonym::from_bytes(person);
             (step > saved.step).then_some(Placed { step, value, person, label, mark: 0 })
@@ -153,7 +153,7 @@ impl Session<RunningSums> {
             let exact =
                 release.exact() + before.map_or(Ok(0), |carried| carried.exact().ok_or_else(|| failure(DAMAGED)))?;
             let streams = 1 + before.map_or(0, |carried| carried.streams);
-            Ok(Carried { group: group.clone(), exact: exact.to_string(), streams })
+            Ok(CarriedSum { group: group.clone(), exact: exact.to_string(), streams })
         };
         let carried = self.tally.tuples().iter().zip(releases).map(carried).collect::<Result<_>>()?;
         let steps = steps + before.map_or(0, |before| before.steps);
@@ -175,10 +175,10 @@ impl Session<RunningSums> {
     /// # Panics
     /// If due steps have not been taken.
     pub fn begin(&mut self, leg: Leg, key: &SecretKey) -> Result<()> {
-        self.digest_of_all()?;
+        self.complete_digest()?;
         self.tally.join(key, &leg.stream, leg.groups)?;
         self.stream = Arc::new(leg.stream);
-        self.placer = Placer::new(Arc::clone(&self.stream), super::Tally::labels(&self.tally), key);
+        self.placer = Placer::new(Arc::clone(&self.stream), super::Accumulator::labels(&self.tally), key);
         self.last_step = leg.last_step.max(self.step());
         self.closed = self.step();
         self.put_by();
@@ -211,23 +211,23 @@ impl Session<RunningSums> {
     ///
     /// # Panics
     /// If due steps have not been taken, or the session was not made [resumable](Self::that_goes_on).
-    pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: Leaving<'_>) -> Result<()> {
+    pub fn record_continued(&mut self, ledger: &mut Ledger, leaving: RunRecord<'_>) -> Result<()> {
         let (state, policies) = (self.save()?, self.stream.policies());
-        let Leaving { files, joined, outputs, table } = leaving;
+        let RunRecord { files, joined, outputs, table } = leaving;
         let follows = self.stream.follows.clone();
         let left = Left { files, joined, follows, policies, state, outputs, table };
-        ledger.record_continued(self.digest_of_all()?, left)
+        ledger.record_continued(self.complete_digest()?, left)
     }
 
     fn save(&mut self) -> Result<Vec<u8>> {
-        let (step, chain) = (self.step(), self.digest_of_all()?.chain());
+        let (step, chain) = (self.step(), self.complete_digest()?.chain());
         self.put_by();
         assert!(self.ahead.is_empty(), "all steps through {step} are taken");
         let later = self.later.as_ref().expect("a resumable session");
         let mut names: Vec<Box<[u8]>> = Vec::new();
-        let mut number_of = |label: &'_ GroupLabel| match label {
-            GroupLabel::Place(place) => *place as u64,
-            GroupLabel::Name(name, _) => {
+        let mut number_of = |label: &'_ GroupRef| match label {
+            GroupRef::Place(place) => *place as u64,
+            GroupRef::Name(name, _) => {
                 names.push(name.clone());
                 names.len() as u64 - 1
             }

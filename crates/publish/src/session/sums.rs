@@ -2,9 +2,9 @@
 
 use super::items::push_labels;
 use super::measured::MeasuredSums;
-use super::{KeptEvent, Labels, Tally};
+use super::{Accumulator, KeptEvent, Labels};
 use crate::rows::{ReleaseRow, Rows};
-use crate::views::Viewed;
+use crate::views::ViewValue;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::stream::{DiscoveredSums, GroupedSums, Release, RunningSum};
@@ -161,7 +161,7 @@ impl RunningSums {
     }
 
     /// The label of a discovered group.
-    pub fn label_of(&self, name: &[u8]) -> GroupLabel {
+    pub fn label_of(&self, name: &[u8]) -> GroupRef {
         self.numbers.label(name)
     }
 
@@ -169,17 +169,17 @@ impl RunningSums {
     ///
     /// # Errors
     /// If no events can have this sum, a running sum exceeds 64 bits, or the group does not exist.
-    pub fn add_sum(&mut self, group: &GroupLabel, sum: i64) -> Result<()> {
+    pub fn add_sum(&mut self, group: &GroupRef, sum: i64) -> Result<()> {
         let place = match (&mut self.streams, group) {
-            (Streams::Total(stream, _), GroupLabel::Place(0)) => {
+            (Streams::Total(stream, _), GroupRef::Place(0)) => {
                 stream.add_sum(sum)?;
                 0
             }
-            (Streams::Groups(streams), GroupLabel::Place(place)) => {
+            (Streams::Groups(streams), GroupRef::Place(place)) => {
                 streams.add_sum(*place, sum)?;
                 *place
             }
-            (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
+            (Streams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add_sum(name, sum)?),
             _ => return Err(usage("the sum belongs to a stream with other groups")),
         };
         self.open[place] += sum; // fits: the stream has just checked the larger running sum
@@ -199,13 +199,13 @@ impl RunningSums {
     }
 
     /// The last shown view of each group, if views depend on earlier ones.
-    pub fn shown_views(&self) -> Vec<(Vec<String>, Viewed)> {
-        self.rows.shown_views()
+    pub fn saved_views(&self) -> Vec<(Vec<String>, ViewValue)> {
+        self.rows.saved_views()
     }
 
     /// Restores the last view of a group that an earlier run has shown, for [views](crate::views) that depend on it.
-    pub fn recall_view(&mut self, group: Vec<String>, shown: Viewed) {
-        self.rows.recall_view(group, shown);
+    pub fn restore_view(&mut self, group: Vec<String>, shown: ViewValue) {
+        self.rows.restore_view(group, shown);
     }
 
     /// The number of declared sums.
@@ -224,7 +224,7 @@ impl RunningSums {
 
     /// Restores the additions from [`open`](Self::open); `None` if they belong to other sums.
     #[must_use]
-    pub(super) fn put_open(&mut self, open: Vec<i64>) -> Option<()> {
+    pub(super) fn restore_open(&mut self, open: Vec<i64>) -> Option<()> {
         if matches!(self.streams, Streams::Measured(_)) {
             return open.is_empty().then_some(());
         }
@@ -263,7 +263,7 @@ impl RunningSums {
 
 /// Assigns groups to events.
 #[derive(Clone)]
-pub enum GroupLabels {
+pub enum GroupAssigner {
     /// No groups.
     None,
     /// Declared groups.
@@ -281,7 +281,7 @@ pub enum GroupLabels {
 
 /// The group of an event.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum GroupLabel {
+pub enum GroupRef {
     /// A place among the declared groups.
     Place(usize),
     /// The library's name of the group, the same as for a declared group of this name, and its [number](GroupNumbers).
@@ -303,8 +303,8 @@ impl GroupNumbers {
         Self(is_needed.then(|| mac_key(key, &stream.name, &stream.plan.digest(), Purpose::Hashing)))
     }
 
-    pub(super) fn label(&self, name: &[u8]) -> GroupLabel {
-        GroupLabel::Name(name.into(), self.of(name))
+    pub(super) fn label(&self, name: &[u8]) -> GroupRef {
+        GroupRef::Name(name.into(), self.of(name))
     }
 
     /// The number of a group.
@@ -327,9 +327,9 @@ pub fn tuple_of(name: &[u8]) -> Result<Vec<String>> {
         .ok_or_else(|| usage("the saved state of the stream holds a group without a name"))
 }
 
-impl GroupLabels {
+impl GroupAssigner {
     /// Assigns declared groups to events, or the one sum.
-    pub fn of_declared(table: Option<GroupTable>) -> Self {
+    pub fn from_declared(table: Option<GroupTable>) -> Self {
         table.map_or(Self::None, |table| Self::Declared(Box::new(table)))
     }
 
@@ -339,24 +339,24 @@ impl GroupLabels {
     }
 }
 
-impl Labels for GroupLabels {
-    type Label = GroupLabel;
+impl Labels for GroupAssigner {
+    type Label = GroupRef;
 
-    fn grid_of(&self, stream: &Stream, label: &GroupLabel) -> Grid {
+    fn grid_of(&self, stream: &Stream, label: &GroupRef) -> Grid {
         let grid = stream.plan.request().grid();
         match (self, label) {
-            (Self::Declared(table), GroupLabel::Place(place)) => table.grid_of(*place, grid),
+            (Self::Declared(table), GroupRef::Place(place)) => table.grid_of(*place, grid),
             _ => grid,
         }
     }
 
     #[inline]
-    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupLabel>> {
+    fn label_of(&mut self, stream: &Stream, event: &Event<'_>) -> Result<Option<GroupRef>> {
         match self {
-            Self::None => Ok(Some(GroupLabel::Place(0))),
+            Self::None => Ok(Some(GroupRef::Place(0))),
             Self::Declared(table) => match table.place_of(event)? {
                 None if stream.unknown_group == Refusable::Refuse => Err(table.unknown(event)),
-                place => Ok(place.map(GroupLabel::Place)),
+                place => Ok(place.map(GroupRef::Place)),
             },
             Self::Discovered { name, text, numbers } => {
                 name.clear();
@@ -368,26 +368,26 @@ impl Labels for GroupLabels {
     }
 }
 
-impl Tally for RunningSums {
-    type Label = GroupLabel;
-    type Labels = GroupLabels;
+impl Accumulator for RunningSums {
+    type Label = GroupRef;
+    type Labels = GroupAssigner;
     type Closed<'a> = ClosedStep<'a>;
 
-    fn labels(&self) -> GroupLabels {
+    fn labels(&self) -> GroupAssigner {
         match (&self.streams, &self.groups) {
             (Streams::Discovered(_), _) => {
                 let numbers = self.numbers.clone();
-                GroupLabels::Discovered { name: Vec::new(), text: String::new(), numbers }
+                GroupAssigner::Discovered { name: Vec::new(), text: String::new(), numbers }
             }
-            (_, Some(table)) => GroupLabels::Declared(Box::new(table.clone())),
-            (_, None) => GroupLabels::None,
+            (_, Some(table)) => GroupAssigner::Declared(Box::new(table.clone())),
+            (_, None) => GroupAssigner::None,
         }
     }
 
-    fn group_of(label: &GroupLabel) -> u64 {
+    fn group_of(label: &GroupRef) -> u64 {
         match label {
-            GroupLabel::Place(place) => *place as u64,
-            GroupLabel::Name(_, number) => *number,
+            GroupRef::Place(place) => *place as u64,
+            GroupRef::Name(_, number) => *number,
         }
     }
 
@@ -396,19 +396,19 @@ impl Tally for RunningSums {
     }
 
     #[inline]
-    fn add(&mut self, group: GroupLabel, kept: KeptEvent) -> Result<()> {
+    fn add(&mut self, group: GroupRef, kept: KeptEvent) -> Result<()> {
         let value = kept.value;
         let place = match (&mut self.streams, group) {
             (Streams::Total(stream, _), _) => {
                 stream.add(value)?;
                 0
             }
-            (Streams::Groups(streams), GroupLabel::Place(place)) => {
+            (Streams::Groups(streams), GroupRef::Place(place)) => {
                 streams.add(place, value)?;
                 place
             }
-            (Streams::Measured(parts), GroupLabel::Place(place)) => return parts.add(place, kept),
-            (Streams::Discovered(keys), GroupLabel::Name(name, _)) => return Ok(keys.add(&name, value)?),
+            (Streams::Measured(parts), GroupRef::Place(place)) => return parts.add(place, kept),
+            (Streams::Discovered(keys), GroupRef::Name(name, _)) => return Ok(keys.add(&name, value)?),
             _ => return Err(usage("the event was read for a stream with other groups")),
         };
         self.open[place] += value; // fits: the stream has just checked the larger running sum

@@ -108,7 +108,7 @@ pub(super) fn push(session: &mut Session<RunningSums>, number: u64, row: &Row) -
 }
 
 /// A row as a placer reads it.
-pub(super) fn place(placer: &mut Placer<GroupLabels>, number: u64, row: &Row) -> Result<Option<Placed<GroupLabel>>> {
+pub(super) fn place(placer: &mut Placer<GroupAssigner>, number: u64, row: &Row) -> Result<Option<Placed<GroupRef>>> {
     with_event(number, row, |event| placer.place(event))
 }
 
@@ -251,9 +251,9 @@ proptest! {
             }
             loop {
                 match other.push_placed(&mut batch).unwrap() {
-                    Pushed::All => break,
-                    Pushed::StepsDue => take(&mut other, &mut other_sums).unwrap(),
-                    Pushed::Late(mark) => {
+                    PushResult::All => break,
+                    PushResult::StepsDue => take(&mut other, &mut other_sums).unwrap(),
+                    PushResult::Late(mark) => {
                         let number = (part * len) as u64 + u64::from(mark) + 1;
                         let error = with_event(number, &rows[mark as usize], |event| other.late(event)).unwrap_err();
                         late.push(error.to_string());

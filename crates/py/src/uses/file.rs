@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 const MAGIC: &[u8; 16] = b"evertally uses 1";
 const RECORD: usize = 64;
 /// A file is rewritten if it has twice as many records as needed, plus this number.
-const SPARE: u64 = 1 << 14;
+const SPARE_RECORDS: u64 = 1 << 14;
 
 /// Steps of one noise stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(super) struct Record {
 
 /// The file of a key.
 #[derive(Debug)]
-pub(super) struct UsesFile {
+pub(super) struct NoiseLogFile {
     path: PathBuf,
     key_id: [u8; 16],
     /// Distinguishes the log from others; unknown until it is created or read.
@@ -66,7 +66,7 @@ struct Open {
     read: u64,
 }
 
-impl UsesFile {
+impl NoiseLogFile {
     pub(super) fn new(path: PathBuf, key: &SecretKey) -> Self {
         let mut secret = [0; 16];
         derived(key, &[b"evertally 1 uses file"], &mut secret);
@@ -120,10 +120,10 @@ impl UsesFile {
 
     /// Rewrites the file if most records have become redundant. The caller has just had its turn, and passes all
     /// records. If this fails, the file keeps its length.
-    pub(super) fn tidy(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
+    pub(super) fn compact(&mut self, needed: usize, all: impl FnOnce() -> Vec<Record>) {
         let records = self.open.as_ref().map_or(0, |open| open.read / RECORD as u64);
         // Other systems cannot replace an open file.
-        if !cfg!(unix) || records < 2 * needed as u64 + SPARE || !self.lock().unwrap_or(false) {
+        if !cfg!(unix) || records < 2 * needed as u64 + SPARE_RECORDS || !self.lock().unwrap_or(false) {
             return;
         }
         if self.open.as_ref().is_some_and(|open| open.read == self.len) {
@@ -145,13 +145,13 @@ impl UsesFile {
                 options.read(true).append(true);
                 let file = match options.open(&self.path) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-                    opened => opened.map_err(|error| self.unwritten(&error))?,
+                    opened => opened.map_err(|error| self.write_error(&error))?,
                 };
                 self.check_mode(&file)?;
                 self.open = Some(Open { file, process: std::process::id(), read: 0 });
             }
             let Open { file, .. } = self.open.as_ref().expect("opened");
-            let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.unwritten(&error))?;
+            let meta = file.lock().and_then(|()| file.metadata()).map_err(|error| self.write_error(&error))?;
             if names_of(&meta) > 1 {
                 self.open = None; // and with it the lock
                 return Err(self.shared_by_names());
@@ -176,7 +176,7 @@ impl UsesFile {
         if self.len < read {
             return Err(self.damaged());
         }
-        let bytes = self.behind(read).map_err(|error| self.unwritten(&error))?;
+        let bytes = self.read_after(read).map_err(|error| self.write_error(&error))?;
         if bytes.is_empty() {
             return Ok(vec![]);
         }
@@ -194,18 +194,18 @@ impl UsesFile {
         let news = records.map(|bytes| self.opened(bytes)).collect::<Option<Vec<_>>>().ok_or_else(|| self.damaged())?;
         let end = read + if read == 0 { RECORD as u64 } else { 0 } + (news.len() * RECORD) as u64;
         if rest {
-            self.cut(end)?;
+            self.truncate(end)?;
         }
         self.open.as_mut().expect("locked").read = end;
         Ok(news)
     }
 
     /// Truncates the file to this length.
-    fn cut(&self, len: u64) -> PyResult<()> {
-        self.open.as_ref().expect("locked").file.set_len(len).map_err(|error| self.unwritten(&error))
+    fn truncate(&self, len: u64) -> PyResult<()> {
+        self.open.as_ref().expect("locked").file.set_len(len).map_err(|error| self.write_error(&error))
     }
 
-    fn behind(&self, read: u64) -> std::io::Result<Vec<u8>> {
+    fn read_after(&self, read: u64) -> std::io::Result<Vec<u8>> {
         let mut file = &self.open.as_ref().expect("locked").file;
         let mut bytes = Vec::new();
         if self.len != read {
@@ -225,7 +225,7 @@ impl UsesFile {
         let open = self.open.as_mut().expect("locked");
         if let Err(error) = open.file.write_all(&bytes) {
             let _ = open.file.set_len(read); // a truncated record is ignored when it is read
-            return Err(self.unwritten(&error));
+            return Err(self.write_error(&error));
         }
         open.read += bytes.len() as u64;
         Ok(())
@@ -233,11 +233,11 @@ impl UsesFile {
 
     /// Refuses the log of another key, and a log other than the one seen before.
     fn check_header(&mut self, found: Option<&[u8; RECORD]>) -> PyResult<()> {
-        let found = found.ok_or_else(|| self.foreign())?;
+        let found = found.ok_or_else(|| self.foreign_file_error())?;
         let identity = found[32..48].try_into().expect("16 bytes");
         let is_own = self.identity.is_none_or(|own| own == identity);
         if !is_own || *found != self.checked(header(self.key_id, identity)) {
-            return Err(self.foreign());
+            return Err(self.foreign_file_error());
         }
         self.identity = Some(identity);
         Ok(())
@@ -273,7 +273,7 @@ impl UsesFile {
     #[cfg(unix)]
     fn check_mode(&self, file: &File) -> PyResult<()> {
         use std::os::unix::fs::PermissionsExt;
-        let mode = file.metadata().map_err(|error| self.unwritten(&error))?.permissions().mode();
+        let mode = file.metadata().map_err(|error| self.write_error(&error))?.permissions().mode();
         if mode & 0o077 == 0 {
             return Ok(());
         }
@@ -289,7 +289,7 @@ impl UsesFile {
         Ok(())
     }
 
-    fn unwritten(&self, error: &std::io::Error) -> PyErr {
+    fn write_error(&self, error: &std::io::Error) -> PyErr {
         PyOSError::new_err(format!(
             "cannot write {} ({error}), which records which noise was issued, so that none is used for other data; \
              none was issued. If the key's folder is read-only, name another file: SecretKey.load(path, uses=FILE)",
@@ -313,7 +313,7 @@ impl UsesFile {
         ))
     }
 
-    fn foreign(&self) -> PyErr {
+    fn foreign_file_error(&self) -> PyErr {
         state(format!(
             "{} does not record which noise of this key was issued: it belongs to another key, or is damaged. Restore \
              the file that belongs to the key; or, if the key is new, move this file elsewhere",

@@ -69,7 +69,7 @@ impl History {
     }
 
     /// The spans that overlap this one.
-    fn met(&self, span: Span) -> impl Iterator<Item = &Span> {
+    fn overlapping(&self, span: Span) -> impl Iterator<Item = &Span> {
         let from = if span.first > self.last() {
             self.spans.len() // the usual case
         } else {
@@ -80,13 +80,13 @@ impl History {
 
     /// The first step of a span that was issued already.
     pub(super) fn given(&self, span: Span) -> Option<u64> {
-        self.met(span).next().map(|other| other.first.max(span.first))
+        self.overlapping(span).next().map(|other| other.first.max(span.first))
     }
 
     /// The first step of a span that was issued for other, or possibly other, data.
     pub(super) fn refusal(&self, span: Span) -> Option<Refusal> {
         let same = |other: &&Span| span.mark != UNKNOWN && other.mark == span.mark;
-        let other = self.met(span).find(|other| !same(other))?;
+        let other = self.overlapping(span).find(|other| !same(other))?;
         let why = if span.mark == UNKNOWN || other.mark == UNKNOWN { Why::Unknown } else { Why::Other };
         Some(Refusal { step: other.first.max(span.first), last: self.last(), why })
     }
@@ -95,7 +95,7 @@ impl History {
     pub(super) fn new_in(&self, span: Span) -> Vec<Span> {
         let mut from = span.first;
         let mut pieces = Vec::new();
-        for other in self.met(span) {
+        for other in self.overlapping(span) {
             if from < other.first {
                 pieces.push(Span { first: from, last: other.first - 1, mark: span.mark });
             }

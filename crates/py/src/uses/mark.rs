@@ -16,7 +16,7 @@ const BLOCK: usize = 256;
 /// The shift of the secret in the second pass, in words.
 const SHIFT: usize = 4;
 /// From this number of words on, threads share the work.
-const WORTH_THREADS: usize = 1 << 20;
+const MIN_WORDS_FOR_THREADS: usize = 1 << 20;
 
 /// The values derived from a key for a stream.
 pub(crate) struct Secrets {
@@ -133,7 +133,7 @@ impl Marker {
         fill: impl Fn(usize, &mut [u32; BLOCK]) + Sync,
     ) -> u64 {
         let worth = match threads {
-            _ if blocks * BLOCK < WORTH_THREADS => 1,
+            _ if blocks * BLOCK < MIN_WORDS_FOR_THREADS => 1,
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads.min(blocks),
         };

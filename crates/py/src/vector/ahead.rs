@@ -8,7 +8,7 @@
 //! [`wait`] is called before each fork by Python.
 
 use super::stream::Stream;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use pyo3::prelude::*;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -30,16 +30,16 @@ fn drawing() -> MutexGuard<'static, Drawing> {
 }
 
 /// Counts a drawing thread for as long as it exists.
-struct Counted;
+struct DrawingGuard;
 
-impl Counted {
+impl DrawingGuard {
     fn new() -> Self {
         drawing().threads += 1;
         Self
     }
 }
 
-impl Drop for Counted {
+impl Drop for DrawingGuard {
     fn drop(&mut self) {
         drawing().threads -= 1; // fits: this one was counted
         ENDED.notify_all();
@@ -47,8 +47,8 @@ impl Drop for Counted {
 }
 
 /// Starts to draw the next step of the streams, one after the other, and returns at once.
-pub(super) fn begin(streams: Vec<Weak<Own<Stream>>>) {
-    let counted = Counted::new();
+pub(super) fn begin(streams: Vec<Weak<ProcessBound<Stream>>>) {
+    let counted = DrawingGuard::new();
     let work = move || {
         let _counted = counted;
         streams.iter().filter_map(Weak::upgrade).for_each(|stream| stream.lock_in_background().draw_ahead());

@@ -3,7 +3,7 @@
 use super::plan::VectorPlan;
 use crate::error::OrRaise;
 use crate::key::SecretKey;
-use crate::whole::{Place, Whole};
+use crate::whole::{SequenceIndex, Whole};
 use evertally::noise::{KeyId, StreamName};
 use evertally_training::Batches as Inner;
 use numpy::{IntoPyArray, PyArray1};
@@ -113,8 +113,8 @@ impl Batches {
     }
 
     /// Indexes from 0, so that a loop visits all steps; negative indices count from the end.
-    fn __getitem__<'py>(&self, py: Python<'py>, place: Place) -> PyResult<Bound<'py, PyArray1<i64>>> {
-        let Place(place) = place;
+    fn __getitem__<'py>(&self, py: Python<'py>, place: SequenceIndex) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        let SequenceIndex(place) = place;
         // fits: a horizon is at most 2^62
         let from_start = if place < 0 { place.saturating_add(self.inner.horizon() as i64) } else { place };
         match u64::try_from(from_start) {
@@ -152,6 +152,6 @@ impl AllBatches {
             return Ok(None);
         }
         self.place += 1;
-        batches.__getitem__(py, Place(self.place - 1)).map(Some)
+        batches.__getitem__(py, SequenceIndex(self.place - 1)).map(Some)
     }
 }

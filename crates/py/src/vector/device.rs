@@ -5,7 +5,7 @@ use super::plan::VectorPlan;
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::uses::Span;
 use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
@@ -23,7 +23,7 @@ type Numbers = [u32; 6];
 /// the stream's noise elsewhere, and so are **as secret as the key**.
 #[pyclass(frozen, module = "evertally")]
 pub(crate) struct _Programs {
-    programs: Own<Programs>,
+    programs: ProcessBound<Programs>,
     watch: Watch,
     name: String,
 }
@@ -52,7 +52,7 @@ impl _Programs {
         // the other's.
         let watch = Watch::new(Class::VectorNoise, key, &stream, &inner.digest(), b"vector 32").of_part(coordinates);
         let programs = plan.py().detach(|| Programs::new(inner, watch.key(), &stream, memory)).or_raise()?;
-        Ok(Self { programs: Own::new(programs), watch, name: name.to_owned() })
+        Ok(Self { programs: ProcessBound::new(programs), watch, name: name.to_owned() })
     }
 
     /// The program of a step (from 1), as rows of six numbers, recorded as issued for ``of``.

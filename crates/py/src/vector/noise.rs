@@ -8,7 +8,7 @@ use super::stream::{Stream, either};
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::uses::{Span, UNKNOWN, Words};
 use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
@@ -54,7 +54,7 @@ use std::sync::{Arc, MutexGuard};
 /// (1, 10000, np.True_)
 #[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct VectorNoise {
-    stream: Arc<Own<Stream>>,
+    stream: Arc<ProcessBound<Stream>>,
     plan: Py<VectorPlan>,
     name: String,
     watch: Watch,
@@ -117,7 +117,7 @@ impl Arguments {
         let step = either!(&stream, noise => noise.step());
         Ok(VectorNoise {
             watch: watch.of_part(self.coordinates.clone()).since(step),
-            stream: Arc::new(Own::new(stream)),
+            stream: Arc::new(ProcessBound::new(stream)),
             plan: plan.clone().unbind(),
             name: self.name.to_string(),
             threads: self.tuning.threads,
@@ -153,30 +153,35 @@ impl VectorNoise {
     }
 
     /// Writes the next step to an array of the stream's type.
-    fn give(&self, array: &Bound<'_, PyAny>, to: To) -> PyResult<()> {
+    fn give(&self, array: &Bound<'_, PyAny>, to: NoiseTarget) -> PyResult<()> {
         // No thread waits for a stream while holding another, so arrays may be borrowed under its lock.
         either!(&mut *self.go_on(array.py())?, noise => self.give_of(noise, array, to))
     }
 
-    fn give_of<F: Words + Element>(&self, noise: &mut Inner<F>, array: &Bound<'_, PyAny>, to: To) -> PyResult<()> {
+    fn give_of<F: Words + Element>(
+        &self,
+        noise: &mut Inner<F>,
+        array: &Bound<'_, PyAny>,
+        to: NoiseTarget,
+    ) -> PyResult<()> {
         let py = array.py();
         let mut elements = writable::<F>(array, noise.len())?;
         let slice = elements.as_slice_mut().map_err(|problem| invalid(problem.to_string()))?;
         let step = noise.step() + 1;
-        if let To::This(examples) = to {
+        if let NoiseTarget::This(examples) = to {
             let (norm, examples) = (self.plan.get().inner().request().norm(), self.examples(py, step, examples)?);
             py.detach(|| check_sum(slice, norm, examples, self.threads)).or_raise()?;
         }
         // After the last step nothing is issued; the stream reports the error.
         if let Some(marker) = self.watch.marker().filter(|_| step <= noise.horizon()) {
             let mark = match &to {
-                To::This(_) => py.detach(|| marker.numbers(step, slice, self.threads)),
-                To::These(bytes) => marker.bytes(step, bytes),
-                To::Unknown => UNKNOWN,
+                NoiseTarget::This(_) => py.detach(|| marker.numbers(step, slice, self.threads)),
+                NoiseTarget::These(bytes) => marker.bytes(step, bytes),
+                NoiseTarget::Unknown => UNKNOWN,
             };
             self.watch.give(py, &[Span::of(step, mark)])?;
         }
-        let add = matches!(to, To::This(_));
+        let add = matches!(to, NoiseTarget::This(_));
         py.detach(|| if add { noise.add_next(slice) } else { noise.next_into(slice) }).or_raise()?;
         self.step.store(noise.step(), Ordering::Relaxed);
         Ok(())
@@ -220,7 +225,7 @@ impl VectorNoise {
 }
 
 /// The data that noise is added to.
-enum To {
+enum NoiseTarget {
     /// The array itself: a sum of this number of examples, if known.
     This(Option<u64>),
     /// Data identified by these bytes.
@@ -301,7 +306,7 @@ impl VectorNoise {
     /// evertally.InvalidError: the sum is longer than possible for its number of examples, ...
     #[pyo3(signature = (array, *, examples = None))]
     fn add_next<'py>(&self, array: Bound<'py, PyAny>, examples: Option<Whole>) -> PyResult<Bound<'py, PyAny>> {
-        self.give(&array, To::This(examples.map(|Whole(count)| count)))?;
+        self.give(&array, NoiseTarget::This(examples.map(|Whole(count)| count)))?;
         Ok(array)
     }
 
@@ -313,7 +318,7 @@ impl VectorNoise {
     #[pyo3(signature = (array, *, of = None))]
     fn next_into<'py>(&self, array: Bound<'py, PyAny>, of: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         of.map_or(Ok(()), check_finite)?;
-        let to = of.map_or(Ok(To::Unknown), |of| bytes_of(of).map(To::These))?;
+        let to = of.map_or(Ok(NoiseTarget::Unknown), |of| bytes_of(of).map(NoiseTarget::These))?;
         self.give(&array, to)?;
         Ok(array)
     }

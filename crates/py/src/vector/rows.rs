@@ -5,7 +5,7 @@ use super::plan::VectorPlan;
 use crate::arrays::naturals;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
-use crate::own::Own;
+use crate::own::ProcessBound;
 use crate::uses::Span;
 use crate::watch::{Class, Watch};
 use crate::whole::Whole;
@@ -55,7 +55,7 @@ use std::sync::MutexGuard;
 /// True
 #[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct RowNoise {
-    noise: Own<Inner<f32>>,
+    noise: ProcessBound<Inner<f32>>,
     plan: Py<VectorPlan>,
     name: String,
     watch: Watch,
@@ -82,7 +82,7 @@ impl RowNoise {
         });
         let made = made.or_raise()?;
         let watch = watch.since(made.calls());
-        Ok(Self { noise: Own::new(made), plan: plan.clone().unbind(), name: name.to_owned(), watch })
+        Ok(Self { noise: ProcessBound::new(made), plan: plan.clone().unbind(), name: name.to_owned(), watch })
     }
 
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, Inner<f32>> {

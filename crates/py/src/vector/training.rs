@@ -7,12 +7,12 @@ use crate::html::{Row, table};
 use crate::options::Options;
 use crate::request::declared;
 use crate::running::abandonable;
-use crate::whole::{Place, Whole};
+use crate::whole::{SequenceIndex, Whole};
 use evertally::mechanism::MechanismName;
 use evertally::plan::Objective;
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{Line, Panel, panels};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::{Look, Marker, ink};
 use evertally_training::{Order, Training as Inner, VectorPlan as Plan, Way as Found};
 use pyo3::exceptions::PyIndexError;
@@ -20,9 +20,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
 
 /// The maximum number of lines in the picture.
-const MOST_LINES: usize = 7;
+const MAX_LINES: usize = 7;
 /// Lines above this multiple of the best error are not shown: they would flatten the others.
-const WORST_SHOWN: f64 = 3.0;
+const MAX_SHOWN_ERROR_RATIO: f64 = 3.0;
 /// Points per line.
 const POINTS: u64 = 160;
 
@@ -164,7 +164,7 @@ impl Training {
     /// Which options have a line: the best of every order, DP-SGD as the common reference, and the best of the others.
     fn shown(&self) -> Vec<usize> {
         let way = |place: usize| self.ways[place].get();
-        let near = || (0..self.ways.len()).filter(|place| way(*place).relative_error < WORST_SHOWN);
+        let near = || (0..self.ways.len()).filter(|place| way(*place).relative_error < MAX_SHOWN_ERROR_RATIO);
         let is_told_apart = |place: usize| {
             let order = way(place).order;
             let is_dp_sgd = order == "sampled" && self.plans[place].name() == MechanismName::Input;
@@ -172,7 +172,7 @@ impl Training {
         };
         let mut shown: Vec<usize> = near().collect();
         shown.sort_by_key(|place| !is_told_apart(*place));
-        shown.truncate(MOST_LINES);
+        shown.truncate(MAX_LINES);
         shown.sort_unstable();
         shown
     }
@@ -216,8 +216,8 @@ impl Training {
         self.ways.len()
     }
 
-    fn __getitem__(&self, py: Python<'_>, place: Place) -> PyResult<Py<Way>> {
-        let Place(place) = place;
+    fn __getitem__(&self, py: Python<'_>, place: SequenceIndex) -> PyResult<Py<Way>> {
+        let SequenceIndex(place) = place;
         // fits: there are far fewer options
         let place = if place < 0 { place + self.ways.len() as i64 } else { place };
         let way = usize::try_from(place).ok().and_then(|place| self.ways.get(place));
@@ -266,7 +266,7 @@ impl Training {
         let errors = lines.iter().flat_map(|line| &line.points).map(|point| point.1);
         let of = if self.plans[0].request().optimizer().is_some() { "parameters" } else { "running sums" };
         let y = Axis::over(Spacing::Linear, errors.chain([0.0]), "standard error").padded();
-        let words = Words {
+        let words = SheetTexts {
             title: format!("Training options for {} steps", self.steps),
             subtitle: format!("Standard error of one coordinate of the {of}, in units of the clipped gradients' sums."),
             footer: format!("Every option guarantees {} for the whole run.", self.promise),

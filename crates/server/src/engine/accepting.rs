@@ -4,7 +4,7 @@ use super::core::Core;
 use super::decoding::Share;
 use super::info::{Counts, State, StreamInfo};
 use super::live::{LAST_BATCH, waits};
-use super::prepare::{Chunk, MOST_NAMED, Prepared, late_rows};
+use super::prepare::{Chunk, MAX_NAMED_ROWS, Prepared, late_rows};
 use super::refusal::Refusal;
 use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, LATE, from_bytes, stored, to_bytes};
 use evertally_declare::error::{Result, failure};
@@ -40,7 +40,7 @@ struct Accepted {
 
 impl Core {
     /// Accepts batches in this order, with one commit for all of them. Each gets its own answer.
-    pub fn take_in(&mut self, batches: Vec<(Arc<StreamInfo>, Prepared)>) -> Vec<Result<Receipt, Refusal>> {
+    pub fn accept(&mut self, batches: Vec<(Arc<StreamInfo>, Prepared)>) -> Vec<Result<Receipt, Refusal>> {
         let (mut accepted, mut answers) = (Vec::new(), Vec::new());
         let now = self.clock.now().micros();
         let (store, count) = (self.store.clone(), batches.len());
@@ -62,7 +62,7 @@ impl Core {
                     }
                 });
             }
-            if accepted.is_empty() { Err(failure(NOTHING)) } else { Ok(()) }
+            if accepted.is_empty() { Err(failure(NOTHING_TO_WRITE)) } else { Ok(()) }
         });
         match written {
             Err(error) if answers.len() < count || !accepted.is_empty() => {
@@ -143,7 +143,7 @@ impl Core {
                 waits(&live.info, chunk.events);
             } else if let Err(error) = live.count(&chunk.bytes) {
                 live.failed = Some(error.to_string());
-                live.tell(None);
+                live.update_progress(None);
                 (self.notify)(super::Notice::Changed(Arc::clone(&live.info)));
                 return;
             }
@@ -151,7 +151,7 @@ impl Core {
     }
 }
 
-const NOTHING: &str = "nothing is to be written";
+const NOTHING_TO_WRITE: &str = "nothing is to be written";
 
 pub(super) fn check_open(state: &State, name: &str) -> Result<(), Refusal> {
     let why = match state {
@@ -189,8 +189,8 @@ fn divide(info: &StreamInfo, mut chunks: BTreeMap<u64, Chunk>, closed: u64) -> R
                 more += others;
             }
             rows.sort_by_key(|row| row.row);
-            more += rows.len().saturating_sub(MOST_NAMED) as u64;
-            rows.truncate(MOST_NAMED);
+            more += rows.len().saturating_sub(MAX_NAMED_ROWS) as u64;
+            rows.truncate(MAX_NAMED_ROWS);
             Counts::add(&info.counts.late, late);
             return Err(Refusal::Rows { rows, more });
         }

@@ -1,7 +1,7 @@
 //! Checkpoints of sessions, so that a start has less to count again.
 
 use super::core::Core;
-use super::live::Live;
+use super::live::RunningStream;
 use crate::store::{EVENTS, STATES, StateRecord, stored, to_bytes};
 use evertally_declare::error::Result;
 
@@ -29,8 +29,8 @@ impl Core {
     }
 
     /// Checkpoints sessions with many uncheckpointed events.
-    pub(super) fn put_by_where_long(&mut self) -> Result<()> {
-        let is_long = |live: &&Live| live.unsaved > MOST_AGAIN;
+    pub(super) fn checkpoint_if_large(&mut self) -> Result<()> {
+        let is_long = |live: &&RunningStream| live.unsaved > MOST_AGAIN;
         let long: Vec<u32> = self.live.values().filter(is_long).map(|live| live.info.number).collect();
         long.into_iter().try_for_each(|number| self.put_by(number))
     }

@@ -4,7 +4,7 @@
 use super::Notice;
 use super::core::{Core, is_behind};
 use super::info::State;
-use super::live::Live;
+use super::live::RunningStream;
 use super::refusal::Refusal;
 use crate::store::{
     CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
@@ -18,22 +18,22 @@ use redb::WriteTransaction;
 use std::sync::Arc;
 
 /// Rows in one block of a publication.
-pub(super) const BLOCK: u32 = 128;
+pub(super) const ROWS_PER_BLOCK: u32 = 128;
 /// The first block with rows of the publication's own step. The blocks before it hold rows of earlier steps, of groups
 /// that were discovered with this publication.
-pub(super) const OWN: u32 = 1 << 31;
+pub(super) const FIRST_OWN_BLOCK: u32 = 1 << 31;
 
 /// The most steps closed for one request, since nothing else is done meanwhile.
-pub(super) const MOST_STEPS: u64 = 100_000;
+pub(super) const MAX_STEPS_PER_REQUEST: u64 = 100_000;
 
 /// How long steps are closed before other requests get a turn.
-const TURN: std::time::Duration = std::time::Duration::from_secs(1);
+const MAX_CLOSE_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// How long a manual close waits for the witness, at most.
-const WHILE: std::time::Duration = std::time::Duration::from_secs(6);
+const MANUAL_CLOSE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(6);
 
 /// About the most rows in one commit: it splits the steps that are closed together after a long stop.
-pub(super) const ROWS_AT_ONCE: usize = 200_000;
+pub(super) const MAX_ROWS_PER_COMMIT: usize = 200_000;
 
 /// A step that is closed in memory, to be committed.
 pub(super) struct Computed {
@@ -53,9 +53,9 @@ impl Core {
     /// If the store cannot be written; then nothing has changed.
     pub fn tick(&mut self) -> Result<Option<Instant>> {
         let closed = self.close_due();
-        self.say_and_show();
+        self.advance_publication();
         closed?;
-        self.put_by_where_long()?;
+        self.checkpoint_if_large()?;
         self.store_problem = None;
         if self.read_only.is_some() {
             return Ok(None);
@@ -77,7 +77,7 @@ impl Core {
             if self.read_only.is_some() || now < self.held_until {
                 return Ok(());
             }
-            let is_due = |live: &&mut Live| {
+            let is_due = |live: &&mut RunningStream| {
                 live.state() == State::Open
                     && live.times(live.session.open_step()).is_some_and(|(closes, _)| closes <= now)
             };
@@ -87,20 +87,20 @@ impl Core {
             }
             let mut done = Vec::new();
             for number in due {
-                if !done.is_empty() && began.elapsed() > TURN {
+                if !done.is_empty() && began.elapsed() > MAX_CLOSE_TIME {
                     break;
                 }
                 self.beat();
                 let live = self.live.get_mut(&number).expect("just seen");
                 let computed = compute(live, &self.store);
-                self.take_over(number, computed, &mut done);
-                if done.iter().map(Computed::rows).sum::<usize>() > ROWS_AT_ONCE {
+                self.record_closed(number, computed, &mut done);
+                if done.iter().map(Computed::rows).sum::<usize>() > MAX_ROWS_PER_COMMIT {
                     break;
                 }
             }
             self.commit(done)?;
-            self.say_and_show();
-            if began.elapsed() > TURN {
+            self.advance_publication();
+            if began.elapsed() > MAX_CLOSE_TIME {
                 return Ok(()); // the rest is due at once
             }
         }
@@ -120,11 +120,11 @@ impl Core {
             let why = "sending the sums of a step closes it";
             return Err(Refusal::ReadOnly(format!("stream `{name}` cannot be closed by hand: {why}")));
         }
-        self.close_of(number, through)
+        self.close_number(number, through)
     }
 
     /// The same for every stream, by number.
-    pub(super) fn close_of(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
+    pub(super) fn close_number(&mut self, number: u32, through: u64) -> Result<(), Refusal> {
         let live = self.live.get_mut(&number).ok_or(Refusal::NoStream)?;
         let name = live.info.name().to_owned();
         match live.state() {
@@ -141,10 +141,10 @@ impl Core {
                 return Err(Refusal::ReadOnly(format!("stream `{name}` has no more steps to close: it is {word}")));
             }
         }
-        if through > live.closed().saturating_add(MOST_STEPS) {
-            let (closed, most) = (live.closed(), live.closed() + MOST_STEPS);
+        if through > live.closed().saturating_add(MAX_STEPS_PER_REQUEST) {
+            let (closed, most) = (live.closed(), live.closed() + MAX_STEPS_PER_REQUEST);
             return Err(usage(format!(
-                "stream `{name}` is at step {closed}: close at most {MOST_STEPS} steps at a time, so through {most}"
+                "stream `{name}` is at step {closed}: close at most {MAX_STEPS_PER_REQUEST} steps at a time, so through {most}"
             ))
             .into());
         }
@@ -157,8 +157,8 @@ impl Core {
             while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
                 self.beat();
                 let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
-                self.take_over(number, computed, &mut done);
-                if done.iter().map(Computed::rows).sum::<usize>() > ROWS_AT_ONCE {
+                self.record_closed(number, computed, &mut done);
+                if done.iter().map(Computed::rows).sum::<usize>() > MAX_ROWS_PER_COMMIT {
                     break;
                 }
             }
@@ -167,19 +167,19 @@ impl Core {
             }
             self.commit(done)?;
         }
-        self.show_now();
-        self.put_by_where_long()?;
+        self.publish_and_wait();
+        self.checkpoint_if_large()?;
         Ok(())
     }
 
     /// Updates the witness and waits until the update has settled: an operator who closes by hand wants to see the
     /// result.
-    pub(super) fn show_now(&mut self) {
-        self.say_and_show();
-        let until = std::time::Instant::now() + WHILE;
+    pub(super) fn publish_and_wait(&mut self) {
+        self.advance_publication();
+        let until = std::time::Instant::now() + MANUAL_CLOSE_TIMEOUT;
         while self.settling.is_some() && self.read_only.is_none() && std::time::Instant::now() < until {
             std::thread::sleep(std::time::Duration::from_millis(20));
-            self.say_and_show();
+            self.advance_publication();
         }
     }
 
@@ -195,7 +195,7 @@ impl Core {
         while self.live[&number].closed() < through && self.live[&number].failed.is_none() {
             self.beat();
             let computed = compute(self.live.get_mut(&number).expect("just seen"), &self.store);
-            self.take_over(number, computed, &mut done);
+            self.record_closed(number, computed, &mut done);
         }
         if through < seen.closed {
             // An intermediate close, for groups that joined there. Nobody sees it until the last step has come out the
@@ -220,18 +220,18 @@ impl Core {
         }
         // If this is interrupted, the next start finds that the result is the same.
         self.recovered(number)?;
-        self.show_now();
+        self.publish_and_wait();
         Ok(())
     }
 
     /// Adds a step that was closed in memory to `done`; a step that could not be closed ends its stream.
-    fn take_over(&mut self, number: u32, computed: Result<Computed>, done: &mut Vec<Computed>) {
+    fn record_closed(&mut self, number: u32, computed: Result<Computed>, done: &mut Vec<Computed>) {
         match computed {
             Ok(computed) => done.push(computed),
             Err(error) => {
                 let live = self.live.get_mut(&number).expect("just seen");
                 live.failed = Some(error.to_string());
-                live.tell(None);
+                live.update_progress(None);
                 (self.notify)(Notice::Changed(Arc::clone(&live.info)));
             }
         }
@@ -287,7 +287,7 @@ impl Core {
             }
             live.last = record.clone();
             live.unseen.push_back((step, record));
-            live.tell(None);
+            live.update_progress(None);
         }
         Ok(())
     }
@@ -297,13 +297,13 @@ impl Core {
         let old = self.live.remove(&number).expect("it was loaded");
         match self.load(number, old.info.record()) {
             Ok(live) => {
-                let mut live = Live { told: old.told, ..live };
-                self.unshown(&mut live)?;
+                let mut live = RunningStream { told: old.told, ..live };
+                self.load_unpublished(&mut live)?;
                 self.put(live);
                 Ok(())
             }
             Err(error) => {
-                self.live.insert(number, Live { failed: Some(error.to_string()), ..old });
+                self.live.insert(number, RunningStream { failed: Some(error.to_string()), ..old });
                 Err(error)
             }
         }
@@ -311,8 +311,8 @@ impl Core {
 
     /// Updates the witness with the committed steps, and shows publications that are due. Steps that the witness has
     /// not acknowledged are not shown.
-    pub(super) fn say_and_show(&mut self) {
-        self.settle();
+    pub(super) fn advance_publication(&mut self) {
+        self.check_settled();
         if self.is_unsaid && self.read_only.is_none() {
             let streams = self.live.values().filter(|live| live.closed() > 0 && live.ahead.is_none());
             let seen = streams.map(|live| {
@@ -320,7 +320,7 @@ impl Core {
                 (live.info.name().to_owned(), Seen { closed: live.closed(), head, events })
             });
             let seen: Vec<(String, Seen)> = seen.collect();
-            self.say(seen);
+            self.write_witness(seen);
         }
         let (now, has_witness) = (self.clock.now().micros(), self.witness.is_some());
         for live in self.live.values_mut() {
@@ -332,7 +332,7 @@ impl Core {
                 last = live.unseen.pop_front();
             }
             let Some((_, record)) = last else { continue };
-            live.tell(Some(&record));
+            live.update_progress(Some(&record));
             for publication in before + 1..=record.publications {
                 (self.notify)(Notice::Published(Arc::clone(&live.info), publication));
             }
@@ -346,12 +346,12 @@ impl Core {
 impl Computed {
     /// Its number of rows, approximately.
     pub(super) fn rows(&self) -> usize {
-        1 + self.blocks.len() * BLOCK as usize
+        1 + self.blocks.len() * ROWS_PER_BLOCK as usize
     }
 }
 
 /// Closes the open step of a stream in memory, and counts the stored events of the next one.
-pub(super) fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
+pub(super) fn compute(live: &mut RunningStream, store: &Store) -> Result<Computed> {
     let step = live.session.open_step();
     let shown_at = live.times(step).map_or(i64::MIN, |(_, shows)| shows.micros());
     let (publication, before) = (live.info.stream.rows_through(step), live.info.stream.rows_through(step - 1));
@@ -376,7 +376,7 @@ pub(super) fn compute(live: &mut Live, store: &Store) -> Result<Computed> {
         lines: u32::try_from(known + names.len()).map_err(|_| too_many())?,
     };
     live.last = record.clone();
-    live.unsaved += 1 + blocks.len() as u64 * u64::from(BLOCK);
+    live.unsaved += 1 + blocks.len() as u64 * u64::from(ROWS_PER_BLOCK);
     if step < live.session.last_step() {
         live.count_stored(store, 0)?;
     }
@@ -395,17 +395,17 @@ struct Pieces {
 
 impl Pieces {
     fn add(&mut self, place: usize, row: &ReleaseRow<'_>) -> Result<()> {
-        let place = u32::try_from(place).ok().filter(|place| *place < OWN).ok_or_else(too_many)?;
+        let place = u32::try_from(place).ok().filter(|place| *place < FIRST_OWN_BLOCK).ok_or_else(too_many)?;
         if place as usize >= self.known + self.names.len() {
             self.names.push((place, row.groups.iter().map(|text| (*text).to_owned()).collect()));
         }
         let last = self.blocks.last().map(|(block, rows)| (*block, rows.rows.len()));
         let step = row.step - self.steps_before;
         let block = if step == self.publication {
-            OWN + place / BLOCK
+            FIRST_OWN_BLOCK + place / ROWS_PER_BLOCK
         } else {
             match last {
-                Some((block, rows)) if rows < BLOCK as usize => block,
+                Some((block, rows)) if rows < ROWS_PER_BLOCK as usize => block,
                 Some((block, _)) => block + 1,
                 None => 0,
             }

@@ -2,10 +2,10 @@
 
 use super::decoding::Decoding;
 use super::info::StreamInfo;
-use super::live::Live;
+use super::live::RunningStream;
 use crate::clock::Clock;
 use crate::store::{CLOSED, ClosedRecord, Closing, Store, from_bytes, stored};
-use crate::witness::{Seen, Testimony, Witness};
+use crate::witness::{Seen, Witness, WitnessRecord};
 use evertally::noise::SecretKey;
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
@@ -75,12 +75,12 @@ pub struct Core {
     pub(super) decoding: Arc<Decoding>,
     /// The clock closes no step before this time.
     pub(super) held_until: Instant,
-    pub(super) live: BTreeMap<u32, Live>,
+    pub(super) live: BTreeMap<u32, RunningStream>,
     pub(super) directory: Directory,
     pub(super) witness: Option<Box<dyn Witness>>,
-    pub(super) said: Testimony,
+    pub(super) said: WitnessRecord,
     /// The record being sent to the witness, if it is unknown whether it arrived.
-    pub(super) saying: Option<Testimony>,
+    pub(super) saying: Option<WitnessRecord>,
     /// The steps recorded at the witness that have not settled yet, by stream.
     pub(super) settling: Option<(std::time::Instant, Vec<(String, u64)>)>,
     /// The name of this start, under which it writes to the witness.
@@ -108,13 +108,13 @@ impl Core {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn put(&mut self, live: Live) {
+    pub(super) fn put(&mut self, live: RunningStream) {
         self.directory.put(Arc::clone(&live.info));
         self.live.insert(live.info.number, live);
     }
 
     /// Separates shown rows from those still to be shown, by the clock and by the steps recorded at the witness.
-    pub(super) fn unshown(&self, live: &mut Live) -> Result<()> {
+    pub(super) fn load_unpublished(&self, live: &mut RunningStream) -> Result<()> {
         let closed = self.store.look()?.open_table(CLOSED).map_err(stored)?;
         let (now, number) = (self.clock.now().micros(), live.info.number);
         let mut shown = None;
@@ -128,7 +128,7 @@ impl Core {
             }
             live.unseen.push_front((step, record));
         }
-        live.tell(shown.as_ref());
+        live.update_progress(shown.as_ref());
         Ok(())
     }
 
@@ -144,7 +144,7 @@ impl Core {
 
     /// Current problems, in words for an operator; empty if there are none.
     pub fn problems(&self) -> Vec<String> {
-        let failed = |live: &Live| {
+        let failed = |live: &RunningStream| {
             let why = live.failed.clone().or_else(|| {
                 let behind = live.ahead.as_ref().filter(|_| !live.is_retired);
                 behind.map(|seen| is_behind(live.closing, live.closed(), seen.closed))

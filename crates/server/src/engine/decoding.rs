@@ -39,11 +39,11 @@ impl Decoding {
     }
 
     /// Waits until there is memory for one more batch, which is already complete in a file.
-    pub(super) fn turn(&self) -> Turn<'_> {
+    pub(super) fn turn(&self) -> DecodingPermit<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
         *free -= 1;
-        Turn(self)
+        DecodingPermit(self)
     }
 
     /// A share of the common memory, initially of `bytes` bytes.
@@ -58,9 +58,9 @@ impl Decoding {
 }
 
 /// Memory for a batch in a binary format, released on drop.
-pub(super) struct Turn<'d>(&'d Decoding);
+pub(super) struct DecodingPermit<'d>(&'d Decoding);
 
-impl Drop for Turn<'_> {
+impl Drop for DecodingPermit<'_> {
     fn drop(&mut self) {
         *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.0.freed.notify_one();

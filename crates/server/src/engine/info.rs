@@ -6,7 +6,7 @@ use evertally_declare::groups::GroupTable;
 use evertally_declare::steps::Instant;
 use evertally_declare::stream::Stream;
 use evertally_publish::report::Report;
-use evertally_publish::session::{GroupLabels, Placer};
+use evertally_publish::session::{GroupAssigner, Placer};
 use evertally_tables::output::TableSpec;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,7 +29,7 @@ pub struct StreamInfo {
     reporting: Reporting,
     names: RwLock<Names>,
     progress: Mutex<Progress>,
-    placers: Mutex<Vec<Placer<GroupLabels>>>,
+    placers: Mutex<Vec<Placer<GroupAssigner>>>,
     /// Key of the digests of batches.
     pub(super) digest_key: [u8; 32],
     /// Counts for the operator.
@@ -121,7 +121,7 @@ pub(super) struct Parts {
     pub(super) record: StreamRecord,
     pub(super) groups: Option<GroupTable>,
     pub(super) reporting: Reporting,
-    pub(super) placer: Placer<GroupLabels>,
+    pub(super) placer: Placer<GroupAssigner>,
     pub(super) digest_key: [u8; 32],
     pub(super) progress: Progress,
 }
@@ -193,7 +193,7 @@ impl StreamInfo {
     }
 
     /// Replaces the groups and the reader of events after groups have joined.
-    pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupLabels>) {
+    pub(super) fn set_groups(&self, groups: Option<GroupTable>, placer: Placer<GroupAssigner>) {
         *self.groups.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(groups);
         *self.placers() = vec![placer];
     }
@@ -208,20 +208,20 @@ impl StreamInfo {
     }
 
     /// A reader of events, to be [given back](Self::give_back).
-    pub(super) fn placer(&self) -> Placer<GroupLabels> {
+    pub(super) fn placer(&self) -> Placer<GroupAssigner> {
         let mut placers = self.placers();
         // One always stays, to be cloned.
         if placers.len() > 1 { placers.pop().expect("more than one") } else { placers[0].clone() }
     }
 
-    pub(super) fn give_back(&self, placer: Placer<GroupLabels>, groups: &Arc<Option<GroupTable>>) {
+    pub(super) fn give_back(&self, placer: Placer<GroupAssigner>, groups: &Arc<Option<GroupTable>>) {
         let mut placers = self.placers();
         if placers.len() < 64 && Arc::ptr_eq(groups, &self.groups()) {
             placers.push(placer);
         }
     }
 
-    fn placers(&self) -> MutexGuard<'_, Vec<Placer<GroupLabels>>> {
+    fn placers(&self) -> MutexGuard<'_, Vec<Placer<GroupAssigner>>> {
         self.placers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

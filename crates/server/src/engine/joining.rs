@@ -97,7 +97,7 @@ fn with_groups(declaration: &str, more: &[Vec<String>]) -> Result<String> {
 }
 
 /// The groups that `new` has after those of `old`; `None` if the declarations differ in anything else.
-pub fn groups_behind(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
+pub fn added_groups(old: &str, new: &str) -> Option<Vec<Vec<String>>> {
     let [mut old, mut new] = [old, new].map(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
     let (old, new) = (old.as_mut()?, new.as_mut()?);
     let (before, after) = (old.remove("groups")?, new.remove("groups")?);

@@ -2,7 +2,7 @@
 
 use super::core::{Core, Directory, Notice, Setting};
 use crate::store::{RedbLedger, random_name};
-use crate::witness::Testimony;
+use crate::witness::WitnessRecord;
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
@@ -31,7 +31,7 @@ impl Core {
             live: BTreeMap::new(),
             directory: Directory::default(),
             witness,
-            said: Testimony::new(&identity),
+            said: WitnessRecord::new(&identity),
             saying: None,
             settling: None,
             writer: random_name()?,
@@ -48,18 +48,18 @@ impl Core {
             let live = core.load(number, record)?;
             core.put(live);
         }
-        core.hear_witness()?;
+        core.read_witness()?;
         Ok(core)
     }
 
     /// Checkpoints all sessions, so that the next start has less to count again.
-    pub fn rest(&mut self) {
+    pub fn checkpoint_all(&mut self) {
         let numbers: Vec<u32> = self.live.keys().copied().collect();
         for number in numbers {
             let put_by = self.put_by(number);
             drop(put_by); // without a checkpoint, events are counted again
         }
-        let remembered = self.remember_told();
+        let remembered = self.store_acknowledged();
         drop(remembered); // otherwise the last step is shown once the witness was asked
     }
 }

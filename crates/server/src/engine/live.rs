@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A stream and its current state.
-pub(super) struct Live {
+pub(super) struct RunningStream {
     pub(super) info: Arc<StreamInfo>,
     pub(super) session: Session<RunningSums>,
     /// The number of the last accepted batch.
@@ -31,7 +31,7 @@ pub(super) struct Live {
     pub(super) is_retired: bool,
 }
 
-impl Live {
+impl RunningStream {
     /// The last closed step.
     pub(super) fn closed(&self) -> u64 {
         self.session.step()
@@ -111,7 +111,7 @@ impl Live {
     }
 
     /// Updates the progress that readers see.
-    pub(super) fn tell(&self, shown: Option<&ClosedRecord>) {
+    pub(super) fn update_progress(&self, shown: Option<&ClosedRecord>) {
         let state = self.state();
         let next = (state == State::Open).then(|| self.times(self.session.open_step())).flatten();
         if let Some(shown) = shown {

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::info::{Parts, Progress, State, StreamInfo};
-use super::live::{LAST_BATCH, Live, first_head};
+use super::live::{LAST_BATCH, RunningStream, first_head};
 use super::reporting::Reporting;
 use super::resolved::{Resolved, table_of};
 use crate::store::{
@@ -13,7 +13,7 @@ use evertally::noise::{Purpose, mac_key};
 use evertally_declare::error::{Context, Error, Result, failure};
 use evertally_ledger::ledger::Follows;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::views::Viewed;
+use evertally_publish::views::ViewValue;
 use redb::ReadableTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ impl Core {
     }
 
     /// Loads a stream: its stored state, then the events that the state does not include.
-    pub(super) fn load(&self, number: u32, record: StreamRecord) -> Result<Live> {
+    pub(super) fn load(&self, number: u32, record: StreamRecord) -> Result<RunningStream> {
         let name = record.name.clone();
         self.loaded(number, record).context(format_args!("stream `{name}`"))
     }
 
-    fn loaded(&self, number: u32, record: StreamRecord) -> Result<Live> {
+    fn loaded(&self, number: u32, record: StreamRecord) -> Result<RunningStream> {
         let resolved = Resolved::of_record(&record, &self.ledger, self.follows_of(number)?)?;
         let looking = self.store.look()?;
         let closed = looking.open_table(CLOSED).map_err(stored)?;
@@ -46,7 +46,7 @@ impl Core {
         };
         let (stream, groups) = (resolved.stream.clone(), resolved.groups.clone());
         let session = match &state {
-            Some(state) => Session::live_again(stream, groups, &self.key, &self.ledger, &state.session)?,
+            Some(state) => Session::restore_live(stream, groups, &self.key, &self.ledger, &state.session)?,
             None => Session::live(stream, groups, &self.key, &self.ledger)?,
         };
         let mut live = self.live_of(number, record, resolved, session)?;
@@ -97,7 +97,7 @@ impl Core {
         record: StreamRecord,
         resolved: Resolved,
         session: Session<RunningSums>,
-    ) -> Result<Live> {
+    ) -> Result<RunningStream> {
         let stream = Arc::new(session.stream().clone());
         let reporting = Reporting::new(Arc::clone(&stream), &self.key, &self.ledger);
         let mac = mac_key(&self.key, &stream.name, &stream.plan.digest(), Purpose::Hashing);
@@ -134,7 +134,7 @@ impl Core {
             told: 0,
             lines: 0,
         };
-        Ok(Live {
+        Ok(RunningStream {
             info: Arc::new(info),
             session,
             batches: 0,
@@ -160,7 +160,7 @@ impl Core {
     }
 
     /// Restores the last views, from which later ones continue.
-    fn recall(&self, live: &mut Live, looking: &redb::ReadTransaction) -> Result<()> {
+    fn recall(&self, live: &mut RunningStream, looking: &redb::ReadTransaction) -> Result<()> {
         let publications = live.info.stream.rows_through(live.closed());
         if live.info.stream.views.is_empty() || publications == 0 {
             return Ok(());
@@ -170,8 +170,9 @@ impl Core {
             let block: RowBlock = from_bytes(entry.map_err(stored)?.1.value(), "released rows")?;
             for row in block.rows {
                 if let (Some(view), Some(names)) = (row.view, live.info.names_of(row.place)) {
-                    let shown = Viewed { text: view.text, number: view.number, lower: view.lower, upper: view.upper };
-                    live.session.recall_view(names.to_vec(), shown);
+                    let shown =
+                        ViewValue { text: view.text, number: view.number, lower: view.lower, upper: view.upper };
+                    live.session.restore_view(names.to_vec(), shown);
                 }
             }
         }

@@ -197,7 +197,7 @@ impl Core {
         })?;
         let mut live = self.live_of(number, record, resolved, session)?;
         live.ahead = seen;
-        live.tell(None);
+        live.update_progress(None);
         let info = Arc::clone(&live.info);
         self.put(live);
         (self.notify)(Notice::Changed(info));
@@ -230,7 +230,7 @@ impl Core {
             .parse()
             .map_err(|_| usage(format!("the name of stream `{name}` is too long for an extension")))?;
         let declared = Declaration::from_json(&record.declaration).map_err(Error::from)?;
-        let declared = declared.followed_by(&next, &info.stream.calendar)?;
+        let declared = declared.next_stream(&next, &info.stream.calendar)?;
         let declaration = serde_json::to_string(&declared).map_err(failure)?;
         let follows = live.session.followed()?;
         let StreamRecord { public, source, closing, .. } = record;
@@ -257,7 +257,7 @@ impl Core {
         self.change_record(&info, StreamRecord { phase, ..info.record() })?;
         let live = self.live.get_mut(&info.number).expect("all streams are loaded");
         live.is_retired = true; // closed steps that were not shown stay hidden
-        live.tell(None);
+        live.update_progress(None);
         (self.notify)(Notice::Changed(info));
         Ok(())
     }

@@ -19,10 +19,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The most rows that are named when a batch is refused.
-pub(super) const MOST_NAMED: usize = 100;
+pub(super) const MAX_NAMED_ROWS: usize = 100;
 
 /// The most rows of a batch: a few bytes of some formats can stand for any number.
-pub(super) const MOST_ROWS: u64 = 50_000_000;
+pub(super) const MAX_BATCH_ROWS: u64 = 50_000_000;
 
 /// How messages name a batch.
 const BATCH: &str = "the batch";
@@ -81,10 +81,10 @@ pub(super) fn prepare(
     let read = guarded(|| {
         each_event(info, &info.stream.columns, (format, bytes.clone()), decoding, &mut |event| {
             reading.rows += 1;
-            if reading.rows > MOST_ROWS {
-                return Err(usage(format!("a batch has at most {MOST_ROWS} rows; send it in parts")));
+            if reading.rows > MAX_BATCH_ROWS {
+                return Err(usage(format!("a batch has at most {MAX_BATCH_ROWS} rows; send it in parts")));
             }
-            if reading.more > MOST_REFUSED {
+            if reading.more > MAX_REFUSED_ROWS {
                 return Err(usage(reading.too_many()));
             }
             match placer.place(event) {
@@ -167,7 +167,7 @@ pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// After this many rejected rows a batch is read no further.
-const MOST_REFUSED: u64 = 100_000;
+const MAX_REFUSED_ROWS: u64 = 100_000;
 
 struct Reading<'r> {
     stream: &'r Stream,
@@ -185,7 +185,7 @@ impl Reading<'_> {
             let place = row.row.map_or(String::new(), |row| format!("row {row}: "));
             format!("; the first: {place}{}", row.problem)
         });
-        format!("more than {MOST_REFUSED} of its rows cannot be accepted{first}")
+        format!("more than {MAX_REFUSED_ROWS} of its rows cannot be accepted{first}")
     }
 
     /// The chunk for an event of a step; `None` if the step is in the future, which is recorded as a problem.
@@ -200,7 +200,7 @@ impl Reading<'_> {
         }
         let chunk = self.chunks.entry(step).or_default();
         chunk.events += 1;
-        if chunk.rows.len() < MOST_NAMED {
+        if chunk.rows.len() < MAX_NAMED_ROWS {
             let (Place::Line(place) | Place::Row(place)) = event.position.place;
             chunk.rows.push(place);
         }
@@ -216,7 +216,7 @@ impl Reading<'_> {
         if error.input().is_some_and(|input| input.unreadable().is_some()) {
             return Err(error);
         }
-        if self.problems.len() < MOST_NAMED {
+        if self.problems.len() < MAX_NAMED_ROWS {
             self.problems.push(problem);
         } else {
             self.more += 1;

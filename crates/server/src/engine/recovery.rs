@@ -10,7 +10,7 @@ use evertally_declare::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 
 /// A healthy witness answers in less time.
-const LONG: Duration = Duration::from_secs(1);
+const SLOW_WITNESS: Duration = Duration::from_secs(1);
 
 /// The note of the steps recorded at the witness, written at the last stop.
 const TOLD: &str = "told";
@@ -20,19 +20,19 @@ impl Core {
     ///
     /// # Errors
     /// If the witness belongs to another folder, or cannot be read.
-    pub(super) fn hear_witness(&mut self) -> Result<()> {
-        self.recall_told()?;
-        self.hear()?;
+    pub(super) fn read_witness(&mut self) -> Result<()> {
+        self.load_acknowledged()?;
+        self.compare_with_witness()?;
         let numbers: Vec<u32> = self.live.keys().copied().collect();
         for number in numbers {
             let mut live = self.live.remove(&number).expect("just seen");
-            self.unshown(&mut live)?;
+            self.load_unpublished(&mut live)?;
             self.live.insert(number, live);
         }
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<()> {
+    fn compare_with_witness(&mut self) -> Result<()> {
         let Some(witness) = &mut self.witness else {
             if self.was_witnessed()? {
                 return Err(usage(
@@ -71,7 +71,7 @@ impl Core {
             let live = self.live.get_mut(&number).expect("all streams are loaded");
             if live.closed() < seen.closed {
                 if live.ahead.replace(seen.clone()).as_ref() != Some(seen) {
-                    self.remember_recovering(number, seen)?;
+                    self.store_recovering(number, seen)?;
                 }
             } else if self.head_at(number, seen.closed)? != seen.head {
                 self.read_only = Some(format!(
@@ -84,7 +84,7 @@ impl Core {
                 heard.push((name.clone(), seen.closed));
             }
         }
-        self.told_all(heard);
+        self.acknowledge_after_settling(heard);
         // A start without new publications writes nothing to the witness: of two copies, the first to publish wins.
         self.is_unsaid = self.live.values().any(|live| {
             let seen = said.streams.get(live.info.name());
@@ -96,7 +96,7 @@ impl Core {
 
     /// Records that a stream lags its witness. Until it has caught up, steps that are not recorded at the witness are
     /// not shown, even if the witness changes.
-    fn remember_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
+    fn store_recovering(&self, number: u32, seen: &Seen) -> Result<()> {
         self.store.change(|writing| {
             let mut table = writing.open_table(RECOVERING).map_err(stored)?;
             table.insert(number, to_bytes(seen)?.as_slice()).map_err(stored)?;
@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// The recorded lag, unless the stream has caught up.
-    pub(super) fn recovering(&self, live: &super::live::Live) -> Result<Option<Seen>> {
+    pub(super) fn recovering(&self, live: &super::live::RunningStream) -> Result<Option<Seen>> {
         let table = self.store.look()?.open_table(RECOVERING).map_err(stored)?;
         let Some(bytes) = table.get(live.info.number).map_err(stored)? else { return Ok(None) };
         let seen: Seen = from_bytes(bytes.value(), "a witness record")?;
@@ -133,7 +133,7 @@ impl Core {
     }
 
     /// Records for every stream the last step recorded at the witness, for a start at which the witness cannot tell.
-    pub(super) fn remember_told(&self) -> Result<()> {
+    pub(super) fn store_acknowledged(&self) -> Result<()> {
         let told: Vec<(u32, u64)> = self.live.values().map(|live| (live.info.number, live.told)).collect();
         if self.witness.is_none() {
             return Ok(());
@@ -142,7 +142,7 @@ impl Core {
     }
 
     /// Restores the recorded steps.
-    fn recall_told(&mut self) -> Result<()> {
+    fn load_acknowledged(&mut self) -> Result<()> {
         let Some(bytes) = self.store.noted(TOLD)? else { return Ok(()) };
         for (number, step) in from_bytes::<Vec<(u32, u64)>>(&bytes, "the steps recorded at the witness")? {
             if let Some(live) = self.live.get_mut(&number) {
@@ -157,7 +157,7 @@ impl Core {
     }
 
     /// Records the progress of all streams at the witness, unless another writer has changed it since.
-    pub(super) fn say(&mut self, seen: Vec<(String, Seen)>) {
+    pub(super) fn write_witness(&mut self, seen: Vec<(String, Seen)>) {
         let Some(witness) = &mut self.witness else {
             self.is_unsaid = false;
             return;
@@ -185,7 +185,7 @@ impl Core {
             }
             Some(before) if before == self.said => {}
             Some(_) => {
-                self.read_only = Some(somebody_else(&place));
+                self.read_only = Some(other_writer_error(&place));
                 return;
             }
         }
@@ -200,11 +200,11 @@ impl Core {
             }
         }
         self.saying = Some(said.clone());
-        let told_it = witness.tell(&said);
+        let told_it = witness.write(&said);
         match told_it.and_then(|()| self.mark_witnessed()) {
             Ok(()) => {
                 (self.said, self.saying) = (said, None);
-                self.told_all(told);
+                self.acknowledge_after_settling(told);
                 (self.is_unsaid, self.witness_problem) = (false, None);
             }
             Err(error) => self.witness_problem = Some(format!("{error}; nothing is shown until it can be written")),
@@ -212,17 +212,17 @@ impl Core {
     }
 
     /// Steps recorded at the witness may be shown once the record has settled.
-    fn told_all(&mut self, told: Vec<(String, u64)>) {
+    fn acknowledge_after_settling(&mut self, told: Vec<(String, u64)>) {
         let Some(witness) = &self.witness else { return };
         let settles_in = witness.settles_in();
         if !settles_in.is_zero() {
             self.settling = (!told.is_empty()).then(|| (Monotonic::now() + settles_in, told));
             return;
         }
-        self.may_show(told);
+        self.set_acknowledged(told);
     }
 
-    fn may_show(&mut self, told: Vec<(String, u64)>) {
+    fn set_acknowledged(&mut self, told: Vec<(String, u64)>) {
         for (name, step) in told {
             let number = self.find(&name).map(|info| info.number);
             if let Some(live) = number.and_then(|number| self.live.get_mut(&number)) {
@@ -232,7 +232,7 @@ impl Core {
     }
 
     /// Once the last record has settled, checks that the witness still holds it.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn check_settled(&mut self) {
         let is_due = self.settling.as_ref().is_some_and(|(at, _)| Monotonic::now() >= *at);
         if !is_due || self.ask_again.is_some_and(|again| Monotonic::now() < again) {
             return;
@@ -243,10 +243,10 @@ impl Core {
             Ok(Some(said)) if said == self.said => {
                 self.witness_problem = None;
                 if let Some((_, told)) = self.settling.take() {
-                    self.may_show(told);
+                    self.set_acknowledged(told);
                 }
             }
-            Ok(Some(_)) => self.read_only = Some(somebody_else(&place)),
+            Ok(Some(_)) => self.read_only = Some(other_writer_error(&place)),
             Ok(None) => {
                 self.witness_problem = Some(gone(&place));
             }
@@ -257,7 +257,7 @@ impl Core {
     fn cannot_ask(&mut self, error: &Error, began: Monotonic) {
         self.witness_problem = Some(format!("{error}; nothing is shown until it can be read"));
         // A witness that is slow to fail is not asked again for a while: batches wait meanwhile.
-        self.ask_again = (began.elapsed() > LONG).then(|| Monotonic::now() + 10 * LONG);
+        self.ask_again = (began.elapsed() > SLOW_WITNESS).then(|| Monotonic::now() + 10 * SLOW_WITNESS);
     }
 
     /// Records that the folder has a witness: before anything recorded there is shown, but not before the first record,
@@ -277,8 +277,8 @@ impl Core {
     /// # Errors
     /// If a row or a step is missing or was changed.
     pub fn verify(&self) -> Result<Vec<String>> {
-        let looking = self.store.look()?;
-        let (closed, rows) = (looking.open_table(CLOSED).map_err(stored)?, looking.open_table(ROWS).map_err(stored)?);
+        let read_txn = self.store.look()?;
+        let (closed, rows) = (read_txn.open_table(CLOSED).map_err(stored)?, read_txn.open_table(ROWS).map_err(stored)?);
         let mut found = Vec::new();
         for live in self.live.values() {
             let (info, number) = (&live.info, live.info.number);
@@ -333,7 +333,7 @@ fn gone(place: &str) -> String {
     format!("the record of the witness {place} is gone: restore its previous contents; nothing is shown until then")
 }
 
-fn somebody_else(place: &str) -> String {
+fn other_writer_error(place: &str) -> String {
     format!(
         "another writer has changed the witness {place}: a copy of this folder is running somewhere, or the witness \
          was lost. Nothing is accepted or published here; stop the other copy, then start this one again"

@@ -1,6 +1,6 @@
 //! Reading released rows as they were committed.
 
-use super::closing::{BLOCK, OWN};
+use super::closing::{FIRST_OWN_BLOCK, ROWS_PER_BLOCK};
 use super::info::StreamInfo;
 use crate::store::{CLOSED, ClosedRecord, LATE, ROWS, RowBlock, Store, StoredRow, from_bytes, stored};
 use evertally_declare::error::{Result, failure};
@@ -55,8 +55,8 @@ pub(super) fn visit(
 ) -> Result<()> {
     let shown = info.progress().publications;
     let (first, last) = ((*query.publications.start()).max(1), (*query.publications.end()).min(shown));
-    let (looking, number) = (store.look()?, info.number);
-    let table = looking.open_table(ROWS).map_err(stored)?;
+    let (read_txn, number) = (store.look()?, info.number);
+    let table = read_txn.open_table(ROWS).map_err(stored)?;
     let mut reader = Reader { info, time: String::new() };
     let kept = query.kept.map_or(last, |kept| kept.min(shown));
     let is_kept = |step: u64| query.every <= 1 || step.is_multiple_of(query.every) || step == kept;
@@ -70,7 +70,7 @@ pub(super) fn visit(
     // Groups that were discovered with a publication have rows of earlier steps in it, including kept ones.
     let has_earlier = info.stream.plan.threshold().is_some();
     let blocks = wanted.map(|places| {
-        let mut blocks: Vec<u32> = places.iter().map(|place| OWN + place / BLOCK).collect();
+        let mut blocks: Vec<u32> = places.iter().map(|place| FIRST_OWN_BLOCK + place / ROWS_PER_BLOCK).collect();
         blocks.dedup();
         blocks
     });
@@ -78,7 +78,7 @@ pub(super) fn visit(
         if !has_earlier && !is_kept(publication) {
             continue;
         }
-        let through = if blocks.is_none() && is_kept(publication) { u32::MAX } else { OWN - 1 };
+        let through = if blocks.is_none() && is_kept(publication) { u32::MAX } else { FIRST_OWN_BLOCK - 1 };
         for entry in table.range((number, publication, 0)..=(number, publication, through)).map_err(stored)? {
             show(publication, entry.map_err(stored)?.1.value())?;
         }

@@ -8,7 +8,7 @@ use super::opening::{self, Opening, Preview};
 use super::prepare::{BatchFormat, Prepared, latest_step, prepare};
 use super::refusal::Refusal;
 use super::rows::{self, RowsQuery};
-use super::sums::{self, SumsReceipt, Whole};
+use super::sums::{self, SumsRange, SumsReceipt};
 use crate::clock::Clock;
 use crate::store::{Closing, DELIVERED, Store, stored};
 use evertally_declare::error::{Result, failure};
@@ -24,13 +24,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The most batches that wait for their turn; further ones are refused as busy.
-const MOST_WAITING: usize = 4096;
+const MAX_QUEUED_REQUESTS: usize = 4096;
 
 /// The most batches in one commit.
-const MOST_AT_ONCE: usize = 1024;
+const MAX_BATCHES_PER_COMMIT: usize = 1024;
 
 /// How long the thread waits for a request before it checks the clock again.
-const PATIENCE: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 type Answer<T> = SyncSender<Result<T, Refusal>>;
 
@@ -95,7 +95,7 @@ impl Service {
         let beats = Arc::clone(&core.beats);
         let directory = core.directory.clone();
         let (key_id, folder_id) = core.identities();
-        let (requests, waiting) = sync_channel(MOST_WAITING);
+        let (requests, waiting) = sync_channel(MAX_QUEUED_REQUESTS);
         let counting = Arc::clone(&clock);
         let thread =
             std::thread::Builder::new().name("counting".to_owned()).spawn(move || run(core, &waiting, &*counting))?;
@@ -149,7 +149,7 @@ impl Service {
     ///
     /// # Errors
     /// If it is not accepted; then it has left no trace.
-    pub fn take_in(
+    pub fn accept(
         &self,
         info: &Arc<StreamInfo>,
         id: &str,
@@ -166,16 +166,16 @@ impl Service {
     ///
     /// # Errors
     /// If they differ from the accepted ones, or are not the next, or not as declared; then nothing has changed.
-    pub fn take_sums(
+    pub fn accept_sums(
         &self,
         info: &Arc<StreamInfo>,
-        whole: Whole,
+        whole: SumsRange,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<SumsReceipt, Refusal> {
         let prepared = sums::prepare(info, sums::latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
             .inspect_err(|_| Counts::add(&info.counts.refused, 1))?;
         let info = Arc::clone(info);
-        self.ask(move |core| core.take_sums(&info, prepared))
+        self.ask(move |core| core.accept_sums(&info, prepared))
     }
 
     /// Runs `what` in the counting thread, and waits for its result.
@@ -369,7 +369,7 @@ fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
 }
 
 impl Core {
-    /// Reads a batch, for [`take_in`](Self::take_in).
+    /// Reads a batch, for [`accept`](Self::take_in).
     ///
     /// # Errors
     /// If it is not as declared.
@@ -472,7 +472,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
             return;
         }
         log.look(&core);
-        let wait = next.and_then(|next| clock.wait_for(next)).map_or(PATIENCE, |wait| wait.min(PATIENCE));
+        let wait = next.and_then(|next| clock.wait_for(next)).map_or(POLL_INTERVAL, |wait| wait.min(POLL_INTERVAL));
         let mut request = match waiting.recv_timeout(wait) {
             Ok(request) => Some(request),
             Err(RecvTimeoutError::Timeout) => None,
@@ -485,7 +485,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
                 Request::Take(info, prepared, answer) => {
                     batches.push((info, prepared));
                     answers.push(answer);
-                    if batches.len() < MOST_AT_ONCE {
+                    if batches.len() < MAX_BATCHES_PER_COMMIT {
                         request = waiting.try_recv().ok();
                     }
                 }
@@ -493,7 +493,7 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
             }
         }
         if !batches.is_empty() {
-            for (answer, receipt) in answers.iter().zip(core.take_in(batches)) {
+            for (answer, receipt) in answers.iter().zip(core.accept(batches)) {
                 if let Err(refusal @ (Refusal::Other(_) | Refusal::DiskFull(_))) = &receipt {
                     core.store_problem = Some(refusal.to_string());
                 }
@@ -509,5 +509,5 @@ fn run(mut core: Core, waiting: &Receiver<Request>, clock: &dyn Clock) {
             _ => {}
         }
     }
-    core.rest();
+    core.checkpoint_all();
 }

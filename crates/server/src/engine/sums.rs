@@ -6,13 +6,14 @@
 //! guarantees the bounds of persons.
 
 use super::accepting::check_open;
-use super::closing::{MOST_STEPS, ROWS_AT_ONCE, compute};
+use super::closing::{MAX_ROWS_PER_COMMIT, MAX_STEPS_PER_REQUEST, compute};
 use super::core::Core;
 use super::decoding::{Decoding, Share};
 use super::info::{Counts, State, StreamInfo};
 use super::live::LAST_BATCH;
 use super::prepare::{
-    BatchFormat, Digested, MOST_NAMED, MOST_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded, use_memory,
+    BatchFormat, Digested, MAX_BATCH_ROWS, MAX_NAMED_ROWS, READER_BYTES, STEP_BYTES, drained, each_event, guarded,
+    use_memory,
 };
 use super::refusal::{Refusal, RowProblem};
 use crate::clock::Clock;
@@ -20,7 +21,7 @@ use crate::store::{BATCHES, BatchRecord, Closing, EVENTS, from_bytes, stored, to
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::Columns;
 use evertally_declare::steps::Instant;
-use evertally_publish::session::{GroupLabel, Placed};
+use evertally_publish::session::{GroupRef, Placed};
 use redb::WriteTransaction;
 use std::collections::{BTreeMap, HashMap, btree_map, hash_map};
 use std::io::Read;
@@ -33,7 +34,7 @@ const SUM: &str = "sum";
 
 /// The steps that are sent.
 #[derive(Clone, Debug)]
-pub struct Whole {
+pub struct SumsRange {
     /// All of them, from the first to the last.
     pub steps: RangeInclusive<u64>,
     /// A text that stands for the counted events and means nothing here: a step that is sent again must have the same
@@ -42,7 +43,7 @@ pub struct Whole {
 }
 
 /// The most bytes of evidence.
-const LONGEST: usize = 200;
+const MAX_EVIDENCE_BYTES: usize = 200;
 
 /// The sums of complete steps, as declared.
 pub struct PreparedSums {
@@ -72,7 +73,7 @@ pub struct SumsReceipt {
 pub(super) fn prepare(
     info: &StreamInfo,
     now: Instant,
-    Whole { steps, evidence }: Whole,
+    SumsRange { steps, evidence }: SumsRange,
     (format, bytes): (BatchFormat, Box<dyn Read + Send>),
     decoding: &Decoding,
 ) -> Result<PreparedSums, Refusal> {
@@ -81,13 +82,15 @@ pub(super) fn prepare(
         let problem = format!("there are no steps {first} through {last}: they are numbered 1 to {end}");
         return Err(usage(problem).into());
     }
-    if evidence.as_ref().is_some_and(|evidence| first < last || evidence.len() > LONGEST) {
-        return Err(usage(format!("evidence is for a single step, and has at most {LONGEST} bytes")).into());
+    if evidence.as_ref().is_some_and(|evidence| first < last || evidence.len() > MAX_EVIDENCE_BYTES) {
+        return Err(usage(format!("evidence is for a single step, and has at most {MAX_EVIDENCE_BYTES} bytes")).into());
     }
-    if last - first >= MOST_STEPS {
-        return Err(
-            usage(format!("send at most {MOST_STEPS} steps at a time, so through {}", first + MOST_STEPS - 1)).into()
-        );
+    if last - first >= MAX_STEPS_PER_REQUEST {
+        return Err(usage(format!(
+            "send at most {MAX_STEPS_PER_REQUEST} steps at a time, so through {}",
+            first + MAX_STEPS_PER_REQUEST - 1
+        ))
+        .into());
     }
     let calendar = &info.stream.calendar;
     if calendar.end_of(last) > now {
@@ -99,14 +102,14 @@ pub(super) fn prepare(
     let bytes = Digested::new(bytes, &info.digest_key);
     let (groups, mut placer) = (info.groups(), info.placer());
     let (mut rows, mut problems, mut more) = (0, Vec::new(), 0);
-    let mut sums: BTreeMap<u64, HashMap<GroupLabel, i64>> = BTreeMap::new();
+    let mut sums: BTreeMap<u64, HashMap<GroupRef, i64>> = BTreeMap::new();
     let Ok(mut memory) = decoding.share(READER_BYTES) else { return Err(drained(bytes)) };
     let mut busy = false;
     let read = guarded(|| {
         each_event(info, &columns, (format, bytes.clone()), decoding, &mut |row| {
             rows += 1;
-            if rows > MOST_ROWS {
-                return Err(usage(format!("a request has at most {MOST_ROWS} rows; send fewer steps")));
+            if rows > MAX_BATCH_ROWS {
+                return Err(usage(format!("a request has at most {MAX_BATCH_ROWS} rows; send fewer steps")));
             }
             let error = match placer.place_sum(row, steps.clone()) {
                 Ok(None) => return Ok(()),
@@ -135,7 +138,7 @@ pub(super) fn prepare(
                 Err(error) => error,
             };
             match RowProblem::of(&error) {
-                Some(problem) if error.io().is_none() && problems.len() < MOST_NAMED => problems.push(problem),
+                Some(problem) if error.io().is_none() && problems.len() < MAX_NAMED_ROWS => problems.push(problem),
                 Some(_) if error.io().is_none() => more += 1,
                 _ => return Err(error),
             }
@@ -169,10 +172,10 @@ pub(super) fn prepare(
 }
 
 /// About the memory of a group's sum: in a table, and written out.
-fn bytes_of(label: &GroupLabel) -> u64 {
+fn bytes_of(label: &GroupRef) -> u64 {
     match label {
-        GroupLabel::Place(_) => 80,
-        GroupLabel::Name(name, _) => 96 + 2 * name.len() as u64,
+        GroupRef::Place(_) => 80,
+        GroupRef::Name(name, _) => 96 + 2 * name.len() as u64,
     }
 }
 
@@ -229,14 +232,14 @@ fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
 }
 
 impl Core {
-    /// Reads the sums of steps, for [`take_sums`](Self::take_sums).
+    /// Reads the sums of steps, for [`accept_sums`](Self::take_sums).
     ///
     /// # Errors
     /// If they are not as declared.
     pub fn prepare_sums(
         &self,
         info: &StreamInfo,
-        whole: Whole,
+        whole: SumsRange,
         batch: (BatchFormat, Box<dyn Read + Send>),
     ) -> Result<PreparedSums, Refusal> {
         prepare(info, latest(&*self.clock, self.ahead), whole, batch, &self.decoding)
@@ -248,7 +251,7 @@ impl Core {
     /// # Errors
     /// If they are not identical, are not the next, or exceed the range of the stream; or if the store cannot be
     /// written. A refused step and the steps after it leave no trace.
-    pub fn take_sums(&mut self, info: &Arc<StreamInfo>, prepared: PreparedSums) -> Result<SumsReceipt, Refusal> {
+    pub fn accept_sums(&mut self, info: &Arc<StreamInfo>, prepared: PreparedSums) -> Result<SumsReceipt, Refusal> {
         let (number, name) = (info.number, info.name());
         let live = self.live.get(&number).ok_or(Refusal::NoStream)?;
         if live.closing != Closing::Sums {
@@ -278,19 +281,19 @@ impl Core {
         match &state {
             // Accepted steps were closed in the same commit.
             State::Open | State::Ended if repeated => {}
-            State::Recovering(seen) => self.take_as_witnessed(info, &prepared, new, *seen)?,
+            State::Recovering(seen) => self.accept_as_witnessed(info, &prepared, new, *seen)?,
             state => {
                 check_open(state, name)?;
-                self.take_and_close(info, &prepared, new)?;
+                self.accept_and_close(info, &prepared, new)?;
             }
         }
-        self.show_now();
-        self.put_by_where_long()?;
+        self.publish_and_wait();
+        self.checkpoint_if_large()?;
         Ok(SumsReceipt { through: taken.max(last), rows, repeated })
     }
 
     /// Accepts and closes steps, in commits as large as allowed.
-    fn take_and_close(
+    fn accept_and_close(
         &mut self,
         info: &StreamInfo,
         prepared: &PreparedSums,
@@ -298,14 +301,14 @@ impl Core {
     ) -> Result<(), Refusal> {
         let (mut next, last) = steps.into_inner();
         while next <= last {
-            next = self.take_some(info, prepared, next..=last)? + 1;
+            next = self.accept_chunk(info, prepared, next..=last)? + 1;
         }
         Ok(())
     }
 
     /// Counts and closes the first of these steps in memory. Everything is written in one commit, and only if all of
     /// them can be closed. Returns the last of them.
-    fn take_some(
+    fn accept_chunk(
         &mut self,
         info: &StreamInfo,
         prepared: &PreparedSums,
@@ -315,7 +318,7 @@ impl Core {
         let live = self.live.get_mut(&info.number).expect("just seen");
         let (mut done, mut rows) = (Vec::new(), 0);
         for step in steps.clone() {
-            if rows > ROWS_AT_ONCE {
+            if rows > MAX_ROWS_PER_COMMIT {
                 break;
             }
             live.batches = step;
@@ -345,7 +348,7 @@ impl Core {
 
     /// Stores sums of a stream that lags its witness, until all steps that the witness has seen are there. They are
     /// published if the result is the same, and deleted otherwise.
-    fn take_as_witnessed(
+    fn accept_as_witnessed(
         &mut self,
         info: &StreamInfo,
         prepared: &PreparedSums,
@@ -369,7 +372,7 @@ impl Core {
         if self.live[&number].batches < seen {
             return Ok(());
         }
-        if let Err(refusal) = self.close_of(number, seen) {
+        if let Err(refusal) = self.close_number(number, seen) {
             if matches!(&refusal, Refusal::Other(error) if error.is_usage()) {
                 self.forget_unclosed(number)?;
                 return Err(Refusal::Conflict(format!(
@@ -382,7 +385,7 @@ impl Core {
             return Err(refusal);
         }
         let rest = seen + 1..=*steps.end();
-        if rest.is_empty() { Ok(()) } else { self.take_and_close(info, prepared, rest) }
+        if rest.is_empty() { Ok(()) } else { self.accept_and_close(info, prepared, rest) }
     }
 
     /// Deletes stored sums that were never closed.

@@ -1,14 +1,14 @@
 //! Cuts bytes into batches of complete rows.
 
 use super::format::Format;
-use super::memory::{Mark, Pending, Window};
+use super::memory::{Fingerprint, Mark, Pending};
 use super::sending::BadRow;
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// The most bytes of a batch, if rows can be cut.
-pub(super) const MOST_BYTES: usize = 4 << 20;
+pub(super) const MAX_BATCH_BYTES: usize = 4 << 20;
 
 /// The position after the line end of the next row of a text; `None` if the row is incomplete. A line end inside quotes
 /// does not end a CSV row.
@@ -25,7 +25,7 @@ pub(super) fn row_end(format: Format, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Complete rows of a source that form one batch.
-pub(super) struct Piece {
+pub(super) struct PendingBatch {
     pub(super) format: Format,
     /// The name of the source in the state file.
     pub(super) source: String,
@@ -38,7 +38,7 @@ pub(super) struct Piece {
     /// All of its bytes.
     pub(super) bytes: Vec<u8>,
     /// The fingerprint of the source, for its mark.
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Vec<Fingerprint>,
     body: Vec<u8>,
     /// For each line of the body, its line in the source, if some rows were omitted.
     lines: Vec<u64>,
@@ -49,7 +49,7 @@ pub(super) fn digest(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-impl Piece {
+impl PendingBatch {
     pub(super) fn new(format: Format, source: String, from: u64, line: u64, header: Vec<u8>, bytes: Vec<u8>) -> Self {
         let range = from..from + bytes.len() as u64;
         let windows = Vec::new();

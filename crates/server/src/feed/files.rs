@@ -1,8 +1,8 @@
 //! Sources: their new rows, and whether they still begin with the bytes already sent.
 
-use super::cutting::{MOST_BYTES, Piece, count_lines, digest, row_end};
+use super::cutting::{MAX_BATCH_BYTES, PendingBatch, count_lines, digest, row_end};
 use super::format::Format;
-use super::memory::{Mark, Memory, Pending, STDIN, Window};
+use super::memory::{FeedState, Fingerprint, Mark, Pending, STDIN};
 use evertally_declare::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
@@ -12,9 +12,9 @@ use std::time::Duration;
 /// Bytes that identify a file, at its beginning and before the new rows.
 const WINDOW: u64 = 4096;
 /// The most bytes of a file that is sent as a whole: 512 MiB.
-const MOST_WHOLE: u64 = 512 << 20;
+const MAX_FILE_BYTES: u64 = 512 << 20;
 /// How long a file that is sent as a whole must have been unchanged.
-const SETTLED: Duration = Duration::from_secs(2);
+const MIN_FILE_AGE: Duration = Duration::from_secs(2);
 
 /// The source of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Source {
     }
 
     /// The next batch; `None` if there is nothing new yet. `is_complete` means that files no longer grow.
-    pub(super) fn next(&mut self, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
+    pub(super) fn next(&mut self, memory: &FeedState, rows: usize, is_complete: bool) -> Result<Option<PendingBatch>> {
         match self {
             Self::File(path, format) => next_of(path, *format, memory, rows, is_complete),
             Self::Folder(folder, format) => {
@@ -94,24 +94,24 @@ impl Source {
     }
 
     /// The batch of `rows` rows that begins where another does; `None` if there are fewer rows.
-    pub(super) fn of_rows(&self, piece: &Piece, rows: u64) -> Result<Option<Piece>> {
+    pub(super) fn of_rows(&self, piece: &PendingBatch, rows: u64) -> Result<Option<PendingBatch>> {
         // Only this state file issued the ids of standard input: no other feeder can have used them.
         if !piece.format.grows() || rows == 0 || matches!(self, Self::Stdin(_)) {
             return Ok(None);
         }
         let shown = &piece.source;
         let mut file = File::open(shown).context(format_args!("cannot open {shown}"))?;
-        let mut bytes = read_at(&mut file, piece.range.start, MOST_BYTES as u64)?;
+        let mut bytes = read_at(&mut file, piece.range.start, MAX_BATCH_BYTES as u64)?;
         bytes.truncate(whole_rows(piece.format, &bytes, usize::try_from(rows).unwrap_or(usize::MAX)));
         let windows = windows_of(&mut file, piece.range.start + bytes.len() as u64)?;
         let (source, header) = (piece.source.clone(), piece.header.clone());
-        let mut again = Piece::new(piece.format, source, piece.range.start, piece.line, header, bytes);
+        let mut again = PendingBatch::new(piece.format, source, piece.range.start, piece.line, header, bytes);
         again.windows = windows;
         Ok(Some(again))
     }
 
     /// The places that were not sent because the files may still be growing.
-    pub(super) fn unfinished(&self, memory: &Memory) -> Result<Vec<String>> {
+    pub(super) fn unfinished(&self, memory: &FeedState) -> Result<Vec<String>> {
         let paths = match self {
             Self::File(path, _) => vec![path.clone()],
             Self::Folder(folder, _) => files_of(folder)?,
@@ -136,7 +136,7 @@ impl Source {
     }
 
     /// The batch that was pending when the last run ended, read again.
-    pub(super) fn again(&self, pending: &Pending, memory: &Memory) -> Result<Piece> {
+    pub(super) fn again(&self, pending: &Pending, memory: &FeedState) -> Result<PendingBatch> {
         let path = Path::new(&pending.source);
         let format = match (pending.format.as_str(), self) {
             ("whole", _) => Format::of_path(path).ok_or_else(|| replaced(path, pending.line))?,
@@ -153,7 +153,7 @@ impl Source {
             check(path, &mut file, mark)?;
         }
         let header = pending.header.clone().into_bytes();
-        let mut piece = Piece::new(format, pending.source.clone(), pending.from, pending.line, header, bytes);
+        let mut piece = PendingBatch::new(format, pending.source.clone(), pending.from, pending.line, header, bytes);
         piece.windows = windows_of(&mut file, pending.to)?;
         Ok(piece)
     }
@@ -175,7 +175,13 @@ fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-fn next_of(path: &Path, format: Format, memory: &Memory, rows: usize, is_complete: bool) -> Result<Option<Piece>> {
+fn next_of(
+    path: &Path,
+    format: Format,
+    memory: &FeedState,
+    rows: usize,
+    is_complete: bool,
+) -> Result<Option<PendingBatch>> {
     let shown = path.display();
     let source = path.to_str().ok_or_else(|| usage(format!("the path {shown} is not UTF-8")))?.to_owned();
     let mut file = match File::open(path) {
@@ -209,17 +215,17 @@ fn cut_rows(
     mark: Option<&Mark>,
     rows: usize,
     is_complete: bool,
-) -> Result<Option<Piece>> {
+) -> Result<Option<PendingBatch>> {
     let (mut offset, mut line, mut header) =
         mark.map_or((0, 1, Vec::new()), |mark| (mark.offset, mark.line, mark.header.clone().into_bytes()));
-    let mut bytes = read_at(file, offset, MOST_BYTES as u64 + 1)?;
+    let mut bytes = read_at(file, offset, MAX_BATCH_BYTES as u64 + 1)?;
     if format == Format::Csv && mark.is_none() {
         let Some(end) = row_end(format, &bytes) else { return no_row_yet(path, line, bytes.len()) };
         header = bytes.drain(..end).collect();
         (offset, line) = (end as u64, 1 + count_lines(&header));
     }
     let taken = whole_rows(format, &bytes, rows);
-    if taken == 0 && (!is_complete || bytes.len() > MOST_BYTES) {
+    if taken == 0 && (!is_complete || bytes.len() > MAX_BATCH_BYTES) {
         return no_row_yet(path, line, bytes.len());
     }
     if taken > 0 || !is_complete {
@@ -228,7 +234,7 @@ fn cut_rows(
     if bytes.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Piece::new(format, source.to_owned(), offset, line, header, bytes)))
+    Ok(Some(PendingBatch::new(format, source.to_owned(), offset, line, header, bytes)))
 }
 
 /// The number of bytes of the first complete rows, at most `rows`.
@@ -236,19 +242,19 @@ fn whole_rows(format: Format, bytes: &[u8], rows: usize) -> usize {
     let mut taken = 0;
     for _ in 0..rows {
         match row_end(format, &bytes[taken..]) {
-            Some(end) if taken + end <= MOST_BYTES => taken += end,
+            Some(end) if taken + end <= MAX_BATCH_BYTES => taken += end,
             _ => break,
         }
     }
     taken
 }
 
-fn no_row_yet(path: &Path, line: u64, bytes: usize) -> Result<Option<Piece>> {
-    if bytes <= MOST_BYTES {
+fn no_row_yet(path: &Path, line: u64, bytes: usize) -> Result<Option<PendingBatch>> {
+    if bytes <= MAX_BATCH_BYTES {
         return Ok(None);
     }
     let remedy = "if it is CSV, look for an unclosed quote";
-    Err(usage(format!("{}, line {line}: a row exceeds {} MiB; {remedy}", path.display(), MOST_BYTES >> 20)))
+    Err(usage(format!("{}, line {line}: a row exceeds {} MiB; {remedy}", path.display(), MAX_BATCH_BYTES >> 20)))
 }
 
 /// A file that is sent as a whole, once it no longer changes.
@@ -259,20 +265,20 @@ fn whole(
     format: Format,
     (mark, about): (Option<&Mark>, &Metadata),
     is_complete: bool,
-) -> Result<Option<Piece>> {
+) -> Result<Option<PendingBatch>> {
     if let Some(mark) = mark {
         return Err(replaced(path, mark.line));
     }
     let age = about.modified().ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-    if about.len() == 0 || (!is_complete && age < SETTLED) {
+    if about.len() == 0 || (!is_complete && age < MIN_FILE_AGE) {
         return Ok(None);
     }
-    if about.len() > MOST_WHOLE {
-        let most = MOST_WHOLE >> 20;
+    if about.len() > MAX_FILE_BYTES {
+        let most = MAX_FILE_BYTES >> 20;
         return Err(usage(format!("{} has more than {most} MiB, but is sent as a whole; split it", path.display())));
     }
     let bytes = read_at(file, 0, about.len())?;
-    Ok(Some(Piece::new(format, source.to_owned(), 0, 1, Vec::new(), bytes)))
+    Ok(Some(PendingBatch::new(format, source.to_owned(), 0, 1, Vec::new(), bytes)))
 }
 
 fn read_at(file: &mut File, offset: u64, most: u64) -> Result<Vec<u8>> {
@@ -283,11 +289,11 @@ fn read_at(file: &mut File, offset: u64, most: u64) -> Result<Vec<u8>> {
 }
 
 /// The fingerprint of a file whose first bytes were sent.
-fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Window>> {
+fn windows_of(file: &mut File, sent: u64) -> Result<Vec<Fingerprint>> {
     let mut windows = Vec::new();
     for from in [0, sent.saturating_sub(WINDOW)] {
         let bytes = read_at(file, from, WINDOW.min(sent - from))?;
-        windows.push(Window { from, len: bytes.len() as u64, digest: digest(&bytes) });
+        windows.push(Fingerprint { from, len: bytes.len() as u64, digest: digest(&bytes) });
     }
     windows.dedup();
     Ok(windows)
@@ -309,7 +315,7 @@ fn check(path: &Path, file: &mut File, mark: &Mark) -> Result<()> {
 }
 
 /// Refuses a file that was sent under another name, or a copy of one.
-fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &Memory) -> Result<()> {
+fn refuse_renamed(path: &Path, file: &mut File, about: &Metadata, memory: &FeedState) -> Result<()> {
     for (source, mark) in memory.marks().filter(|(_, mark)| !mark.windows.is_empty()) {
         if about.len() >= mark.offset && begins_as(file, mark)? {
             return Err(usage(format!(
@@ -334,7 +340,7 @@ fn replaced(path: &Path, line: u64) -> evertally_declare::error::Error {
 
 impl Input {
     /// Waits for complete rows.
-    fn next(&mut self, memory: &Memory, rows: usize) -> Result<Option<Piece>> {
+    fn next(&mut self, memory: &FeedState, rows: usize) -> Result<Option<PendingBatch>> {
         loop {
             if self.header.is_none()
                 && self.format == Format::Csv
@@ -349,7 +355,7 @@ impl Input {
                     let bytes: Vec<u8> = self.rest.drain(..taken).collect();
                     let (from, line) = memory.mark(STDIN).map_or((0, 1), |mark| (mark.offset, mark.line));
                     let header = self.header.clone().unwrap_or_default();
-                    return Ok(Some(Piece::new(self.format, STDIN.to_owned(), from, line, header, bytes)));
+                    return Ok(Some(PendingBatch::new(self.format, STDIN.to_owned(), from, line, header, bytes)));
                 }
             }
             if self.has_ended {

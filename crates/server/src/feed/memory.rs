@@ -29,13 +29,13 @@ pub(super) struct Mark {
     /// The header line of CSV.
     pub(super) header: String,
     /// The fingerprint of the source: bytes at its beginning and before the offset.
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Vec<Fingerprint>,
 }
 
 /// Bytes from an offset, with their digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Window {
+pub(super) struct Fingerprint {
     pub(super) from: u64,
     pub(super) len: u64,
     pub(super) digest: String,
@@ -70,13 +70,13 @@ struct Contents {
 }
 
 /// A state file; locked while this value lives, so that two feeders cannot use it at the same time.
-pub(super) struct Memory {
+pub(super) struct FeedState {
     path: PathBuf,
     contents: Contents,
     _lock: NameLock,
 }
 
-impl Memory {
+impl FeedState {
     /// Opens it, or creates a new one.
     pub(super) fn open(path: &Path, name: Option<&str>, target: &str) -> Result<Self> {
         let lock = NameLock::now(path)?;
@@ -140,7 +140,7 @@ impl Memory {
     }
 
     /// Records the pending batch, with its bytes if they cannot be read again.
-    pub(super) fn intend(&mut self, pending: Pending, spool: Option<&[u8]>) -> Result<()> {
+    pub(super) fn store_pending(&mut self, pending: Pending, spool: Option<&[u8]>) -> Result<()> {
         if let Some(bytes) = spool {
             self.replace(&self.spool(), bytes)?;
         }
@@ -149,7 +149,7 @@ impl Memory {
     }
 
     /// Records which of its lines are omitted.
-    pub(super) fn intend_without(&mut self, lines: &[u64]) -> Result<()> {
+    pub(super) fn store_left_out(&mut self, lines: &[u64]) -> Result<()> {
         if let Some(pending) = &mut self.contents.pending {
             pending.left_out = lines.to_vec();
         }
@@ -158,7 +158,7 @@ impl Memory {
 
     /// Deletes the pending batch: the service has refused it, and has nothing under its id. Standard input is kept,
     /// since it cannot be read again.
-    pub(super) fn give_up(&mut self) -> Result<()> {
+    pub(super) fn discard_pending(&mut self) -> Result<()> {
         self.contents.pending = self.contents.pending.take().filter(|pending| pending.source == STDIN);
         self.write()
     }

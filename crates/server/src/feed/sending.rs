@@ -9,7 +9,7 @@ use ureq::http::Uri;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A stream of a service, as the target of batches.
 pub struct Remote {
@@ -27,7 +27,7 @@ pub(super) enum Answer {
 }
 
 /// Why there is no answer.
-pub(super) enum Trouble {
+pub(super) enum SendError {
     /// The batch can be sent again.
     Away(String),
     /// `is_certain` means that nothing was accepted under this id, now or before.
@@ -87,7 +87,7 @@ impl Remote {
             return Err(usage("invalid token; create one with `evertally token make --role write:STREAM`"));
         }
         let mut config = ureq::Agent::config_builder()
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(ANSWER_TIMEOUT))
             .http_status_as_error(false)
             .max_redirects(0) // the token is sent to no other host
             .max_redirects_will_error(false);
@@ -112,8 +112,8 @@ impl Remote {
         &self.address
     }
 
-    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<Answer, Trouble> {
-        let away = |why: String| Trouble::Away(format!("{} cannot be reached: {why}", self.address));
+    pub(super) fn send(&self, id: &str, format: Format, body: &[u8]) -> Result<Answer, SendError> {
+        let away = |why: String| SendError::Away(format!("{} cannot be reached: {why}", self.address));
         let mut request = self.agent.post(&self.address).header("authorization", &self.authorization);
         request = request.header("idempotency-key", id).header("content-type", format.content_type());
         if let Some(coding) = format.coding() {
@@ -126,39 +126,40 @@ impl Remote {
                 let remedy = "pass the certificate of its issuer with --authority; a self-signed certificate must not \
                               be marked as an authority (CA:FALSE)";
                 let error = usage(format!("the certificate of {} is not trusted: {why}; {remedy}", self.address));
-                return Trouble::Refused { error, is_certain: false };
+                return SendError::Refused { error, is_certain: false };
             }
             away(why)
         })?;
         let status = answer.status().as_u16();
         let text = answer.body_mut().read_to_string().map_err(|e| away(e.to_string()))?;
         if status == 200 {
-            let taken: Taken = serde_json::from_str(&text).map_err(|e| self.strange(status, &e.to_string()))?;
+            let taken: Taken =
+                serde_json::from_str(&text).map_err(|e| self.unexpected_status(status, &e.to_string()))?;
             return Ok(Answer::Taken(taken.rows));
         }
         let problem: Problem = match serde_json::from_str(&text) {
             Ok(problem) => problem,
             Err(_) if status >= 500 => return Err(away(format!("it answered with status {status}"))),
-            Err(error) => return Err(self.strange(status, &error.to_string())),
+            Err(error) => return Err(self.unexpected_status(status, &error.to_string())),
         };
         match status {
             409 => Ok(Answer::Differs(problem.taken_rows)),
             422 if !problem.errors.is_empty() => Ok(Answer::BadRows(problem.errors)),
             408 | 429 | 500..=599 => {
                 let why = problem.detail.unwrap_or_else(|| format!("status {status}"));
-                Err(Trouble::Away(format!("{} does not accept the batch now: {why}", self.address)))
+                Err(SendError::Away(format!("{} does not accept the batch now: {why}", self.address)))
             }
             _ => {
                 let why = problem.detail.unwrap_or_else(|| format!("it answered with status {status}"));
                 let error = usage(format!("the service at {} refused the batch: {why}", self.address));
-                Err(Trouble::Refused { error, is_certain: [400, 413, 415, 422].contains(&status) })
+                Err(SendError::Refused { error, is_certain: [400, 413, 415, 422].contains(&status) })
             }
         }
     }
 
-    fn strange(&self, status: u16, why: &str) -> Trouble {
+    fn unexpected_status(&self, status: u16, why: &str) -> SendError {
         let what = format!("{} answered with status {status}, but not as evertally does: {why}", self.address);
-        Trouble::Refused { error: usage(what), is_certain: false }
+        SendError::Refused { error: usage(what), is_certain: false }
     }
 }
 

@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// The minimum rate of a client in bytes per second, when it sends a body and when it reads an answer.
-pub(super) const LEAST_RATE: u64 = 1000;
+pub(super) const MIN_BYTES_PER_SEC: u64 = 1000;
 
-/// How long in total a client may read nothing, before it must have read at least [`LEAST_RATE`] bytes per second.
-const UNREAD: Duration = Duration::from_secs(60);
+/// How long in total a client may read nothing, before it must have read at least [`MIN_BYTES_PER_SEC`] bytes per second.
+const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
 
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum CloseReason {
     /// It had no request for long: it may end gracefully.
     Idle,
     /// Its client does not read, or its descriptor is needed.
@@ -61,7 +61,7 @@ impl Activity {
         let idle_since = Instant::now();
         let state =
             State { requests: 0, has_asked: false, idle_since, stalled_since: None, stalled: Duration::ZERO, taken: 0 };
-        Arc::new(Self { idle, unread: UNREAD, state: Mutex::new(state), close: Notify::new() })
+        Arc::new(Self { idle, unread: MAX_UNREAD_TIME, state: Mutex::new(state), close: Notify::new() })
     }
 
     /// How long the connection may be idle.
@@ -92,7 +92,7 @@ impl Activity {
     }
 
     /// Waits until the connection has to be closed, and returns the reason.
-    pub(super) async fn is_over(&self) -> Over {
+    pub(super) async fn is_over(&self) -> CloseReason {
         loop {
             let next = {
                 let state = self.state();
@@ -100,12 +100,12 @@ impl Activity {
                 match state.stalled_since {
                     Some(since) => {
                         let stalled = state.stalled + now.duration_since(since);
-                        if stalled > self.unread && state.taken < LEAST_RATE * stalled.as_secs() {
-                            return Over::AtOnce;
+                        if stalled > self.unread && state.taken < MIN_BYTES_PER_SEC * stalled.as_secs() {
+                            return CloseReason::AtOnce;
                         }
                         now + self.unread.saturating_sub(stalled).max(Duration::from_secs(1))
                     }
-                    None if state.requests == 0 && now >= state.idle_since + self.idle => return Over::Idle,
+                    None if state.requests == 0 && now >= state.idle_since + self.idle => return CloseReason::Idle,
                     None if state.requests == 0 => state.idle_since + self.idle,
                     // Check again, before its client can have read nothing for too long.
                     None => now + self.idle.min(self.unread),
@@ -113,7 +113,7 @@ impl Activity {
             };
             tokio::select! {
                 () = tokio::time::sleep_until(next) => {}
-                () = self.close.notified() => return Over::AtOnce,
+                () = self.close.notified() => return CloseReason::AtOnce,
             }
         }
     }
@@ -174,12 +174,12 @@ impl HttpBody for Answer {
 }
 
 /// A socket that records whether its client reads.
-pub(super) struct Noted<S> {
+pub(super) struct TrackedSocket<S> {
     pub(super) socket: S,
     pub(super) activity: Arc<Activity>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TrackedSocket<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -189,7 +189,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedSocket<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.activity.wrote(&wrote);
@@ -236,11 +236,11 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_under_way_for_long() {
         let activity = activity(Duration::from_millis(50), LONG);
-        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(Over::Idle));
+        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(CloseReason::Idle));
         let under_way = activity.begin();
         assert!(timeout(Duration::from_millis(300), activity.is_over()).await.is_err(), "a request is under way");
         drop(under_way);
-        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(Over::Idle));
+        assert_eq!(timeout(SOON, activity.is_over()).await, Ok(CloseReason::Idle));
     }
 
     #[tokio::test]
@@ -248,7 +248,7 @@ mod tests {
         for reads in [false, true] {
             let activity = activity(LONG, Duration::from_millis(100));
             let (ours, mut theirs) = tokio::io::duplex(64);
-            let mut socket = Noted { socket: ours, activity: Arc::clone(&activity) };
+            let mut socket = TrackedSocket { socket: ours, activity: Arc::clone(&activity) };
             let _under_way = activity.begin();
             let writing = tokio::spawn(async move { while socket.write_all(&[0; 1000]).await.is_ok() {} });
             let reading = tokio::spawn(async move {
@@ -257,7 +257,7 @@ mod tests {
                 tokio::time::sleep(LONG).await;
             });
             let over = timeout(Duration::from_secs(4), activity.is_over()).await;
-            assert_eq!(over.ok(), (!reads).then_some(Over::AtOnce));
+            assert_eq!(over.ok(), (!reads).then_some(CloseReason::AtOnce));
             writing.abort();
             reading.abort();
         }

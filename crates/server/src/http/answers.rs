@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 /// The most names of groups in a description.
-pub(super) const MOST_GROUPS: usize = 1000;
+pub(super) const MAX_LISTED_GROUPS: usize = 1000;
 
 /// The most rows that are sent to watchers; they request the rows of larger publications.
-const MOST_TOLD: usize = 256;
+const MAX_WATCHED_ROWS: usize = 256;
 
 /// A stream, for its readers.
 #[derive(Serialize, ToSchema)]
@@ -99,7 +99,7 @@ impl Description {
     pub(super) fn of(info: &StreamInfo) -> Self {
         let (stream, progress, record) = (&info.stream, info.progress(), info.record());
         let (calendar, is_endless) = (stream.rows(), stream.plan.is_unbounded());
-        let names = info.names(MOST_GROUPS);
+        let names = info.names(MAX_LISTED_GROUPS);
         Self {
             name: info.name().to_owned(),
             title: stream.title.clone(),
@@ -121,7 +121,7 @@ impl Description {
             next_publication: progress.shows_at.map(|at| time(stream, at)),
             group_count: info.line_count(),
             groups: names.iter().map(|name| name.to_vec()).collect(),
-            more_groups: info.line_count() > MOST_GROUPS,
+            more_groups: info.line_count() > MAX_LISTED_GROUPS,
             discovered: stream.plan.threshold().is_some(),
             measure_column: stream.measures.as_ref().map(|bundle| bundle.column().to_owned()),
             measures: stream.measures.as_ref().map_or(Vec::new(), |bundle| bundle.labels()),
@@ -207,7 +207,7 @@ impl<'s> JsonRows<'s> {
 
 /// A publication for watchers: without its rows if there are many.
 pub(super) fn publication(service: &Service, info: &StreamInfo, publication: u64) -> String {
-    let has_many = info.line_count() > MOST_TOLD;
+    let has_many = info.line_count() > MAX_WATCHED_ROWS;
     let rows = if has_many { None } else { rows_of(service, info, publication).ok() };
     message(service, info, publication, rows)
 }

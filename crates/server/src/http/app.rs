@@ -62,7 +62,7 @@ pub struct AppSetting {
 }
 
 /// How long a check of the disk is valid.
-const LOOKED: Duration = Duration::from_secs(1);
+const DISK_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The listener that received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl App {
 
     /// Problems of webhooks and the disk, in words for an operator.
     pub(super) fn troubles(&self) -> Vec<String> {
-        let room = (!self.is_roomy()).then(|| {
+        let room = (!self.has_free_disk()).then(|| {
             let most = self.config.free_bytes;
             format!(
                 "less than {most} bytes (`free-bytes`) are left on the data disk: refusing new events; free some space"
@@ -120,25 +120,25 @@ impl App {
         self.troubles.iter().filter_map(said).chain(room).collect()
     }
 
-    fn is_roomy(&self) -> bool {
+    fn has_free_disk(&self) -> bool {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *room {
-            Some((looked, is_roomy)) if looked.elapsed() < LOOKED => *is_roomy,
+            Some((looked, has_free_disk)) if looked.elapsed() < DISK_CHECK_INTERVAL => *has_free_disk,
             unknown => {
                 let free = crate::folder::free_bytes(&self.folder);
-                let is_roomy = free.is_none_or(|free| free >= self.config.free_bytes);
-                if !is_roomy && unknown.as_ref().is_none_or(|(_, was_roomy)| *was_roomy) {
+                let has_free_disk = free.is_none_or(|free| free >= self.config.free_bytes);
+                if !has_free_disk && unknown.as_ref().is_none_or(|(_, was_roomy)| *was_roomy) {
                     tracing::error!("the data disk is almost full: refusing new events");
                 }
-                *unknown = Some((Instant::now(), is_roomy));
-                is_roomy
+                *unknown = Some((Instant::now(), has_free_disk));
+                has_free_disk
             }
         }
     }
 
     /// Refuses events while the disk is almost full: the remaining space is kept for publications.
-    pub(super) fn has_room(&self) -> Result<(), Problem> {
-        if self.is_roomy() {
+    pub(super) fn require_free_disk(&self) -> Result<(), Problem> {
+        if self.has_free_disk() {
             return Ok(());
         }
         Err(Refusal::DiskFull(

@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Most {
+pub(super) struct ConnectionLimits {
     pub(super) all: usize,
     pub(super) of_address: usize,
     pub(super) of_network: usize,
 }
 
-const NO_LIMIT: Most = Most { all: usize::MAX, of_address: usize::MAX, of_network: usize::MAX };
+const NO_LIMIT: ConnectionLimits = ConnectionLimits { all: usize::MAX, of_address: usize::MAX, of_network: usize::MAX };
 
 /// The connections of a listener.
 pub(super) struct Connections {
-    most: Most,
+    most: ConnectionLimits,
     open: Mutex<Open>,
 }
 
@@ -48,13 +48,13 @@ struct Order {
 }
 
 /// A connection that counts until this is dropped.
-pub(super) struct Entered {
+pub(super) struct ConnectionGuard {
     connections: Arc<Connections>,
     number: u64,
 }
 
 impl Connections {
-    pub(super) fn new(most: Most) -> Arc<Self> {
+    pub(super) fn new(most: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self { most, open: Mutex::default() })
     }
 
@@ -64,11 +64,11 @@ impl Connections {
 
     /// Admits a connection, and closes another if there is no room; `None` if all are busy. The second value tells
     /// whether another is closed.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, activity: &Arc<Activity>) -> Option<(Entered, bool)> {
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, activity: &Arc<Activity>) -> Option<(ConnectionGuard, bool)> {
         let (mut open, mut closes) = (self.open(), false);
         let network = network_of(peer);
         // A proxy on this machine carries everybody's connections.
-        let Most { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
+        let ConnectionLimits { of_address, of_network, .. } = if peer.is_loopback() { NO_LIMIT } else { self.most };
         let of_network = if peer.is_ipv6() { of_network } else { usize::MAX };
         while open.of_address.get(&peer).map_or(0, |own| own.count) >= of_address {
             open.make_room(&|other| other == peer, Open::of_address(peer))?;
@@ -83,7 +83,7 @@ impl Connections {
             closes = true;
         }
         let number = open.add(peer, Arc::clone(activity));
-        Some((Entered { connections: Arc::clone(self), number }, closes))
+        Some((ConnectionGuard { connections: Arc::clone(self), number }, closes))
     }
 
     /// The number of open connections.
@@ -174,7 +174,7 @@ fn less<K: Eq + Hash>(orders: &mut HashMap<K, Order>, key: K) {
     }
 }
 
-impl Drop for Entered {
+impl Drop for ConnectionGuard {
     fn drop(&mut self) {
         let removed = self.connections.open().remove(self.number);
         drop(removed); // it may have been closed to make room
@@ -200,7 +200,7 @@ mod tests {
     const IDLE: std::time::Duration = std::time::Duration::from_secs(3600);
 
     fn connections(all: usize, of_address: usize, of_network: usize) -> Arc<Connections> {
-        Connections::new(Most { all, of_address, of_network })
+        Connections::new(ConnectionLimits { all, of_address, of_network })
     }
 
     fn v6(network: u16, host: u16) -> IpAddr {

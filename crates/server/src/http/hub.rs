@@ -11,10 +11,10 @@ use tokio::sync::{OnceCell, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
 /// The most publications that a slow watcher may miss; after that it receives only the last ones.
-const BEHIND: usize = 256;
+const MAX_MISSED_PUBLICATIONS: usize = 256;
 
 /// The most messages that wait for one watcher; a watcher that does not read them is disconnected.
-const WAITING: usize = 32;
+const WATCHER_QUEUE: usize = 32;
 
 /// The interval of comment lines, which keep proxies from closing an idle connection.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -23,7 +23,7 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 const THREADS: usize = 16;
 
 /// A message for watchers.
-pub(super) struct Told {
+pub(super) struct WatchMessage {
     pub(super) info: Arc<StreamInfo>,
     publication: Option<u64>,
     /// Created by the first watcher that needs them; if it disconnects meanwhile, by the next.
@@ -31,7 +31,7 @@ pub(super) struct Told {
 }
 
 /// The channels of watched streams, by stream number.
-type Channels = Mutex<HashMap<u32, broadcast::Sender<Arc<Told>>>>;
+type Channels = Mutex<HashMap<u32, broadcast::Sender<Arc<WatchMessage>>>>;
 
 /// All watchers.
 pub(super) struct Hub {
@@ -57,7 +57,7 @@ impl Hub {
             let mut channels = telling.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(channel) = channels.get(&info.number) else { return };
             let number = info.number;
-            if channel.send(Arc::new(Told { info, publication, words: OnceCell::new() })).is_err() {
+            if channel.send(Arc::new(WatchMessage { info, publication, words: OnceCell::new() })).is_err() {
                 channels.remove(&number); // no watchers are left
             }
         });
@@ -65,9 +65,9 @@ impl Hub {
         Arc::new(Self { channels, service: Arc::downgrade(service), watchers: Mutex::default(), most, threads })
     }
 
-    fn channel(&self, info: &StreamInfo) -> Receiver<Arc<Told>> {
+    fn channel(&self, info: &StreamInfo) -> Receiver<Arc<WatchMessage>> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.entry(info.number).or_insert_with(|| broadcast::channel(BEHIND).0).subscribe()
+        channels.entry(info.number).or_insert_with(|| broadcast::channel(MAX_MISSED_PUBLICATIONS).0).subscribe()
     }
 
     /// The number of watchers of all streams.
@@ -98,7 +98,7 @@ impl Hub {
         behind: Option<u64>,
     ) -> Option<ReceiverStream<Result<Bytes, std::convert::Infallible>>> {
         let watching = self.admit(info.number)?;
-        let (to_watcher, stream) = mpsc::channel(WAITING);
+        let (to_watcher, stream) = mpsc::channel(WATCHER_QUEUE);
         let told = self.channel(&info);
         tokio::spawn(async move { watching.0.tell(&info, behind, told, &to_watcher).await });
         Some(ReceiverStream::new(stream))
@@ -108,7 +108,7 @@ impl Hub {
         &self,
         info: &Arc<StreamInfo>,
         behind: Option<u64>,
-        mut told: Receiver<Arc<Told>>,
+        mut told: Receiver<Arc<WatchMessage>>,
         to: &mpsc::Sender<Result<Bytes, std::convert::Infallible>>,
     ) {
         // Without a `Last-Event-ID`, a watcher receives the last publication and the following ones.
@@ -134,7 +134,7 @@ impl Hub {
                     }
                     Err(broadcast::error::RecvError::Closed) => return,
                 },
-                _ = heartbeat.tick() => NOTHING,
+                _ = heartbeat.tick() => EMPTY_COMMENT,
                 () = to.closed() => return,
             };
             // A watcher that does not read is disconnected; it reconnects with its last id.
@@ -153,7 +153,7 @@ impl Hub {
     ) -> bool {
         let Some(info) = self.service.upgrade().and_then(|service| service.stream(name)) else { return false };
         let shown = info.progress().publications;
-        for publication in (*last + 1).max(shown.saturating_sub(BEHIND as u64 - 1)).max(1)..=shown {
+        for publication in (*last + 1).max(shown.saturating_sub(MAX_MISSED_PUBLICATIONS as u64 - 1)).max(1)..=shown {
             let words = self.in_thread(&info, Some(publication)).await;
             if to.send(Ok(words)).await.is_err() {
                 return false;
@@ -163,7 +163,7 @@ impl Hub {
         true
     }
 
-    async fn words_of(&self, told: &Told) -> Bytes {
+    async fn words_of(&self, told: &WatchMessage) -> Bytes {
         told.words.get_or_init(|| self.in_thread(&told.info, told.publication)).await.clone()
     }
 
@@ -176,15 +176,15 @@ impl Hub {
             match (publication, service.upgrade()) {
                 (Some(publication), Some(service)) => published(&service, &info, publication),
                 (None, _) => changed(&info),
-                (Some(_), None) => NOTHING,
+                (Some(_), None) => EMPTY_COMMENT,
             }
         });
-        words.await.unwrap_or(NOTHING)
+        words.await.unwrap_or(EMPTY_COMMENT)
     }
 }
 
 /// A comment line.
-const NOTHING: Bytes = Bytes::from_static(b":\n\n");
+const EMPTY_COMMENT: Bytes = Bytes::from_static(b":\n\n");
 
 /// A watcher of a stream, counted until this is dropped.
 struct Watching(Arc<Hub>, u32);

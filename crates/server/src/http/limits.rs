@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Wrong tokens that one address may send per minute.
-const WRONG_A_MINUTE: u32 = 30;
+const MAX_WRONG_TOKENS_PER_MIN: u32 = 30;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// The most addresses with wrong tokens to remember; beyond that, every caller with a wrong token waits for the minute
 /// to end.
-const MOST_WRONG: usize = 100_000;
+const MAX_TRACKED_ADDRESSES: usize = 100_000;
 
 /// The limits of all addresses.
 pub(super) struct Limits {
@@ -39,7 +39,7 @@ impl Limits {
     /// Counts a wrong token of an address.
     pub(super) fn failed(&self, peer: IpAddr) {
         let mut wrong = self.wrong();
-        if wrong.len() >= MOST_WRONG {
+        if wrong.len() >= MAX_TRACKED_ADDRESSES {
             wrong.retain(|_, (since, _)| since.elapsed() < MINUTE);
         }
         let (since, count) = wrong.entry(network_of(peer)).or_insert_with(|| (Instant::now(), 0));
@@ -53,8 +53,8 @@ impl Limits {
     pub(super) fn has_failed_often(&self, peer: IpAddr) -> bool {
         let wrong = self.wrong();
         let own = wrong.get(&network_of(peer));
-        wrong.len() > MOST_WRONG
-            || own.is_some_and(|(since, count)| since.elapsed() < MINUTE && *count >= WRONG_A_MINUTE)
+        wrong.len() > MAX_TRACKED_ADDRESSES
+            || own.is_some_and(|(since, count)| since.elapsed() < MINUTE && *count >= MAX_WRONG_TOKENS_PER_MIN)
     }
 
     fn wrong(&self) -> MutexGuard<'_, HashMap<IpAddr, (Instant, u32)>> {

@@ -1,8 +1,8 @@
 //! Listeners: they accept connections, each within its limits.
 
-use super::activity::{Activity, Answer, Noted, Over};
+use super::activity::{Activity, Answer, CloseReason, TrackedSocket};
 use super::app::{App, Peer, Side};
-use super::connections::{Connections, Most};
+use super::connections::{ConnectionLimits, Connections};
 use super::pace::Paced;
 use super::{openapi, routes, tls};
 use crate::config::{LimitsConfig, Listener};
@@ -22,13 +22,13 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 /// The timeout of a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The shortest idle timeout that a configuration can set.
-const LEAST_IDLE: Duration = Duration::from_millis(100);
+const MIN_IDLE: Duration = Duration::from_millis(100);
 /// The time a connection has to end gracefully.
-const FAREWELL: Duration = Duration::from_secs(2);
+const GRACEFUL_CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time that requests under way have to finish once the service stops.
-const LAST: Duration = Duration::from_secs(10);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most bytes, and the most headers, in the head of a request.
 const HEADER_BYTES: usize = 64 << 10;
 const HEADERS: usize = 64;
@@ -36,7 +36,7 @@ const HEADERS: usize = 64;
 /// A listener that is bound to its address, but accepts no connections yet.
 pub struct Bound {
     listener: TcpListener,
-    tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::Renewed>)>,
+    tls: Option<(tokio_rustls::TlsAcceptor, Arc<tls::CertificateReloader>)>,
     side: Side,
     /// The address it listens at.
     pub address: SocketAddr,
@@ -80,7 +80,7 @@ impl Serving {
         for bound in listeners {
             if let Some((_, renewed)) = &bound.tls {
                 let renewed = Arc::clone(renewed);
-                tasks.push(tokio::spawn(repeat(tls::OFTEN, stopping.clone(), move || renewed.look())));
+                tasks.push(tokio::spawn(repeat(tls::RELOAD_INTERVAL, stopping.clone(), move || renewed.look())));
             }
             tasks.push(tokio::spawn(accept(Arc::clone(app), bound, room, stopping.clone())));
         }
@@ -108,7 +108,7 @@ async fn repeat(often: Duration, mut stopping: watch::Receiver<bool>, what: impl
     }
 }
 
-fn most(limits: &LimitsConfig, side: Side, room: usize) -> Most {
+fn most(limits: &LimitsConfig, side: Side, room: usize) -> ConnectionLimits {
     let all = limits.connections.min(room).max(1);
     if all < limits.connections {
         tracing::info!(
@@ -117,14 +117,18 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> Most {
             "fewer connections than configured: the limit of open files (ulimit -n, LimitNOFILE) allows no more"
         );
     }
-    Most { all, of_address: limits.connections_per_address.max(1), of_network: limits.connections_per_network.max(1) }
+    ConnectionLimits {
+        all,
+        of_address: limits.connections_per_address.max(1),
+        of_network: limits.connections_per_network.max(1),
+    }
 }
 
 async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::Receiver<bool>) {
     let router = routes::router(&app, bound.side, bound.tls.is_some(), openapi::text);
     let connections = Connections::new(most(&app.config, bound.side, room));
     let tls = bound.tls.map(|(tls, _)| tls);
-    let idle = app.config.idle.duration().max(LEAST_IDLE);
+    let idle = app.config.idle.duration().max(MIN_IDLE);
     loop {
         let accepted = tokio::select! {
             accepted = bound.listener.accept() => accepted,
@@ -140,7 +144,7 @@ async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::R
         let Some((entered, closes)) = connections.enter(peer, &activity) else { continue };
         let (router, tls, stopping) = (router.clone(), tls.clone(), stopping.clone());
         tokio::spawn(async move {
-            converse(socket, peer, &activity, router, tls, stopping).await;
+            handle_connection(socket, peer, &activity, router, tls, stopping).await;
             drop(entered);
         });
         if closes {
@@ -152,10 +156,10 @@ async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::R
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let _ = tokio::time::timeout(LAST, all_gone).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, all_gone).await;
 }
 
-async fn converse(
+async fn handle_connection(
     socket: TcpStream,
     peer: IpAddr,
     activity: &Arc<Activity>,
@@ -164,12 +168,12 @@ async fn converse(
     mut stopping: watch::Receiver<bool>,
 ) {
     let _ = socket.set_nodelay(true);
-    let socket = Noted { socket, activity: Arc::clone(activity) };
+    let socket = TrackedSocket { socket, activity: Arc::clone(activity) };
     match tls {
         None => answer(socket, peer, activity, router, stopping).await,
         Some(tls) => {
             let agreed = tokio::select! {
-                agreed = tokio::time::timeout(HANDSHAKE, tls.accept(socket)) => agreed,
+                agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(socket)) => agreed,
                 _ = activity.is_over() => return,
                 _ = stopping.changed() => return,
             };
@@ -214,10 +218,10 @@ async fn answer(
     let last = tokio::select! {
         _ = connection.as_mut() => return,
         over = activity.is_over() => match over {
-            Over::Idle => FAREWELL,
-            Over::AtOnce => return,
+            CloseReason::Idle => GRACEFUL_CLOSE_TIMEOUT,
+            CloseReason::AtOnce => return,
         },
-        _ = stopping.changed() => LAST,
+        _ = stopping.changed() => SHUTDOWN_TIMEOUT,
     };
     connection.as_mut().graceful_shutdown();
     let _ = tokio::time::timeout(last, connection).await;

@@ -1,7 +1,7 @@
 //! A minimum rate for the bodies of requests: a client that stops in the middle, or sends a byte from time to time,
 //! would hold a connection and a thread for nothing.
 
-use super::activity::{Activity, LEAST_RATE};
+use super::activity::{Activity, MIN_BYTES_PER_SEC};
 use super::body_fault::Exceeded;
 use axum::BoxError;
 use axum::http::Request;
@@ -16,13 +16,13 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep};
 
 /// How long a client may be silent in the middle of a body.
-const SILENCE: Duration = Duration::from_secs(30);
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 
-/// How long a body may arrive more slowly than at [`LEAST_RATE`].
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a body may arrive more slowly than at [`MIN_BYTES_PER_SEC`].
+const SLOW_START: Duration = Duration::from_secs(30);
 
 /// The most bytes of an unread body that are still read and discarded.
-const MOST_UNWANTED: u64 = 32 << 20;
+const MAX_DISCARDED_BYTES: u64 = 32 << 20;
 
 /// A body that ends with [`Exceeded::Slow`] if its client is too slow. If the request is answered before the body is
 /// complete, the rest is read in the background: many clients read an answer only after they have sent everything, and
@@ -55,14 +55,14 @@ impl Paced {
 
 impl Rest {
     fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let (began, silence) = self.waiting.get_or_insert_with(|| (Instant::now(), Box::pin(sleep(SILENCE))));
+        let (began, silence) = self.waiting.get_or_insert_with(|| (Instant::now(), Box::pin(sleep(MAX_SILENCE))));
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(Some(Ok(frame))) => {
                 let now = Instant::now();
                 self.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
-                silence.as_mut().reset(now + SILENCE);
+                silence.as_mut().reset(now + MAX_SILENCE);
                 let passed = now.duration_since(*began);
-                if passed > PATIENCE && self.bytes < LEAST_RATE * passed.as_secs() {
+                if passed > SLOW_START && self.bytes < MIN_BYTES_PER_SEC * passed.as_secs() {
                     return Poll::Ready(Some(Err(Exceeded::Slow.into())));
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -79,7 +79,7 @@ impl Rest {
     /// Reads and discards the rest. The connection is not idle meanwhile.
     async fn discard(mut self) {
         let _under_way = self.activity.begin();
-        while self.bytes < MOST_UNWANTED {
+        while self.bytes < MAX_DISCARDED_BYTES {
             match std::future::poll_fn(|context| self.poll_frame(context)).await {
                 Some(Ok(_)) => {}
                 None | Some(Err(_)) => return,

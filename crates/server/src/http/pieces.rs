@@ -161,7 +161,7 @@ impl Pieces {
 type Made = Pin<Box<dyn Future<Output = (Option<Box<Pieces>>, Result<Vec<u8>, BoxError>)> + Send>>;
 
 /// Pieces as the body of an answer.
-pub(super) struct InPieces {
+pub(super) struct PiecewiseBody {
     app: Arc<App>,
     state: State,
 }
@@ -173,14 +173,14 @@ enum State {
     Over,
 }
 
-impl InPieces {
+impl PiecewiseBody {
     /// The first piece, and the remaining ones.
     pub(super) fn new(app: Arc<App>, first: Vec<u8>, pieces: Pieces) -> Self {
         Self { app, state: State::Made(first, Box::new(pieces)) }
     }
 }
 
-impl Body for InPieces {
+impl Body for PiecewiseBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 /// How often the files are checked.
-pub(super) const OFTEN: Duration = Duration::from_secs(5);
+pub(super) const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The current certificate of a listener.
 #[derive(Debug)]
-pub(super) struct Renewed {
+pub(super) struct CertificateReloader {
     chain: PathBuf,
     key: PathBuf,
     pair: RwLock<Arc<CertifiedKey>>,
@@ -29,9 +29,9 @@ pub(super) struct Renewed {
 ///
 /// # Errors
 /// If they cannot be read, or do not belong together.
-pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcceptor, Arc<Renewed>)> {
+pub(super) fn acceptor(chain: &Path, key: &Path) -> Result<(tokio_rustls::TlsAcceptor, Arc<CertificateReloader>)> {
     let (of, pair) = (Mutex::new(times(chain, key)), RwLock::new(read(chain, key)?));
-    let renewed = Arc::new(Renewed { chain: chain.to_owned(), key: key.to_owned(), pair, of });
+    let renewed = Arc::new(CertificateReloader { chain: chain.to_owned(), key: key.to_owned(), pair, of });
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(failure)?;
@@ -58,7 +58,7 @@ fn times(chain: &Path, key: &Path) -> [Option<SystemTime>; 2] {
     [chain, key].map(|path| std::fs::metadata(path).and_then(|meta| meta.modified()).ok())
 }
 
-impl Renewed {
+impl CertificateReloader {
     /// Reads the files again if they have changed. It may wait for the disk.
     pub(super) fn look(&self) {
         let mut known = self.of.lock().unwrap_or_else(PoisonError::into_inner);
@@ -77,7 +77,7 @@ impl Renewed {
     }
 }
 
-impl ResolvesServerCert for Renewed {
+impl ResolvesServerCert for CertificateReloader {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.pair.read().unwrap_or_else(PoisonError::into_inner)))
     }

@@ -39,11 +39,11 @@ impl Store {
 
     fn copy_all(&self, path: &Path) -> Result<()> {
         let _ = std::fs::remove_file(path);
-        let looking = self.look()?;
+        let read_txn = self.look()?;
         let copy = private(path)?;
         macro_rules! tables {
             ($($table:ident)*) => { $({
-                let from = looking.open_table($table).map_err(stored)?;
+                let from = read_txn.open_table($table).map_err(stored)?;
                 let mut entries = from.iter().map_err(stored)?;
                 let mut is_over = false;
                 while !is_over {

@@ -12,7 +12,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
 use super::header;
-use super::limits::{LONGEST_CELL, refuse_long_cells};
+use super::limits::{MAX_CELL_BYTES, refuse_long_cells};
 use super::pass::{BATCH_ROWS, Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field};
@@ -198,11 +198,11 @@ impl Column {
     /// Whether a row has a text that is longer than the limit of a cell.
     fn has_long_cells(&self) -> bool {
         match self {
-            Column::Text(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
-            Column::LargeText(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > LONGEST_CELL),
+            Column::Text(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > MAX_CELL_BYTES),
+            Column::LargeText(a) => a.offsets().windows(2).any(|ends| (ends[1] - ends[0]) as usize > MAX_CELL_BYTES),
             // The lower half of a view is the length of the text.
-            Column::TextView(a) => a.views().iter().any(|view| *view as u32 as usize > LONGEST_CELL),
-            Column::Dictionary(keys, texts) => keys.iter().flatten().any(|key| texts.text_len(key) > LONGEST_CELL),
+            Column::TextView(a) => a.views().iter().any(|view| *view as u32 as usize > MAX_CELL_BYTES),
+            Column::Dictionary(keys, texts) => keys.iter().flatten().any(|key| texts.text_len(key) > MAX_CELL_BYTES),
             _ => false,
         }
     }

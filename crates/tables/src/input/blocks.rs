@@ -1,6 +1,6 @@
 //! Cuts a stream into blocks of whole records, which any thread can then read on its own.
 
-use super::limits::longest_record;
+use super::limits::max_record_bytes;
 use super::options::ReadOptions;
 use std::io::{self, Read};
 
@@ -50,7 +50,7 @@ pub(super) struct Blocks<R> {
 impl<R: Read> Blocks<R> {
     /// A stream with these options.
     pub(super) fn new(inner: R, options: &ReadOptions) -> Self {
-        let (block_bytes, longest) = (options.block_bytes.max(1), longest_record(options.memory));
+        let (block_bytes, longest) = (options.block_bytes.max(1), max_record_bytes(options.memory));
         Blocks { inner, begun: Vec::new(), next_line: 1, block_bytes, longest, at_end: false }
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::blocks::{Block, count_lines, whole_lines, without_end};
 use super::header;
-use super::limits::{LONGEST_CELL, MOST_COLUMNS, mebibytes, refuse_long_cells};
+use super::limits::{MAX_CELL_BYTES, MOST_COLUMNS, mebibytes, refuse_long_cells};
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result};
 use evertally_declare::event::{Cells, Field};
@@ -94,9 +94,9 @@ impl CsvFile {
             let Some(quote) = memchr::memchr(b'"', rest) else { return at + whole_lines(rest) };
             at += whole_lines(&rest[..quote]);
             match unquote(&data[at..], false, delimiter, &mut ()) {
-                Unquoted::Record(len) => at += len,
-                Unquoted::More => return at,
-                Unquoted::Unclosed | Unquoted::Behind => return data.len(),
+                UnquoteResult::Record(len) => at += len,
+                UnquoteResult::More => return at,
+                UnquoteResult::Unclosed | UnquoteResult::Behind => return data.len(),
             }
         }
     }
@@ -163,7 +163,7 @@ impl CsvFile {
             return Err(Error::from(ragged(&self.name, line, cut.count(), self.width)).into());
         }
         let row = Row { text, fields, slots: &self.slots, missing: pass.missing };
-        if (fields[fields.len() - 1].1 - fields[0].0) as usize > LONGEST_CELL {
+        if (fields[fields.len() - 1].1 - fields[0].0) as usize > MAX_CELL_BYTES {
             refuse_long_cells(&self.name, Place::Line(line), pass.layout, &row).map_err(Error::from)?;
         }
         pass.emit(&self.name, Place::Line(line), &row)
@@ -260,15 +260,17 @@ impl<'b> Records<'b> {
         self.cut.unquoted.clear();
         self.cut.clear();
         let problem = match unquote(rest, self.is_last, self.delimiter, self.cut) {
-            Unquoted::Record(len) => {
+            UnquoteResult::Record(len) => {
                 self.at += len;
                 self.next_line += count_lines(&rest[..len]);
                 return Ok(());
             }
-            Unquoted::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
-            Unquoted::Behind => "text follows a closing quote; write a quote inside a quoted cell twice".to_owned(),
+            UnquoteResult::Unclosed => "a quote that opens in this row is never closed; close or remove it".to_owned(),
+            UnquoteResult::Behind => {
+                "text follows a closing quote; write a quote inside a quoted cell twice".to_owned()
+            }
             // The block would end with a whole record if this one were not too long.
-            Unquoted::More => {
+            UnquoteResult::More => {
                 format!("a quote that opens in this row is not closed within {}; close or remove it", self.longest)
             }
         };
@@ -328,7 +330,7 @@ impl Unquote for Cut {
 
 /// The result of [`unquote`].
 #[derive(Debug, PartialEq, Eq)]
-enum Unquoted {
+enum UnquoteResult {
     /// A whole record of this number of bytes.
     Record(usize),
     /// The record continues after the bytes.
@@ -340,7 +342,7 @@ enum Unquoted {
 }
 
 /// Reads one record that may have quotes from the front of `data`.
-fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> Unquoted {
+fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> UnquoteResult {
     let mut at = 0;
     loop {
         let cell = if data.get(at) == Some(&b'"') {
@@ -354,21 +356,21 @@ fn unquote(data: &[u8], at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> 
         };
         out.end_cell();
         match &data[at..] {
-            [] => return if at_eof { Unquoted::Record(at) } else { Unquoted::More },
+            [] => return if at_eof { UnquoteResult::Record(at) } else { UnquoteResult::More },
             [b, ..] if *b == delimiter => at += 1,
-            [b'\n', ..] => return Unquoted::Record(at + 1),
-            [b'\r', b'\n', ..] => return Unquoted::Record(at + 2),
-            [b'\r'] => return if at_eof { Unquoted::Record(at + 1) } else { Unquoted::More },
-            _ => return Unquoted::Behind,
+            [b'\n', ..] => return UnquoteResult::Record(at + 1),
+            [b'\r', b'\n', ..] => return UnquoteResult::Record(at + 2),
+            [b'\r'] => return if at_eof { UnquoteResult::Record(at + 1) } else { UnquoteResult::More },
+            _ => return UnquoteResult::Behind,
         }
     }
 }
 
 /// Reads the cell after an opening quote; returns the position after its closing quote.
-fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote) -> Result<usize, Unquoted> {
+fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote) -> Result<usize, UnquoteResult> {
     loop {
         let Some(i) = memchr::memchr(b'"', &data[at..]) else {
-            return Err(if at_eof { Unquoted::Unclosed } else { Unquoted::More });
+            return Err(if at_eof { UnquoteResult::Unclosed } else { UnquoteResult::More });
         };
         out.text(&data[at..at + i]);
         at += i + 1;
@@ -377,20 +379,26 @@ fn quoted_cell(data: &[u8], mut at: usize, at_eof: bool, out: &mut impl Unquote)
                 out.text(b"\"");
                 at += 1;
             }
-            None if !at_eof => return Err(Unquoted::More),
+            None if !at_eof => return Err(UnquoteResult::More),
             _ => return Ok(at),
         }
     }
 }
 
 /// Reads a cell that does not begin with a quote; returns the position of the delimiter or line end after it.
-fn plain_cell(data: &[u8], at: usize, at_eof: bool, delimiter: u8, out: &mut impl Unquote) -> Result<usize, Unquoted> {
+fn plain_cell(
+    data: &[u8],
+    at: usize,
+    at_eof: bool,
+    delimiter: u8,
+    out: &mut impl Unquote,
+) -> Result<usize, UnquoteResult> {
     let rest = &data[at..];
     let len = match memchr::memchr2(delimiter, b'\n', rest) {
         Some(i) if rest[i] == delimiter => i,
         Some(i) => without_end(&rest[..=i]).len(),
         None if at_eof => without_end(rest).len(),
-        None => return Err(Unquoted::More),
+        None => return Err(UnquoteResult::More),
     };
     out.text(&rest[..len]);
     Ok(at + len)

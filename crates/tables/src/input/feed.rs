@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use evertally_declare::error::{Error, Result, failure, refuse_if};
 use evertally_declare::event::{Event, Layout};
-use evertally_publish::session::{Batch, Labels, Placer, Pushed, Session, Tally};
+use evertally_publish::session::{Accumulator, Batch, Labels, Placer, PushResult, Session};
 
 use super::csv::Cut;
 use super::json::Findings;
@@ -28,10 +28,10 @@ use super::pieces::{Piece, Pieces};
 use super::{Events, Summary};
 
 /// The interval at which the caller's thread checks the cancellation flag.
-const PATIENCE: Duration = Duration::from_millis(50);
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A piece in transit, and the events parsed from it.
-struct Parcel<L> {
+struct WorkItem<L> {
     piece: Piece,
     batch: Batch<L>,
     findings: Findings,
@@ -42,14 +42,14 @@ struct Parcel<L> {
     is_last: bool,
 }
 
-impl<L> Default for Parcel<L> {
+impl<L> Default for WorkItem<L> {
     fn default() -> Self {
         let (piece, batch, findings) = (Piece::default(), Batch::new(), Findings::default());
-        Parcel { piece, batch, findings, rows: 0, error: None, is_last: false }
+        WorkItem { piece, batch, findings, rows: 0, error: None, is_last: false }
     }
 }
 
-impl<L> Parcel<L> {
+impl<L> WorkItem<L> {
     /// Fills it with the next piece.
     fn fill(&mut self, pieces: &mut Pieces<'_>) {
         let next = pieces.next(&mut self.piece);
@@ -64,7 +64,7 @@ impl Events<'_> {
     ///
     /// # Errors
     /// The first error of reading, [`Session::push`] or `due` in the order of the events; or the cancellation.
-    pub fn feed<T: Tally, E: From<Error>>(
+    pub fn feed<T: Accumulator, E: From<Error>>(
         self,
         session: &mut Session<T>,
         due: &mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
@@ -76,10 +76,10 @@ impl Events<'_> {
         let rows = |stopped| RowsOf { layout: &layout, missing, stopped, cut: Cut::default() };
         let placer = session.placer();
         let mut taker =
-            Taker { session, due, rows: rows(cancelled), findings: Findings::default(), read: Summary::default() };
+            Collector { session, due, rows: rows(cancelled), findings: Findings::default(), read: Summary::default() };
         if threads == 1 {
             let mut worker = Worker { placer, rows: rows(cancelled) };
-            let mut parcel = Parcel::default();
+            let mut parcel = WorkItem::default();
             while !parcel.is_last {
                 parcel.fill(&mut pieces);
                 worker.place(&mut parcel);
@@ -88,7 +88,7 @@ impl Events<'_> {
         } else {
             let pieces = Pieces { stopped: &stopped, ..pieces };
             let workers = (0..threads).map(|_| Worker { placer: placer.clone(), rows: rows(&stopped) });
-            let room = Room::new(pieces.options.memory / 2);
+            let room = MemoryLimit::new(pieces.options.memory / 2);
             in_threads(pieces, workers, &stopped, &room, &mut |parcel| taker.take(parcel), cancelled)?;
         }
         progress.finish();
@@ -101,15 +101,15 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
     pieces: Pieces<'_>,
     workers: impl Iterator<Item = Worker<'w, S>>,
     stopped: &AtomicBool,
-    room: &Room,
-    take: &mut dyn FnMut(&mut Parcel<S::Label>) -> Result<(), E>,
+    room: &MemoryLimit,
+    take: &mut dyn FnMut(&mut WorkItem<S::Label>) -> Result<(), E>,
     cancelled: &AtomicBool,
 ) -> Result<(), E> {
     std::thread::scope(|scope| {
         let (give_back, used) = mpsc::channel();
         let (mut to_workers, mut from_workers) = (Vec::new(), Vec::new());
         for mut worker in workers {
-            let (to_worker, parcels) = mpsc::sync_channel::<Parcel<S::Label>>(1);
+            let (to_worker, parcels) = mpsc::sync_channel::<WorkItem<S::Label>>(1);
             let (hand_on, from_worker) = mpsc::sync_channel(1);
             to_workers.push(to_worker);
             from_workers.push(from_worker);
@@ -122,7 +122,7 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
                 }
             });
         }
-        scope.spawn(move || deal(pieces, &to_workers, &used, (room, stopped)));
+        scope.spawn(move || distribute(pieces, &to_workers, &used, (room, stopped)));
         // Dropped before the scope joins its threads, also after a panic: waiting threads then end.
         let _stop = StopOnDrop(stopped);
         let from_workers = from_workers;
@@ -140,11 +140,11 @@ fn in_threads<'w, S: Labels + 'w, E: From<Error>>(
 }
 
 /// Reads the pieces, and distributes them in turn.
-fn deal<L>(
+fn distribute<L>(
     mut pieces: Pieces<'_>,
-    to_workers: &[SyncSender<Parcel<L>>],
-    used: &Receiver<Parcel<L>>,
-    (room, stopped): (&Room, &AtomicBool),
+    to_workers: &[SyncSender<WorkItem<L>>],
+    used: &Receiver<WorkItem<L>>,
+    (room, stopped): (&MemoryLimit, &AtomicBool),
 ) {
     for worker in to_workers.iter().cycle() {
         let mut parcel = used.try_recv().unwrap_or_default();
@@ -158,18 +158,18 @@ fn deal<L>(
 }
 
 /// Smaller pieces are not counted: there are few, and waiting for each would take longer than reading it.
-const LARGE: usize = 1 << 20;
+const MIN_COUNTED_BYTES: usize = 1 << 20;
 
 /// A limit on the memory of large pieces, which only files with very long records have.
-struct Room {
+struct MemoryLimit {
     most: u64,
     used: Mutex<u64>,
     freed: Condvar,
 }
 
-impl Room {
+impl MemoryLimit {
     fn new(most: u64) -> Self {
-        Room { most, used: Mutex::new(0), freed: Condvar::new() }
+        MemoryLimit { most, used: Mutex::new(0), freed: Condvar::new() }
     }
 
     fn used(&self) -> MutexGuard<'_, u64> {
@@ -179,12 +179,12 @@ impl Room {
     /// Waits until there is room for a piece, or no other piece is in memory.
     fn enter(&self, piece: &Piece, stopped: &AtomicBool) {
         let bytes = piece.buffer_bytes();
-        if bytes < LARGE {
+        if bytes < MIN_COUNTED_BYTES {
             return;
         }
         let mut used = self.used();
         while *used > 0 && *used + bytes as u64 > self.most && !stopped.load(Ordering::Relaxed) {
-            used = self.freed.wait_timeout(used, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+            used = self.freed.wait_timeout(used, CANCEL_CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
         *used += bytes as u64;
     }
@@ -192,7 +192,7 @@ impl Room {
     /// Frees the room of a piece.
     fn leave(&self, piece: &mut Piece) {
         let bytes = piece.buffer_bytes();
-        if bytes < LARGE {
+        if bytes < MIN_COUNTED_BYTES {
             return;
         }
         piece.drop_buffer();
@@ -202,10 +202,10 @@ impl Room {
 }
 
 /// The next parcel of a worker.
-fn wait<L>(worker: &Receiver<Parcel<L>>, cancelled: &AtomicBool) -> Result<Parcel<L>> {
+fn wait<L>(worker: &Receiver<WorkItem<L>>, cancelled: &AtomicBool) -> Result<WorkItem<L>> {
     loop {
         refuse_if(cancelled)?;
-        match worker.recv_timeout(PATIENCE) {
+        match worker.recv_timeout(CANCEL_CHECK_INTERVAL) {
             Ok(parcel) => return Ok(parcel),
             Err(RecvTimeoutError::Timeout) => {}
             // A worker ends early only if it panics; the scope then propagates the panic.
@@ -251,8 +251,8 @@ struct Worker<'w, S> {
 
 impl<S: Labels> Worker<'_, S> {
     /// Places the events of a parcel; the mark of each is its number in the piece, from 0.
-    fn place(&mut self, parcel: &mut Parcel<S::Label>) {
-        let Parcel { piece, batch, findings, rows, error, is_last } = parcel;
+    fn place(&mut self, parcel: &mut WorkItem<S::Label>) {
+        let WorkItem { piece, batch, findings, rows, error, is_last } = parcel;
         batch.clear();
         (*findings, *rows) = (Findings::default(), 0);
         if *is_last {
@@ -275,7 +275,7 @@ impl<S: Labels> Worker<'_, S> {
 }
 
 /// Feeds parcels into a session, in order.
-struct Taker<'t, T: Tally, E> {
+struct Collector<'t, T: Accumulator, E> {
     session: &'t mut Session<T>,
     due: &'t mut dyn FnMut(&mut Session<T>) -> Result<(), E>,
     rows: RowsOf<'t>,
@@ -283,13 +283,13 @@ struct Taker<'t, T: Tally, E> {
     read: Summary,
 }
 
-impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
-    fn take(&mut self, parcel: &mut Parcel<T::Label>) -> Result<(), E> {
+impl<T: Accumulator, E: From<Error>> Collector<'_, T, E> {
+    fn take(&mut self, parcel: &mut WorkItem<T::Label>) -> Result<(), E> {
         loop {
             match self.session.push_placed(&mut parcel.batch)? {
-                Pushed::All => break,
-                Pushed::StepsDue => (self.due)(self.session)?,
-                Pushed::Late(mark) => self.push_rest(parcel, mark)?,
+                PushResult::All => break,
+                PushResult::StepsDue => (self.due)(self.session)?,
+                PushResult::Late(mark) => self.push_rest(parcel, mark)?,
             }
         }
         if self.session.is_due() {
@@ -308,7 +308,7 @@ impl<T: Tally, E: From<Error>> Taker<'_, T, E> {
 
     /// Pushes the events of a parcel one at a time, starting from this mark: the session decides about each by its
     /// cells.
-    fn push_rest(&mut self, parcel: &mut Parcel<T::Label>, mark: u32) -> Result<(), E> {
+    fn push_rest(&mut self, parcel: &mut WorkItem<T::Label>, mark: u32) -> Result<(), E> {
         parcel.batch.clear();
         let (mut at, session, due) = (0, &mut *self.session, &mut *self.due);
         let (visited, _) = self.rows.visit(&parcel.piece, &mut |event| {

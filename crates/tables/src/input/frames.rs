@@ -14,8 +14,8 @@ use std::io::{self, Cursor, ErrorKind, Read};
 /// The marker before a message, since version 0.15 of the format.
 const CONTINUES: [u8; 4] = [0xff; 4];
 /// The maximum size of a message's metadata, and of its parsed form: parts of it can be referenced many times.
-const MOST_DESCRIBED: u32 = 4 << 20;
-const MOST_APPARENT: usize = 16 << 20;
+const MAX_METADATA_BYTES: u32 = 4 << 20;
+const MAX_APPARENT_BYTES: usize = 16 << 20;
 
 /// The same bytes, a message at a time.
 pub(super) struct Frames<R> {
@@ -41,8 +41,8 @@ impl<R: Read> Frames<R> {
     }
 
     /// Reads the next message; reads nothing after the last one.
-    fn take_message(&mut self) -> io::Result<()> {
-        let mut message = self.up_to(4)?;
+    fn read_message(&mut self) -> io::Result<()> {
+        let mut message = self.read_up_to(4)?;
         if message.is_empty() {
             self.has_ended = true;
             return Ok(());
@@ -53,11 +53,11 @@ impl<R: Read> Frames<R> {
         let length = message.last_chunk().map(|last| u32::from_le_bytes(*last)).ok_or_else(cut)?;
         if length == 0 {
             self.has_ended = true; // the end of the stream; later bytes are ignored
-        } else if length > MOST_DESCRIBED {
+        } else if length > MAX_METADATA_BYTES {
             return Err(impossible());
         } else {
             let described = self.exactly(u64::from(length))?;
-            let Body { bytes: body, dictionary } = body_of(&described).ok_or_else(impossible)?;
+            let Body { bytes: body, dictionary } = parse_body(&described).ok_or_else(impossible)?;
             if let Some((id, is_addition)) = dictionary {
                 let kept = self.dictionaries.entry(id).or_default();
                 *kept = body.saturating_add(if is_addition { *kept } else { 0 });
@@ -74,14 +74,14 @@ impl<R: Read> Frames<R> {
     }
 
     /// Up to `count` bytes; memory is allocated as they arrive.
-    fn up_to(&mut self, count: u64) -> io::Result<Vec<u8>> {
+    fn read_up_to(&mut self, count: u64) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         (&mut self.inner).take(count).read_to_end(&mut bytes)?;
         Ok(bytes)
     }
 
     fn exactly(&mut self, count: u64) -> io::Result<Vec<u8>> {
-        let bytes = self.up_to(count)?;
+        let bytes = self.read_up_to(count)?;
         if bytes.len() as u64 == count { Ok(bytes) } else { Err(cut()) }
     }
 }
@@ -89,7 +89,7 @@ impl<R: Read> Frames<R> {
 impl<R: Read> Read for Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.message.position() == self.message.get_ref().len() as u64 && !self.has_ended {
-            self.take_message()?;
+            self.read_message()?;
         }
         self.message.read(buffer)
     }
@@ -104,16 +104,16 @@ struct Body {
 
 /// A message whose metadata are valid, and no larger than they appear.
 pub(super) fn message_of(described: &[u8]) -> Option<Message<'_>> {
-    if described.len() > MOST_DESCRIBED as usize {
+    if described.len() > MAX_METADATA_BYTES as usize {
         return None;
     }
     let options =
-        VerifierOptions { max_apparent_size: MOST_APPARENT, max_tables: 400_000, ..VerifierOptions::default() };
+        VerifierOptions { max_apparent_size: MAX_APPARENT_BYTES, max_tables: 400_000, ..VerifierOptions::default() };
     root_as_message_with_opts(&options, described).ok()
 }
 
 /// The body of a message; `None` if its metadata are impossible.
-fn body_of(described: &[u8]) -> Option<Body> {
+fn parse_body(described: &[u8]) -> Option<Body> {
     let message = message_of(described)?;
     let bytes = u64::try_from(message.bodyLength()).ok()?;
     let mut dictionary = None;
@@ -245,7 +245,7 @@ mod tests {
         };
         assert!(message_of(&message(100)).is_some());
         let large = message(500_000);
-        assert!(large.len() < MOST_DESCRIBED as usize && message_of(&large).is_none());
+        assert!(large.len() < MAX_METADATA_BYTES as usize && message_of(&large).is_none());
     }
 
     #[test]

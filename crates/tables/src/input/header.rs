@@ -6,7 +6,7 @@ use evertally_declare::problem::sentence;
 use evertally_declare::words::quoted;
 
 /// The maximum number of columns that a message lists.
-const LISTED: usize = 30;
+const MAX_LISTED_COLUMNS: usize = 30;
 
 /// The position of every wanted name among the columns; each must occur exactly once.
 pub(super) fn locate(file: &str, wanted: &[String], present: &[&str]) -> Result<Vec<usize>, InputError> {
@@ -55,8 +55,8 @@ fn list(present: &[&str]) -> String {
     if present.is_empty() {
         return "no columns".into();
     }
-    let names: Vec<String> = present.iter().take(LISTED).map(|name| quoted(name)).collect();
-    let more = present.len().saturating_sub(LISTED);
+    let names: Vec<String> = present.iter().take(MAX_LISTED_COLUMNS).map(|name| quoted(name)).collect();
+    let more = present.len().saturating_sub(MAX_LISTED_COLUMNS);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", names.join(", "))
 }

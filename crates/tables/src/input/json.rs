@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::{Block, without_end};
 use super::header;
-use super::limits::{LONGEST_CELL, mebibytes, refuse_long_cells};
+use super::limits::{MAX_CELL_BYTES, mebibytes, refuse_long_cells};
 use super::options::InputFormat;
 use super::pass::{Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result};
@@ -24,7 +24,7 @@ pub(super) struct JsonFile {
 }
 
 /// The maximum number of keys of the first object that are kept, for a message.
-const KEYS_KEPT: usize = 1000;
+const MAX_KEYS_KEPT: usize = 1000;
 
 /// Properties shared by the objects of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,7 +76,7 @@ impl JsonFile {
                     .map_err(|_| error("this line is not UTF-8 text; convert the file (iconv -f LATIN1 -t UTF-8)"))?;
                 object.parse(line).map_err(|fault| Error::from(fault.into_error(&self.name, number)))?;
                 let row = Row { line, object: &object, missing: pass.missing };
-                if line.len() > LONGEST_CELL {
+                if line.len() > MAX_CELL_BYTES {
                     refuse_long_cells(&self.name, Place::Line(number), pass.layout, &row).map_err(Error::from)?;
                 }
                 pass.emit(&self.name, Place::Line(number), &row)?;
@@ -281,7 +281,7 @@ impl Visitor<'_> for KeySeed<'_> {
 
     fn visit_str<E: de::Error>(self, key: &str) -> Result<Option<usize>, E> {
         if let Some(keys) = self.keys
-            && keys.len() < KEYS_KEPT
+            && keys.len() < MAX_KEYS_KEPT
         {
             keys.push(key.to_owned());
         }

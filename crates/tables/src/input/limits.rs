@@ -5,7 +5,7 @@ use evertally_declare::error::{InputError, Place};
 use evertally_declare::event::{Cells, Field, Layout};
 
 /// The maximum size of one cell in bytes: of a name, a time or a number.
-pub const LONGEST_CELL: usize = 64 << 10;
+pub const MAX_CELL_BYTES: usize = 64 << 10;
 
 /// The maximum number of columns of an input.
 pub(super) const MOST_COLUMNS: usize = 100_000;
@@ -15,11 +15,11 @@ pub const DEFAULT_MEMORY: u64 = 256 << 20;
 
 /// The maximum length of a text record. A stray quote turns the rest of a file into one field: an early error is better
 /// than reading all of it into memory.
-const LONGEST_RECORD: usize = 16 << 20;
+const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// The maximum length of a text record within this much memory: a record is in memory a few times.
-pub(super) fn longest_record(memory: u64) -> usize {
-    LONGEST_RECORD.min(usize::try_from(memory / 16).unwrap_or(LONGEST_RECORD))
+pub(super) fn max_record_bytes(memory: u64) -> usize {
+    MAX_RECORD_BYTES.min(usize::try_from(memory / 16).unwrap_or(MAX_RECORD_BYTES))
 }
 
 /// Refuses a row with a text that is longer than the limit of a cell.
@@ -31,10 +31,10 @@ pub(super) fn refuse_long_cells(
 ) -> Result<(), InputError> {
     for (slot, name) in layout.names().iter().enumerate() {
         if let Field::Text(text) = cells.cell(slot)
-            && text.len() > LONGEST_CELL
+            && text.len() > MAX_CELL_BYTES
         {
             let problem = format!(
-                "this cell has {} bytes, but at most {LONGEST_CELL} are allowed; shorten it, for example to a hash of \
+                "this cell has {} bytes, but at most {MAX_CELL_BYTES} are allowed; shorten it, for example to a hash of \
                  it",
                 text.len()
             );

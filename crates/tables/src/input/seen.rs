@@ -61,7 +61,7 @@ impl Fingerprints {
     pub fn sort(&self, files: &[PathBuf], known: &[&SeenFile], cancelled: &AtomicBool) -> Result<Sorted> {
         let mut sorted = Sorted::default();
         for path in files {
-            let file = NewFile { path: path.clone(), ..self.look(path, cancelled)? };
+            let file = NewFile { path: path.clone(), ..self.fingerprint(path, cancelled)? };
             // Files of two days without events may be equal: a content that occurred in this run is skipped, too.
             let now = sorted.new.iter().map(|other| &other.record);
             let same = |seen: &&SeenFile| seen.digest == file.record.digest;
@@ -99,7 +99,7 @@ impl Fingerprints {
         Ok(InputError::of_file(&name, problem))
     }
 
-    fn look(&self, path: &Path, cancelled: &AtomicBool) -> Result<NewFile> {
+    fn fingerprint(&self, path: &Path, cancelled: &AtomicBool) -> Result<NewFile> {
         let name = source::display_name(path);
         if source::is_stdin(path) || !std::fs::metadata(path).map_or(true, |meta| meta.is_file()) {
             let problem = "a continued stream reads only regular files, to recognise them if they are delivered twice; \

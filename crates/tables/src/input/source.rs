@@ -19,7 +19,7 @@ use evertally_declare::problem::{Sentence, sentence};
 pub(super) const STDIN_NAME: &str = "standard input";
 
 /// The number of bytes used to detect the format.
-const HEAD: usize = 4096;
+const DETECTION_BYTES: usize = 4096;
 
 /// Bytes per read from a pipe.
 const PIPE_CHUNK: usize = 256 * 1024;
@@ -51,7 +51,7 @@ pub(super) fn display_name(path: &Path) -> String {
 }
 
 /// Refuses a file that is named twice, even under different names: its events would count twice.
-pub(super) fn refuse_twice(sources: &[PathBuf]) -> Result<(), InputError> {
+pub(super) fn refuse_duplicates(sources: &[PathBuf]) -> Result<(), InputError> {
     let mut seen: HashMap<Identity, &Path> = HashMap::new();
     for path in sources {
         let Some(first) = seen.insert(Identity::of(path), path) else { continue };
@@ -177,7 +177,9 @@ fn refuse_unreadable(name: &str, head: &[u8]) -> Result<(), InputError> {
     let first = head.iter().find(|b| !b.is_ascii_whitespace());
     let problem = match head {
         [] => "the file is empty: it has no header line",
-        _ if first.is_none() && head.len() < HEAD - BOM.len() => "the file is empty: it contains only blank lines",
+        _ if first.is_none() && head.len() < DETECTION_BYTES - BOM.len() => {
+            "the file is empty: it contains only blank lines"
+        }
         [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => "this is UTF-16 text; convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)",
         [b'P', b'K', 3, 4, ..] => "this is a zip archive; unpack it first",
         [b'B', b'Z', b'h', ..] => "this is compressed with bzip2; only gzip and zstd are read, so decompress it first",
@@ -213,7 +215,7 @@ enum Raw {
 impl Raw {
     fn open(path: &Path) -> io::Result<Raw> {
         if is_stdin(path) {
-            return Ok(Raw::Pipe(pump(|| Ok(io::stdin()))));
+            return Ok(Raw::Pipe(read_in_thread(|| Ok(io::stdin()))));
         }
         let kind = std::fs::metadata(path)?.file_type();
         if kind.is_dir() {
@@ -224,13 +226,13 @@ impl Raw {
         }
         // Opening a named pipe blocks until somebody writes to it, so this runs in a thread, like reading from it.
         let path = path.to_owned();
-        Ok(Raw::Pipe(pump(move || File::open(path))))
+        Ok(Raw::Pipe(read_in_thread(move || File::open(path))))
     }
 }
 
 fn read_head(reader: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(HEAD);
-    reader.take(HEAD as u64).read_to_end(&mut head)?;
+    let mut head = Vec::with_capacity(DETECTION_BYTES);
+    reader.take(DETECTION_BYTES as u64).read_to_end(&mut head)?;
     Ok(head)
 }
 
@@ -316,7 +318,7 @@ impl<R: Read> Read for Counted<'_, R> {
 
 /// Opens and reads a pipe in a separate thread: a pipe that nobody writes to, or that is silent, must not block an
 /// interrupt of the program.
-fn pump<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
+fn read_in_thread<R: Read>(open: impl FnOnce() -> io::Result<R> + Send + 'static) -> Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::sync_channel(4);
     std::thread::spawn(move || {
         let mut from = match open() {

@@ -272,7 +272,7 @@ impl Publication {
             }
             match output.target {
                 Target::File { target, mode } => {
-                    let temp = copy_beside(&target, &mode, output.spool);
+                    let temp = copy_next_to(&target, &mode, output.spool);
                     let temp = temp.map_err(|e| OutputError::from_io(&output.path, &e))?;
                     files.push((output.path, target, temp));
                 }
@@ -374,7 +374,7 @@ fn folder_of(target: &Path) -> &Path {
 }
 
 /// Copies a finished output to a temporary file in its target's folder, with its final mode, and syncs it to disk.
-fn copy_beside(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedTempFile> {
+fn copy_next_to(target: &Path, mode: &Mode, mut spool: File) -> io::Result<NamedTempFile> {
     let mut prefix = OsString::from(".");
     prefix.push(target.file_name().unwrap_or_default());
     prefix.push(".");

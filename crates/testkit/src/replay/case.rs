@@ -59,7 +59,7 @@ enum Change {
 
 /// A row, its position in its step, and whether it comes late.
 #[derive(Clone, Debug)]
-struct Placed {
+struct PlacedRow {
     row: Row,
     at: u8,
     late: bool,
@@ -152,8 +152,8 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     let settings = declaration.resolve().map_err(|problem| problem.to_string())?;
     let (calendar, periods) = (settings.calendar.clone(), settings.periods);
     let placed =
-        |number: usize, raw: &Raw| Placed { row: terms.row(&calendar, number, raw), at: raw.at, late: raw.late };
-    let rows: Vec<Placed> = (0..).zip(raws).map(|(number, raw)| placed(number, raw)).collect();
+        |number: usize, raw: &Raw| PlacedRow { row: terms.row(&calendar, number, raw), at: raw.at, late: raw.late };
+    let rows: Vec<PlacedRow> = (0..).zip(raws).map(|(number, raw)| placed(number, raw)).collect();
     let row = usize::from(picks[0]) % rows.len();
     let person = terms.person.map(|_| raws[row].person);
     let period = match periods.longest() {
@@ -204,7 +204,7 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
         }
     }
     let crowd = terms.crowd(&calendar, rows.len());
-    let crowd: Vec<Placed> = crowd.into_iter().map(|row| Placed { row, at: 0, late: false }).collect();
+    let crowd: Vec<PlacedRow> = crowd.into_iter().map(|row| PlacedRow { row, at: 0, late: false }).collect();
     let rows = [rows, crowd.clone()].concat();
     changed.extend(crowd);
     // Files are cut where steps end, so that a run that publishes through that step has all its events.
@@ -217,19 +217,19 @@ fn build(terms: &Terms, raws: &[Raw], others: &[Raw], picks: [u8; 4]) -> Result<
     // A late event counts in a step other than its own, and belongs to the unit of that step's period.
     let has_periods = periods.longest().is_some();
     let counts_late = continues && !in_one && terms.counts_late && !cuts.is_empty() && !has_periods;
-    let in_files = |rows: &[Placed]| -> Vec<Vec<Row>> {
+    let in_files = |rows: &[PlacedRow]| -> Vec<Vec<Row>> {
         let mut files = vec![Vec::new(); cuts.len() + 1];
         for placed in rows {
             let own = cuts.partition_point(|cut| *cut < placed.row.step);
             let is_late = counts_late && placed.late && own < cuts.len() && placed.row.step > 0;
             files[own + usize::from(is_late)].push(placed.clone());
         }
-        let sorted = |(file, mut rows): (usize, Vec<Placed>)| {
+        let sorted = |(file, mut rows): (usize, Vec<PlacedRow>)| {
             if !terms.unsorted {
                 rows.sort_by_key(|placed| (placed.row.step, placed.at));
             }
             let first_open = if counts_late && file > 0 { cuts[file - 1] + 1 } else { 0 };
-            let counted = |placed: Placed| Row { step: placed.row.step.max(first_open), ..placed.row };
+            let counted = |placed: PlacedRow| Row { step: placed.row.step.max(first_open), ..placed.row };
             rows.into_iter().map(counted).collect()
         };
         files.into_iter().enumerate().map(sorted).collect()

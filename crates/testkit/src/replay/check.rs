@@ -78,7 +78,7 @@ pub fn check(pipeline: &dyn Pipeline, case: &Case) -> Result<Findings, Fault> {
     if case.codes == Codes::Persons {
         findings.decoded = kept(case, &plan, &sums(&plan, &ours, &empty)?, &sums(&plan, &theirs, &empty)?)?;
     }
-    in_one_run(pipeline, case, &ours)?;
+    check_single_run(pipeline, case, &ours)?;
     Ok(findings)
 }
 
@@ -130,7 +130,7 @@ pub(super) fn published(outcomes: &[Outcome]) -> Result<Option<Vec<TableRow>>, F
 }
 
 /// However many runs there were, the result is that of one run over everything.
-pub(super) fn in_one_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
+pub(super) fn check_single_run(pipeline: &dyn Pipeline, case: &Case, table: &[TableRow]) -> Result<(), Fault> {
     // In one run, an event that came late would have come in time.
     if case.stream.runs.len() == 1 || case.stream.declaration.late.is_some() {
         return Ok(());

@@ -6,7 +6,7 @@ use evertally_declare::declaration::{Declaration, Groups, TableFormat};
 use evertally_declare::error::{Error, failure, usage};
 use evertally_ledger::ledger::{Ledger, MemoryStore, Store};
 use evertally_publish::report::{Released, Report};
-use evertally_publish::session::{Leaving, Leg, RunningSums, Session};
+use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, InputFormat, ReadOptions};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter};
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ fn one_run(
     session.close_through(stream.last_step)?;
     take(&mut session)?;
     if declared.continues {
-        session.record_continued(ledger, Leaving::default())?;
+        session.record_continued(ledger, RunRecord::default())?;
     } else {
         session.record(ledger)?;
     }

@@ -7,7 +7,7 @@
 //! computed.
 
 use super::case::Case;
-use super::check::{Fault, changes, in_one_run, outcomes_differ, published};
+use super::check::{Fault, changes, check_single_run, outcomes_differ, published};
 use super::pipeline::{Outcome, Pipeline, TableRow};
 use evertally::mechanism::Workload;
 use evertally::noise::DiscreteLaw;
@@ -55,7 +55,7 @@ pub fn spends(pipeline: &dyn Pipeline, case: &Case) -> Result<Spent, Fault> {
     let (Some(a), Some(b)) = (published(&ours)?, published(&theirs)?) else { return Ok(Spent::default()) };
     let joins = case.stream.runs.iter().any(|run| run.groups.is_some());
     if !joins {
-        in_one_run(pipeline, case, &a)?;
+        check_single_run(pipeline, case, &a)?;
     }
     let settings = case.stream.declaration.resolve().expect("it was published");
     let (stream, _) = evertally_ledger::planner::plan(settings, &mut |_| ()).expect("it was published");
@@ -127,7 +127,7 @@ fn releases(stream: &Stream) -> Vec<Release> {
     let one = |plan: &Plan, name: String| Release { figures: vec![(plan.clone(), name)], middle: 0.0 };
     let Some(bundle) = &stream.measures else { return vec![one(&stream.plan, String::new())] };
     let labels = bundle.labels();
-    if bundle.is_of_workloads() {
+    if bundle.contains_workloads() {
         let parts = bundle.parts().iter().zip(labels);
         if bundle.parts().iter().any(|planned| planned.share.is_none()) {
             let figures = parts.map(|(planned, label)| (planned.plan.clone(), label)).collect();

@@ -9,11 +9,11 @@ use std::net::TcpListener;
 fn an_old_copy_of_the_folder_publishes_what_was_published() {
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&server, 1);
-    server.set_aside();
+    server.save_copy();
     hand(&server, 2);
     hand(&server, 3);
     let published = rows(&server, "hand");
-    server.put_back();
+    server.restore_copy();
     assert_eq!(server.get("/v1/streams/hand").json()["state"], "recovering");
     let problem = server.get("/v1/operator").text;
     assert!(problem.contains("the witness has seen step 3"), "{problem}");
@@ -230,7 +230,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     let join = |server: &Server| server.post("/v1/streams/grow/groups", "{\"groups\":[\"b\"]}").status;
     assert_eq!(server.send("grow", "1", &of(0, "a")).status, 200);
     assert_eq!(close(&server, 1), 200);
-    server.set_aside();
+    server.save_copy();
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2), join(&server)), (200, 200, 200));
     assert_eq!((server.send("grow", "3", &of(2, "b")).status, close(&server, 3)), (200, 200));
     let published = rows(&server, "grow");
@@ -241,7 +241,7 @@ fn groups_that_joined_join_again_when_a_copy_recovers() {
     server.change("groups = [\"a\"]", "groups = [\"a\", \"b\"]");
     server.start().unwrap();
     assert_eq!(rows(&server, "grow"), published);
-    server.put_back();
+    server.restore_copy();
     assert_eq!(server.get("/v1/streams/grow").json()["state"], "recovering");
     assert_eq!((server.send("grow", "2", &of(1, "a")).status, close(&server, 2)), (200, 200));
     assert_eq!(server.published("grow"), 1, "intermediate steps are shown to nobody");
@@ -255,11 +255,11 @@ fn what_a_witness_has_seen_is_not_taken_back() {
     let other = "[[stream]]\nstream = \"other\"\nclosing = \"operator\"\nstart = \"2026-01-01\"\nevery = \"1h\"\nsteps = 9\nrho = 1\n";
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}{other}"));
     hand(&server, 1);
-    server.set_aside();
+    server.save_copy();
     hand(&server, 2);
     hand(&server, 3);
     let restore = |server: &mut Server| {
-        server.put_back();
+        server.restore_copy();
         server.get("/v1/streams/hand").json()["state"].as_str().unwrap().to_owned()
     };
     assert_eq!(restore(&mut server), "recovering");
@@ -284,7 +284,7 @@ fn late_events_recover_step_by_step() {
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/late/close", &format!("{{\"through\":{step}}}")).status;
     assert_eq!(close(&server, 1), 200);
-    server.set_aside();
+    server.save_copy();
     let live = |server: &Server| {
         send(server, "2", 1);
         assert_eq!(close(server, 2), 200);
@@ -293,7 +293,7 @@ fn late_events_recover_step_by_step() {
         rows(server, "late")
     };
     let published = live(&server);
-    server.put_back();
+    server.restore_copy();
     assert_eq!(server.get("/v1/streams/late").json()["state"], "recovering");
     assert_eq!(live(&server), published);
 }
@@ -302,10 +302,10 @@ fn late_events_recover_step_by_step() {
 fn what_was_closed_on_the_way_is_never_seen_whatever_becomes_of_the_witness() {
     let mut server = Server::with("", &format!("{WITNESS}{STREAMS}"));
     hand(&server, 1);
-    server.set_aside();
+    server.save_copy();
     hand(&server, 2);
     hand(&server, 3);
-    server.put_back();
+    server.restore_copy();
     let before = rows(&server, "hand");
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/hand/close", &format!("{{\"through\":{step}}}")).status;
@@ -342,7 +342,7 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     let of = |hour: u64| format!("{{\"time\":\"2026-01-01T{hour:02}:10:00Z\"}}\n").repeat(9);
     let post = |server: &Server, path: &str, body: &str| server.post(&format!("/v1/streams/{path}"), body).status;
     assert_eq!((server.send("short", "1", &of(0)).status, post(&server, "short/close", "{\"through\":1}")), (200, 200));
-    server.set_aside();
+    server.save_copy();
     let live = |server: &Server| {
         assert_eq!(post(server, "short/extend", ""), 201);
         let token = server.token("write:short #2");
@@ -356,7 +356,7 @@ fn a_stream_that_is_younger_than_the_copy_recovers_once_it_is_opened_again() {
     assert_eq!(post(&server, "short/extend?dry-run=true", ""), 400);
     let (state, published) = live(&server);
     assert_eq!(state, "open");
-    server.put_back();
+    server.restore_copy();
     let problems = server.get("/v1/operator").json()["problems"].to_string();
     assert!(problems.contains("`short #2`") && problems.contains("open it with the same declaration"), "{problems}");
     // The others continue meanwhile.
@@ -382,9 +382,9 @@ fn groups_that_were_discovered_are_named_once_their_rows_are_shown() {
     let close =
         |server: &Server, step: u64| server.post("/v1/streams/found/close", &format!("{{\"through\":{step}}}")).status;
     assert_eq!((server.send("found", "1", &found(0, "first")).status, close(&server, 1)), (200, 200));
-    server.set_aside();
+    server.save_copy();
     assert_eq!(close(&server, 3), 200);
-    server.put_back();
+    server.restore_copy();
     let pages = |server: &Server| {
         ["", "/releases", "/report", "/picture.svg", "/releases?group=secret", "/plan"]
             .map(|page| server.public.get(&format!("/v1/streams/found{page}"), "").unwrap().text)

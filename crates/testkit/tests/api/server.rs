@@ -144,14 +144,14 @@ impl Server {
     }
 
     /// Saves a copy of the folder, and continues.
-    pub(crate) fn set_aside(&mut self) {
+    pub(crate) fn save_copy(&mut self) {
         self.stop();
         copy(&self.path("data"), &self.path("old"));
         self.start().unwrap();
     }
 
     /// Continues with the saved copy instead of the current folder.
-    pub(crate) fn put_back(&mut self) {
+    pub(crate) fn restore_copy(&mut self) {
         self.stop();
         std::fs::remove_dir_all(self.path("data")).unwrap();
         copy(&self.path("old"), &self.path("data"));

@@ -43,11 +43,11 @@ fn put(server: &Server, from: u64, sums: &[i64]) -> Answer {
 fn a_restored_folder_takes_the_sums_that_were_published_and_no_others() {
     let mut server = server(WITNESS);
     assert_eq!(put(&server, 1, &[5, 6]).status, 200);
-    server.set_aside();
+    server.save_copy();
     assert_eq!(put(&server, 3, &[7]).status, 200);
     assert_eq!(put(&server, 4, &[8, 9]).status, 200);
     let published = rows(&server, "counted");
-    server.put_back();
+    server.restore_copy();
     let said = server.get("/v1/operator").text;
     assert!(said.contains("send the sums of steps 3 through 5 again"), "{said}");
     // Wrong sums are detected once all steps are there, and leave no trace.

@@ -8,7 +8,7 @@ use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use evertally_ledger::disk::Disk;
 use evertally_ledger::ledger::{Absent, Ledger, Output};
-use evertally_publish::session::{Leaving, Leg, RunningSums, Session};
+use evertally_publish::session::{Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, ReadOptions};
 use evertally_tables::output::{OutputFormat, TableSpec, TableWriter, Target, deliver};
 use std::io::Cursor;
@@ -95,7 +95,8 @@ impl Year {
         let table = target.mark_after(rows.len() as u64, &rows);
         let mut contents = Cursor::new(rows);
         let output = Output { target: path, behind, private: false, contents: &mut contents };
-        session.record_continued(&mut open.ledger, Leaving { outputs: vec![output], table, ..Leaving::default() })?;
+        session
+            .record_continued(&mut open.ledger, RunRecord { outputs: vec![output], table, ..RunRecord::default() })?;
         deliver(&**disk, &mut open.ledger, name)?;
         Ok(())
     }

@@ -7,7 +7,7 @@ use super::plans::{for_each, squared_distance};
 use evertally::plan::NoiseKind;
 use evertally_declare::declaration::Declaration;
 use evertally_declare::stream::Stream;
-use evertally_ledger::ledger::{Carried, Follows};
+use evertally_ledger::ledger::{CarriedSum, Follows};
 use evertally_publish::report::{Released, Report};
 use num_rational::BigRational;
 use proptest::prelude::*;
@@ -66,7 +66,7 @@ impl Asked {
             Declaration::from_json(&declared).unwrap().resolve().unwrap_or_else(|e| panic!("{e}: {declared}"));
         let mut stream = evertally_ledger::planner::plan(settings, &mut |_| ()).ok()?.0;
         if self.before > 0 {
-            let carried = Carried { group: vec![], exact: "0".to_owned(), streams: self.before };
+            let carried = CarriedSum { group: vec![], exact: "0".to_owned(), streams: self.before };
             let steps = u64::from(self.before) * self.steps as u64;
             stream.follows =
                 Some(Follows { stream: "main".to_owned(), since: "then".to_owned(), steps, carried: vec![carried] });

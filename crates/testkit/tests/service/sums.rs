@@ -2,8 +2,8 @@
 //! again.
 
 use super::*;
-use evertally_publish::session::{GroupLabel, Placed};
-use evertally_server::engine::Whole;
+use evertally_publish::session::{GroupRef, Placed};
+use evertally_server::engine::SumsRange;
 use std::ops::RangeInclusive;
 
 const NAME: &str = "counted";
@@ -78,10 +78,10 @@ impl Counting {
         let info = core.find(NAME).unwrap();
         let bytes = Box::new(Cursor::new(text.into_bytes()));
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
-        let whole = Whole { steps: steps.clone(), evidence: None };
+        let whole = SumsRange { steps: steps.clone(), evidence: None };
         let prepared = core.prepare_sums(&info, whole, (BatchFormat::JsonLines, bytes)).unwrap();
         let last = *steps.end();
-        match core.take_sums(&info, prepared) {
+        match core.accept_sums(&info, prepared) {
             Ok(receipt) => {
                 assert!(wrong.is_none_or(|step| step > self.taken), "step {wrong:?} was accepted with other sums");
                 assert!(receipt.repeated || last > self.taken, "a step was accepted again");
@@ -111,10 +111,10 @@ impl Counting {
         let info = core.find(NAME).unwrap();
         self.history.clock.set(Instant::from_micros(START + LAST as i64 * HOUR));
         let text = format!("{{\"group\":\"a\",\"step\":{},\"sum\":-5}}\n", steps.end());
-        let whole = Whole { steps: *steps.end()..=*steps.end(), evidence: None };
+        let whole = SumsRange { steps: *steps.end()..=*steps.end(), evidence: None };
         let prepared =
             core.prepare_sums(&info, whole, (BatchFormat::JsonLines, Box::new(Cursor::new(text.into_bytes()))));
-        let refused = core.take_sums(&info, prepared.unwrap()).expect_err("it cannot be").to_string();
+        let refused = core.accept_sums(&info, prepared.unwrap()).expect_err("it cannot be").to_string();
         assert!(refused.contains("-5") || refused.contains("witness"), "{refused}");
     }
 
@@ -175,7 +175,7 @@ impl Counting {
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (step, sums) in (1..).zip(&self.truth) {
             for (place, sum) in sums.iter().enumerate() {
-                session.take_sum(&Placed::of_sum(step, GroupLabel::Place(place), *sum)).unwrap();
+                session.take_sum(&Placed::of_sum(step, GroupRef::Place(place), *sum)).unwrap();
             }
             let mut closed = session.close_open().unwrap();
             let of_step = rows.entry(step).or_default();
@@ -191,7 +191,7 @@ fn a_step_is_taken_once_it_has_ended() {
     counting.open();
     let core = counting.history.core.as_ref().unwrap();
     let info = core.find(NAME).unwrap();
-    let whole = |steps| Whole { steps, evidence: None };
+    let whole = |steps| SumsRange { steps, evidence: None };
     let prepared =
         |steps| core.prepare_sums(&info, whole(steps), (BatchFormat::JsonLines, Box::new(Cursor::new(Vec::new()))));
     // This is the start of the first step; clocks elsewhere may be an hour ahead.

@@ -16,7 +16,7 @@ pub(crate) struct Filter<F> {
 }
 
 /// Larger numbers are refused: sums of a million times these are finite in every type.
-const LARGEST: f64 = 1e29;
+const MAX_COEFFICIENT: f64 = 1e29;
 /// Shortest block.
 const MIN_BLOCK: usize = 32;
 /// Longest block: a transform of 4096 points is 512 KiB, and has to stay in a processor's second cache.
@@ -39,7 +39,7 @@ impl<F: Real> Filter<F> {
     pub(crate) fn new(response: &Response, instructions: InstructionSet) -> Result<Self> {
         let scales = response.scales().unwrap_or_default();
         let scale = scales.iter().fold(1.0, |max: f64, d| max.max(d.abs()));
-        let small = |x: &f64| x.abs() * scale <= LARGEST; // false for NaN
+        let small = |x: &f64| x.abs() * scale <= MAX_COEFFICIENT; // false for NaN
         if !(response.series().iter().all(small) && scales.iter().all(|d| d.is_finite())) {
             return Err(Error::invalid(
                 "the noise is too large for this type of float; request less noise or scale the data",

@@ -17,7 +17,7 @@ use crate::recurrence::Recurrence;
 
 /// Weights below this fraction of the largest in their sum are set to 0: they do not affect the sum's digits, and no
 /// number becomes subnormal.
-const NOTHING: f64 = 1.0 / (1u64 << 60) as f64;
+const NEGLIGIBLE: f64 = 1.0 / (1u64 << 60) as f64;
 
 /// The steps `a+1 ..= t` in one. Results are the kept numbers, then the sum.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl<F: Real> From<&Gap> for Weights<F> {
             })
             .collect();
         let kept =
-            |result: usize, weight: f64| F::of(if weight.abs() < NOTHING * largest[result] { 0.0 } else { weight });
+            |result: usize, weight: f64| F::of(if weight.abs() < NEGLIGIBLE * largest[result] { 0.0 } else { weight });
         let carry = gap.carry.iter().enumerate();
         let carry = carry.map(|(result, weights)| weights.iter().map(|weight| kept(result, *weight)).collect());
         let fresh = gap.fresh.iter().enumerate().map(|(variable, weights)| {

@@ -14,7 +14,7 @@
 //! - Otherwise the program is run once without its [writes](Pass), and again with them: everything is drawn twice.
 
 use super::VectorNoise;
-use super::waiting::{Stand, Waiting};
+use super::waiting::{BufferState, Waiting};
 use crate::Real;
 use crate::buffer::Buffer;
 use crate::execute::{Emit, Pass};
@@ -48,7 +48,7 @@ impl<F: Real> VectorNoise<F> {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn draw_ahead(&mut self) {
-        if self.stand == Stand::Waiting || self.step == self.horizon {
+        if self.stand == BufferState::Waiting || self.step == self.horizon {
             return;
         }
         if self.rows.is_some() {
@@ -60,7 +60,7 @@ impl<F: Real> VectorNoise<F> {
             Some(apart) => self.draw_vector(&mut waiting, apart),
             None => self.draw_noise(&mut waiting),
         }
-        (self.waiting, self.stand) = (Some(waiting), Stand::Waiting);
+        (self.waiting, self.stand) = (Some(waiting), BufferState::Waiting);
     }
 
     /// Whether states hold buffers.
@@ -73,7 +73,7 @@ impl<F: Real> VectorNoise<F> {
         let Apart { mut vector, given, owed } = apart;
         self.reserve(waiting.owed.iter().chain(&vector).chain(&owed));
         let slot = self.buffers.len();
-        let before = if self.stand == Stand::Behind { waiting.owed(slot) } else { vec![] };
+        let before = if self.stand == BufferState::Behind { waiting.owed(slot) } else { vec![] };
         vector.push(Op::Store(slot));
         self.buffers.push(std::mem::take(&mut waiting.vector));
         self.run(&[Pass { ops: &before, writes: true }, Pass { ops: &vector, writes: true }], None);
@@ -83,7 +83,7 @@ impl<F: Real> VectorNoise<F> {
 
     /// The noise of the next step, by its program.
     fn draw_noise(&mut self, waiting: &mut Waiting<F>) {
-        let before = if self.stand == Stand::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
+        let before = if self.stand == BufferState::Behind { std::mem::take(&mut waiting.owed) } else { vec![] };
         waiting.owed.clear();
         self.schedule.program(self.step + 1, &mut waiting.owed);
         let next = Pass { ops: &waiting.owed, writes: !self.keeps() };
@@ -92,7 +92,7 @@ impl<F: Real> VectorNoise<F> {
 
     /// Returns the waiting noise; false if there is none.
     pub(super) fn give_waiting(&mut self, out: &mut [F], emit: Emit) -> bool {
-        if self.stand != Stand::Waiting {
+        if self.stand != BufferState::Waiting {
             return false;
         }
         let mut waiting = self.waiting.take().expect("noise that waits");
@@ -100,7 +100,7 @@ impl<F: Real> VectorNoise<F> {
         let mut vector = [std::mem::take(&mut waiting.vector)];
         self.run_on(&mut vector, &[Pass { ops: &program, writes: true }], Some((out, emit)));
         [waiting.vector] = vector;
-        self.stand = if self.keeps() { Stand::Behind } else { Stand::Settled };
+        self.stand = if self.keeps() { BufferState::Behind } else { BufferState::Settled };
         self.waiting = Some(waiting);
         self.step += 1;
         true
@@ -108,19 +108,19 @@ impl<F: Real> VectorNoise<F> {
 
     /// Brings the buffers to where the last step leaves them.
     pub(super) fn settle(&mut self) {
-        if self.stand == Stand::Behind {
+        if self.stand == BufferState::Behind {
             let mut waiting = self.waiting.take().expect("a waiting vector");
             let owed = waiting.owed(self.buffers.len());
             self.buffers.push(std::mem::take(&mut waiting.vector));
             self.run(&[Pass { ops: &owed, writes: true }], None);
             waiting.vector = self.buffers.pop().expect("put there");
-            (self.waiting, self.stand) = (Some(waiting), Stand::Settled);
+            (self.waiting, self.stand) = (Some(waiting), BufferState::Settled);
         }
     }
 
     /// The buffers as the last step leaves them, where these are not.
     pub(super) fn settled(&self) -> Option<Vec<Buffer<F>>> {
-        let waiting = self.waiting.as_ref().filter(|_| self.stand == Stand::Behind)?;
+        let waiting = self.waiting.as_ref().filter(|_| self.stand == BufferState::Behind)?;
         let mut buffers = self.buffers.clone();
         let slot = buffers.len();
         buffers.push(waiting.vector.clone());
@@ -131,6 +131,6 @@ impl<F: Real> VectorNoise<F> {
 
     /// Moves to a step whose buffers were rebuilt: the waiting noise belongs to another step.
     pub(super) fn abandon(&mut self) {
-        (self.waiting, self.stand) = (None, Stand::Settled);
+        (self.waiting, self.stand) = (None, BufferState::Settled);
     }
 }

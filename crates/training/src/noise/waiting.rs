@@ -6,7 +6,7 @@ use crate::program::Op;
 
 /// The writes that the buffers lack, and whether noise waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stand {
+pub(super) enum BufferState {
     /// The buffers are as after the last step.
     #[default]
     Settled,

@@ -14,9 +14,9 @@ use evertally::noise::Node;
 use evertally::{Error, Result};
 
 /// Longest horizon for mechanisms whose increments depend on all innovations.
-const LONGEST_CONVOLUTION: u64 = 1 << 14;
+const MAX_CONVOLUTION_STEPS: u64 = 1 << 14;
 /// Longest horizon for mechanisms without a recursion here.
-const LONGEST_DENSE: u64 = 512;
+const MAX_DENSE_STEPS: u64 = 512;
 
 /// The variance of the parameters after every step, for `σ = 1`.
 ///
@@ -25,12 +25,12 @@ const LONGEST_DENSE: u64 = 512;
 pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Result<Vec<f64>> {
     let (steps, momentum) = (optimizer.steps(mechanism.horizon())?, optimizer.momentum);
     match mechanism.streaming() {
-        Some(Streaming::Paths(_)) => Ok(of_paths(mechanism, momentum, &steps)),
+        Some(Streaming::Paths(_)) => Ok(path_variances(mechanism, momentum, &steps)),
         Some(Streaming::Inputs) => {
             let mut iterates = Iterates::new(momentum);
             Ok(steps.iter().map(|step| iterates.advance(*step, Increment::fresh(1.0))).collect())
         }
-        Some(Streaming::Buffers(buffers)) => Ok(of_buffers(&buffers, momentum, &steps)),
+        Some(Streaming::Buffers(buffers)) => Ok(buffer_variances(&buffers, momentum, &steps)),
         Some(Streaming::Outputs(past)) => {
             let mut increments = vec![1.0f64];
             for t in 1..steps.len() {
@@ -39,16 +39,16 @@ pub(crate) fn variances(mechanism: &dyn Mechanism, optimizer: &Optimizer) -> Res
                 increments.push(next);
                 debug_assert_eq!(increments.len(), t + 1);
             }
-            of_convolution(mechanism, &increments, None, momentum, &steps)
+            convolution_variances(mechanism, &increments, None, momentum, &steps)
         }
         Some(Streaming::Bands(bands)) => {
-            of_convolution(mechanism, &bands.inverse, Some(&bands.scales), momentum, &steps)
+            convolution_variances(mechanism, &bands.inverse, Some(&bands.scales), momentum, &steps)
         }
-        Some(Streaming::Innovations(weights)) => of_convolution(mechanism, &weights, None, momentum, &steps),
+        Some(Streaming::Innovations(weights)) => convolution_variances(mechanism, &weights, None, momentum, &steps),
         Some(Streaming::Convolution(own)) => {
-            of_convolution(mechanism, &own.increments, own.scales.as_deref(), momentum, &steps)
+            convolution_variances(mechanism, &own.increments, own.scales.as_deref(), momentum, &steps)
         }
-        _ => of_matrix(mechanism, momentum, &steps),
+        _ => dense_variances(mechanism, momentum, &steps),
     }
 }
 
@@ -107,7 +107,7 @@ impl Echo {
 }
 
 /// Sums along paths: a node enters and leaves once, and a node that has left is never in an increment again.
-fn of_paths(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64> {
+fn path_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64> {
     let mut iterates = Iterates::new(momentum);
     // Nodes of the last path, with their weights.
     let mut live: Vec<(Node, f64, Echo)> = vec![];
@@ -141,7 +141,7 @@ fn of_paths(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Vec<f64
 }
 
 /// `u = z - Σ ω_i B_i`, `B_i ← θ_i B_i + u`, and the increment is `D u`.
-fn of_buffers(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> {
+fn buffer_variances(buffers: &BufferSteps, momentum: f64, steps: &[Step]) -> Vec<f64> {
     let mut covariances = Buffers::new(buffers);
     let (mut iterates, mut variances) = (Iterates::new(momentum), Vec::with_capacity(steps.len()));
     let mut segments = buffers.segments.iter().peekable();
@@ -221,7 +221,7 @@ impl Buffers {
 
 /// Increments `D_t Σ_j r_j z_(t-j)`: every innovation is followed separately, all of them in parallel; if the time of
 /// an innovation does not matter, the first one stands for all.
-fn of_convolution(
+fn convolution_variances(
     mechanism: &dyn Mechanism,
     increments: &[f64],
     scales: Option<&[f64]>,
@@ -238,7 +238,7 @@ fn of_convolution(
         });
         return Ok(squares.collect());
     }
-    check(mechanism, LONGEST_CONVOLUTION)?;
+    check(mechanism, MAX_CONVOLUTION_STEPS)?;
     let mut echoes: Vec<Echo> = Vec::with_capacity(steps.len());
     let variance = |(t, step): (usize, &Step)| {
         echoes.push(Echo::default());
@@ -253,8 +253,8 @@ fn of_convolution(
 }
 
 /// By the dense twin, column by column.
-fn of_matrix(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Result<Vec<f64>> {
-    check(mechanism, LONGEST_DENSE)?;
+fn dense_variances(mechanism: &dyn Mechanism, momentum: f64, steps: &[Step]) -> Result<Vec<f64>> {
+    check(mechanism, MAX_DENSE_STEPS)?;
     let left = mechanism.dense().l;
     let mut variances = vec![0.0; steps.len()];
     for node in 0..left.shape().1 {

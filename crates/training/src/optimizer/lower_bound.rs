@@ -12,7 +12,7 @@ use evertally::Result;
 use evertally::mechanism::Participation;
 
 /// Longest stretch, in steps.
-const MOST_STEPS: usize = 2048;
+const MAX_STRETCH_STEPS: usize = 2048;
 /// Number of parts of a horizon that are examined: the largest error is that of some of its steps.
 const PARTS: [usize; 3] = [1, 2, 4];
 /// Poles of the symbols are this many times `1/T` from 1, or where the weight decay puts them.
@@ -24,16 +24,16 @@ pub(crate) fn error(horizon: u64, optimizer: &Optimizer, participation: Particip
     let steps = optimizer.steps(horizon)?;
     let mut best = 0.0f64;
     for parts in PARTS {
-        let length = steps.len().min(MOST_STEPS).div_ceil(parts);
+        let length = steps.len().min(MAX_STRETCH_STEPS).div_ceil(parts);
         for number in 0..2 * parts - 1 {
             let first = (steps.len() - length) * number / (2 * parts - 2).max(1);
-            best = best.max(of_stretch(&steps[first..][..length], optimizer.momentum, participation));
+            best = best.max(stretch_bound(&steps[first..][..length], optimizer.momentum, participation));
         }
     }
     Ok(best * (1.0 - 1e-9))
 }
 
-fn of_stretch(steps: &[Step], momentum: f64, participation: Participation) -> f64 {
+fn stretch_bound(steps: &[Step], momentum: f64, participation: Participation) -> f64 {
     let length = steps.len() as f64;
     let apart =
         participation.separation().max((steps.len() as u64).div_ceil(participation.most())).min(steps.len() as u64);

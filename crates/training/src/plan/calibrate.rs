@@ -2,7 +2,7 @@
 
 use super::request::SCALES;
 use super::{VectorCandidate, VectorRequest};
-use crate::sampling::Promise;
+use crate::sampling::SamplingGuarantee;
 use evertally::mechanism::{Mechanism, Participation};
 use evertally::privacy::{Budget, Delta, Epsilon, Rho, conversions};
 use evertally::{Error, Result};
@@ -27,7 +27,7 @@ pub struct VectorGuarantee {
     rho: Rho,
     stated: Option<(Epsilon, Delta)>,
     /// If examples are sampled: the guarantee of the sampling, and the plan's noise.
-    lots: Option<(Promise, f64)>,
+    lots: Option<(SamplingGuarantee, f64)>,
 }
 
 impl VectorGuarantee {
@@ -53,7 +53,7 @@ impl VectorGuarantee {
 
     /// The guarantee of a candidate's noise: all that the budget allows, or with sampling the same (ε, δ), and against
     /// those who know the batches the guarantee of the noise alone.
-    pub(super) fn of_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
+    pub(super) fn from_candidate(request: &VectorRequest, chosen: &VectorCandidate) -> Result<Self> {
         let all = Self::of(&request.budget)?;
         let Some(sampling) = request.sampling else { return Ok(all) };
         let noise = chosen.sigma / request.norm * (1.0 - ROUNDING);
@@ -100,8 +100,9 @@ impl VectorGuarantee {
             return epsilon.get();
         }
         let plain = conversions::epsilon_of_gaussian(self.mu, delta);
-        let of_lots =
-            |(promise, noise): &(Promise, f64)| promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain));
+        let of_lots = |(promise, noise): &(SamplingGuarantee, f64)| {
+            promise.epsilon(*noise, delta).map_or(plain, |own| own.min(plain))
+        };
         let curve = self.lots.as_ref().map_or(plain, of_lots);
         match self.stated {
             // The stated pair holds by definition; the inverse conversion only adds rounding.

@@ -9,7 +9,7 @@ use crate::optimizer::{Optimizer, error};
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use evertally::mechanism::{
     Blt, BufferChoice, Columns, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
-    Vectors, check_steps, epoch_bands, names_that_stream,
+    Vectors, check_steps, epoch_bands, streaming_names,
 };
 use evertally::plan::ranked;
 use evertally::privacy::{Budget, Neighbours};
@@ -125,7 +125,7 @@ pub fn streams(name: &MechanismName) -> Result<()> {
     if name.family().vectors.are_streamed() {
         return Ok(());
     }
-    let others = names_that_stream();
+    let others = streaming_names();
     Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; use one of {others}", name.brief())))
 }
 
@@ -158,12 +158,12 @@ fn sampled(request: &VectorRequest, sampling: Sampling) -> Vec<Result<VectorCand
     let most = request.horizon.min(request.most_vectors.max(LIGHT));
     let fits = |bands: &u64| *bands <= most && sampling.rate(*bands).is_some();
     let mut tried = vec![attempt(MechanismName::Input)];
-    let (mut least, mut best, mut in_vain) = (f64::INFINITY, 1, 0);
+    let (mut least, mut best, mut failures) = (f64::INFINITY, 1, 0);
     for bands in std::iter::successors(Some(1u64), |bands| bands.checked_mul(2)).take_while(fits) {
         tried.push(of_bands(bands));
         let error = tried.last().map_or(f64::INFINITY, figure);
-        (least, best, in_vain) = if error < least { (error, bands, 0) } else { (least, best, in_vain + 1) };
-        if in_vain == 2 {
+        (least, best, failures) = if error < least { (error, bands, 0) } else { (least, best, failures + 1) };
+        if failures == 2 {
             break;
         }
     }

@@ -38,7 +38,7 @@ const BINS: std::ops::RangeInclusive<u64> = 2..=2048;
 
 /// Fresh bins are tried for at most this many epochs. For many short epochs they are close to Poisson sampling, and
 /// planning takes minutes.
-const MOST_EPOCHS: u64 = 64;
+const MAX_FRESH_BIN_EPOCHS: u64 = 64;
 
 /// The order in which examples take part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,16 +100,16 @@ impl Training {
     /// # Errors
     /// As [`VectorRequest::plan`].
     pub fn ways(&self) -> Result<Vec<Way>> {
-        let mut ways = self.of_order(Order::Fixed)?;
+        let mut ways = self.options_for(Order::Fixed)?;
         if self.can_be_sampled() {
-            ways.extend(self.of_order(Order::Sampled)?);
+            ways.extend(self.options_for(Order::Sampled)?);
             // The number of whole batches, if that keeps the expected batch size.
             let (bins, batch) = (self.apart(), self.batch as f64);
             let expected = self.examples as f64 / bins as f64;
             if BINS.contains(&bins) && self.steps >= bins && expected - batch < 1.0 {
-                ways.extend(self.of_order(Order::Bins)?);
-                if (2..=MOST_EPOCHS).contains(&self.steps.div_ceil(bins)) {
-                    ways.extend(self.of_order(Order::FreshBins)?);
+                ways.extend(self.options_for(Order::Bins)?);
+                if (2..=MAX_FRESH_BIN_EPOCHS).contains(&self.steps.div_ceil(bins)) {
+                    ways.extend(self.options_for(Order::FreshBins)?);
                 }
             }
         }
@@ -138,7 +138,7 @@ impl Training {
         self.examples / self.batch
     }
 
-    fn of_order(&self, order: Order) -> Result<Vec<Way>> {
+    fn options_for(&self, order: Order) -> Result<Vec<Way>> {
         let open = self.request.clone().with_horizon(self.steps).with_optional_mechanism(None);
         let request = match order {
             Order::Fixed => {

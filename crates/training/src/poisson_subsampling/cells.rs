@@ -6,7 +6,7 @@ use evertally::number::special::normal_cdf;
 /// The unit of rounding.
 const UNIT: f64 = f64::EPSILON / 2.0;
 /// Below this noise multiplier a sampled example counts as revealed.
-pub(super) const LEAST_NOISE: f64 = 0.0625;
+pub(super) const MIN_NOISE: f64 = 0.0625;
 /// Cells are at most this fraction of the loss they represent, if that exceeds the grid step.
 const FRACTION: i64 = 64;
 
@@ -138,7 +138,7 @@ impl Laws {
 impl Cells {
     /// The cells of an event.
     pub(super) fn new(event: &SampledGaussian, direction: Direction, cut: Cut) -> Self {
-        if event.noise < LEAST_NOISE {
+        if event.noise < MIN_NOISE {
             return Self::revealed(event, direction, cut.step);
         }
         let (noise, step) = (event.noise, cut.step);

@@ -8,7 +8,7 @@ use evertally::number::fourier::{Transform, mirrored};
 /// The unit of rounding.
 const UNIT: f64 = f64::EPSILON / 2.0;
 /// Frequencies whose logarithmic size is below this are omitted.
-const SILENT: f64 = -60.0;
+const MIN_LOG_SIZE: f64 = -60.0;
 
 /// The buffers that successive computations share.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Spectrum {
             }
             let size = (re * re + im * im).sqrt() + error;
             self.logs[place] += times * libm::log(size);
-            if self.logs[place] > SILENT {
+            if self.logs[place] > MIN_LOG_SIZE {
                 self.angles[place] += times * libm::atan2(*im, *re);
                 self.errors[place] += times * (2.0 * error / size + self.rounding);
             } else {
@@ -77,8 +77,8 @@ impl Spectrum {
             if other < place {
                 continue;
             }
-            let silent = self.logs[place] <= SILENT;
-            let size = libm::exp(self.logs[place].max(SILENT));
+            let silent = self.logs[place] <= MIN_LOG_SIZE;
+            let size = libm::exp(self.logs[place].max(MIN_LOG_SIZE));
             let error = size * if silent { 1.0 } else { self.errors[place].min(2.0) };
             let [re, im] = if silent {
                 [0.0; 2]
@@ -104,9 +104,9 @@ fn chernoff_factor(lambda: f64) -> f64 {
 }
 
 /// The relative excess of a bound from which a better way to compute it exists.
-const WASTE: f64 = 2e-3;
+const RETRY_EXCESS: f64 = 2e-3;
 /// How far δ may be below the expected value, as a logarithm, before the computation is repeated.
-const SURPRISE: f64 = 5.0;
+const RETRY_SHORTFALL: f64 = 5.0;
 
 /// The divergence in one direction at this ε, rounded up; or any bound of it that is at most `enough`. Values near or
 /// above `wanted` are right to many digits.
@@ -125,7 +125,7 @@ pub(super) fn divergence(
         best = best.min(bound);
         // The estimate is too high if a few large losses dominate; then tails were cut too early.
         let log = libm::log(best);
-        if best <= enough || !gained || waste <= WASTE * bound && log >= plan.log_delta - SURPRISE {
+        if best <= enough || !gained || waste <= RETRY_EXCESS * bound && log >= plan.log_delta - RETRY_SHORTFALL {
             break;
         }
         plan = Plan::new(events, direction, epsilon, enough, log - 2.0);

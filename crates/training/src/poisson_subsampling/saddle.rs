@@ -1,11 +1,11 @@
 //! The parameters of a computation: a coarse law of the losses gives the tilt, the size of δ and the window of a
 //! composition. Bounds hold even if these are wrong.
 
-use super::cells::{Cut, LEAST_NOISE, loss_at};
+use super::cells::{Cut, MIN_NOISE, loss_at};
 use super::event::{Direction, SampledGaussian};
 
 /// Farthest tails considered: e^-684 is still a normal number.
-const FARTHEST: f64 = 37.0;
+const MAX_TAIL_DEVIATIONS: f64 = 37.0;
 /// The cost of the grid: about this fraction of σ.
 const COARSENESS: f64 = 5e-5;
 /// Logarithm of the relative cost of the cut tails.
@@ -13,7 +13,7 @@ const NEGLIGIBLE: f64 = -15.0;
 /// Sizes of transforms.
 const POINTS: std::ops::RangeInclusive<f64> = 4096.0..=1_048_576.0;
 /// The approximate maximum number of an event's cells of maximal width.
-const MOST_CELLS: f64 = 32_768.0;
+const MAX_CELLS: f64 = 32_768.0;
 
 /// Losses of one event with their log probabilities.
 struct Coarse {
@@ -31,7 +31,7 @@ struct Cumulants {
 
 impl Coarse {
     fn new(event: &SampledGaussian, direction: Direction, reach: f64) -> Self {
-        if event.noise < LEAST_NOISE {
+        if event.noise < MIN_NOISE {
             let loss = if direction == Direction::Remove { 0.0 } else { -libm::log1p(-event.rate.min(0.999_999)) };
             return Self { times: event.times as f64, points: vec![(loss, 0.0)] };
         }
@@ -121,7 +121,7 @@ fn laws_of(events: &[SampledGaussian], direction: Direction, reach: f64) -> Vec<
 /// The reach of the relevant tails.
 fn reach_for(events: &[SampledGaussian], log_delta: f64) -> f64 {
     let count: f64 = events.iter().map(|event| event.times as f64).sum();
-    (2.0 * (libm::log(count) - log_delta.min(0.0) - NEGLIGIBLE)).sqrt().min(FARTHEST)
+    (2.0 * (libm::log(count) - log_delta.min(0.0) - NEGLIGIBLE)).sqrt().min(MAX_TAIL_DEVIATIONS)
 }
 
 /// An estimate of ln δ, right to a few per cent of δ; for the first step of a search.
@@ -134,7 +134,7 @@ impl Plan {
     /// For this ε, and a δ that is not much below `enough`, nor above `e^most`.
     pub(super) fn new(events: &[SampledGaussian], direction: Direction, epsilon: f64, enough: f64, most: f64) -> Self {
         let least = libm::log(enough.max(1e-300)) - 5.0;
-        let guess = saddle(&laws_of(events, direction, FARTHEST), epsilon).1.min(most);
+        let guess = saddle(&laws_of(events, direction, MAX_TAIL_DEVIATIONS), epsilon).1.min(most);
         let reach = reach_for(events, guess.max(least));
         let laws = laws_of(events, direction, reach);
         let (mut lambda, log_delta) = saddle(&laws, epsilon);
@@ -166,7 +166,7 @@ impl Plan {
         // Some room for the ends, which are whole steps.
         let least = if excessive { wanted } else { (high - low) / (points - 8) as f64 };
         let step = rounded_step(least.max(1e-12 * spread.max(epsilon)).max(1e-30));
-        let cut = Cut { step, reach, widest: (widest.max(spread / MOST_CELLS) / step).min(1e15) as i64 };
+        let cut = Cut { step, reach, widest: (widest.max(spread / MAX_CELLS) / step).min(1e15) as i64 };
         Self { cut, lambda, log_delta, beyond, first: (low / step).floor() as i64 - 2, points }
     }
 }

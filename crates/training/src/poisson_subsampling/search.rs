@@ -1,6 +1,6 @@
 //! The smallest ε and the smallest noise of a composition.
 
-use super::cells::LEAST_NOISE;
+use super::cells::MIN_NOISE;
 use super::compose::Workspace;
 use super::composition::Composition;
 use super::event::{NOISES, SampledGaussian, scaled};
@@ -11,7 +11,7 @@ use evertally::{Error, Result};
 /// The relative distance of results from the minimum.
 const TOLERANCE: f64 = 1e-9;
 /// The largest ε.
-const MOST_EPSILON: f64 = 1e6;
+const MAX_EPSILON: f64 = 1e6;
 
 /// A decreasing function of the logarithm of a number, above 0 if too little is protected.
 struct Search<F> {
@@ -93,10 +93,10 @@ pub(super) fn epsilon(composition: &Composition, delta: f64) -> f64 {
     if composition.delta(0.0, delta, &mut space) <= delta {
         return 0.0;
     }
-    if composition.delta(MOST_EPSILON, delta, &mut space) > delta {
+    if composition.delta(MAX_EPSILON, delta, &mut space) > delta {
         return f64::INFINITY;
     }
-    let range = (libm::log(1e-12), libm::log(MOST_EPSILON));
+    let range = (libm::log(1e-12), libm::log(MAX_EPSILON));
     let log = libm::log(delta);
     let (guess, slope) = rough(|at| saddle::rough_log_delta(&composition.events, libm::exp(at)) - log, range);
     let excess =
@@ -150,7 +150,7 @@ pub(super) fn noise_factor(events: &[SampledGaussian], epsilon: Epsilon, delta: 
     }
     let target = libm::log(delta.get());
     let start = |log: f64| saddle::rough_log_delta(&at(log).events, epsilon.get()) - target;
-    let (guess, slope) = rough(start, (range.0.max(libm::log(LEAST_NOISE / extreme(f64::min)) + 1e-3), range.1));
+    let (guess, slope) = rough(start, (range.0.max(libm::log(MIN_NOISE / extreme(f64::min)) + 1e-3), range.1));
     let mut space = Workspace::default();
     // Adding an example usually reveals less, and then need not be computed.
     let excess = |log: f64, wanted: f64, space: &mut Workspace| {

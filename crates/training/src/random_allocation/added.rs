@@ -9,13 +9,13 @@ use evertally::number::special::normal_cdf;
 
 /// Numbers of paths: of the pilot before bets are placed, and the minimum and maximum of a test.
 const PILOTS: u64 = 1 << 11;
-const LEAST: u64 = 1 << 13;
-const MOST: u64 = 1 << 18;
+const MIN_TEST_PATHS: u64 = 1 << 13;
+const MAX_TEST_PATHS: u64 = 1 << 18;
 /// Paths that are counted for the bound by a line.
 const COUNTED: u64 = 1 << 16;
 /// Up to this many rounds the laws are convolved. With more rounds the sum is so nearly normal that a line
 /// approximates it.
-const MOST_CONVOLVED: u64 = 64;
+const MAX_CONVOLVED_ROUNDS: u64 = 64;
 /// Share of the paths below the first point of the line.
 const FIRST: f64 = 0.004;
 
@@ -34,14 +34,14 @@ impl<'a> Shifted<'a> {
         if beyond > 0.0 && bound <= wanted {
             return bound;
         }
-        let count = ((4.0 * bound * surprise / wanted) as u64).max(LEAST); // casts saturate
+        let count = ((4.0 * bound * surprise / wanted) as u64).max(MIN_TEST_PATHS); // casts saturate
         let by_line = match self.allocation.rounds {
             _ if beyond > 0.0 && count <= COUNTED => 1.0,
-            rounds @ 2..=MOST_CONVOLVED => Law::seen(self, rounds, surprise, &paths)
+            rounds @ 2..=MAX_CONVOLVED_ROUNDS => Law::seen(self, rounds, surprise, &paths)
                 .map_or_else(|| self.by_line(epsilon, surprise, &paths), |law| law.delta(rounds, epsilon)),
             _ => self.by_line(epsilon, surprise, &paths),
         };
-        if by_line <= wanted || beyond <= 0.0 || count > MOST {
+        if by_line <= wanted || beyond <= 0.0 || count > MAX_TEST_PATHS {
             return by_line;
         }
         let shift = beyond / self.variance;

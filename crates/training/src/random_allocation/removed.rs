@@ -7,12 +7,12 @@ use super::paths::{LANES, Paths};
 use evertally::number::lanes::dot;
 
 /// Maximum number of bins of a tuple.
-const LONGEST: usize = 16;
+const MAX_TUPLE_BINS: usize = 16;
 /// Exponents stay below this.
-const LARGEST: f64 = 600.0;
+const MAX_EXPONENT: f64 = 600.0;
 /// Number of tuples drawn per vector of noise, which costs more than they do; with vectors for several rounds, the
 /// tuples would cost more.
-const TOGETHER: usize = 16;
+const TUPLES_PER_VECTOR: usize = 16;
 const TOGETHER_IN_ROUNDS: usize = 4;
 
 /// An allocation under a noise.
@@ -31,7 +31,7 @@ impl<'a> Tuples<'a> {
     /// `None` if the noise is so small that numbers would overflow.
     pub(super) fn new(allocation: &'a RandomAllocation, noise: f64) -> Option<Self> {
         let square = noise * noise;
-        let most = (LARGEST * square / allocation.largest()) as usize; // casts saturate
+        let most = (MAX_EXPONENT * square / allocation.largest()) as usize; // casts saturate
         if most < 3 {
             return None;
         }
@@ -44,7 +44,7 @@ impl<'a> Tuples<'a> {
         let reaches = factors.chunks(bins).map(reach).collect();
         let mut powers = vec![1.0; factors.len()];
         let mut largest = vec![];
-        for _ in 0..most.min(LONGEST) {
+        for _ in 0..most.min(MAX_TUPLE_BINS) {
             largest.push(powers.chunks(bins).map(|row| row.iter().sum::<f64>() / bins as f64).fold(0.0, f64::max));
             for (power, factor) in powers.iter_mut().zip(&factors) {
                 *power *= factor;
@@ -79,15 +79,15 @@ impl<'a> Tuples<'a> {
         epsilon: f64,
         count: u64,
         paths: &mut Paths,
-        lots: &mut Coins,
+        tuple_coins: &mut Coins,
     ) -> Weights {
         let mut weights = Weights::default();
         let half = 0.5 / (self.noise * self.noise);
         let mut tuple = Tuple::new(self.allocation.bins);
         let mut likelihoods = vec![0.0; self.allocation.bins];
         let rounds = self.allocation.rounds;
-        let together = if rounds == 1 { TOGETHER } else { TOGETHER_IN_ROUNDS };
-        let mut seen = [[Seen::default(); TOGETHER]; LANES];
+        let together = if rounds == 1 { TUPLES_PER_VECTOR } else { TOGETHER_IN_ROUNDS };
+        let mut seen = [[Seen::default(); TUPLES_PER_VECTOR]; LANES];
         paths.visit_rounds(count, rounds, |round, block| {
             for (lane, seen) in seen.iter_mut().map(|seen| &mut seen[..together]).enumerate() {
                 for (bin, (likelihood, path)) in likelihoods.iter_mut().zip(block).enumerate() {
@@ -97,7 +97,7 @@ impl<'a> Tuples<'a> {
                 if round == 0 {
                     seen.fill(Seen::default());
                 }
-                seen.iter_mut().for_each(|seen| self.add_round(seen, bins, lots, &mut tuple, &likelihoods));
+                seen.iter_mut().for_each(|seen| self.add_round(seen, bins, tuple_coins, &mut tuple, &likelihoods));
                 if round + 1 == rounds {
                     let sum: f64 = seen.iter().map(|seen| seen.weight(bins, epsilon)).sum();
                     weights.push(sum / together as f64);
@@ -108,8 +108,8 @@ impl<'a> Tuples<'a> {
     }
 
     /// A round of a new tuple, with the likelihood ratios of the bins under the noise alone.
-    fn add_round(&self, seen: &mut Seen, bins: usize, lots: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) {
-        seen.log_weight += tuple.draw(bins, self, lots);
+    fn add_round(&self, seen: &mut Seen, bins: usize, tuple_coins: &mut Coins, tuple: &mut Tuple, likelihoods: &[f64]) {
+        seen.log_weight += tuple.draw(bins, self, tuple_coins);
         seen.log_ratio += libm::log(dot(&tuple.products, likelihoods) / self.allocation.bins as f64);
     }
 }
@@ -162,9 +162,9 @@ impl Tuple {
     }
 
     /// Draws this many bins, one after another; returns the logarithm of `Π S_l/b`.
-    fn draw(&mut self, bins: usize, tuples: &Tuples, lots: &mut Coins) -> f64 {
+    fn draw(&mut self, bins: usize, tuples: &Tuples, tuple_coins: &mut Coins) -> f64 {
         let all = self.products.len();
-        let first = ((lots.uniform() * all as f64) as usize).min(all - 1);
+        let first = ((tuple_coins.uniform() * all as f64) as usize).min(all - 1);
         self.products.copy_from_slice(&tuples.factors[first * all..][..all]);
         let mut log_weight = 0.0;
         let mut changed = 0..all;
@@ -177,7 +177,7 @@ impl Tuple {
             }
             let sum = added_up(&self.sums);
             log_weight += libm::log(sum / all as f64);
-            let bin = self.chosen(lots.uniform() * sum);
+            let bin = self.chosen(tuple_coins.uniform() * sum);
             changed = tuples.reaches[bin].clone();
             let factors = &tuples.factors[bin * all..][changed.clone()];
             for (product, factor) in self.products[changed.clone()].iter_mut().zip(factors) {

@@ -21,7 +21,7 @@ const FINENESS: (f64, f64) = (256.0, 16.0);
 /// Number of evenly chosen points that have lines through them.
 const ANCHORS: usize = 24;
 /// Maximum number of points, above the first and below.
-const MOST_POINTS: usize = 1 << 12;
+const MAX_POINTS: usize = 1 << 12;
 /// The approximate probability below all points.
 const NEGLECTED: f64 = 1e-18;
 
@@ -49,7 +49,7 @@ impl Law {
         let rounds = rounds as f64;
         let step = variance.sqrt() / ((FINENESS.0 / rounds).max(FINENESS.1) * rounds.sqrt());
         let points = ((pilot[pilot.len() - 1] - first) / step).ceil();
-        if !(2.0..MOST_POINTS as f64).contains(&points) {
+        if !(2.0..MAX_POINTS as f64).contains(&points) {
             return None;
         }
         let points = points as usize + 1;
@@ -90,11 +90,11 @@ impl Law {
             });
             lines.fold(f64::INFINITY, f64::min)
         };
-        let tail: Vec<f64> = (1..=MOST_POINTS)
+        let tail: Vec<f64> = (1..=MAX_POINTS)
             .map(|k| normal_cdf(by_lines(-(k as f64))))
             .take_while(|chance| *chance > NEGLECTED)
             .collect();
-        if tail.len() == MOST_POINTS {
+        if tail.len() == MAX_POINTS {
             return None;
         }
         let counted = upper.iter().enumerate().map(|(k, own)| normal_cdf(own.min(by_lines(k as f64))));

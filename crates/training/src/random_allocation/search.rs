@@ -12,17 +12,17 @@ use evertally::{Error, Result};
 /// Paths for the search for a point.
 const PILOTS: u64 = 1 << 11;
 /// The same for a first estimate, and for comparing mechanisms.
-const FEW_PILOTS: u64 = 1 << 9;
+const ROUGH_PILOTS: u64 = 1 << 9;
 /// Maximum number of values of all kept paths.
-const MOST_KEPT: u64 = 1 << 23;
+const MAX_KEPT_VALUES: u64 = 1 << 23;
 /// With several rounds, weights are drawn in this many parts.
 const PARTS: u64 = 16;
 /// The relative precision of such a comparison.
-const ROUGH: f64 = 0.01;
+const ROUGH_TOLERANCE: f64 = 0.01;
 /// Minimum and maximum number of paths of a test.
 const TESTED: (f64, f64) = (2048.0, 32_768.0);
 /// Numbers of bins that tuples are tried with, beyond that with the smallest bound.
-const LONGER: [usize; 4] = [0, 1, 2, 4];
+const EXTRA_BINS: [usize; 4] = [0, 1, 2, 4];
 /// The relative excess that a bound of δ may have if that many paths suffice: about 0.2 % of the noise.
 const EXCESS: f64 = 0.05;
 /// A bound this close to the target is not improved.
@@ -73,8 +73,8 @@ impl<'a> Search<'a> {
         }
         let seed = hasher.finalize().into();
         let coins = Coins::new("pilot", &seed, &[]);
-        let fit = MOST_KEPT / allocation.rounds / allocation.bins as u64;
-        let pilots = pilots.min(fit / LANES as u64 * LANES as u64).max(FEW_PILOTS);
+        let fit = MAX_KEPT_VALUES / allocation.rounds / allocation.bins as u64;
+        let pilots = pilots.min(fit / LANES as u64 * LANES as u64).max(ROUGH_PILOTS);
         let kept = Paths::fresh(&allocation.factor, coins).keep(pilots * allocation.rounds);
         Self { allocation, delta: delta.get(), seed, kept, pilots, longer: longer.to_vec() }
     }
@@ -95,8 +95,9 @@ impl<'a> Search<'a> {
         let attempts = in_parts(self.longer.len() as u64, |attempt| {
             let more = self.longer[attempt as usize].min(room);
             let bins = tightest + more;
-            let mut lots = Coins::new("pilot's tuples", &self.seed, &[]);
-            let weights = tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut lots);
+            let mut tuple_coins = Coins::new("pilot's tuples", &self.seed, &[]);
+            let weights =
+                tuples.weights(bins, point.epsilon, self.pilots, &mut Paths::Kept(&self.kept), &mut tuple_coins);
             let bound = tuples.bound(bins, point.epsilon);
             let (law, error) = if weights.positive.is_empty() {
                 // No weight was seen, but some may exist.
@@ -133,8 +134,8 @@ impl<'a> Search<'a> {
         let test = self.test(&tuples, point);
         let parts = if self.allocation.rounds == 1 { 1 } else { PARTS };
         let weights = in_parts(parts, |part| {
-            let (mut paths, mut lots) = (paths("removed", part), coins("tuples", part));
-            tuples.weights(test.bins, point.epsilon, test.count.div_ceil(parts), &mut paths, &mut lots)
+            let (mut paths, mut tuple_coins) = (paths("removed", part), coins("tuples", part));
+            tuples.weights(test.bins, point.epsilon, test.count.div_ceil(parts), &mut paths, &mut tuple_coins)
         });
         let weights = Weights::all(weights);
         let removed = weights.upper(test.bet, tuples.bound(test.bins, point.epsilon));
@@ -161,17 +162,17 @@ impl<'a> Search<'a> {
         while low > enough * 1e-6 && self.seems_enough(at(low)) {
             low *= 0.8;
         }
-        self.likely(enough, low, ROUGH, at)
+        self.likely(enough, low, ROUGH_TOLERANCE, at)
     }
 
     /// The same from a nearby number, more precisely.
     fn likely_near(&self, rough: f64, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
-        let (mut high, mut low) = ((1.0 + 2.0 * ROUGH) * rough, (1.0 - 2.0 * ROUGH) * rough);
+        let (mut high, mut low) = ((1.0 + 2.0 * ROUGH_TOLERANCE) * rough, (1.0 - 2.0 * ROUGH_TOLERANCE) * rough);
         while high < enough && !self.seems_enough(at(high)) {
-            (low, high) = (high, high * (1.0 + 2.0 * ROUGH));
+            (low, high) = (high, high * (1.0 + 2.0 * ROUGH_TOLERANCE));
         }
         while low > 0.5 * rough && self.seems_enough(at(low)) {
-            (low, high) = (low * (1.0 - 2.0 * ROUGH), low);
+            (low, high) = (low * (1.0 - 2.0 * ROUGH_TOLERANCE), low);
         }
         if high < enough { self.likely(high, low, CLOSE, at) } else { enough }
     }
@@ -204,7 +205,7 @@ impl<'a> Search<'a> {
 /// A certified number, not far above the minimum, starting from one that is known to suffice.
 fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
     let rough = first_look(allocation, delta, enough, at);
-    let mut search = Search::new(allocation, delta, PILOTS, &LONGER);
+    let mut search = Search::new(allocation, delta, PILOTS, &EXTRA_BINS);
     if let Some(tuples) = Tuples::new(allocation, at(rough).noise) {
         search.longer = vec![search.test(&tuples, at(rough)).more];
     }
@@ -212,7 +213,7 @@ fn least(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(
 }
 
 fn first_look(allocation: &RandomAllocation, delta: Delta, enough: f64, at: &impl Fn(f64) -> Point) -> f64 {
-    Search::new(allocation, delta, FEW_PILOTS, &[1]).likely_below(enough, at)
+    Search::new(allocation, delta, ROUGH_PILOTS, &[1]).likely_below(enough, at)
 }
 
 pub(super) fn noise(allocation: &RandomAllocation, epsilon: Epsilon, delta: Delta) -> Result<f64> {

@@ -9,7 +9,7 @@ use evertally::mechanism::{BandSteps, BufferSteps, Convolution, Mechanism, Strea
 use evertally::{Error, Result};
 
 /// Longest horizon.
-const LONGEST: u64 = 1 << 14;
+const MAX_STEPS: u64 = 1 << 14;
 
 /// `c_0, c_1, …` up to the last that is not 0, and `d_1, d_2, …` if they are not all 1.
 pub(super) struct Columns {
@@ -24,9 +24,9 @@ impl Columns {
     /// If the horizon is too long, there are too many bins, or more than steps.
     pub(super) fn for_bins(mechanism: &dyn Mechanism, bins: u64) -> Result<Option<Self>> {
         let horizon = mechanism.horizon();
-        if horizon > LONGEST {
+        if horizon > MAX_STEPS {
             return Err(Error::invalid(format!(
-                "examples in bins are accounted for up to {LONGEST} steps, got {horizon}"
+                "examples in bins are accounted for up to {MAX_STEPS} steps, got {horizon}"
             )));
         }
         RandomAllocation::check(bins)?;

@@ -3,7 +3,7 @@
 use super::{Setup, shown};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::dash::{DASHED, DOTTED, SOLID};
 use evertally_plot::style::ink::{BLACK, BLUE, GREEN, ORANGE, VERMILION};
 use evertally_plot::style::{Look, Marker};
@@ -51,7 +51,7 @@ pub(super) fn svg(setup: &Setup, estimate: &Estimate, choices: &Choices) -> Stri
     ];
     let heights = errors.iter().flat_map(|line| &line.points).map(|point| point.1);
     let y = Axis::over(Spacing::Decades, heights, "error of a count at the end").padded();
-    let words = Words {
+    let words = SheetTexts {
         title: format!(
             "How many events of one {} to keep",
             setup.settings.columns.person.as_deref().unwrap_or("person")

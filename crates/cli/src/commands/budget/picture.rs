@@ -3,7 +3,7 @@
 use evertally_ledger::source::State;
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::dash::{DASHED, SOLID};
 use evertally_plot::style::ink::{BLUE, GREY, ORANGE};
 use evertally_plot::style::{Look, Marker};
@@ -41,7 +41,7 @@ pub(super) fn svg(state: &State) -> String {
         range: (0.0, 105.0),
         caption: format!("{currency} counted, in % of the total"),
     };
-    let words = Words {
+    let words = SheetTexts {
         title: format!("Privacy budget of {}", state.name),
         subtitle: format!("{} for one {}: {} is left", state.total.budget, state.total.protects.brief(), state.left),
         footer: format!(

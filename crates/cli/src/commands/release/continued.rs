@@ -13,7 +13,7 @@ use super::facts::print_json;
 use super::setup::Setup;
 use super::{announce, confirm, summary, views, write_due};
 use crate::failure::usage;
-use crate::stream::{Files, say_if_new};
+use crate::stream::{Files, report_new_key};
 use anyhow::{Result, anyhow};
 use evertally::noise::SecretKey;
 use evertally_declare::declaration::Parameter::{LateFile, Rebuild, UnsafeShowTruth};
@@ -27,7 +27,7 @@ use evertally_ledger::disk::RealDisk;
 use evertally_ledger::ledger::{Joined, Ledger, OpenKey, Output, Run, SeenFile, TableMark};
 use evertally_ledger::protected::check_output;
 use evertally_publish::report::ErrorFacts;
-use evertally_publish::session::{LateEvent, Leaving, Leg, RunningSums, Session};
+use evertally_publish::session::{LateEvent, Leg, RunRecord, RunningSums, Session};
 use evertally_tables::input::{Events, Fingerprints, NewFile, Sorted};
 use evertally_tables::output::{Publication, TableWriter, Target, deliver, files_of};
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// A segment of the run, and the files that it reads.
-struct Stretch {
+struct RunSegment {
     leg: Leg,
     files: Vec<PathBuf>,
     /// Whether an earlier run did it already.
@@ -77,9 +77,9 @@ pub(super) fn run(setup: &Setup, files: &Files, open: &mut OpenKey, cancelled: &
     }
     confirm(&stream, files, published)?;
     let setup = Setup { stream, ..setup.clone() };
-    let mut run = Continued { setup: &setup, files, cancelled, before, missing };
+    let mut run = ContinuedRun { setup: &setup, files, cancelled, before, missing };
     run.go(open, sorted)?;
-    say_if_new(open, files);
+    report_new_key(open, files);
     if !files.quiet && last_step > before {
         summary(&setup, files, open.ledger.stream_count());
     }
@@ -143,7 +143,7 @@ fn announce_files(files: &Files, sorted: &Sorted, missing: Option<&Missing>) {
     }
 }
 
-struct Continued<'a> {
+struct ContinuedRun<'a> {
     setup: &'a Setup,
     files: &'a Files,
     cancelled: &'a AtomicBool,
@@ -153,7 +153,7 @@ struct Continued<'a> {
     missing: Option<Missing>,
 }
 
-impl Continued<'_> {
+impl ContinuedRun<'_> {
     fn go(&mut self, open: &mut OpenKey, sorted: Sorted) -> Result<()> {
         let (setup, files, name) = (self.setup, self.files, &self.setup.stream.name);
         let (rebuild, mark) = (files.going_on.rebuild, self.mark(&open.ledger));
@@ -238,9 +238,9 @@ impl Continued<'_> {
     }
 
     /// The session at its current step, and the remaining stretches.
-    fn session(&self, open: &mut OpenKey, sorted: &Sorted) -> Result<(Session<RunningSums>, Vec<Stretch>)> {
+    fn session(&self, open: &mut OpenKey, sorted: &Sorted) -> Result<(Session<RunningSums>, Vec<RunSegment>)> {
         let (setup, stream) = (self.setup, &self.setup.stream);
-        let last = Stretch {
+        let last = RunSegment {
             leg: Leg { last_step: stream.last_step, stream: stream.clone(), groups: setup.groups.clone() },
             files: sorted.new.iter().map(|file| file.path.clone()).collect(),
             is_known: false,
@@ -266,10 +266,10 @@ impl Continued<'_> {
         session: &mut Session<RunningSums>,
         emitter: &mut Emitter<BufWriter<File>>,
         key: &SecretKey,
-        stretches: Vec<Stretch>,
+        stretches: Vec<RunSegment>,
     ) -> Result<Vec<LateEvent>> {
         let mut late = Vec::new();
-        for (number, Stretch { leg, files, is_known }) in stretches.into_iter().enumerate() {
+        for (number, RunSegment { leg, files, is_known }) in stretches.into_iter().enumerate() {
             let last_step = leg.last_step;
             let columns = leg.stream.columns.clone();
             if number > 0 {
@@ -280,7 +280,7 @@ impl Continued<'_> {
             events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
             session.close_through(last_step)?;
             write_due(session, emitter, self.cancelled)?;
-            let aside = session.take_late();
+            let aside = session.drain_late();
             if !is_known {
                 late = aside;
             }
@@ -300,7 +300,7 @@ impl Continued<'_> {
         files: Vec<SeenFile>,
     ) -> Result<()> {
         let (first, last) = (self.before + 1, session.step());
-        let mut leaving = Leaving { files, ..Leaving::default() };
+        let mut leaving = RunRecord { files, ..RunRecord::default() };
         if let (Some(groups), Some(present)) = (&self.setup.groups, self.setup.present) {
             leaving.joined = groups.joining(present.present, open.ledger.last_published(&self.setup.stream.name));
         }
@@ -334,7 +334,7 @@ impl Continued<'_> {
 }
 
 /// The stretches of earlier runs, to be repeated: their files, with the policies and groups of that time.
-fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<Stretch>> {
+fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Result<Vec<RunSegment>> {
     // Runs before the first one that recorded its files read everything at once, and so does this run.
     let runs = runs.iter().skip_while(|run| run.files.is_empty());
     let stretch = |run: &Run| {
@@ -355,7 +355,7 @@ fn known(setup: &Setup, runs: &[Run], joined: &[Joined], sorted: &Sorted) -> Res
         };
         let stream = setup.stream.clone().through(run.through).with_policies(&run.policies);
         let files = run.files.iter().filter(|file| !file.again).map(path).collect::<Result<_>>()?;
-        Ok(Stretch { leg: Leg { last_step: run.through, stream, groups }, files, is_known: true })
+        Ok(RunSegment { leg: Leg { last_step: run.through, stream, groups }, files, is_known: true })
     };
     runs.map(stretch).collect()
 }

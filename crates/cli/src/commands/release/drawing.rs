@@ -6,7 +6,7 @@ use evertally_declare::groups::GroupTable;
 use evertally_plot::{Curve, MAX_SHOWN, MAX_SHOWN_AT_ONCE};
 
 /// The maximum number of discovered groups whose points are kept, in order of discovery.
-const MOST_KEPT: usize = 1000;
+const MAX_KEPT_CURVES: usize = 1000;
 
 /// The curves of a picture.
 pub(super) enum Drawing {
@@ -74,7 +74,7 @@ impl Drawing {
                 if group == curves.len() {
                     curves.push(Curve { name: names.join(", "), points: vec![] });
                 }
-                curves.get_mut(group).filter(|_| group < MOST_KEPT)
+                curves.get_mut(group).filter(|_| group < MAX_KEPT_CURVES)
             }
         }
     }
@@ -90,7 +90,7 @@ impl Drawing {
                     curves.push(Curve { name: name.to_owned(), points: vec![] });
                     curves.len() - 1
                 });
-                Some(&mut curves[place]).filter(|_| place < MOST_KEPT)
+                Some(&mut curves[place]).filter(|_| place < MAX_KEPT_CURVES)
             }
         }
     }

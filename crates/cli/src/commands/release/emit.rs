@@ -140,13 +140,13 @@ impl<W: Write + Send> Emitter<W> {
         };
         let place = open.ledger.place_of(&setup.stream.name, setup.stream.last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
-        let mut beside = SideFiles { stream: &setup.stream, files, publication };
-        beside.put_report(&report)?;
+        let mut side_files = SideFiles { stream: &setup.stream, files, publication };
+        side_files.write_report(&report)?;
         if let Some(leaders) = &self.leaders {
             let stream = &setup.stream;
             let table = leaders
                 .csv(&stream.columns.labels, &stream.plan, setup.steps_before(), &|row| stream.slot_of_row(row))?;
-            beside.put("top.csv", &table)?;
+            side_files.put("top.csv", &table)?;
         }
         if files.plot {
             let (curves, groups) = self.picture.finish();
@@ -158,10 +158,10 @@ impl<W: Write + Send> Emitter<W> {
             let mut plot = picture(setup, &report, curves, groups);
             if setup.show_truth {
                 plot.unsafe_truth = true;
-                beside.put_picture("NOT-PRIVATE.", &plot.svg()?)?;
+                side_files.write_picture("NOT-PRIVATE.", &plot.svg()?)?;
                 plot.unsafe_truth = false;
             }
-            beside.put_picture("", &plot.svg()?)?;
+            side_files.write_picture("", &plot.svg()?)?;
         }
         Ok(table)
     }

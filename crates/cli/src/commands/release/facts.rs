@@ -10,7 +10,7 @@ use serde_json::json;
 use std::io::Write;
 
 /// In bytes. A table of at least this size is announced before it is written.
-const LARGE: f64 = 1e9;
+const LARGE_TABLE_BYTES: f64 = 1e9;
 
 /// The expected size of the table. It follows from the declaration, like everything except the values.
 pub(super) struct Forecast {
@@ -78,7 +78,7 @@ impl Forecast {
 
     /// Prints the forecast on standard error if the table is large.
     pub(super) fn warn(&self) {
-        if self.bytes >= LARGE {
+        if self.bytes >= LARGE_TABLE_BYTES {
             eprintln!("note: {}; wider steps, fewer groups or an earlier --through make it smaller", self.in_words());
         }
     }

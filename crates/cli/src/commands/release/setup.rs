@@ -54,7 +54,7 @@ pub(super) struct Setup {
 
 impl Declared {
     /// The declaration from the program's flags and their configuration file.
-    pub(super) fn of_flags(flags: ReleaseFlags) -> Result<Self> {
+    pub(super) fn from_flags(flags: ReleaseFlags) -> Result<Self> {
         let written = with_config(flags, Use::Release)?;
         let declaration = with_groups_of_file(
             written.declaration,
@@ -72,23 +72,24 @@ impl Declared {
         }
         let goes_on = written.files.r#continue == Some(true) || written.files.rebuild == Some(true);
         let several = declaration.workload.as_ref().is_some_and(|workloads| workloads.0.len() > 1);
-        let (measures, said) = (declaration.measure.is_some() || several, if several { Workload } else { Measure });
+        let (measures, conflicting) =
+            (declaration.measure.is_some() || several, if several { Workload } else { Measure });
         if measures && declaration.publish.is_some() && goes_on {
             let why = ": the parts of an unfinished publication are not kept; omit it and run over all events";
             let again = if written.files.rebuild == Some(true) { Rebuild } else { Continue };
-            return Err(usage(sentence![said, ", ", Publish, " and ", again, " do not go together", why]));
+            return Err(usage(sentence![conflicting, ", ", Publish, " and ", again, " do not go together", why]));
         }
         if written.files.extend == Some(true) && measures {
             let why = ": a stream with several figures cannot continue in another; declare a longer horizon";
-            return Err(usage(sentence![said, " and ", Extend, " do not go together", why]));
+            return Err(usage(sentence![conflicting, " and ", Extend, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && measures {
             let why = ": the true figures are not kept";
-            return Err(usage(sentence![UnsafeShowTruth, " and ", said, " do not go together", why]));
+            return Err(usage(sentence![UnsafeShowTruth, " and ", conflicting, " do not go together", why]));
         }
         if written.questions.top.is_some() && measures {
             let why = ": growth is defined only for a single count or sum";
-            return Err(usage(sentence![Top, " and ", said, " do not go together", why]));
+            return Err(usage(sentence![Top, " and ", conflicting, " do not go together", why]));
         }
         if written.files.unsafe_show_truth == Some(true) && discovers {
             let why = ": the true counts of earlier steps are not kept";
@@ -121,7 +122,7 @@ impl Declared {
     }
 
     /// The plan of the declaration, for a stream that has not begun.
-    pub(super) fn alone(&self) -> Result<Setup> {
+    pub(super) fn standalone_setup(&self) -> Result<Setup> {
         self.planned(self.settings.clone().of_whole_rows()?, None)
     }
 

@@ -10,7 +10,7 @@ use evertally_declare::event::{Columns, Event};
 use evertally_declare::problem::sentence;
 use evertally_ledger::disk::RealDisk;
 use evertally_publish::session::{RunningSums, Session};
-use evertally_publish::views::{View, Viewed};
+use evertally_publish::views::{View, ViewValue};
 use evertally_tables::input::{ReadOptions, for_each_event};
 use evertally_tables::output::{OutputFormat, Target, files_of};
 use std::collections::HashMap;
@@ -77,14 +77,14 @@ pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Sessi
     let groups = setup.table.groups();
     let labels = groups.iter().map(String::as_str).chain(["step", "view_value", "view_lower", "view_upper"]);
     let columns = Columns { time: "time".into(), labels: labels.map(str::to_owned).collect(), ..Columns::default() };
-    let mut shown: HashMap<Vec<String>, (u64, Viewed)> = HashMap::new();
+    let mut shown: HashMap<Vec<String>, (u64, ViewValue)> = HashMap::new();
     let mut visit = |event: &Event<'_>| -> Result<(), Error> {
         let mut group: Vec<String> = event.labels().map(|label| label.to_string()).collect();
         let figures = group.split_off(groups.len());
         // The table was written by this program.
         let number = |text: &String| text.parse().unwrap_or(f64::NAN);
         let step = figures[0].parse().unwrap_or(0);
-        let view = Viewed {
+        let view = ViewValue {
             text: figures[1].clone(),
             number: number(&figures[1]),
             lower: number(&figures[2]),
@@ -97,7 +97,7 @@ pub(super) fn recall(setup: &Setup, out: &Path, before: u64, session: &mut Sessi
     for_each_event(&table, &columns, &ReadOptions::default(), &(), &AtomicBool::new(false), &mut visit)?;
     for (group, (step, view)) in shown {
         if step == before {
-            session.recall_view(group, view);
+            session.restore_view(group, view);
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The answers of a run, computed as the queried steps close.
 
-use super::asker::{Answer, Asker, Found, Off};
-use super::questions::{Asked, Questions};
+use super::querier::{Answer, AnswerError, Querier, QueryResults};
+use super::questions::{QueryKind, Questions};
 use anyhow::Result;
 use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
 use evertally_declare::error::refuse_if;
@@ -17,12 +17,12 @@ pub(super) struct Answers<'a> {
     all: Option<Roster>,
     given: Vec<Answer>,
     /// The error of an answer at the last queried step.
-    off: Off,
+    off: AnswerError,
 }
 
 impl<'a> Answers<'a> {
     pub(super) fn new(questions: &'a Questions, confidence: f64, cancelled: &'a AtomicBool) -> Self {
-        Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: Off::default() }
+        Self { questions, confidence, cancelled, all: None, given: Vec::new(), off: AnswerError::default() }
     }
 
     /// Answers the queries of the step that was just closed.
@@ -41,14 +41,14 @@ impl<'a> Answers<'a> {
         }
         let (std_error, half_width) = (given.errors.std_error(), given.errors.half_width(self.confidence)?);
         let collisions = (std_error * std_error - given.noise_std_error * given.noise_std_error).max(0.0).sqrt();
-        self.off = Off { std_error, collisions, half_width };
+        self.off = AnswerError { std_error, collisions, half_width };
         let step = given.step;
         match &self.questions.asked {
-            Asked::Each => self.given.extend(asked.iter().zip(&given.values).map(|(&item, &value)| {
+            QueryKind::Each => self.given.extend(asked.iter().zip(&given.values).map(|(&item, &value)| {
                 let (lower, upper) = (value - half_width, value + half_width);
                 Answer { item, step, value, std_error, lower, upper }
             })),
-            Asked::Heaviest { top, threshold } => {
+            QueryKind::Heaviest { top, threshold } => {
                 let heaviest = heaviest(&given, *top, *threshold);
                 let ends = intervals(&given.errors, self.confidence, heaviest.choice)?;
                 self.given.extend(heaviest.places.into_iter().map(|place| {
@@ -62,8 +62,8 @@ impl<'a> Answers<'a> {
     }
 }
 
-impl Asker<ItemCounts> for Answers<'_> {
-    fn take_due(&mut self, session: &mut Session<ItemCounts>) -> Result<()> {
+impl Querier<ItemCounts> for Answers<'_> {
+    fn answer_due(&mut self, session: &mut Session<ItemCounts>) -> Result<()> {
         while let Some(sketch) = session.next_step()? {
             refuse_if(self.cancelled)?;
             self.answer(sketch)?;
@@ -71,8 +71,8 @@ impl Asker<ItemCounts> for Answers<'_> {
         Ok(())
     }
 
-    fn found(self) -> Found {
-        Found { names: self.questions.tuples.clone(), given: self.given, off: self.off, surely: None }
+    fn found(self) -> QueryResults {
+        QueryResults { names: self.questions.tuples.clone(), given: self.given, off: self.off, surely: None }
     }
 }
 

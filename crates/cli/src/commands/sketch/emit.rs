@@ -1,8 +1,8 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::asker::{Answer, Off};
 use super::heavy::tree_of;
-use super::questions::{Asked, Questions};
+use super::querier::{Answer, AnswerError};
+use super::questions::{QueryKind, Questions};
 use super::setup::Setup;
 use crate::stream::SideFiles;
 use anyhow::Result;
@@ -15,11 +15,11 @@ use evertally_publish::rows::{Amount, ReleaseRow, seven_digits};
 use evertally_tables::output::{OutputFile, Publication, TableWriter};
 
 /// The maximum number of items in a ranking.
-const MOST_RANKED: usize = 30;
+const MAX_RANKED_ITEMS: usize = 30;
 /// Points kept of each drawn curve; pictures are narrower than this.
 const MAX_POINTS: usize = 16_384;
 /// Up to this number, a double represents every whole number of units.
-const EXACT: f64 = (1u64 << 53) as f64;
+const MAX_EXACT_MULTIPLE: f64 = (1u64 << 53) as f64;
 
 /// Writes the table, and keeps the points for the picture.
 pub(super) struct Emitter<'a> {
@@ -80,7 +80,7 @@ impl<'a> Emitter<'a> {
     /// step in their own order.
     pub(super) fn answers(&mut self, answers: &[Answer]) -> Result<()> {
         let mut answers = answers.to_vec();
-        if matches!(self.questions.asked, Asked::Each) {
+        if matches!(self.questions.asked, QueryKind::Each) {
             answers.sort_by_key(|answer| answer.item); // stable: steps stay in order
         }
         if self.questions.is_series() {
@@ -134,9 +134,9 @@ impl<'a> Emitter<'a> {
                 }
             }
             // Queries may have different times; candidates are compared at the last step.
-            Picture::Ranking { items, total } if last || matches!(self.questions.asked, Asked::Each) => {
+            Picture::Ranking { items, total } if last || matches!(self.questions.asked, QueryKind::Each) => {
                 *total += 1;
-                if items.len() < MOST_RANKED {
+                if items.len() < MAX_RANKED_ITEMS {
                     let mut name = tuple.join(", ");
                     if self.questions.has_own_times() {
                         name = format!("{name}, {}", self.time);
@@ -167,7 +167,13 @@ impl<'a> Emitter<'a> {
     }
 
     /// Ends the table and writes all files next to it.
-    pub(super) fn finish(self, open: &OpenKey, last_step: u64, off: Off, publication: &mut Publication) -> Result<()> {
+    pub(super) fn finish(
+        self,
+        open: &OpenKey,
+        last_step: u64,
+        off: AnswerError,
+        publication: &mut Publication,
+    ) -> Result<()> {
         let setup = self.setup;
         self.table.finish()?.finish()?;
         if setup.files.is_table_alone() {
@@ -176,14 +182,14 @@ impl<'a> Emitter<'a> {
         let released = Released::Sketch(facts(setup, self.questions, off)?);
         let place = open.ledger.place_of(&setup.stream.name, last_step);
         let report = Report::new(&setup.stream, &open.key, released).recorded_in(place);
-        let mut beside = SideFiles { stream: &setup.stream, files: &setup.files, publication };
-        beside.put_report(&report)?;
+        let mut side_files = SideFiles { stream: &setup.stream, files: &setup.files, publication };
+        side_files.write_report(&report)?;
         if setup.files.plot {
             let picture = match self.picture {
                 Picture::Curves { curves, .. } => over_time(setup, self.names.len(), &report, curves).svg()?,
                 Picture::Ranking { items, total } => ranking(setup, self.questions, &report, items, total).svg()?,
             };
-            beside.put_picture("", &picture)?;
+            side_files.write_picture("", &picture)?;
         }
         Ok(())
     }
@@ -192,11 +198,11 @@ impl<'a> Emitter<'a> {
 /// The multiple of the unit that a double represents; `None` beyond the multiples that doubles distinguish.
 fn multiple_of(unit: Grid, value: f64) -> Option<i128> {
     let multiple = (value / unit.to_f64(1)).round();
-    (multiple.abs() < EXACT).then_some(multiple as i128)
+    (multiple.abs() < MAX_EXACT_MULTIPLE).then_some(multiple as i128)
 }
 
 /// The facts of the sketch for the report.
-fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> {
+fn facts(setup: &Setup, questions: &Questions, off: AnswerError) -> Result<SketchFacts> {
     Ok(SketchFacts {
         kind: match tree_of(&setup.plan) {
             Some(tree) => {
@@ -214,7 +220,7 @@ fn facts(setup: &Setup, questions: &Questions, off: Off) -> Result<SketchFacts> 
         answer_std_error: off.std_error,
         answer_half_width: off.half_width,
         release_std_error: setup.instead.as_ref().map(|instead| instead.max_std_error),
-        chosen: matches!(questions.asked, Asked::Heaviest { .. }),
+        chosen: matches!(questions.asked, QueryKind::Heaviest { .. }),
         error: setup.errors()?,
     })
 }
@@ -240,7 +246,7 @@ fn over_time(setup: &Setup, items: usize, report: &Report, curves: Vec<Drawn>) -
 /// The first answers of the last step, one below the other.
 fn ranking(setup: &Setup, questions: &Questions, report: &Report, items: Vec<RankedItem>, total: usize) -> Ranking {
     let calendar = &setup.stream.calendar;
-    let one_step = questions.step_count() == 1 || !matches!(questions.asked, Asked::Each);
+    let one_step = questions.step_count() == 1 || !matches!(questions.asked, QueryKind::Each);
     let last = calendar.format(calendar.end_of(questions.last_step()));
     let when = if one_step { format!(", up to {last}") } else { String::new() };
     Ranking {

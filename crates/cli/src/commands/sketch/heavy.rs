@@ -1,7 +1,7 @@
 //! Heavy keys, found without a list in a tree of counts.
 
-use super::asker::{Answer, Asker, Found, Off};
-use super::questions::{Asked, Questions};
+use super::querier::{Answer, AnswerError, Querier, QueryResults};
+use super::questions::{QueryKind, Questions};
 use anyhow::Result;
 use evertally::sketch::{Choice, DyadicCounts, KeyTree, Shape, SketchPlan};
 use evertally_declare::error::refuse_if;
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
 /// The keys found so far.
-pub(super) struct Finds<'a> {
+pub(super) struct HeavyKeys<'a> {
     questions: &'a Questions,
     confidence: f64,
     cancelled: &'a AtomicBool,
@@ -19,12 +19,12 @@ pub(super) struct Finds<'a> {
     /// The keys, in the order in which they were found.
     names: Vec<Vec<String>>,
     given: Vec<Answer>,
-    off: Off,
+    off: AnswerError,
     /// At the last step, a key with at least this count is listed with the declared confidence.
     surely: f64,
 }
 
-impl<'a> Finds<'a> {
+impl<'a> HeavyKeys<'a> {
     pub(super) fn new(questions: &'a Questions, confidence: f64, cancelled: &'a AtomicBool) -> Self {
         Self {
             questions,
@@ -33,13 +33,13 @@ impl<'a> Finds<'a> {
             places: HashMap::new(),
             names: Vec::new(),
             given: Vec::new(),
-            off: Off::default(),
+            off: AnswerError::default(),
             surely: 0.0,
         }
     }
 
     fn find(&mut self, tree: &mut DyadicCounts) -> Result<()> {
-        let Asked::Heaviest { top, threshold: Some(threshold) } = self.questions.asked else {
+        let QueryKind::Heaviest { top, threshold: Some(threshold) } = self.questions.asked else {
             unreachable!("a tree is asked for keys that reach a threshold");
         };
         let mut found = tree.heavy_hitters(threshold)?;
@@ -61,7 +61,7 @@ impl<'a> Finds<'a> {
             let (lower, upper) = chosen.of(value);
             self.given.push(Answer { item, step, value, std_error, lower, upper });
         }
-        self.off = Off { std_error, collisions: 0.0, half_width: errors.half_width(self.confidence)? };
+        self.off = AnswerError { std_error, collisions: 0.0, half_width: errors.half_width(self.confidence)? };
         // Noise may pull any block of the key below the threshold, on every level except the root's.
         let missed = (1.0 - self.confidence) / f64::from(tree.tree().height());
         self.surely = threshold + errors.half_width(1.0 - 2.0 * missed.min(0.49))?;
@@ -69,8 +69,8 @@ impl<'a> Finds<'a> {
     }
 }
 
-impl Asker<KeyCounts> for Finds<'_> {
-    fn take_due(&mut self, session: &mut Session<KeyCounts>) -> Result<()> {
+impl Querier<KeyCounts> for HeavyKeys<'_> {
+    fn answer_due(&mut self, session: &mut Session<KeyCounts>) -> Result<()> {
         while let Some(tree) = session.next_step()? {
             refuse_if(self.cancelled)?;
             if self.questions.is_asked_at(tree.step()) {
@@ -80,8 +80,8 @@ impl Asker<KeyCounts> for Finds<'_> {
         Ok(())
     }
 
-    fn found(self) -> Found {
-        Found { names: self.names, given: self.given, off: self.off, surely: Some(self.surely) }
+    fn found(self) -> QueryResults {
+        QueryResults { names: self.names, given: self.given, off: self.off, surely: Some(self.surely) }
     }
 }
 

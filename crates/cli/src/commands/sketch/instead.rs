@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// A release has a row for every group and step; no release with more rows is proposed.
-const MOST_ROWS: u64 = 100_000_000;
+const MAX_PROPOSED_ROWS: u64 = 100_000_000;
 
 /// A release with the items of a list as its groups.
-pub(super) struct Instead {
+pub(super) struct ReleaseAlternative {
     items: u64,
     steps: u64,
     /// Largest standard error of its rows.
@@ -24,7 +24,7 @@ pub(super) struct Instead {
     pub(super) command: String,
 }
 
-impl Instead {
+impl ReleaseAlternative {
     /// The release of `items` groups, from the declaration of the sketch and the request for one running sum.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl Instead {
     /// A note, if the release is better.
     pub(super) fn in_words(&self, sketch_std_error: f64) -> Option<String> {
         let Self { items, steps, max_std_error, command } = self;
-        if *max_std_error >= sketch_std_error || items.saturating_mul(*steps) > MOST_ROWS {
+        if *max_std_error >= sketch_std_error || items.saturating_mul(*steps) > MAX_PROPOSED_ROWS {
             return None;
         }
         let (theirs, ours) = (short(*max_std_error), short(sketch_std_error));
@@ -67,7 +67,7 @@ fn command(mut declaration: Declaration, mut files: Files, list: &Path) -> Strin
     // Another plan is another stream.
     declaration.stream = Some(format!("{} by group", declaration.stream.as_deref().unwrap_or("main")));
     files.groups_file = Some(list.to_owned());
-    files.out = files.out.map(|out| beside(&out));
+    files.out = files.out.map(|out| table_by_group(&out));
     (files.config, files.plan_only, files.json, files.quiet) = (None, None, None, None);
     let inputs = files.input.take().map(|paths| paths.0).unwrap_or_default();
     let mut words = vec!["evertally".to_owned(), "release".to_owned()];
@@ -79,7 +79,7 @@ fn command(mut declaration: Declaration, mut files: Files, list: &Path) -> Strin
 }
 
 /// The path of the table of the release, different from the sketch's.
-fn beside(out: &Path) -> PathBuf {
+fn table_by_group(out: &Path) -> PathBuf {
     if out.as_os_str() == "-" {
         return out.to_owned();
     }
@@ -121,7 +121,10 @@ mod tests {
     #[test]
     fn words_are_quoted_for_a_shell() {
         assert_eq!(["a,b", "", "it's 1", "$x"].map(quoted), ["a,b", "''", r"'it'\''s 1'", "'$x'"]);
-        assert_eq!(beside(Path::new("out/top.csv")), Path::new("out/top-by-group.csv"));
-        assert_eq!((beside(Path::new("-")), beside(Path::new("top"))), ("-".into(), "top-by-group".into()));
+        assert_eq!(table_by_group(Path::new("out/top.csv")), Path::new("out/top-by-group.csv"));
+        assert_eq!(
+            (table_by_group(Path::new("-")), table_by_group(Path::new("top"))),
+            ("-".into(), "top-by-group".into())
+        );
     }
 }

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 /// The maximum number of answers of a run.
-const MOST_ANSWERS: u64 = 20_000_000;
+const MAX_ANSWERS: u64 = 20_000_000;
 
 /// The kind of query.
 #[derive(Clone, Debug)]
-pub(super) enum Asked {
+pub(super) enum QueryKind {
     /// The count of every listed item.
     Each,
     /// The heaviest items: at most `top`, with an estimate of at least `threshold`.
@@ -27,7 +27,7 @@ pub(super) enum Asked {
 /// Items and the steps at which they are queried.
 #[derive(Debug)]
 pub(super) struct Questions {
-    pub(super) asked: Asked,
+    pub(super) asked: QueryKind,
     /// The texts of every item, one per key column.
     pub(super) tuples: Vec<Vec<String>>,
     /// Their bytes, different for different tuples.
@@ -51,9 +51,9 @@ impl Questions {
     }
 
     /// The kind of query and the file of items that the flags name; `None` if they name none.
-    pub(super) fn asked(args: &Asking) -> Result<Option<(Asked, PathBuf)>> {
+    pub(super) fn asked(args: &Asking) -> Result<Option<(QueryKind, PathBuf)>> {
         let limited = args.top.is_some() || args.threshold.is_some();
-        let heaviest = Asked::Heaviest { top: args.top, threshold: args.threshold };
+        let heaviest = QueryKind::Heaviest { top: args.top, threshold: args.threshold };
         if args.top == Some(0) {
             return Err(usage("--top must be at least 1"));
         }
@@ -74,7 +74,7 @@ impl Questions {
             (None, None) if limited || args.at_column.is_some() => {
                 Err(usage("--top, --threshold and --at-column need a file of items: --candidates or --queries"))
             }
-            (Some(path), None) => Ok(Some((Asked::Each, path.clone()))),
+            (Some(path), None) => Ok(Some((QueryKind::Each, path.clone()))),
             (None, Some(path)) => Ok(Some((heaviest, path.clone()))),
             (None, None) => Ok(None),
         }
@@ -83,7 +83,7 @@ impl Questions {
     /// Reads the items and determines the steps; no step after the last of `span` can be queried.
     pub(super) fn read(
         args: &Asking,
-        (asked, path): (Asked, PathBuf),
+        (asked, path): (QueryKind, PathBuf),
         (columns, ids): (&[String], Identities),
         span: Span<'_>,
         times: Times,
@@ -91,7 +91,7 @@ impl Questions {
     ) -> Result<Self> {
         let Times { mut declared, of_files: times } = times;
         let steps = steps(args, span, &mut declared)?;
-        let distinct = matches!(asked, Asked::Heaviest { .. });
+        let distinct = matches!(asked, QueryKind::Heaviest { .. });
         let reader = Reader {
             distinct,
             at_column: args.at_column.as_ref(),
@@ -111,9 +111,9 @@ impl Questions {
             Schedule::Own(own)
         } else {
             let answers = steps.len() as u64 * found.len() as u64; // fits: both are in memory, and steps are limited
-            if answers > MOST_ANSWERS {
+            if answers > MAX_ANSWERS {
                 return Err(usage(format!(
-                    "{answers} answers are more than the maximum of {MOST_ANSWERS}; query fewer steps or items"
+                    "{answers} answers are more than the maximum of {MAX_ANSWERS}; query fewer steps or items"
                 )));
             }
             Schedule::All(steps)
@@ -123,7 +123,7 @@ impl Questions {
     }
 
     /// Queries for heavy keys at some steps, without a list.
-    pub(super) fn of_heavy(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
+    pub(super) fn for_heavy_keys(args: &Asking, span: Span<'_>, mut times: TimeParser) -> Result<Self> {
         let given = [args.queries.is_some(), args.candidates.is_some(), args.at_column.is_some()];
         if given.contains(&true) {
             return Err(usage(
@@ -137,7 +137,7 @@ impl Questions {
         let Some(threshold) = threshold else {
             return Err(usage("--key-bits needs a --threshold above 0: how heavy a key must be to be listed"));
         };
-        let asked = Asked::Heaviest { top: args.top, threshold: Some(threshold) };
+        let asked = QueryKind::Heaviest { top: args.top, threshold: Some(threshold) };
         let schedule = Schedule::All(steps(args, span, &mut times)?);
         Ok(Self { asked, tuples: Vec::new(), items: Vec::new(), schedule })
     }
@@ -193,9 +193,9 @@ impl Questions {
         let plural = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
         let (items, steps) = (self.items.len(), plural(self.step_count(), "step"));
         match &self.asked {
-            Asked::Each if self.is_series() => format!("{} at {steps} each", plural(items, "item")),
-            Asked::Each => format!("{} at {steps}", plural(items, "item")),
-            Asked::Heaviest { top, threshold } => {
+            QueryKind::Each if self.is_series() => format!("{} at {steps} each", plural(items, "item")),
+            QueryKind::Each => format!("{} at {steps}", plural(items, "item")),
+            QueryKind::Heaviest { top, threshold } => {
                 let most = top.map_or("those".to_owned(), |top| format!("the {top} heaviest"));
                 let least = threshold.map_or(String::new(), |x| format!(" with an estimate of at least {x}"));
                 let of = if items == 0 { "all keys".to_owned() } else { plural(items, "candidate") };
@@ -232,8 +232,8 @@ fn steps(args: &Asking, span: Span<'_>, times: &mut TimeParser) -> Result<Vec<u6
         }
         (None, Some(0), None) => return Err(usage("--every-query must be at least 1")),
         (None, Some(every), None) => {
-            if last_step / every > MOST_ANSWERS {
-                return Err(usage(format!("--every-query {every} queries more than {MOST_ANSWERS} steps")));
+            if last_step / every > MAX_ANSWERS {
+                return Err(usage(format!("--every-query {every} queries more than {MAX_ANSWERS} steps")));
             }
             // fits: the last multiple is at most the last step, which is below 2^63.
             (1..=last_step / every).map(|k| k * every).chain([last_step]).collect()

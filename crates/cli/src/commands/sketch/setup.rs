@@ -1,6 +1,6 @@
 //! From a declaration to its plan, files and queries, before any event is read.
 
-use super::instead::Instead;
+use super::instead::ReleaseAlternative;
 use super::questions::{Questions, Span, Times};
 use crate::failure::usage;
 use crate::stream::{Files, SketchFlags, with_config};
@@ -29,7 +29,7 @@ pub(super) struct Setup {
     /// `None` if only the plan is wanted and there is no query.
     pub(super) questions: Option<Questions>,
     /// The same list as groups of a release, if there is a list.
-    pub(super) instead: Option<Instead>,
+    pub(super) instead: Option<ReleaseAlternative>,
 }
 
 impl Setup {
@@ -70,7 +70,7 @@ impl Setup {
         let (mut read, mut instead) = (None, None);
         if rows.is_none() && (!files.plan_only || questions.threshold.is_some()) {
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
-            let heavy = Questions::of_heavy(&questions, span, declared.clone())?;
+            let heavy = Questions::for_heavy_keys(&questions, span, declared.clone())?;
             stream.last_step = heavy.last_step();
             read = Some(heavy);
         }
@@ -85,14 +85,14 @@ impl Setup {
                     path.display()
                 )));
             }
-            files.has_read(path.clone());
+            files.add_side_input(path.clone());
             let list = path.clone();
             let span = Span { calendar: &stream.calendar, last_step: stream.last_step };
             let times = Times { declared, of_files: file_times };
             let questions =
                 Questions::read(&questions, (asked, path), (&columns, stream.ids), span, times, &files.reading)?;
             stream.last_step = questions.last_step();
-            instead = Instead::new(&declaration, &written, &list, questions.items.len(), &request).ok();
+            instead = ReleaseAlternative::new(&declaration, &written, &list, questions.items.len(), &request).ok();
             read = Some(questions);
         }
         Ok(Self { stream, files, plan, rows, table, questions: read, instead })

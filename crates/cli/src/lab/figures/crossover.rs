@@ -4,7 +4,7 @@
 //! names that win at three δ across the range form a shortlist, and each cell takes the best of it.
 
 use super::survey::{families, horizons};
-use super::{Drawn, Studio, csv};
+use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, PlanRequest};
@@ -13,15 +13,15 @@ use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::canvas::Canvas;
 use evertally_plot::frame::Frame;
 use evertally_plot::lines;
-use evertally_plot::sheet::{Words, sheet};
+use evertally_plot::sheet::{SheetTexts, sheet};
 use evertally_plot::style::{Anchor, MARGIN, ROOM, SMALL, Stroke, TextStyle, ink};
 use evertally_plot::text::width;
 
 /// δ ranges from 10⁻¹ to ten to minus this.
-const LEAST_DELTA: i32 = 24;
+const MAX_DELTA_EXPONENT: i32 = 24;
 const HEIGHT: f64 = 420.0;
 /// Colours are saturated from a factor of four (log₂).
-const FULL: f64 = 2.0;
+const SATURATED_LOG2_RATIO: f64 = 2.0;
 
 struct Best {
     mechanism: MechanismName,
@@ -43,7 +43,7 @@ impl Cell {
 }
 
 /// The map.
-pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let horizons = horizons(horizon);
     studio.bar.inc_length(horizons.len() as u64);
     let epsilon = studio.settings.epsilon;
@@ -53,7 +53,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         studio.bar.inc(1);
     }
     let e = epsilon.get();
-    let words = Words {
+    let words = SheetTexts {
         title: "Laplace or Gaussian noise?".into(),
         subtitle: format!(
             "Largest standard error of the best mechanism with Laplace noise over that with Gaussian noise, under (ε, \
@@ -79,7 +79,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
             (cell.laplace.max_std / cell.gaussian.max_std).to_string(),
         ]
     });
-    Ok(Drawn { svg, csv: csv(header, rows)? })
+    Ok(FigureFiles { svg, csv: csv(header, rows)? })
 }
 
 /// The cells of one horizon, from the largest δ down.
@@ -88,7 +88,7 @@ fn column(horizon: u64, epsilon: Epsilon) -> Result<Vec<Cell>> {
     let all: Vec<MechanismName> = families(horizon).filter(|family| !family.to_string().starts_with("dense")).collect();
     let winners = |law| -> Result<Vec<MechanismName>> {
         let mut names = Vec::new();
-        for exponent in [1, LEAST_DELTA / 2, LEAST_DELTA] {
+        for exponent in [1, MAX_DELTA_EXPONENT / 2, MAX_DELTA_EXPONENT] {
             let winner = best(&all, horizon, epsilon, exponent, law)?.mechanism;
             if !names.contains(&winner) {
                 names.push(winner);
@@ -105,7 +105,7 @@ fn column(horizon: u64, epsilon: Epsilon) -> Result<Vec<Cell>> {
             gaussian: best(&gaussian, horizon, epsilon, exponent, NoiseKind::Gaussian)?,
         })
     };
-    (1..=LEAST_DELTA).map(cell).collect()
+    (1..=MAX_DELTA_EXPONENT).map(cell).collect()
 }
 
 /// The planner's best mechanism among these names with this law.
@@ -139,7 +139,7 @@ fn map(canvas: &mut Canvas, top: f64, columns: &[Vec<Cell>]) {
     let half = 10f64.sqrt();
     let y = Axis {
         spacing: Spacing::Decades,
-        range: (10f64.powi(-LEAST_DELTA) / half, 0.1 * half),
+        range: (10f64.powi(-MAX_DELTA_EXPONENT) / half, 0.1 * half),
         caption: "δ of (ε, δ)-differential privacy".into(),
     };
     lines::axes(canvas, &frame, &x, &y, &y.ticks(13));
@@ -179,7 +179,7 @@ fn edges(times: &[f64]) -> Vec<f64> {
 
 /// Blue where Laplace noise has the smaller error, orange where Gaussian noise has, white where they are equal.
 fn colour(log_ratio: f64) -> String {
-    let share = (log_ratio.abs() / FULL).min(1.0);
+    let share = (log_ratio.abs() / SATURATED_LOG2_RATIO).min(1.0);
     let full: [f64; 3] = if log_ratio < 0.0 { [0.0, 114.0, 178.0] } else { [213.0, 94.0, 0.0] };
     let [r, g, b] = full.map(|channel| (255.0 + (channel - 255.0) * 0.85 * share).round() as u8);
     format!("#{r:02x}{g:02x}{b:02x}")

@@ -2,19 +2,20 @@
 
 use super::style::look;
 use super::survey::{families, horizons, is_plain_noise};
-use super::{Drawn, Studio, cell, csv};
+use super::{FigureContext, FigureFiles, cell, csv};
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective, gaussian_lower_bound};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 
 const HEIGHT: f64 = 400.0;
 const HORIZON: &str = "horizon T (steps)";
-pub(super) const EXACT: &str = "“exact” is the same noise with the exact sensitivity, from the covariance of all \
+pub(super) const EXACT_NOTE: &str = "“exact” is the same noise with the exact sensitivity, from the covariance of all \
      releases instead of the column norms of the factorization; it is drawn if that is at least 1 % less.";
-pub(super) const LEFT_OUT: &str = "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
+pub(super) const OMITTED_NOTE: &str =
+    "“input” and “output” noise, whose error grows with T itself, are in the CSV only.";
 
 /// One family at one horizon.
 struct Record {
@@ -28,19 +29,19 @@ struct Record {
 }
 
 /// Largest variance by horizon, with the lower bound.
-pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn max_variance(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let horizons = horizons(horizon);
     let records = zcdp_records(studio, &horizons);
     let mut lines = family_lines(&records, |_, value| value);
     let bound: Vec<(f64, f64)> = horizons.iter().map(|&t| (t as f64, gaussian_lower_bound(t).powi(2))).collect();
     lines.push(Line { label: "lower bound".into(), look: look("lower bound"), points: bound.clone() });
-    let words = Words {
+    let words = SheetTexts {
         title: "Largest variance by horizon".into(),
         subtitle: "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for each horizon."
             .into(),
         footer: format!(
-            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} The lower \
-             bound is proven for every factorization. {LEFT_OUT}"
+            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT_NOTE} The lower \
+             bound is proven for every factorization. {OMITTED_NOTE}"
         ),
     };
     let svg = chart(&words, "2ρ · largest variance of a step", lines);
@@ -48,15 +49,15 @@ pub(super) fn max_variance(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let of_bound = bound.iter().zip(&horizons).map(|(&(_, value), &t)| {
         [t.to_string(), "lower-bound".into(), String::new(), value.to_string(), String::new()]
     });
-    Ok(Drawn { svg, csv: csv(header, records.iter().map(|record| record.row(1.0)).chain(of_bound))? })
+    Ok(FigureFiles { svg, csv: csv(header, records.iter().map(|record| record.row(1.0)).chain(of_bound))? })
 }
 
 /// The ratio of the largest variance to the lower bound.
-pub(super) fn ratio_to_bound(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn ratio_to_bound(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let records = zcdp_records(studio, &horizons(horizon));
     let bound = |t: u64| gaussian_lower_bound(t).powi(2);
     let lines = family_lines(&records, |t, value| value / bound(t));
-    let words = Words {
+    let words = SheetTexts {
         title: "How far above the lower bound".into(),
         subtitle:
             "Largest variance under ρ-zCDP over γ², the lower bound for every factorization with Gaussian noise; 1 \
@@ -64,16 +65,16 @@ pub(super) fn ratio_to_bound(studio: &mut Studio, horizon: u64) -> Result<Drawn>
                 .into(),
         footer: format!(
             "γ = (1/T) Σ 1/(2 sin((2j − 1)π/(4T + 2))), j = 1 … T. Exact finite-horizon figures; open parameters are \
-             the best ones for each horizon. {EXACT} {LEFT_OUT}"
+             the best ones for each horizon. {EXACT_NOTE} {OMITTED_NOTE}"
         ),
     };
     let svg = chart(&words, "2ρ · largest variance over γ²", lines);
     let header = ["horizon", "mechanism", "resolved", "ratio", "ratio_exact"];
-    Ok(Drawn { svg, csv: csv(header, records.iter().map(|record| record.row(bound(record.horizon))))? })
+    Ok(FigureFiles { svg, csv: csv(header, records.iter().map(|record| record.row(bound(record.horizon))))? })
 }
 
 /// Mean variance under pure ε.
-pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn pure_error(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let horizons = horizons(horizon);
     // The asymptotic optimum next to the best arity for each horizon.
     let published = MechanismName::Subtract(Some(19));
@@ -83,7 +84,7 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     for line in lines.iter_mut().filter(|line| line.label == published.to_string()) {
         line.look = line.look.variant();
     }
-    let words = Words {
+    let words = SheetTexts {
         title: "Mean error under pure ε-differential privacy".into(),
         subtitle:
             "Laplace noise; open parameters are the best ones for each horizon, k = 19 is the asymptotic optimum of \
@@ -91,7 +92,7 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
                 .into(),
         footer: format!(
             "Exact finite-horizon figures, ε² times the mean over all steps of the variance, for step sensitivity 1 \
-             and the continuous Laplace law. {LEFT_OUT}"
+             and the continuous Laplace law. {OMITTED_NOTE}"
         ),
     };
     let svg = chart(&words, "ε² · mean variance of a step", lines);
@@ -99,16 +100,16 @@ pub(super) fn pure_error(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
     let rows = records
         .iter()
         .map(|r| [r.horizon.to_string(), r.family.to_string(), r.resolved.to_string(), r.value.to_string()]);
-    Ok(Drawn { svg, csv: csv(header, rows)? })
+    Ok(FigureFiles { svg, csv: csv(header, rows)? })
 }
 
-fn zcdp_records(studio: &mut Studio, horizons: &[u64]) -> Vec<Record> {
+fn zcdp_records(studio: &mut FigureContext, horizons: &[u64]) -> Vec<Record> {
     records(studio, horizons, families, NoiseKind::Gaussian)
 }
 
 /// Largest variance under Gaussian noise, mean variance under Laplace noise, of all families at all horizons.
 fn records<F: Iterator<Item = MechanismName>>(
-    studio: &mut Studio,
+    studio: &mut FigureContext,
     horizons: &[u64],
     families: impl Fn(u64) -> F,
     law: NoiseKind,
@@ -169,7 +170,7 @@ fn family_lines(records: &[Record], of: impl Fn(u64, f64) -> f64) -> Vec<Line> {
     lines
 }
 
-fn chart(words: &Words, caption: &str, lines: Vec<Line>) -> String {
+fn chart(words: &SheetTexts, caption: &str, lines: Vec<Line>) -> String {
     let all = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, all().map(|point| point.0), HORIZON);
     let y = Axis::over(Spacing::Decades, all().map(|point| point.1), caption).padded();

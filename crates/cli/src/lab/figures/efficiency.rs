@@ -3,12 +3,12 @@
 use super::style::look;
 use super::survey::families;
 use super::timing::time_per_step;
-use super::{Drawn, Studio, csv};
+use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 
 /// Every second power of two starting at 16, and the horizon itself.
 fn horizons(longest: u64) -> Vec<u64> {
@@ -17,7 +17,7 @@ fn horizons(longest: u64) -> Vec<u64> {
 }
 
 /// Runs every family at every horizon.
-pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let horizons = horizons(horizon);
     let (mut times, mut words_of) = (Vec::<Line>::new(), Vec::<Line>::new());
     let mut rows = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         }
         studio.bar.inc(1);
     }
-    let words = Words {
+    let words = SheetTexts {
         title: "Time and space by horizon".into(),
         subtitle:
             "One release of a running count with exact discrete Gaussian noise, on one core of this machine; memory \
@@ -69,7 +69,7 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
         "draws_per_step",
         "memory_words",
     ];
-    Ok(Drawn { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
+    Ok(FigureFiles { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
 fn add(lines: &mut Vec<Line>, name: &str, horizon: u64, value: f64) {

@@ -1,15 +1,15 @@
 //! Variance of the release of each step.
 
-use super::curves::{EXACT, LEFT_OUT};
+use super::curves::{EXACT_NOTE, OMITTED_NOTE};
 use super::style::look;
 use super::survey::{families, is_plain_noise};
-use super::{Drawn, Studio, cell, csv};
+use super::{FigureContext, FigureFiles, cell, csv};
 use anyhow::Result;
 use evertally::mechanism::MechanismName;
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, SmallPanel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use evertally_plot::style::Look;
 use evertally_plot::text::number;
 
@@ -45,12 +45,12 @@ impl Record {
 }
 
 /// Variance at every step of a horizon, under zCDP.
-pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, horizon: u64) -> Result<FigureFiles> {
     let records = records(studio, horizon);
     let shown: Vec<&Record> = records.iter().filter(|record| !is_plain_noise(record.family)).collect();
     let best = shown.iter().min_by(|a, b| a.largest().total_cmp(&b.largest())).expect("trees support every horizon");
     let panels: Vec<SmallPanel> = shown.iter().map(|record| panel(record, best)).collect();
-    let words = Words {
+    let words = SheetTexts {
         title: format!("Variance over time, T = {}", number(horizon as f64)),
         subtitle: format!(
             "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for the largest \
@@ -58,15 +58,15 @@ pub(super) fn draw(studio: &mut Studio, horizon: u64) -> Result<Drawn> {
              maximum variance.",
             best.family
         ),
-        footer: format!("Figures for step sensitivity 1 and the continuous Gaussian law. {EXACT} {LEFT_OUT}"),
+        footer: format!("Figures for step sensitivity 1 and the continuous Gaussian law. {EXACT_NOTE} {OMITTED_NOTE}"),
     };
     let largest = shown.iter().map(|record| record.largest()).fold(0.0, f64::max);
     let y = Axis::over(Spacing::Linear, [0.0, 1.04 * largest].into_iter(), "2ρ · variance of the release");
     let x = Axis::over(Spacing::Linear, [0.0, horizon as f64].into_iter(), "step t");
-    Ok(Drawn { svg: lines::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
+    Ok(FigureFiles { svg: lines::small_panels(&words, &x, &y, &panels), csv: table(&records)? })
 }
 
-fn records(studio: &mut Studio, horizon: u64) -> Vec<Record> {
+fn records(studio: &mut FigureContext, horizon: u64) -> Vec<Record> {
     let families: Vec<MechanismName> = families(horizon).collect();
     studio.bar.inc_length(families.len() as u64);
     let mut records = Vec::new();

@@ -4,12 +4,12 @@
 mod contest;
 
 use super::style::look;
-use super::{Drawn, Studio, csv};
+use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
-use contest::{Contest, Way};
+use contest::{NoiseVariant, SketchBenchmark};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 
 /// The width if the horizon varies, and the number of events if the width varies.
 const WIDTH: u64 = 1 << 12;
@@ -21,12 +21,12 @@ fn powers(from: u32, to: u32) -> impl Iterator<Item = u64> {
 }
 
 /// Runs every variant over widths and over horizons.
-pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, longest: u64) -> Result<FigureFiles> {
     let events = EVENTS.min(longest);
     let wide = |width: &u64| *width <= (16 * events).max(1 << 8);
-    let by_width = powers(8, 20).take_while(wide).map(|width| Contest { width, horizon: events });
+    let by_width = powers(8, 20).take_while(wide).map(|width| SketchBenchmark { width, horizon: events });
     let shorter = powers(10, 40).take_while(|t| *t < longest).chain([longest]);
-    let by_horizon = shorter.map(|horizon| Contest { width: WIDTH.min(16 * events), horizon });
+    let by_horizon = shorter.map(|horizon| SketchBenchmark { width: WIDTH.min(16 * events), horizon });
     let mut panels = vec![];
     let mut rows = vec![];
     for (what, contests) in [("width", by_width.collect::<Vec<_>>()), ("horizon", by_horizon.collect::<Vec<_>>())] {
@@ -37,7 +37,7 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
             for (way, outcome) in contest.run()? {
                 add(&mut times, way, x, outcome.nanoseconds);
                 // Noise in every cell is the same noise.
-                if way != Way::Eager {
+                if way != NoiseVariant::Eager {
                     add(&mut errors, way, x, outcome.error);
                 }
                 rows.push([
@@ -56,7 +56,7 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
         panels.push(panel(times, axis, &format!("time of an event and a query by {what} (ns)")));
         panels.push(panel(errors, axis, &format!("root mean square error of a query by {what} (events)")));
     }
-    let words = Words {
+    let words = SheetTexts {
         title: "What a query of a private sketch costs".into(),
         subtitle: "A count sketch of 5 rows under 0.5-zCDP for the whole history, one event per step, items with Zipf \
                    counts: with lazy noise the cost depends neither on the width nor on the horizon, and answers are \
@@ -70,10 +70,10 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
         ),
     };
     let header = ["by", "width", "horizon", "way", "ns_per_step", "rms_error", "queries"];
-    Ok(Drawn { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
+    Ok(FigureFiles { svg: lines::panels(&words, &panels), csv: csv(header, rows)? })
 }
 
-fn add(lines: &mut Vec<Line>, way: Way, x: f64, y: f64) {
+fn add(lines: &mut Vec<Line>, way: NoiseVariant, x: f64, y: f64) {
     let place = lines.iter().position(|line: &Line| line.label == way.name()).unwrap_or_else(|| {
         lines.push(Line { label: way.name().into(), look: look(way.name()), points: vec![] });
         lines.len() - 1

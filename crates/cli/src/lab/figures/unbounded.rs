@@ -14,13 +14,13 @@
 mod pure;
 
 use super::style::look;
-use super::{Drawn, Studio, csv};
+use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use evertally::mechanism::{Dense, MAX_HORIZON, MechanismName};
 use evertally::plan::{NoiseKind, Objective};
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use pure::Pure;
 use std::f64::consts::PI;
 
@@ -33,7 +33,7 @@ const TERMS: usize = 1 << 13;
 const ALPHA: f64 = 0.65;
 
 /// Ratios by step, up to a last step.
-pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, last: u64) -> Result<FigureFiles> {
     let steps = steps(last);
     let best: Vec<f64> = steps.iter().map(|step| best(*step)).collect::<Result<_>>()?;
     let ours: MechanismName = "endless".parse()?;
@@ -44,7 +44,7 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
         let squared = found.column_norms().l2_squared;
         columns.push((label, steps.iter().map(|step| squared * found.row_norm_squared(*step)).collect::<Vec<_>>()));
     }
-    let perturbed = Perturbed::new();
+    let perturbed = LogarithmicPerturbation::new();
     columns.push(("logarithmic perturbation", steps.iter().map(|step| perturbed.variance(*step)).collect()));
     columns.push(("hybrid", steps.iter().map(|step| hybrid(*step)).collect()));
     let pure = Pure::new(studio, &steps)?;
@@ -54,7 +54,7 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
         Line { label: (*label).into(), look: look(name), points: ratios.collect() }
     });
     let lines: Vec<Line> = lines.collect();
-    let words = Words {
+    let words = SheetTexts {
         title: "The cost of an unbounded horizon".into(),
         subtitle:
             "Variance of a step over that of the best mechanism whose horizon ends at that step, under ρ-zCDP and \
@@ -97,7 +97,7 @@ pub(super) fn draw(studio: &mut Studio, last: u64) -> Result<Drawn> {
     let pure_y = Axis::over(Spacing::Decades, over, label).padded();
     let first = Panel { x: x(), y, lines: lines.clone(), height: HEIGHT };
     let second = Panel { x: x(), y: pure_y, lines: pure_lines, height: HEIGHT };
-    Ok(Drawn { svg: lines::panels(&words, &[first, second]), csv })
+    Ok(FigureFiles { svg: lines::panels(&words, &[first, second]), csv })
 }
 
 /// The best mechanism that supports 2^40 steps.
@@ -130,7 +130,7 @@ fn hybrid(step: u64) -> f64 {
 }
 
 /// `R` and `L` of the perturbation, by the sums of their squared coefficients.
-struct Perturbed {
+struct LogarithmicPerturbation {
     /// Cumulative sums for `L`, starting at one coefficient.
     rows: Vec<f64>,
     /// The squared norm of a complete column of `R`.
@@ -139,7 +139,7 @@ struct Perturbed {
     offset: f64,
 }
 
-impl Perturbed {
+impl LogarithmicPerturbation {
     fn new() -> Self {
         let (right, left) = (coefficients(-ALPHA), coefficients(ALPHA));
         let squares = |coefficients: &[f64]| -> Vec<f64> {
@@ -198,7 +198,7 @@ mod tests {
     /// The published mechanisms have their known figures, and ours stay below 2.5.
     #[test]
     fn ratios_are_those_that_are_known() {
-        let perturbed = Perturbed::new();
+        let perturbed = LogarithmicPerturbation::new();
         let ratio = |step: u64| perturbed.variance(step) / best(step).unwrap();
         assert!(
             (ratio(1000) - 4.9).abs() < 0.6 && (ratio(100_000) - 5.4).abs() < 0.6,

@@ -1,23 +1,23 @@
 //! Windows under pure ε: the best method for each width.
 
 use super::style::look;
-use super::{Drawn, Studio, csv};
+use super::{FigureContext, FigureFiles, csv};
 use anyhow::Result;
 use evertally::mechanism::{Criterion, Mechanism, MechanismName, Workload};
 use evertally::plan::{NoiseKind, Objective, workload_lower_bound};
 use evertally::privacy::Spread;
 use evertally_plot::axis::{Axis, Spacing};
 use evertally_plot::lines::{self, Line, Panel};
-use evertally_plot::sheet::Words;
+use evertally_plot::sheet::SheetTexts;
 use std::sync::Arc;
 
 /// Windows with an unbounded horizon are drawn for this horizon.
-const ENDLESS: u64 = 1 << 40;
+const UNBOUNDED_HORIZON: u64 = 1 << 40;
 /// Differences of running counts are drawn over this many windows, up to a maximum width: the time is quadratic in it.
 const WINDOWS: u64 = 4;
-const WIDEST_DIFFERENCE: u64 = 128;
+const MAX_DIFFERENCE_WIDTH: u64 = 128;
 /// The approximate number of widths per octave.
-const DENSITY: u64 = 3;
+const WIDTHS_PER_OCTAVE: u64 = 3;
 
 const STEPS: &str = "input";
 const HATS: &str = "rolling-hats";
@@ -35,7 +35,8 @@ struct Record {
 /// Widths starting at 2, a few per octave.
 fn widths(longest: u64) -> Vec<u64> {
     let octaves = (1..17).map(|power| 1u64 << power);
-    let all = octaves.flat_map(|start| (0..DENSITY).map(move |part| start + start * part / DENSITY));
+    let all =
+        octaves.flat_map(|start| (0..WIDTHS_PER_OCTAVE).map(move |part| start + start * part / WIDTHS_PER_OCTAVE));
     let mut widths: Vec<u64> = all.chain([7, 12, 13, 14]).filter(|width| *width < longest).chain([longest]).collect();
     widths.sort_unstable();
     widths.dedup();
@@ -52,21 +53,23 @@ fn figure(name: &str, width: u64, horizon: u64) -> evertally::Result<(String, f6
 /// Everything that is drawn for one width.
 fn records(width: u64) -> Result<Vec<Record>> {
     let record = |line, (resolved, value)| Record { width, line, resolved, value };
-    let mut records =
-        vec![record(STEPS, figure("input", width, ENDLESS)?), record(HATS, figure("rolling-hats", width, ENDLESS)?)];
-    if width <= WIDEST_DIFFERENCE {
+    let mut records = vec![
+        record(STEPS, figure("input", width, UNBOUNDED_HORIZON)?),
+        record(HATS, figure("rolling-hats", width, UNBOUNDED_HORIZON)?),
+    ];
+    if width <= MAX_DIFFERENCE_WIDTH {
         let of = |name| figure(name, width, WINDOWS * width);
         let (hats, tree) = (of("hats")?, of("consistent")?);
         records.push(record(DIFFERENCES, if hats.1 <= tree.1 { hats } else { tree }));
     }
     // An L1 norm is never below the L2 norm, and the variance of Laplace noise is twice the square of its scale.
-    let bound = 2.0 * workload_lower_bound(Workload::Window(width), ENDLESS, Spread::ONE).powi(2);
+    let bound = 2.0 * workload_lower_bound(Workload::Window(width), UNBOUNDED_HORIZON, Spread::ONE).powi(2);
     records.push(record(BOUND, (String::new(), bound)));
     Ok(records)
 }
 
 /// Largest variance by width, up to the largest width.
-pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
+pub(super) fn draw(studio: &mut FigureContext, longest: u64) -> Result<FigureFiles> {
     let widths = widths(longest);
     studio.bar.inc_length(widths.len() as u64);
     let mut all = vec![];
@@ -83,7 +86,7 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let x = Axis::over(Spacing::PowersOfTwo, points().map(|point| point.0), "window w (steps)");
     let y = Axis::over(Spacing::Decades, points().map(|point| point.1), "ε² · largest variance of a step").padded();
-    let words = Words {
+    let words = SheetTexts {
         title: "Windows under pure ε-differential privacy".into(),
         subtitle: "Laplace noise; “input” is noise on each step, the others have the best parameters for each width."
             .into(),
@@ -96,5 +99,5 @@ pub(super) fn draw(studio: &mut Studio, longest: u64) -> Result<Drawn> {
     let panel = Panel { x, y, lines, height: 400.0 };
     let header = ["width", "way", "resolved", "epsilon_squared_max_variance"];
     let rows = all.iter().map(|r| [r.width.to_string(), r.line.into(), r.resolved.clone(), r.value.to_string()]);
-    Ok(Drawn { svg: lines::panels(&words, &[panel]), csv: csv(header, rows)? })
+    Ok(FigureFiles { svg: lines::panels(&words, &[panel]), csv: csv(header, rows)? })
 }

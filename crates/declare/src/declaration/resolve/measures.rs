@@ -75,7 +75,7 @@ impl Declaration {
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
-        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
+        if let Some((other, why)) = apart.into_iter().find(|(other, _)| self.is_declared_explicitly(*other)) {
             return refuse(sentence![Measure, " and ", other, " do not go together", why]);
         }
         let has_values = wanted.iter().any(|wanted| wanted.measure.needs_values());
@@ -88,7 +88,7 @@ impl Declaration {
     }
 
     /// Whether a value other than the default is declared.
-    fn asks_for(&self, parameter: Parameter) -> bool {
+    fn is_declared_explicitly(&self, parameter: Parameter) -> bool {
         match parameter {
             Parameter::Band => self.band.is_some_and(|band| band != Band::default()),
             Parameter::View => self.view.as_ref().is_some_and(|views| !views.is_empty()),
@@ -119,7 +119,7 @@ impl Declaration {
             (Scales, ": all groups have the same bounds"),
             (RestScale, ": all groups have the same bounds"),
         ];
-        match apart.into_iter().find(|(other, _)| self.asks_for(*other)) {
+        match apart.into_iter().find(|(other, _)| self.is_declared_explicitly(*other)) {
             Some((other, why)) => refuse(other, why),
             None => Ok(Measures { wanted: readings, ..Measures::default() }),
         }

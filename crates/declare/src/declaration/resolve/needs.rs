@@ -7,10 +7,10 @@ use super::super::Parameter::{
 use crate::problem::{Piece, Sentence, sentence};
 
 /// A parameter, another that it needs, and the message if that is missing.
-type Need = (Parameter, Parameter, fn() -> Sentence);
+type Dependency = (Parameter, Parameter, fn() -> Sentence);
 
 /// In the order in which they are checked.
-pub(in crate::declaration) const NEEDS: &[Need] = &[
+pub(in crate::declaration) const DEPENDENCIES: &[Dependency] = &[
     (DiscoverGroups, GroupBy, || sentence![DiscoverGroups, " needs ", GroupBy, ": the column that names the group"]),
     (DiscoverGroups, SelectionDelta, || {
         sentence![

@@ -21,7 +21,7 @@ fn toggles(events: &[Kept], window: u64) -> [Vec<i64>; 2] {
     for step in 1..=STEPS {
         let place = step as usize - 1;
         for (_, group) in events.iter().filter(|(at, _)| *at == step) {
-            toggles[*group as usize][place] += i64::from(activity.is_up(member(*group), step));
+            toggles[*group as usize][place] += i64::from(activity.activate(member(*group), step));
         }
         for group in activity.downs(step) {
             toggles[group as usize][place] -= 1;
@@ -219,13 +219,13 @@ fn one_unit_is_present_in_no_more_steps_than_is_planned() {
 
 #[test]
 fn people_count_once_in_a_period() {
-    let mut counted = Counted::default();
+    let mut counted = CountedMembers::default();
     let member = |person: u8, group| ([person; 16], group);
     assert!(
         counted.is_first(member(1, 0), 1) && counted.is_first(member(1, 1), 1) && counted.is_first(member(2, 0), 1)
     );
     assert!(!counted.is_first(member(1, 0), 1));
-    assert_eq!(Counted::restore(counted.save()), counted);
+    assert_eq!(CountedMembers::restore(counted.save()), counted);
     assert!(counted.is_first(member(1, 0), 8));
     assert_eq!(counted.save().1.len(), 1, "a new period forgets");
     assert!(Activity::restore(2, 5, vec![(member(1, 0), 6)]).is_none(), "of a step to come");

@@ -208,7 +208,7 @@ fn what_has_begun_stays() {
     let first = Bundle::plan(&wanted(&["count", "std"]), &head, &request, &[]).unwrap();
     #[derive(serde::Deserialize)]
     struct Parts {
-        part: Vec<crate::measures::BegunPart>,
+        part: Vec<crate::measures::RecordedPart>,
     }
     let began: Parts = toml::from_str(&first.text()).unwrap();
     let again = Bundle::plan(&wanted(&["count*50", "std"]), &head, &request, &began.part).unwrap();

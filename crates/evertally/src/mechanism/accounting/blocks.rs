@@ -22,10 +22,10 @@ impl SharedBlocks {
     /// An upper bound of the squared sensitivity to a unit that takes part in several steps; infinite if they are too
     /// many, because a search tries dozens of trees.
     pub(in crate::mechanism) fn squared(&self, participation: Participation) -> f64 {
-        if participation.within(self.horizon).saturating_mul(self.horizon) > chain::FEW {
+        if participation.within(self.horizon).saturating_mul(self.horizon) > chain::MAX_VECTOR_ADDITIONS {
             return f64::INFINITY;
         }
-        chain::of_steps(self, participation, chain::FEW, 0)
+        chain::of_steps(self, participation, chain::MAX_VECTOR_ADDITIONS, 0)
     }
 
     /// How many blocks contain both steps, counted from 0.

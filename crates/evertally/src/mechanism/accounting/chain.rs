@@ -118,26 +118,26 @@ impl Columns for Ranked {
 }
 
 /// Maximum number of additions for one bound.
-pub(in crate::mechanism) const MOST_WORK: u64 = 1 << 25;
+pub(in crate::mechanism) const MAX_ADDITIONS: u64 = 1 << 25;
 
 /// An upper bound of the largest `‖R u‖²`, up to rounding: sums of positive numbers, `4 full + T` of them.
 pub(in crate::mechanism) fn largest(columns: &dyn Columns, pattern: Pattern) -> f64 {
     let (steps, separation) = (columns.steps() as u64, pattern.separation);
     let room = steps.div_ceil(separation);
     let pattern = if pattern.full >= room { Pattern { full: room, rest: 0.0, ..pattern } } else { pattern };
-    if pattern.full.saturating_mul(steps) <= MOST_WORK {
+    if pattern.full.saturating_mul(steps) <= MAX_ADDITIONS {
         return by_steps(columns, pattern);
     }
     // q steps to a block: (T/q) blocks, and (full / ⌈q/b⌉) of them with events.
     let work = |q: u64| steps.div_ceil(q) * (pattern.full / q.div_ceil(separation) + 2);
     // Multiples of b, so that blocks that hold as many events as possible leave no gaps.
     let first = if separation == 1 { 2 } else { separation };
-    let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MOST_WORK).expect("powers grow");
+    let q = (0..).map(|power| first << power).find(|q| *q >= steps || work(*q) <= MAX_ADDITIONS).expect("powers grow");
     by_blocks(columns, pattern, q)
 }
 
 /// Maximum number of additions for a vector bound, where an inner product costs a few dozen operations.
-pub(in crate::mechanism) const FEW: u64 = 1 << 17;
+pub(in crate::mechanism) const MAX_VECTOR_ADDITIONS: u64 = 1 << 17;
 
 /// An upper bound of the squared sensitivity to a unit that takes part in several steps, from at most `work` inner
 /// products, each of which took at most `operations` roundings of positive numbers.

@@ -106,7 +106,7 @@ pub struct GaussianShift {
 }
 
 /// Largest `κ` a plan accepts; the standard error grows by the same factor.
-const LARGEST_EXCESS: f64 = 1.0 / 1_048_576.0;
+const MAX_EXCESS: f64 = 1.0 / 1_048_576.0;
 
 impl GaussianShift {
     /// For an `L` that sums along the paths of a trie.
@@ -152,7 +152,7 @@ impl GaussianShift {
     /// less than one part in 10^6 of standard error: `G`, its number of steps per data step, and the squared
     /// sensitivity for one event of size 1 there, never too small, in squared steps of the data's grid.
     pub fn on_fine_grid(&self, size: f64) -> (u64, f64) {
-        let bits = (0..40).find(|&bits| self.excess(bits, size) <= LARGEST_EXCESS).unwrap_or(40);
+        let bits = (0..40).find(|&bits| self.excess(bits, size) <= MAX_EXCESS).unwrap_or(40);
         let factor = 1.0 + self.excess(bits, size);
         // The last factor covers the rounding of these few operations, and of the decimal text a double is read as.
         (self.weights_lcm << bits, self.squared * factor * factor * (1.0 + 1e-13))

@@ -20,7 +20,7 @@
 //! above it by a few parts in 10^13.
 
 /// Longest frontier that is kept exactly.
-const LONGEST: usize = 4096;
+const MAX_FRONTIER: usize = 4096;
 
 /// The information that a subtree reveals; see the [module](self).
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +108,7 @@ fn pareto(mut cuts: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
         best = best.max(q);
         better
     });
-    if cuts.len() > LONGEST {
+    if cuts.len() > MAX_FRONTIER {
         // Two neighbours merge into one that beats both.
         cuts = cuts.chunks(2).map(|pair| (pair[0].0, pair[pair.len() - 1].1)).collect();
     }

@@ -251,7 +251,7 @@ pub(in crate::mechanism) mod tests {
                     }
                 }
             }
-            let bound = chain::of_steps(&pairs, participation, chain::FEW, 64);
+            let bound = chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS, 64);
             let share = whole(&pattern) / bound;
             println!("LONG {} {most} steps {separation} apart: share {share:.4}", mechanism.name());
             assert!(share <= 1.0 && share > 0.75, "{} {most} steps {separation} apart: {share}", mechanism.name());

@@ -38,7 +38,7 @@ fn is_whole(pieces: &Pieces, workload: Workload) -> bool {
     pieces.bits == 0 && !matches!(workload, Workload::Decay(_))
 }
 
-pub(in crate::mechanism) struct Solver {
+pub(in crate::mechanism) struct WorkloadCursor {
     pieces: Arc<Pieces>,
     workload: Workload,
     step: u64,
@@ -49,7 +49,7 @@ pub(in crate::mechanism) struct Solver {
     last: i128,
 }
 
-impl Solver {
+impl WorkloadCursor {
     pub(in crate::mechanism) fn new(pieces: Arc<Pieces>, workload: Workload) -> Self {
         let reach = if let Workload::Window(width) = workload { width } else { 1 };
         // fits: factorizations have at most 2^20 bands, windows at most as many
@@ -105,7 +105,7 @@ impl Solver {
     }
 }
 
-impl Cursor for Solver {
+impl Cursor for WorkloadCursor {
     fn step(&self) -> u64 {
         self.step
     }

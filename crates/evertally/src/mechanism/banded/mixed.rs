@@ -13,7 +13,7 @@
 
 use super::pieces::{Pieces, Response};
 use super::spectrum::squared_symbol_at;
-use super::{LARGEST_INVERSE, LARGEST_SUM};
+use super::{MAX_INVERSE_SUM, MAX_RESPONSE_SUM};
 use crate::mechanism::{Mix, Participation, Workload};
 use crate::number::fourier::outer;
 use crate::privacy::Spread;
@@ -177,6 +177,6 @@ fn product(pieces: &Pieces, mix: &Mix, runs: Participation, ends: Option<u64>) -
 pub(super) fn response(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Response> {
     let response = pieces.response_through(workload, ends)?;
     let sum = response.left.iter().map(|entry| entry.abs()).sum::<f64>();
-    let fits = response.inverse_sum < LARGEST_INVERSE && (!workload.is_sum() || sum < LARGEST_SUM);
+    let fits = response.inverse_sum < MAX_INVERSE_SUM && (!workload.is_sum() || sum < MAX_RESPONSE_SUM);
     fits.then_some(response)
 }

@@ -110,9 +110,9 @@ pub(super) struct Response {
 }
 
 /// The part of `‖l‖²` that is left out, relatively.
-const LEFT_OUT: f64 = 1e-9;
+const REMAINDER_TOLERANCE: f64 = 1e-9;
 /// A response that takes longer than this many lengths of the bands is treated as one that does not fade.
-const LONGEST: usize = 4000;
+const MAX_FADE_LENGTHS: usize = 4000;
 
 impl Response {
     fn of(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
@@ -128,7 +128,7 @@ impl Response {
         // Running sums of R⁻¹, with a 0 in front.
         let mut sums = vec![0.0f64];
         let (mut left, mut inverse_sum, mut total, mut faded) = (Vec::new(), 0.0, 0.0, 0.0f64);
-        for number in 0..LONGEST {
+        for number in 0..MAX_FADE_LENGTHS {
             let mut energy = 0.0;
             for t in number * block..((number + 1) * block).min(ends) {
                 let sum_at = |lag: usize| sums[(t + 1).saturating_sub(lag)];
@@ -151,7 +151,7 @@ impl Response {
                 return None;
             }
             let is_over = (number + 1) * block >= ends;
-            if is_over || (number > 0 && energy < LEFT_OUT * total) {
+            if is_over || (number > 0 && energy < REMAINDER_TOLERANCE * total) {
                 return Some(Self { left, inverse_sum });
             }
         }
@@ -222,13 +222,13 @@ fn packed(largest: &[i128], spread: Spread) -> Option<u128> {
         let Some(g) = at(apart) else { break };
         pairs = pairs.checked_add(g.checked_mul(number)?)?;
     }
-    let mut beside = 0u128;
+    let mut rest_pairs = 0u128;
     for i in 1..=full {
         let Some(g) = at((i as u64).div_ceil(2)) else { break };
-        beside = beside.checked_add(g)?;
+        rest_pairs = rest_pairs.checked_add(g)?;
     }
     let of_full = own.checked_mul(full)?.checked_add(pairs.checked_mul(2)?)?;
     let of_full = of_full.checked_mul(each.checked_mul(each)?)?;
-    let of_rest = own.checked_mul(rest)?.checked_add(beside.checked_mul(2 * each)?)?.checked_mul(rest)?;
+    let of_rest = own.checked_mul(rest)?.checked_add(rest_pairs.checked_mul(2 * each)?)?.checked_mul(rest)?;
     of_full.checked_add(of_rest)
 }

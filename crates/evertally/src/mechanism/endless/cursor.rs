@@ -107,7 +107,7 @@ impl Cursor for EpochCursor {
     }
 
     /// With trees inside from the first epoch on, if the gap has more steps than a path has nodes.
-    fn leaps_to(&self, step: u64) -> bool {
+    fn can_seek_forward(&self, step: u64) -> bool {
         self.epochs[0].is_tree() && step > self.step + LONG_GAP
     }
 

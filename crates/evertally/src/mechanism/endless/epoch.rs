@@ -235,9 +235,9 @@ impl Epoch {
     }
 
     /// The largest and the mean `‖L_s‖²` inside over the first `steps` steps (of a tree, of hats: over all).
-    pub(super) fn inner_figures(&self, steps: u64) -> (f64, f64) {
+    pub(super) fn inner_norms(&self, steps: u64) -> (f64, f64) {
         let (max, mean) = match &self.inner {
-            Inner::Filter(blt) => blt.figures_through(steps),
+            Inner::Filter(blt) => blt.norms_through(steps),
             other => (other.mechanism().max_row_norm_squared(), other.mechanism().mean_row_norm_squared()),
         };
         (self.inner.scale() * self.inner.scale() * max, self.inner.scale() * self.inner.scale() * mean)

@@ -100,7 +100,7 @@ const MAX_BUMPS: usize = 1 << 10;
 /// The sum of every column of `R̃`.
 const COLUMN_SUM: u32 = 1 << 16;
 /// Least `w_j`: keeps the least-squares problem well conditioned, and fixed point short.
-const LEAST_DIAGONAL: u32 = 1 << 9;
+const MIN_DIAGONAL: u32 = 1 << 9;
 
 impl DensePure {
     /// Searches for the best factorization over `horizon` steps (1 ..= 512), by the mean or the largest variance.
@@ -140,7 +140,7 @@ impl DensePure {
                 ));
             };
             for (w, weight) in columns.iter_mut().zip(&bump.weights) {
-                *w = w.checked_sub(u32::from(*weight)).filter(|w| *w >= LEAST_DIAGONAL).ok_or_else(|| {
+                *w = w.checked_sub(u32::from(*weight)).filter(|w| *w >= MIN_DIAGONAL).ok_or_else(|| {
                     Error::invalid("the bumps of `dense-pure` leave too little weight to a step's own measurement")
                 })?;
             }
@@ -321,7 +321,7 @@ pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
 
 pub(in crate::mechanism) fn answers(asked: MechanismName, built: MechanismName, objective: Objective) -> bool {
     match (asked, built) {
-        (MechanismName::DensePure(asked), MechanismName::DensePure(built)) => asked.is_answered_by(built, objective),
+        (MechanismName::DensePure(asked), MechanismName::DensePure(built)) => asked.matches_request(built, objective),
         _ => false,
     }
 }

@@ -71,7 +71,7 @@ pub struct Hats {
 /// Longest horizon: the first release draws the noise of all steps.
 const MAX_HORIZON: u64 = 1 << 22;
 /// Longest horizon for which a cursor keeps all releases; beyond it, the cursor draws again.
-const HELD: u64 = 1 << 14;
+const MAX_CACHED_HORIZON: u64 = 1 << 14;
 
 impl Hats {
     /// Hats over `horizon` steps (1 ..= 2^22) with these spacings and shares. `O(n)` for `n` hats; the first request
@@ -124,7 +124,7 @@ impl Hats {
     /// The same as [`spread_squared`](Mechanism::spread_squared), or over long horizons a bound of it that is fast
     /// after the first call.
     pub(in crate::mechanism) fn spread_squared_by_blocks(&self, spread: Spread) -> u128 {
-        if self.shape.horizon <= HELD {
+        if self.shape.horizon <= MAX_CACHED_HORIZON {
             return self.spread_squared(spread);
         }
         let blocks = self.blocks.get_or_init(|| Blocks::new(&self.shape));
@@ -185,10 +185,10 @@ impl Mechanism for Hats {
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {
-        if self.horizon() <= HELD {
+        if self.horizon() <= MAX_CACHED_HORIZON {
             return Box::new(AtOnce::new(self.shape.clone()));
         }
-        Box::new(stretches::StretchCursor::new(self.shape.clone()))
+        Box::new(stretches::CheckpointedCursor::new(self.shape.clone()))
     }
 
     /// One term is always enough, as no fourth moment exceeds the square of the second. Larger numbers assume that no
@@ -202,8 +202,8 @@ impl Mechanism for Hats {
     /// `Σ_{j≤s} D_jj - q_sᵀ M⁻¹ q_t` with `q = H D a`. `O(T + n l²)`.
     fn row_product(&self, earlier: u64, later: u64) -> f64 {
         let elimination = Elimination::new(&self.shape);
-        let told = elimination.solve(&elimination.covered(later)).0;
-        let explained: f64 = elimination.covered(earlier).iter().zip(told).map(|(q, m)| q * m).sum();
+        let solved = elimination.solve(&elimination.covered(later)).0;
+        let explained: f64 = elimination.covered(earlier).iter().zip(solved).map(|(q, m)| q * m).sum();
         elimination.alone(earlier) - explained
     }
 
@@ -247,7 +247,7 @@ impl Mechanism for Hats {
     /// While it solves; for short horizons, two words per step remain.
     fn cost(&self) -> Cost {
         let nodes = 1.0 + self.shape.hat_count() as f64 / self.horizon() as f64;
-        if self.horizon() <= HELD {
+        if self.horizon() <= MAX_CACHED_HORIZON {
             return Cost::of_draws(nodes, 4 * self.horizon() + 20 * self.shape.hat_count() as u64);
         }
         let (times, words) = stretches::cost(self.shape.pieces() as u64);

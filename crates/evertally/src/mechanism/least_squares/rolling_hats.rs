@@ -69,7 +69,7 @@ impl fmt::Debug for Weights {
 }
 
 /// The widest window: some megabytes for every stream.
-const WIDEST: u64 = 1 << 16;
+const MAX_WIDTH: u64 = 1 << 16;
 /// Approximate number of weights computed for the largest and the mean variance; if there would be more, steps are
 /// skipped.
 const BUDGET: u64 = 1 << 24;
@@ -108,10 +108,10 @@ impl RollingHats {
 
     fn check(horizon: u64, width: u64) -> Result<()> {
         check_horizon(horizon, MAX_HORIZON, "rolling-hats")?;
-        if (2..=WIDEST).contains(&width) {
+        if (2..=MAX_WIDTH).contains(&width) {
             return Ok(());
         }
-        Err(Error::invalid(format!("`rolling-hats` is for windows of 2 to {WIDEST} steps, not {width}")))
+        Err(Error::invalid(format!("`rolling-hats` is for windows of 2 to {MAX_WIDTH} steps, not {width}")))
     }
 
     /// The row of a step.

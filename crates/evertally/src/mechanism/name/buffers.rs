@@ -10,9 +10,9 @@ pub const MAX_BUFFERS: usize = 8;
 /// Bits of the fractions `θ = Θ / 2^62` and `ω = Ω / 2^62`.
 pub(in crate::mechanism) const FRACTION_BITS: u32 = 62;
 /// Decays are at most `1 - 2^-44`.
-const LONGEST: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
+const MAX_DECAY: u64 = (1 << FRACTION_BITS) - (1 << (FRACTION_BITS - 44));
 /// And at least `2^-40`: far above the smallest difference of `1 - θ` from 1 in floating point.
-const SHORTEST: u64 = 1 << (FRACTION_BITS - 40);
+const MIN_DECAY: u64 = 1 << (FRACTION_BITS - 40);
 
 /// The buffers of a BLT: `c_0 = 1`, `c_j = Σ_i ω_i θ_i^(j-1)` with `θ_i = decay_i / 2^62` and `ω_i = echo_i / 2^62`,
 /// longest first. Written `decay=Θ1/Θ2,echo=Ω1/Ω2`, in hexadecimal.
@@ -92,7 +92,7 @@ impl Buffers {
         }
         let gap = |decay: u64| (1 << FRACTION_BITS) - decay;
         let apart = |pair: &[u64]| pair[0] > pair[1] && pair[0] - pair[1] > gap(pair[1]) >> 20;
-        if decays[0] > LONGEST || decays[count - 1] < SHORTEST || !decays.windows(2).all(apart) {
+        if decays[0] > MAX_DECAY || decays[count - 1] < MIN_DECAY || !decays.windows(2).all(apart) {
             return Err(Error::invalid(
                 "the decays of a BLT must lie between 2^22 and 2^62 - 2^18 and fall, with 2^62 - decay growing by one part in 2^20 at least",
             ));

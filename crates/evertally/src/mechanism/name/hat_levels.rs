@@ -5,9 +5,9 @@ use crate::{Error, Result};
 use std::fmt;
 
 /// Maximum number of levels of hats.
-pub(in crate::mechanism) const MOST: usize = 6;
+pub(in crate::mechanism) const MAX_LEVELS: usize = 6;
 /// Shares are in thousandths.
-pub(in crate::mechanism) const WHOLE: u16 = 1000;
+pub(in crate::mechanism) const SHARE_UNITS: u16 = 1000;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
@@ -26,15 +26,16 @@ pub(in crate::mechanism) const WHOLE: u16 = 1000;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HatLevels {
-    spacings: [u32; MOST],
-    first: [u16; MOST],
-    last: [u16; MOST],
+    spacings: [u32; MAX_LEVELS],
+    first: [u16; MAX_LEVELS],
+    last: [u16; MAX_LEVELS],
     count: u8,
 }
 
 impl HatLevels {
     /// No hats: every step alone.
-    pub const NONE: HatLevels = HatLevels { spacings: [0; MOST], first: [0; MOST], last: [0; MOST], count: 0 };
+    pub const NONE: HatLevels =
+        HatLevels { spacings: [0; MAX_LEVELS], first: [0; MAX_LEVELS], last: [0; MAX_LEVELS], count: 0 };
 
     /// At most 6 levels, finest first: spacings (steps, 2 and more, growing), and the shares at the first and the last
     /// step (thousandths, 1 to 999).
@@ -44,7 +45,7 @@ impl HatLevels {
     pub fn new(spacings: &[u32], first: &[u16], last: &[u16]) -> Result<Self> {
         check_spacings(spacings)?;
         let count = spacings.len();
-        let wrong = |shares: &[u16]| shares.len() != count || shares.iter().any(|s| !(1..WHOLE).contains(s));
+        let wrong = |shares: &[u16]| shares.len() != count || shares.iter().any(|s| !(1..SHARE_UNITS).contains(s));
         if wrong(first) || wrong(last) {
             return Err(Error::invalid(format!(
                 "{count} levels of hats need {count} shares from 1 to 999 for the first step and as many for \
@@ -94,9 +95,9 @@ impl HatLevels {
 /// Checks the rules for a list of spacings.
 pub(in crate::mechanism) fn check_spacings(spacings: &[u32]) -> Result<()> {
     let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
-    if spacings.len() > MOST || !grow || spacings.first().is_some_and(|w| *w < 2) {
+    if spacings.len() > MAX_LEVELS || !grow || spacings.first().is_some_and(|w| *w < 2) {
         return Err(Error::invalid(format!(
-            "spacings of hats are at most {MOST} increasing numbers of steps from 2, like 12/150, got {spacings:?}"
+            "spacings of hats are at most {MAX_LEVELS} increasing numbers of steps from 2, like 12/150, got {spacings:?}"
         )));
     }
     Ok(())
@@ -159,15 +160,15 @@ pub enum HatChoice {
     /// The best spacings and shares.
     Best,
     /// These spacings (up to the first 0) with the best shares.
-    Spaced([u32; MOST]),
+    Spaced([u32; MAX_LEVELS]),
     /// The given ones.
     Given(HatLevels),
 }
 
 impl HatChoice {
-    /// This many spacings, at most [`MOST`].
+    /// This many spacings, at most [`MAX_LEVELS`].
     fn spaced(given: &[u32]) -> Self {
-        let mut spacings = [0; MOST];
+        let mut spacings = [0; MAX_LEVELS];
         spacings[..given.len()].copy_from_slice(given);
         Self::Spaced(spacings)
     }
@@ -188,11 +189,11 @@ impl HatChoice {
             (Some(spacing), None, None) => {
                 let wrong = || {
                     Error::invalid(format!(
-                        "`spacing` of `{}` should be at most {MOST} increasing numbers of steps from 2, like 12/150",
+                        "`spacing` of `{}` should be at most {MAX_LEVELS} increasing numbers of steps from 2, like 12/150",
                         parameters.text
                     ))
                 };
-                let spacings = list(spacing).filter(|list| list.iter().all(|w| *w > 1) && list.len() <= MOST);
+                let spacings = list(spacing).filter(|list| list.iter().all(|w| *w > 1) && list.len() <= MAX_LEVELS);
                 Ok(Self::spaced(&spacings.ok_or_else(wrong)?))
             }
             (Some(spacing), Some(first), Some(last)) => {

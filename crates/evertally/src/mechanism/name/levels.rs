@@ -5,13 +5,13 @@ use crate::{Error, Result};
 use std::fmt;
 
 /// Maximum number of levels of a tree: 2^62 steps in binary, with the root.
-const MOST: usize = 63;
+const MAX_LEVELS: usize = 63;
 
 /// Weights of the levels of a tree, leaves first: 1 to 63 numbers from 1 to 65535. Written `3:2:1`,
 /// or with runs, `3:2*4:1` for `3:2:2:2:2:1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Levels {
-    weights: [u16; MOST],
+    weights: [u16; MAX_LEVELS],
     count: u8,
 }
 
@@ -21,12 +21,12 @@ impl Levels {
     /// # Errors
     /// If there are none or more than 63, or one is 0.
     pub fn new(given: &[u16]) -> Result<Self> {
-        if given.is_empty() || given.len() > MOST || given.contains(&0) {
+        if given.is_empty() || given.len() > MAX_LEVELS || given.contains(&0) {
             return Err(Error::invalid(format!(
-                "level weights are 1 to {MOST} numbers from 1 to 65535, got {given:?}"
+                "level weights are 1 to {MAX_LEVELS} numbers from 1 to 65535, got {given:?}"
             )));
         }
-        let mut weights = [0; MOST];
+        let mut weights = [0; MAX_LEVELS];
         weights[..given.len()].copy_from_slice(given);
         Ok(Self { weights, count: given.len() as u8 })
     }
@@ -72,7 +72,7 @@ impl std::str::FromStr for Levels {
         for part in text.split(':') {
             let (weight, times) = part.split_once('*').unwrap_or((part, "1"));
             let times: usize = times.trim().parse().map_err(|_| malformed())?;
-            if times == 0 || times > MOST {
+            if times == 0 || times > MAX_LEVELS {
                 return Err(malformed());
             }
             weights.extend(vec![weight.trim().parse::<u16>().map_err(|_| malformed())?; times]);

@@ -64,7 +64,7 @@ impl Optimum {
     }
 
     /// Whether a built mechanism matches the request, if an objective decides the open parameters.
-    pub(in crate::mechanism) fn is_answered_by(self, built: Self, objective: Objective) -> bool {
+    pub(in crate::mechanism) fn matches_request(self, built: Self, objective: Objective) -> bool {
         built.objective == self.objective.or(Some(objective)) && (self.digest.is_none() || self.digest == built.digest)
     }
 

@@ -6,13 +6,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of levels of hats.
-pub(in crate::mechanism) const MOST: usize = 4;
+pub(in crate::mechanism) const MAX_LEVELS: usize = 4;
 /// Shares are in thousandths.
-pub(in crate::mechanism) const WHOLE: u16 = 1000;
+pub(in crate::mechanism) const SHARE_UNITS: u16 = 1000;
 /// Maximum share of all levels together: the rest is for the single steps.
-const MOST_TAKEN: u16 = 990;
+const MAX_TOTAL_SHARE: u16 = 990;
 /// The widest spacing.
-const WIDEST: u32 = 1 << 15;
+const MAX_SPACING: u32 = 1 << 15;
 
 /// Spacings of the levels of hats, finest first, and how much of the budget each takes.
 ///
@@ -28,8 +28,8 @@ const WIDEST: u32 = 1 << 15;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RollingLevels {
-    spacings: [u32; MOST],
-    shares: [u16; MOST],
+    spacings: [u32; MAX_LEVELS],
+    shares: [u16; MAX_LEVELS],
     count: u8,
 }
 
@@ -42,17 +42,18 @@ impl RollingLevels {
     pub fn new(spacings: &[u32], shares: &[u16]) -> Result<Self> {
         let nested = spacings.windows(2).all(|pair| pair[0] < pair[1] && pair[1].is_multiple_of(pair[0]));
         let count = spacings.len();
-        let in_range = spacings.iter().all(|spacing| (2..=WIDEST).contains(spacing)) && (1..=MOST).contains(&count);
+        let in_range =
+            spacings.iter().all(|spacing| (2..=MAX_SPACING).contains(spacing)) && (1..=MAX_LEVELS).contains(&count);
         let taken: u32 = shares.iter().map(|share| u32::from(*share)).sum();
-        let fit = shares.len() == count && !shares.contains(&0) && taken <= MOST_TAKEN.into();
+        let fit = shares.len() == count && !shares.contains(&0) && taken <= MAX_TOTAL_SHARE.into();
         if !nested || !in_range || !fit {
             return Err(Error::invalid(format!(
-                "rolling hats have 1 to {MOST} spacings from 2 to {WIDEST} steps, each a multiple of the one before, and as \
-                 many shares in thousandths, at most {MOST_TAKEN} in all, like spacing=11/110,share=303/370; got \
+                "rolling hats have 1 to {MAX_LEVELS} spacings from 2 to {MAX_SPACING} steps, each a multiple of the one before, and as \
+                 many shares in thousandths, at most {MAX_TOTAL_SHARE} in all, like spacing=11/110,share=303/370; got \
                  {spacings:?} and {shares:?}"
             )));
         }
-        let mut levels = Self { spacings: [0; MOST], shares: [0; MOST], count: count as u8 };
+        let mut levels = Self { spacings: [0; MAX_LEVELS], shares: [0; MAX_LEVELS], count: count as u8 };
         levels.spacings[..count].copy_from_slice(spacings);
         levels.shares[..count].copy_from_slice(shares);
         Ok(levels)

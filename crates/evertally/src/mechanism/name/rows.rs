@@ -115,7 +115,7 @@ macro_rules! mechanism_rows {
                 reach: Reach { laplace: Some(1 << 14), gaussian: Some(1 << 12) }, // others are far better for Gaussian noise
                 usual_law: Laplace,
                 competes: Competes::ForSums,
-                steps: Heavy,
+                steps: Linear,
                 line: Line(Hue::Green, Dash::Solid, Mark::Diamond),
                 ..Family::DEFAULT
             };
@@ -145,7 +145,7 @@ macro_rules! mechanism_rows {
                 reach: Reach::laplace(1 << 22),
                 usual_law: Laplace,
                 competes: Competes::ForSums,
-                steps: Heavy,
+                steps: Linear,
                 brief: least_squares::hats::brief,
                 line: Line(Hue::Green, Dash::Dashed, Mark::Up),
                 ..Family::DEFAULT
@@ -160,7 +160,7 @@ macro_rules! mechanism_rows {
                 reach: Reach::gaussian(1 << 20),
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
-                steps: Heavy,
+                steps: Linear,
                 limits: toeplitz::sqrt::limits,
                 line: Line(Hue::Vermilion, Dash::Dashed, Mark::Down),
                 ..Family::DEFAULT
@@ -175,7 +175,7 @@ macro_rules! mechanism_rows {
                 reach: Reach::gaussian(1 << 14),
                 competes: Competes::ForSums,
                 vectors: Vectors::Compete,
-                steps: Heavy,
+                steps: Linear,
                 limits: toeplitz::sqrt::limits,
                 line: Line(Hue::Vermilion, Dash::Solid, Mark::Square),
                 ..Family::DEFAULT
@@ -189,7 +189,7 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: Reach::gaussian(1 << 14),
                 vectors: Vectors::Named,
-                steps: Heavy,
+                steps: Linear,
                 line: Line(Hue::Green, Dash::Mixed, Mark::Down),
                 ..Family::DEFAULT
             };
@@ -203,7 +203,7 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: Reach::gaussian(1 << 12),
                 vectors: Vectors::CompeteAs(toeplitz::epoch_bands::competitors),
-                steps: Heavy,
+                steps: Linear,
                 brief: toeplitz::epoch_bands::brief,
                 line: Line(Hue::Green, Dash::Dashed, Mark::Square),
                 ..Family::DEFAULT
@@ -217,7 +217,7 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: Reach::gaussian(1 << 14),
                 vectors: Vectors::Named,
-                steps: Heavy,
+                steps: Linear,
                 line: Line(Hue::Orange, Dash::Mixed, Mark::Down),
                 ..Family::DEFAULT
             };
@@ -230,7 +230,7 @@ macro_rules! mechanism_rows {
                 open: None,
                 reach: Reach::gaussian(1 << 14),
                 vectors: Vectors::CompeteAs(toeplitz::banded_inverse::competitors),
-                steps: Heavy,
+                steps: Linear,
                 brief: toeplitz::banded_inverse::brief,
                 line: Line(Hue::Orange, Dash::Solid, Mark::Diamond),
                 ..Family::DEFAULT
@@ -274,7 +274,7 @@ macro_rules! mechanism_rows {
                 open: Some(MechanismName::Dense(Optimum::OPEN)),
                 reach: Reach::gaussian(1 << 11),
                 competes: Competes::ForSums,
-                steps: Heavy,
+                steps: Linear,
                 brief: optimum::dense::brief,
                 answers: optimum::dense::answers,
                 line: Line(Hue::Orange, Dash::Solid, Mark::Up),
@@ -289,7 +289,7 @@ macro_rules! mechanism_rows {
                 open: Some(MechanismName::Optimal(None, Optimum::OPEN)),
                 reach: Reach::gaussian(1 << 17),
                 competes: Competes::ForSums,
-                steps: Heavy,
+                steps: Linear,
                 brief: optimum::optimal::brief,
                 line: Line(Hue::Orange, Dash::Mixed, Mark::Square),
                 ..Family::DEFAULT
@@ -303,7 +303,7 @@ macro_rules! mechanism_rows {
                 open: Some(MechanismName::DensePure(Optimum::OPEN)),
                 reach: Reach::laplace(1 << 6),
                 usual_law: Laplace,
-                steps: Heavy,
+                steps: Linear,
                 brief: least_squares::dense_pure::brief,
                 answers: least_squares::dense_pure::answers,
                 line: Line(Hue::Orange, Dash::Dashed, Mark::Circle),
@@ -377,7 +377,7 @@ macro_rules! mechanism_rows {
                 reach: Reach::laplace(MAX_HORIZON),
                 usual_law: Laplace,
                 competes: Competes::WithoutEnd,
-                steps: Heavy,
+                steps: Linear,
                 brief: endless::hats::brief,
                 line: Line(Hue::Green, Dash::Solid, Mark::Down),
                 ..Family::DEFAULT

@@ -330,7 +330,7 @@ pub(in crate::mechanism) fn brief(name: MechanismName) -> MechanismName {
 
 pub(in crate::mechanism) fn answers(asked: MechanismName, built: MechanismName, objective: Objective) -> bool {
     match (asked, built) {
-        (MechanismName::Dense(asked), MechanismName::Dense(built)) => asked.is_answered_by(built, objective),
+        (MechanismName::Dense(asked), MechanismName::Dense(built)) => asked.matches_request(built, objective),
         _ => false,
     }
 }

@@ -43,7 +43,7 @@ const LANES: usize = super::poles::LANES;
 /// Tolerance of the iteration: columns are equally long up to this.
 const SLACK: f64 = 1e-4;
 /// Longest horizon for which 8 states are the default; 12 above.
-const FEW_STATES: u64 = 1 << 13;
+const MAX_HORIZON_8_STATES: u64 = 1 << 13;
 /// Largest variance inside the inverse filter that its fixed-point numbers can hold.
 const MAX_VARIANCE: f64 = (1 << 20) as f64;
 
@@ -82,7 +82,7 @@ impl Optimal {
     /// ```
     pub fn solve(horizon: u64, states: Option<usize>, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "optimal")?;
-        let states = states.unwrap_or(if horizon <= FEW_STATES { 8 } else { 12 });
+        let states = states.unwrap_or(if horizon <= MAX_HORIZON_8_STATES { 8 } else { 12 });
         if states == 0 || states > MAX_STATES || !states.is_multiple_of(LANES) {
             return Err(Error::invalid(format!("an optimal filter must have 4, 8, 12 or 16 states, got {states}")));
         }

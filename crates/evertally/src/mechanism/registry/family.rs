@@ -114,9 +114,9 @@ pub struct Abilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
     /// At most with the logarithm of the horizon.
-    Light,
+    Logarithmic,
     /// With the horizon.
-    Heavy,
+    Linear,
 }
 
 /// Colour, dashes and marker of a family's line in comparison plots. Related families share a colour.
@@ -171,7 +171,7 @@ impl Family {
         readings: no_readings,
         vectors: Vectors::No,
         abilities: Abilities::IN_ORDER,
-        steps: Steps::Light,
+        steps: Steps::Logarithmic,
         is_plain_noise: false,
         listed_open: false,
         limits: Limits::none,
@@ -187,7 +187,7 @@ impl Family {
 
     /// Whether time and memory grow with the horizon instead of its logarithm.
     pub fn is_heavy(&self) -> bool {
-        self.steps == Steps::Heavy
+        self.steps == Steps::Linear
     }
 }
 

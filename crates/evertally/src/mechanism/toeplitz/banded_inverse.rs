@@ -25,7 +25,7 @@ use crate::Result;
 use crate::mechanism::Exponent;
 use crate::mechanism::name::parameters::Parameters;
 use crate::mechanism::{Criterion, LIGHT, Mechanism, MechanismName, Participation};
-use crate::number::descent::least_between;
+use crate::number::descent::minimise_between;
 use std::fmt;
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn best(horizon: u64, criterion: &Criterion, bands: u64) -> Result<Exponent> {
     let mechanism = |exponent| SquareRoot::banded_inverse_power(horizon, bands, exponent);
     mechanism(Exponent::HALF)?; // checks that the numbers are in range
     let figure = |x: f64| mechanism(of(x)).map_or(f64::INFINITY, |built| criterion.figure(&built));
-    Ok(of(least_between(-2.0, 8.0, 11, 0.02, figure)))
+    Ok(of(minimise_between(-2.0, 8.0, 11, 0.02, figure)))
 }
 
 /// Competes if units return: with two bands, which need no memory, a few, or as many as the steps until their return.

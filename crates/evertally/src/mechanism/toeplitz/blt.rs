@@ -187,7 +187,7 @@ impl Blt {
     }
 
     /// The largest and the mean `‖L_t‖²` of the first `steps` steps. `O(d² S)` for `S` segments.
-    pub(in crate::mechanism) fn figures_through(&self, steps: u64) -> (f64, f64) {
+    pub(in crate::mechanism) fn norms_through(&self, steps: u64) -> (f64, f64) {
         let (response, segments) = (self.figures.response().clone(), self.constants.segments());
         let cut = |segment: &segments::Segment| segments::Segment { last: segment.last.min(steps), ..*segment };
         let begun = segments.partition_point(|segment| segment.last < steps);
@@ -437,7 +437,7 @@ pub(super) fn build_with(
     criterion: &Criterion,
 ) -> Result<Arc<dyn Mechanism>> {
     let objective = criterion.objective();
-    Ok(Arc::new(match (choice, criterion.participation(), criterion.several_steps()) {
+    Ok(Arc::new(match (choice, criterion.participation(), criterion.spread_over_steps()) {
         (BufferChoice::Best, Some(participation), _) => Blt::best_for(horizon, columns, objective, participation)?,
         (BufferChoice::Best, None, Some(_)) if columns == Columns::Plain || horizon <= runs::MAX_STEPS => {
             Blt::best_of_units(horizon, columns, criterion)?

@@ -54,14 +54,14 @@ use std::sync::Arc;
 /// Longest horizon: an evaluation in the search costs `O(T²)`, or `O(T)` times the bands until the inverse has faded.
 const MAX_HORIZON: u64 = 1 << 14;
 /// Longest horizons at which bands compete: up to [`LIGHT`] bands, and more; the inverse of many bands fades slowly.
-const FEW_BANDS_UP_TO: u64 = 1 << 13;
-const MANY_BANDS_UP_TO: u64 = 1 << 12;
+const MAX_HORIZON_FEW_BANDS: u64 = 1 << 13;
+const MAX_HORIZON_MANY_BANDS: u64 = 1 << 12;
 /// Bits of the integer coefficients `F`.
 const COEFFICIENT_BITS: u32 = 16;
 /// Largest sum of the absolute inverse coefficients that the filter's error bound covers (few bands have a larger one,
 /// and are for vectors only), and the largest ratio of weights that its range covers.
-const LARGEST_INVERSE: f64 = 3.0;
-const WIDEST_WEIGHTS: f64 = 16.0;
+const MAX_INVERSE_SUM: f64 = 3.0;
+const MAX_WEIGHT_RATIO: f64 = 16.0;
 
 /// Bands with columns whose lengths change from epoch to epoch; see the [module](self).
 #[doc(alias = "BandMF")]
@@ -159,13 +159,13 @@ impl EpochBands {
         if rounded[0] != 1 << COEFFICIENT_BITS || rounded.iter().any(|f| *f > 1 << COEFFICIENT_BITS) {
             return Err(refuse("a coefficient is larger than the first"));
         }
-        let (least, largest) = (1u32 << WEIGHT_BITS, f64::from(1 << WEIGHT_BITS) * WIDEST_WEIGHTS);
+        let (least, largest) = (1u32 << WEIGHT_BITS, f64::from(1 << WEIGHT_BITS) * MAX_WEIGHT_RATIO);
         if weights.iter().any(|w| *w < least || f64::from(*w) > largest) {
             return Err(refuse("its epochs differ too much"));
         }
         let coefficients: Vec<f64> = rounded[..bands as usize].iter().map(|f| f64::from(*f) / unit).collect();
         let inverse = search::reciprocal(&coefficients, rounded.len());
-        let fades = inverse.iter().map(|r| r.abs()).sum::<f64>() < LARGEST_INVERSE;
+        let fades = inverse.iter().map(|r| r.abs()).sum::<f64>() < MAX_INVERSE_SUM;
         let scales: Vec<f64> = weights.iter().map(|w| f64::from(least) / f64::from(*w)).collect();
         let variances = search::variances(&Loop::sums(rounded.len() as u64), &scales, &inverse);
         Ok(Self {
@@ -301,7 +301,7 @@ pub fn build_for(
 /// above that of a BLT, which keeps a few vectors.)
 pub(in crate::mechanism) fn competitors(horizon: u64, participation: Participation) -> Vec<MechanismName> {
     let separation = participation.separation();
-    let longest = if separation > LIGHT { MANY_BANDS_UP_TO } else { FEW_BANDS_UP_TO };
+    let longest = if separation > LIGHT { MAX_HORIZON_MANY_BANDS } else { MAX_HORIZON_FEW_BANDS };
     let competes = participation.within(horizon) > 1 && horizon <= longest;
     let bands = Some(separation).filter(|bands| competes && *bands <= horizon);
     let name = |bands| MechanismName::EpochBands(bands, Participation::ONCE, Sharpness::default(), None);
@@ -371,7 +371,7 @@ impl Mechanism for EpochBands {
         let dealt = rounded_up(roots * roots, 4 * hands).min(all);
         // For every step, its inner products with the steps before it, by the number of steps between them.
         let work = self.horizon().saturating_mul(self.bands * hands.max(participation.within(self.horizon())));
-        if work > pairs::MOST_WORK {
+        if work > pairs::MAX_PRODUCTS {
             return dealt;
         }
         dealt.min(pairs::squared(&self.rounded[..self.bands as usize], &self.weights, self.noise_bits(), participation))

@@ -337,7 +337,7 @@ impl Mechanism for SquareRoot {
         }
         if self.is_normalized() {
             let pattern = Pattern::of(spread);
-            if pattern.full.saturating_mul(self.horizon()) > chain::MOST_WORK {
+            if pattern.full.saturating_mul(self.horizon()) > chain::MAX_ADDITIONS {
                 return together;
             }
             let squared = rounded_up(chain::largest(self, pattern), 8 * self.horizon() + 256);
@@ -359,8 +359,13 @@ impl Mechanism for SquareRoot {
         if !self.is_normalized() {
             return participation.of_toeplitz(&self.coefficients, operations);
         }
-        if participation.within(steps).saturating_mul(steps) <= chain::MOST_WORK {
-            return chain::of_steps(&columns::Unrounded(self), participation, chain::MOST_WORK, 2 * operations + steps);
+        if participation.within(steps).saturating_mul(steps) <= chain::MAX_ADDITIONS {
+            return chain::of_steps(
+                &columns::Unrounded(self),
+                participation,
+                chain::MAX_ADDITIONS,
+                2 * operations + steps,
+            );
         }
         let pairs = participation.of_pairs(steps, |distance| self.closest_pair(distance as usize));
         rounded_up(pairs, 2 * operations + steps)

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The largest arity that a search tries.
-const LARGEST: u64 = 64;
+const MAX_SEARCHED_ARITY: u64 = 64;
 
 /// As a parameter of a name.
 pub(in crate::mechanism) fn write(f: &mut fmt::Formatter<'_>, arity: Option<u64>) -> fmt::Result {
@@ -23,7 +23,7 @@ pub(super) fn best_arity(
     criterion: &Criterion,
     build: impl Fn(u64) -> Result<DigitTree>,
 ) -> Result<Arc<dyn Mechanism>> {
-    let candidates = (least..=LARGEST).map(build).collect::<Result<Vec<_>>>()?;
+    let candidates = (least..=MAX_SEARCHED_ARITY).map(build).collect::<Result<Vec<_>>>()?;
     let best = candidates.into_iter().min_by(|a, b| criterion.figure(a).total_cmp(&criterion.figure(b)));
     Ok(Arc::new(best.expect("the range of arities is not empty")))
 }

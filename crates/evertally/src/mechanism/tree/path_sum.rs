@@ -172,7 +172,7 @@ impl Mechanism for PathSum {
         let blocks = participation::Blocks::new(self.horizon, self.weights.as_slice());
         let pairs = Pairs { trie: &blocks, horizon: self.horizon, largest: self.squared };
         let by_levels = participation::squared(self.horizon, self.weights.as_slice(), participation);
-        once.min(by_levels).min(chain::of_steps(&pairs, participation, chain::FEW, 64))
+        once.min(by_levels).min(chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS, 64))
     }
 
     fn gaussian_shift(&self) -> Option<GaussianShift> {

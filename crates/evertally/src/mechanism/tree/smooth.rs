@@ -51,7 +51,7 @@ const MAX_HEIGHT: u32 = 127;
 /// The best shape by exact accounting is searched among those whose value by column norm is at most this many times the
 /// best one's. The others have one zero and very many ones, are good for up to a hundred steps, and draw as many nodes
 /// per step.
-const TRIED_EXACTLY: f64 = 2.0;
+const MAX_EXACT_CANDIDATE_RATIO: f64 = 2.0;
 
 impl Smooth {
     /// A tree of `height` (2 ..= 127) whose used leaves have `zeros` zeros; it must have more than `horizon` of them.
@@ -102,7 +102,8 @@ impl Smooth {
             .map(|smooth| (criterion.by_column_norm(&smooth), smooth))
             .collect();
         if let Some(events) = criterion.exactly_counted() {
-            let most = TRIED_EXACTLY * shapes.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min);
+            let most =
+                MAX_EXACT_CANDIDATE_RATIO * shapes.iter().map(|(figure, _)| *figure).fold(f64::INFINITY, f64::min);
             shapes.retain(|(figure, _)| *figure <= most);
             let mut tries = Tries { binomials: &binomials, complete: HashMap::new() };
             for (figure, smooth) in &mut shapes {
@@ -207,7 +208,7 @@ impl Mechanism for Smooth {
         if participation.within(self.horizon) > 1 {
             let leaves = leaves::Leaves::new(self.horizon, self.height, self.ones(), &self.binomials);
             let pairs = Pairs { trie: &leaves, horizon: self.horizon, largest };
-            once = once.min(chain::of_steps(&pairs, participation, chain::FEW / 2, 64));
+            once = once.min(chain::of_steps(&pairs, participation, chain::MAX_VECTOR_ADDITIONS / 2, 64));
         }
         let column = self.largest_column(|width| participation.within(width as u64).into()); // at most T
         let (times, column) = (participation.within(self.horizon) as f64, column as f64);

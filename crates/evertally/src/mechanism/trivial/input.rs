@@ -10,7 +10,7 @@ use crate::privacy::Spread;
 use std::sync::Arc;
 
 /// Columns are listed up to this horizon.
-const LONGEST_LIST: u64 = 1 << 20;
+const MAX_LISTED_HORIZON: u64 = 1 << 20;
 
 /// `R = I`, `L = A`: every step total gets its own noise, the release sums them all. Best for the shortest horizons.
 #[doc(alias = "local noise")]
@@ -53,7 +53,7 @@ impl Mechanism for Input {
         participation.of_levels(self.horizon, std::iter::once((1, self.horizon)))
     }
     fn bands(&self) -> Option<Bands> {
-        (self.horizon <= LONGEST_LIST).then(|| Bands { count: 1, squares: vec![1.0; self.horizon as usize] })
+        (self.horizon <= MAX_LISTED_HORIZON).then(|| Bands { count: 1, squares: vec![1.0; self.horizon as usize] })
     }
     fn row_norm_squared(&self, step: u64) -> f64 {
         step as f64

@@ -3,18 +3,18 @@
 use super::{Curvature, Function, Place, descend};
 
 /// Stops if this many steps in a row each gain less than this.
-const LEAST_GAIN: f64 = 1e-8;
-const MOST_SMALL_STEPS: usize = 3;
-const MOST_STEPS: usize = 300;
+const MIN_GAIN: f64 = 1e-8;
+const MAX_SMALL_STEPS: usize = 3;
+const MAX_STEPS: usize = 300;
 
 /// A local minimum near `start` of a function that returns its value and gradient.
 pub(crate) fn minimum(start: Vec<f64>, mut function: impl FnMut(&[f64]) -> (f64, Vec<f64>)) -> Vec<f64> {
     let mut small = 0;
     let is_enough = |before: f64, after: f64| {
-        small = if before - after < LEAST_GAIN { small + 1 } else { 0 };
-        small == MOST_SMALL_STEPS
+        small = if before - after < MIN_GAIN { small + 1 } else { 0 };
+        small == MAX_SMALL_STEPS
     };
-    descend(&mut Full::new(start.len()), start, MOST_STEPS, is_enough, &mut function).point
+    descend(&mut Full::new(start.len()), start, MAX_STEPS, is_enough, &mut function).point
 }
 
 /// The estimate of the inverse of the matrix of second derivatives.

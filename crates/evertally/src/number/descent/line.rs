@@ -2,7 +2,7 @@
 
 /// A point between two ends where a function is least: on a grid of `places` points, then by golden sections of the
 /// interval around the best of them, down to a length. For a function with one valley, or whose valley the grid finds.
-pub(crate) fn least_between(
+pub(crate) fn minimise_between(
     low: f64,
     high: f64,
     places: u32,
@@ -47,11 +47,11 @@ mod tests {
     #[test]
     fn valleys_are_found() {
         for valley in [-1.9, 0.0, 0.3, 2.71, 4.999] {
-            let found = least_between(-2.0, 5.0, 8, 1e-4, |x| (x - valley).abs());
+            let found = minimise_between(-2.0, 5.0, 8, 1e-4, |x| (x - valley).abs());
             assert!((found - valley).abs() < 1e-4, "{found} {valley}");
         }
         // A second, smaller valley.
-        let found = least_between(0.0, 10.0, 21, 1e-4, |x| (x - 7.1).powi(2).min(0.1 + (x - 2.0).powi(2)));
+        let found = minimise_between(0.0, 10.0, 21, 1e-4, |x| (x - 7.1).powi(2).min(0.1 + (x - 2.0).powi(2)));
         assert!((found - 7.1).abs() < 1e-3, "{found}");
     }
 }

@@ -31,15 +31,15 @@ const PATHS: (u64, u64) = (512, 4096);
 /// Maximum number of nodes, in all rows together, that are read for the tilts of Laplace noise.
 const NODES: u64 = 1 << 24;
 /// Maximum number of anchors: if there are more steps, nearby steps are strongly correlated.
-const FEW_ANCHORS: u64 = 1024;
+const MAX_ANCHORS: u64 = 1024;
 /// Terms that add less than `e^-6` to a mean of likelihoods of at least 1 are omitted.
 const NEGLIGIBLE: f64 = -6.0;
 /// Runs with few paths that search for the edge.
 const PILOTS: u32 = 2;
 /// Quantile of the normal law at 95 %, one-sided.
-const SURE: f64 = 1.645;
+const ONE_SIDED_95: f64 = 1.645;
 /// The closest that a variable is tilted to the point where its law has no moments.
-const FARTHEST_TILT: f64 = 0.9;
+const MAX_TILT: f64 = 0.9;
 
 /// The band of a plan of at most 2^16 steps.
 pub(super) fn band(plan: &Plan, confidence: f64) -> Band {
@@ -48,12 +48,12 @@ pub(super) fn band(plan: &Plan, confidence: f64) -> Band {
     let paths = (work / plan.horizon()).clamp(PATHS.0, PATHS.1);
     let miss = 1.0 - confidence;
     // Tilted to the edge of independent normal steps at first, and then to that of the band.
-    let mut edge = normal_quantile_of_miss(super::of_each(confidence, plan.horizon()));
+    let mut edge = normal_quantile_of_miss(super::per_step_miss(confidence, plan.horizon()));
     for _ in 0..PILOTS {
         edge = simulation.run(edge, paths / 8).edge(miss, 0.0).0.max(1.0);
     }
     let simulated = simulation.run(edge, paths);
-    let (standard_errors, simulation_error) = simulated.edge(miss, SURE);
+    let (standard_errors, simulation_error) = simulated.edge(miss, ONE_SIDED_95);
     let paths = simulated.paths.len() as u32;
     Band { standard_errors: Some(standard_errors), confidence, simulation_error, paths }
 }
@@ -122,9 +122,9 @@ impl<'a> Simulation<'a> {
             (0..steps as usize).collect()
         } else {
             // Early steps differ more from each other than late ones. fits: below 2^16 times 2^10
-            let late = (1..=FEW_ANCHORS / 2).map(|i| (i * steps).div_ceil(FEW_ANCHORS / 2) as usize - 1);
-            let root = libm::pow(steps as f64, 2.0 / FEW_ANCHORS as f64);
-            late.chain((0..FEW_ANCHORS / 2).map(|i| libm::pow(root, i as f64) as usize - 1)).collect()
+            let late = (1..=MAX_ANCHORS / 2).map(|i| (i * steps).div_ceil(MAX_ANCHORS / 2) as usize - 1);
+            let root = libm::pow(steps as f64, 2.0 / MAX_ANCHORS as f64);
+            late.chain((0..MAX_ANCHORS / 2).map(|i| libm::pow(root, i as f64) as usize - 1)).collect()
         };
         places.sort_unstable();
         places.dedup();
@@ -141,7 +141,7 @@ impl<'a> Simulation<'a> {
         let largest = weights.iter().fold(0.0, |most: f64, weight| most.max(weight.abs()));
         let mean =
             |theta: f64| -> f64 { weights.iter().map(|w| 2.0 * theta * w * w / (1.0 - theta * theta * w * w)).sum() };
-        let (mut low, mut high) = (0.0, FARTHEST_TILT / largest);
+        let (mut low, mut high) = (0.0, MAX_TILT / largest);
         for _ in 0..50 {
             let middle = 0.5 * (low + high);
             if mean(middle) < edge * deviation { low = middle } else { high = middle }

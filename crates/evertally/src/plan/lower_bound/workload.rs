@@ -117,10 +117,10 @@ fn mean(workload: Workload, horizon: u64, patterns: Patterns) -> f64 {
     if length > horizon || patterns.steps == 0 {
         return 0.0;
     }
-    const LONGEST: u64 = 1 << 15;
+    const MAX_STEPS: u64 = 1 << 15;
     let (parts, slack) = match width.saturating_mul(2).max(length) {
-        parts if parts <= LONGEST => (parts.max(64), 1e-7),
-        _ => (LONGEST, 1e-3),
+        parts if parts <= MAX_STEPS => (parts.max(64), 1e-7),
+        _ => (MAX_STEPS, 1e-3),
     };
     let step = std::f64::consts::PI / parts as f64;
     let value = |angle: f64| {

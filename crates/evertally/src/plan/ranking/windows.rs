@@ -9,7 +9,7 @@ const WIDTHS: [u64; 2] = [7, 28];
 /// Number of steps that are averaged.
 const STEPS: u64 = 64;
 /// The same if rows are long, because reading them takes time.
-const LONGEST_ROWS: u64 = 1 << 12;
+const MAX_STEPS_FOR_ALL_ROWS: u64 = 1 << 12;
 
 /// A window over the last steps, computed in two ways.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,7 +25,7 @@ pub struct WindowRow {
 /// Rows for windows of at most half the horizon, if running sums are requested.
 pub(super) fn of(request: &PlanRequest, chosen: &Candidate) -> Vec<WindowRow> {
     let (horizon, mechanism) = (request.horizon(), &*chosen.mechanism);
-    if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > LONGEST_ROWS) {
+    if !request.workload().is_sum() || (mechanism.name().is_heavy() && horizon > MAX_STEPS_FOR_ALL_ROWS) {
         return Vec::new();
     }
     let node = node_variance(request, chosen.noise_divisor, &chosen.law);

@@ -6,7 +6,7 @@ use super::{LOSS_ROUNDING, PrivacyLoss, Resolution};
 const UNDERFLOW: f64 = f64::from_bits(1);
 
 /// Half distances between losses beyond this would overflow `sinh`: everything is assumed to be revealed.
-pub(super) const WIDEST: f64 = 300.0;
+pub(super) const MAX_HALF_DISTANCE: f64 = 300.0;
 
 /// Probabilities on a grid of losses while they are being filled: `bins[i]` at loss `(first + 2i) half`.
 pub(super) struct Bins {
@@ -86,7 +86,7 @@ impl PrivacyLoss {
         }
         // The product is usually much narrower than the sum of the ranges, once its tails are cut.
         while a.masses.len() + b.masses.len() > 2 * resolution.points {
-            if 2.0 * a.half > WIDEST {
+            if 2.0 * a.half > MAX_HALF_DISTANCE {
                 return everything();
             }
             (a, b) = (a.coarser(), b.coarser());
@@ -171,7 +171,7 @@ impl PrivacyLoss {
     /// by a quarter of the new distance.
     pub(super) fn coarser(&self) -> Self {
         let wide = 2.0 * self.half;
-        if wide > WIDEST {
+        if wide > MAX_HALF_DISTANCE {
             return Self::everything(self.pure);
         }
         let points = self.masses.len() / 2 + 2;

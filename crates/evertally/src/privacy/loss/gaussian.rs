@@ -34,16 +34,16 @@
 //! ## Small σ
 //! For small σ the loss of one variable, `d(d - 2x)/(2σ²)` with the probability of `x`, is composed numerically.
 
-use super::compose::{Bins, WIDEST};
+use super::compose::{Bins, MAX_HALF_DISTANCE};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::number::Ratio;
 use crate::privacy::{Delta, Epsilon, Rho, conversions, gaussian};
 use crate::{Error, Result};
 
 /// The privacy-loss distribution is computed up to this σ²; above it, the comparison loses less than 10⁻⁴ of σ².
-const LARGEST_COMPOSED: f64 = 16384.0;
+const MAX_COMPOSED_VARIANCE: f64 = 16384.0;
 /// Up to shifts of this size.
-const LARGEST_SHIFT: u64 = 1 << 20;
+const MAX_COMPOSED_SHIFT: u64 = 1 << 20;
 /// The variances `s²` that the comparison may assign to the rounding; the best one is used.
 pub(super) const ROUNDING_VARIANCES: [f64; 8] = [0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 16.0];
 /// Covers the rounding of the formulas themselves.
@@ -187,7 +187,7 @@ impl PrivacyLoss {
 }
 
 fn composable(variance: Ratio, profile: &ShiftProfile) -> bool {
-    variance.to_f64() <= LARGEST_COMPOSED && profile.shifts()[0].0 <= LARGEST_SHIFT
+    variance.to_f64() <= MAX_COMPOSED_VARIANCE && profile.shifts()[0].0 <= MAX_COMPOSED_SHIFT
 }
 
 fn composed(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> PrivacyLoss {
@@ -198,7 +198,7 @@ fn composed(variance: Ratio, profile: &ShiftProfile, resolution: Resolution) -> 
     let wanted = 16.0 * parameter.sqrt() * (largest / divisor) as f64 / resolution.points as f64;
     let coarseness = (wanted.max(1.0) as u64).next_power_of_two();
     let half = lattice * coarseness as f64;
-    if half > WIDEST {
+    if half > MAX_HALF_DISTANCE {
         return PrivacyLoss::everything(f64::INFINITY);
     }
     let of = |&(shift, count): &(u64, u64)| {

@@ -9,13 +9,13 @@
 //! form `p e^{-loss/2}` they all weigh the same, so the shares are sums of `sinh` in arithmetic progression,
 //! `Σ_{j<n} sinh(α + jβ) = sinh(α + (n-1)β/2) sinh(nβ/2) / sinh(β/2)`, without any cancellation.
 
-use super::compose::{Bins, WIDEST};
+use super::compose::{Bins, MAX_HALF_DISTANCE};
 use super::{PrivacyLoss, Resolution, ShiftProfile};
 use crate::number::Ratio;
 use crate::privacy::{Delta, Epsilon, Rho, conversions};
 
 /// Above this pure ε nothing is computed: everything is assumed to be revealed.
-const LARGEST_LOSS: f64 = 1e4;
+const MAX_PURE_EPSILON: f64 = 1e4;
 
 /// δ of discrete Laplace noise of this scale on every shifted variable, rounded up: the best of the privacy-loss
 /// distribution at 2048 points, pure ε and zCDP.
@@ -56,7 +56,7 @@ impl PrivacyLoss {
         let grid = Grid::of(profile, resolution);
         let scale = scale.to_f64();
         let pure = profile.l1() as f64 / scale * (1.0 + 1e-15);
-        if pure > LARGEST_LOSS || grid.half(scale) > WIDEST {
+        if pure > MAX_PURE_EPSILON || grid.half(scale) > MAX_HALF_DISTANCE {
             return Self::everything(pure);
         }
         let of = |&(shift, count): &(u64, u64)| {

@@ -167,7 +167,7 @@ impl Key {
     }
 
     /// Removes and returns its past.
-    pub(super) fn take_past(&mut self) -> Past {
+    pub(super) fn remove_past(&mut self) -> Past {
         std::mem::take(&mut self.past)
     }
 

@@ -8,11 +8,11 @@ use crate::stream::series::Series;
 use std::ops::Range;
 
 /// Keys from which a thread is worth its start.
-const WORTH_A_THREAD: usize = 1 << 14;
+const MIN_KEYS_PER_THREAD: usize = 1 << 14;
 
 /// The data that several threads share for the selection.
 #[derive(Clone, Copy)]
-pub(super) struct Look<'s> {
+pub(super) struct KeySelection<'s> {
     pub(super) plan: &'s Plan,
     pub(super) noise: &'s GroupNoise,
     pub(super) keys: &'s Keys,
@@ -20,11 +20,12 @@ pub(super) struct Look<'s> {
     pub(super) threshold: i64,
 }
 
-impl Look<'_> {
+impl KeySelection<'_> {
     /// The hidden keys that reach the threshold, in no order. Checks every key, with as many threads as help.
     pub(super) fn found(self) -> Vec<u32> {
         let count = self.keys.len();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count / WORTH_A_THREAD).max(1);
+        let threads =
+            std::thread::available_parallelism().map_or(1, usize::from).min(count / MIN_KEYS_PER_THREAD).max(1);
         let part = count.div_ceil(threads);
         let places = |number: usize| (number * part).min(count) as u32; // fits: at most the number of keys
         let work = |number: usize| self.among(places(number)..places(number + 1));

@@ -48,7 +48,7 @@ fn events(step: u64) -> Vec<(String, i64)> {
 }
 
 /// The published values of a stream, in order: name, step and value.
-fn told(stream: &DiscoveredSums, rows: &mut Vec<(Vec<u8>, Release)>) {
+fn published(stream: &DiscoveredSums, rows: &mut Vec<(Vec<u8>, Release)>) {
     for shown in stream.entering() {
         rows.extend(stream.earlier(shown).map(|release| (stream.name(shown).to_vec(), release)));
     }
@@ -94,7 +94,7 @@ fn keys_are_released_as_groups_of_their_names() {
             }
             released.push(declared.tick().unwrap().to_vec());
             discovered.tick().unwrap();
-            told(&discovered, &mut rows);
+            published(&discovered, &mut rows);
             let last = &released[step as usize - 1];
             if step.is_multiple_of(4) {
                 let reaches = |place: &usize| {
@@ -131,7 +131,7 @@ fn keys_do_not_touch_each_other() {
                     (0..50 * step).for_each(|number| stream.add(format!("a{}", number % 70).as_bytes(), 3).unwrap());
                 }
                 stream.tick().unwrap();
-                told(&stream, &mut rows);
+                published(&stream, &mut rows);
             }
             rows
         };
@@ -157,7 +157,7 @@ fn a_person_leaves_no_trace_in_windows() {
                     (0..others).for_each(|number| with.add(format!("only {number}").as_bytes(), 1).unwrap());
                 }
                 with.tick().unwrap();
-                told(&with, &mut rows);
+                published(&with, &mut rows);
             }
             (rows, with)
         };
@@ -167,8 +167,8 @@ fn a_person_leaves_no_trace_in_windows() {
         // With a low threshold, noise alone lets keys enter whose windows have long been empty.
         let mut low = state;
         low.step = 11;
-        let look = Look { threshold: plan.std_error(12).ceil() as i64, ..low.look() };
-        let found = Look { step: 12, ..look }.found().len();
+        let look = KeySelection { threshold: plan.std_error(12).ceil() as i64, ..low.look() };
+        let found = KeySelection { step: 12, ..look }.found().len();
         // A normal variable exceeds one standard deviation with probability about 1/6.
         assert!((300..700).contains(&found), "{case:?}: {found}");
         noisy += found;
@@ -203,8 +203,8 @@ fn states_go_on() {
             whole.tick().unwrap();
             parts.tick().unwrap();
             sorted.tick().unwrap();
-            told(&whole, &mut rows);
-            told(&parts, &mut again);
+            published(&whole, &mut rows);
+            published(&parts, &mut again);
             let state = parts.save();
             parts = restored(&plan, &state).unwrap();
             assert_eq!((parts.save(), parts.releases()), (state, whole.releases()));

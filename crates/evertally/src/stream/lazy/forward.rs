@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use std::sync::Arc;
 
 /// Maximum number of cached numbers, of 16 bytes each: sums beyond them are drawn again.
-const MOST: usize = 1 << 22;
+const MAX_CACHED_VALUES: usize = 1 << 22;
 /// Sums that a thread processes at once.
 const TASK: usize = 1 << 11;
 
@@ -70,7 +70,7 @@ impl Forward {
     ) {
         let Some(path) = Path::of(Arc::clone(&self.walk), step) else { return };
         let depth = self.depth.max(path.places.len());
-        self.remember(keyed, &coordinates[..coordinates.len().min(MOST / depth)], depth);
+        self.remember(keyed, &coordinates[..coordinates.len().min(MAX_CACHED_VALUES / depth)], depth);
         let first = noise.len();
         noise.resize(first + self.sums.len(), 0);
         let tasks = self.sums.chunks_mut(TASK).zip(self.prefixes.chunks_mut(TASK * depth));

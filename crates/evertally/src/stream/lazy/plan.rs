@@ -345,16 +345,16 @@ impl Float {
     ///
     /// A double of standard deviation `s` has a spacing of about `s · 2^-52`. Measured in units, the probability of a
     /// single release is off by that fraction, and from 2^53 units on releases would not even reach all integers.
-    const MOST: f64 = (1u64 << 32) as f64;
-    const WANTED: f64 = (1u64 << 26) as f64;
+    const MAX_DEVIATION: f64 = (1u64 << 32) as f64;
+    const TARGET_DEVIATION: f64 = (1u64 << 26) as f64;
 
     fn of(plan: &Plan) -> Result<Self> {
         let steps = plan.law().scale() / plan.noise_divisor() as f64;
         let deviation = plan.max_std_error() / plan.request().grid().to_f64(1);
         let fraction_bits =
-            (0..FRACTION_BITS).rev().find(|bits| deviation * libm::exp2(f64::from(bits + 1)) <= Self::WANTED);
+            (0..FRACTION_BITS).rev().find(|bits| deviation * libm::exp2(f64::from(bits + 1)) <= Self::TARGET_DEVIATION);
         let fraction_bits = fraction_bits.map_or(0, |bits| bits + 1);
-        if deviation > Self::MOST {
+        if deviation > Self::MAX_DEVIATION {
             return Err(Error::invalid(format!(
                 "floating-point noise of {deviation:e} grid steps would show its gaps; coarsen the grid, or use \
                  `keyed` sampling"

@@ -164,7 +164,7 @@ fn a_key_of_a_service_is_for_that_service_alone() {
     let path = folder.path().join("k");
     let key = new_key(&path).unwrap();
     let (ledger, home) = (ledger_path(&path), folder.path().join("data"));
-    let give = |is_new, identity: &str| give_to_service(&key, &ledger, is_new, identity, &home);
+    let give = |is_new, identity: &str| assign_to_service(&key, &ledger, is_new, identity, &home);
     give(false, "one").unwrap();
     give(false, "one").unwrap();
     for refused in [give(false, "two"), open(&path).map(|_| ())] {
@@ -178,18 +178,18 @@ fn a_key_of_a_service_is_for_that_service_alone() {
     let key = new_key(&path).unwrap();
     let mut open = open(&path).unwrap();
     open.ledger.register(&name("a"), Issuer::Counter, None).unwrap();
-    let error = give_to_service(&key, &ledger_path(&path), false, "one", &home).unwrap_err().to_string();
+    let error = assign_to_service(&key, &ledger_path(&path), false, "one", &home).unwrap_err().to_string();
     assert!(error.contains("in use"), "{error}");
     drop(open);
-    let error = give_to_service(&key, &ledger_path(&path), false, "one", &home).unwrap_err().to_string();
+    let error = assign_to_service(&key, &ledger_path(&path), false, "one", &home).unwrap_err().to_string();
     assert!(error.contains("never used"), "{error}");
 
     // A key without a ledger may have published anything, unless it was just drawn.
     let key = SecretKey::generate().unwrap();
     let ledger = ledger_path(&folder.path().join("bare"));
-    assert!(give_to_service(&key, &ledger, false, "one", &home).unwrap_err().to_string().contains("restore it"));
-    give_to_service(&key, &ledger, true, "one", &home).unwrap();
-    give_to_service(&key, &ledger, false, "one", &home).unwrap();
+    assert!(assign_to_service(&key, &ledger, false, "one", &home).unwrap_err().to_string().contains("restore it"));
+    assign_to_service(&key, &ledger, true, "one", &home).unwrap();
+    assign_to_service(&key, &ledger, false, "one", &home).unwrap();
 }
 
 /// Parts of one stream's noise that overlap.

@@ -53,7 +53,7 @@ proptest! {
             live.take(read).unwrap();
             if stops[number] {
                 let state = live.live_state().unwrap().unwrap();
-                live = Session::live_again(stream.clone(), Some(groups()), &key(), &ledger, &state).unwrap();
+                live = Session::restore_live(stream.clone(), Some(groups()), &key(), &ledger, &state).unwrap();
             }
         }
         while live.open_step() <= STEPS {
@@ -71,11 +71,11 @@ fn events_that_nobody_has_written_are_none() {
         assert!(Placed::read(1, true, None, &mut &bytes[..]).is_none(), "{bytes:?}");
     }
     for value in [0, 1, -1, i64::MAX, i64::MIN] {
-        let label = GroupLabel::Place(300);
+        let label = GroupRef::Place(300);
         let placed = Placed { step: 7, value, person: Pseudonym::default(), label, mark: 0 };
         let mut bytes = Vec::new();
         placed.write(false, &mut bytes);
         let read = Placed::read(7, false, None, &mut bytes.as_slice()).unwrap();
-        assert_eq!((read.value, read.label, read.step), (value, GroupLabel::Place(300), 7));
+        assert_eq!((read.value, read.label, read.step), (value, GroupRef::Place(300), 7));
     }
 }

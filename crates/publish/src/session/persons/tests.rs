@@ -101,7 +101,7 @@ proptest! {
         let (mut bytes, number) = (Vec::new(), number >> shift);
         push_number(&mut bytes, number);
         let mut rest = &bytes[..];
-        prop_assert_eq!(take_number(&mut rest), Some(number));
+        prop_assert_eq!(read_number(&mut rest), Some(number));
         prop_assert!(rest.is_empty());
     }
 }
@@ -175,7 +175,7 @@ fn periods_forget() {
         for number in 0..5000u64 {
             persons.keep(pseudonyms.of(&number.to_string()), Offer::in_step(9));
         }
-        assert_eq!((persons.count(), persons.save(1).len() > 5000 * LEAST_SAVED), (5000, true));
+        assert_eq!((persons.count(), persons.save(1).len() > 5000 * MIN_SAVED_BYTES), (5000, true));
         assert_eq!(persons.save(PERIOD + 1).len(), 9);
         let offer = Offer::in_step(PERIOD + 1).of_period_since(PERIOD + 1);
         assert!(persons.keep(pseudonyms.of("9"), offer).is_some());

@@ -51,8 +51,8 @@ impl Runs {
         }
         session.close_through(through)?;
         take(&mut session, &mut rows, &mut sums)?;
-        self.late.extend(session.take_late());
-        let leaving = Leaving { joined: groups.joining(2 + joined, before), ..Leaving::default() };
+        self.late.extend(session.drain_late());
+        let leaving = RunRecord { joined: groups.joining(2 + joined, before), ..RunRecord::default() };
         session.record_continued(&mut ledger, leaving)?;
         self.rows.extend(rows);
         self.sums.extend(sums);
@@ -150,7 +150,7 @@ fn groups_join_at_any_run_and_go_on() {
             GroupTable::of_names(vec!["group".into()], names, rest.map(str::to_owned), Default::default()).unwrap();
         let began = groups().meaning();
         let joined: &[Joined] = &[];
-        table.as_begun(&began, false, joined).unwrap().table
+        table.as_recorded(&began, false, joined).unwrap().table
     };
     let stream = stream(0);
     let (mut runs, mut plain) = (Runs::new(), Runs::new());

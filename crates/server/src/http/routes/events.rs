@@ -18,7 +18,7 @@ use std::sync::Arc;
 use utoipa::ToSchema;
 
 /// The most characters of an id.
-const LONGEST_ID: usize = 200;
+const MAX_ID_CHARS: usize = 200;
 
 /// The receipt of an accepted batch: it is durable.
 #[derive(Serialize, ToSchema)]
@@ -70,9 +70,9 @@ pub(in super::super) async fn take(
     let id = id_of(&headers)?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
-        app.has_room()?;
+        app.require_free_disk()?;
         let reader = incoming.open(app.service.decoding())?;
-        let receipt = app.service.take_in(&info, &id, (format, reader))?;
+        let receipt = app.service.accept(&info, &id, (format, reader))?;
         let digest = blake3::Hash::from_bytes(receipt.digest).to_hex().to_string();
         Ok(Json(Taken { batch: receipt.batch, rows: receipt.rows, repeated: receipt.repeated, digest }))
     })
@@ -91,7 +91,7 @@ pub(super) fn sent(app: &App, headers: &HeaderMap, body: Body) -> Result<(BatchF
 
 fn id_of(headers: &HeaderMap) -> Result<String, Problem> {
     let id = headers.get("idempotency-key").and_then(|id| id.to_str().ok()).unwrap_or("");
-    let is_good = (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_good = (1..=MAX_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     if is_good {
         return Ok(id.to_owned());
     }

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
 /// About the most events in one answer.
-const MOST: usize = 100_000;
+const MAX_EVENTS: usize = 100_000;
 
 /// The position to continue from.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Behind {
+pub(in super::super) struct LateQuery {
     /// The number of the last batch that you have, from the previous answer.
     #[serde(default)]
     behind: u64,
@@ -40,7 +40,7 @@ pub(in super::super) struct LateEvents {
 struct LateRow(Map<String, Value>);
 
 /// Late events that were set aside, in the order of arrival.
-#[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating", params(("stream" = String, Path), Behind), responses(
+#[utoipa::path(get, path = "/v1/streams/{stream}/late", tag = "operating", params(("stream" = String, Path), LateQuery), responses(
     (status = 200, body = LateEvents),
     (status = 404, body = Document, content_type = "application/problem+json"),
 ), security(("token" = [])))]
@@ -48,13 +48,13 @@ pub(in super::super) async fn late(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    query: Result<Query<Behind>, axum::extract::rejection::QueryRejection>,
+    query: Result<Query<LateQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Result<Response, Problem> {
     caller.operates()?;
-    let Query(Behind { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
+    let Query(LateQuery { behind }) = query.map_err(|e| Problem::bad(e.body_text()))?;
     waiting(&app, Work::Rows, move |app| {
         let info = app.service.stream(&name).ok_or_else(Problem::no_stream)?;
-        let (rows, behind) = app.service.late(&info, behind, MOST)?;
+        let (rows, behind) = app.service.late(&info, behind, MAX_EVENTS)?;
         let columns = &info.stream.columns;
         let own = std::iter::once(&columns.time).chain(&columns.labels).chain(&columns.person).chain(&columns.value);
         let names: Vec<&String> = own.collect();

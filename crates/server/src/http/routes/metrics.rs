@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The most lines of one stream; clients request further ones as releases.
-const MOST_LINES: usize = 10_000;
+const MAX_LINES: usize = 10_000;
 
 /// The released values of public streams; nothing exact.
 pub(super) async fn of_public(State(app): State<Arc<App>>) -> Result<Response, Problem> {
@@ -111,7 +111,7 @@ impl Text {
             }
             columns.push(own);
         }
-        let places = (info.line_count() > MOST_LINES).then(|| (0..MOST_LINES as u32).collect()); // fits: 10⁴
+        let places = (info.line_count() > MAX_LINES).then(|| (0..MAX_LINES as u32).collect()); // fits: 10⁴
         let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
             if row.step != last + info.stream.steps_before() {

@@ -4,7 +4,7 @@ use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
 use super::super::threads::Work;
 use super::super::work::waiting;
-use super::releases::Asked;
+use super::releases::ReleasesQuery;
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
@@ -62,7 +62,7 @@ pub(in super::super) async fn png(
 }
 
 fn drawn(app: &App, info: &StreamInfo, query: Option<&str>) -> Result<String, Problem> {
-    let (mut wanted, _) = Asked::read(query)?.of(info)?;
+    let (mut wanted, _) = ReleasesQuery::read(query)?.of(info)?;
     let places = wanted.places.take().unwrap_or_else(|| (0..info.line_count() as u32).collect()); // fits: places do
     wanted.places = Some(places.into_iter().take(MAX_SHOWN).collect());
     let count = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());

@@ -2,7 +2,7 @@
 
 use super::super::answers::Releases;
 use super::super::app::{App, Caller};
-use super::super::pieces::{InPieces, Pieces, RowFormat};
+use super::super::pieces::{Pieces, PiecewiseBody, RowFormat};
 use super::super::problem::{Document, Problem};
 use super::super::threads::Work;
 use super::super::work::waiting;
@@ -17,12 +17,12 @@ use evertally_tables::output::{OutputFormat, TableWriter};
 use std::sync::Arc;
 
 /// The number of publications in an answer to a request without a range.
-const USUAL: u64 = 1000;
+const DEFAULT_PUBLICATIONS: u64 = 1000;
 
 /// The most rows of one answer.
-const MOST_ROWS: u64 = 2_000_000;
+const MAX_ROWS: u64 = 2_000_000;
 /// The most rows of an answer that is built in memory.
-const MOST_WHOLE: u64 = 250_000;
+const MAX_ROWS_IN_MEMORY: u64 = 250_000;
 
 /// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Format {
 
 /// The parameters of a request for releases.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct ReleasesQuery {
     from: Option<u64>,
     to: Option<u64>,
     every: Option<u64>,
@@ -79,7 +79,7 @@ pub(super) struct Asked {
     format: Option<String>,
 }
 
-impl Asked {
+impl ReleasesQuery {
     /// Reads a query; `group` and `measure` may be repeated.
     pub(super) fn read(query: Option<&str>) -> Result<Self, Problem> {
         let mut asked = Self::default();
@@ -108,7 +108,7 @@ impl Asked {
     pub(super) fn of(&self, info: &StreamInfo) -> Result<(RowsQuery, bool), Problem> {
         let shown = info.progress().publications;
         let to = self.to.unwrap_or(shown);
-        let from = self.from.unwrap_or(to.min(shown).saturating_sub(USUAL - 1).max(1));
+        let from = self.from.unwrap_or(to.min(shown).saturating_sub(DEFAULT_PUBLICATIONS - 1).max(1));
         if from > to.max(1) {
             return Err(Problem::bad(format!("`from` ({from}) is greater than `to` ({to})")));
         }
@@ -211,13 +211,13 @@ fn answer(
     query: Option<&str>,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let asked = Asked::read(query)?;
+    let asked = ReleasesQuery::read(query)?;
     let format = Format::of(asked.format.as_deref(), headers)?;
     let (wanted, is_closed) = asked.of(info)?;
     let lines = wanted.places.as_ref().map_or(info.line_count(), Vec::len) as u64;
     let publications = (wanted.publications.end() + 1).saturating_sub(*wanted.publications.start());
     let publications = publications.div_ceil(wanted.every);
-    let most_rows = if format == Format::Table(OutputFormat::Parquet) { MOST_WHOLE } else { MOST_ROWS };
+    let most_rows = if format == Format::Table(OutputFormat::Parquet) { MAX_ROWS_IN_MEMORY } else { MAX_ROWS };
     if publications.saturating_mul(lines.max(1)) > most_rows {
         let most = most_rows / lines.max(1);
         let problem =
@@ -263,7 +263,7 @@ fn write(app: &Arc<App>, info: &Arc<StreamInfo>, wanted: RowsQuery, lines: u64, 
     if pieces.is_over() {
         return Ok(first.into());
     }
-    Ok(Body::new(InPieces::new(Arc::clone(app), first, pieces)))
+    Ok(Body::new(PiecewiseBody::new(Arc::clone(app), first, pieces)))
 }
 
 /// The plan: everything that was decided before the first event. It is public and reveals nothing about the events.

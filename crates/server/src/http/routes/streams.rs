@@ -57,7 +57,7 @@ pub(in super::super) async fn one(
 /// The stream to open.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(in super::super) struct Wanted {
+pub(in super::super) struct OpenRequest {
     /// The declaration, with the names of configuration files.
     declaration: Map<String, Value>,
     /// Whether anybody may read it.
@@ -164,7 +164,7 @@ fn picture_of_error(preview: &Preview) -> Option<String> {
 }
 
 /// Opens a stream; with `dry-run=true` only plans it and reports its cost.
-#[utoipa::path(post, path = "/v1/streams", tag = "operating", params(How), request_body = Wanted, responses(
+#[utoipa::path(post, path = "/v1/streams", tag = "operating", params(How), request_body = OpenRequest, responses(
     (status = 200, description = "The stream that would be opened.", body = Opened),
     (status = 201, description = "The stream that was opened.", body = Opened),
     (status = 422, body = Document, content_type = "application/problem+json"),
@@ -173,7 +173,7 @@ pub(in super::super) async fn open(
     State(app): State<Arc<App>>,
     caller: Caller,
     Query(how): Query<How>,
-    body: Result<Json<Wanted>, axum::extract::rejection::JsonRejection>,
+    body: Result<Json<OpenRequest>, axum::extract::rejection::JsonRejection>,
 ) -> Result<Response, Problem> {
     caller.operates()?;
     let Json(wanted) = body.map_err(|e| Problem::bad(e.body_text()))?;

@@ -5,7 +5,7 @@ use super::super::problem::{Document, Problem};
 use super::super::threads::Work;
 use super::super::work::waiting;
 use super::events::sent;
-use crate::engine::Whole;
+use crate::engine::SumsRange;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
@@ -83,9 +83,9 @@ pub(in super::super) async fn put(
     let Query(Steps { from, through, evidence }) = steps.map_err(|e| Problem::bad(e.body_text()))?;
     let (format, incoming) = sent(&app, &headers, body)?;
     waiting(&app, Work::Body, move |app| {
-        app.has_room()?;
+        app.require_free_disk()?;
         let reader = incoming.open(app.service.decoding())?;
-        let taken = app.service.take_sums(&info, Whole { steps: from..=through, evidence }, (format, reader))?;
+        let taken = app.service.accept_sums(&info, SumsRange { steps: from..=through, evidence }, (format, reader))?;
         Ok(Json(TakenSums { through: taken.through, rows: taken.rows, repeated: taken.repeated }))
     })
     .await

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// Bytes of a page header that are read first, and at most.
 const HEADER: usize = 256;
-const LONGEST_HEADER: usize = 16 << 20;
+const MAX_HEADER_BYTES: usize = 16 << 20;
 
 const PLAIN: i64 = 0;
 const PLAIN_DICTIONARY: i64 = 2;
@@ -27,7 +27,7 @@ const DELTA_BYTE_ARRAY: i64 = 7;
 const RLE_DICTIONARY: i64 = 8;
 
 /// The maximum length of a value in a column of decimals.
-const LONGEST_DECIMAL: usize = 32;
+const MAX_DECIMAL_BYTES: usize = 32;
 
 /// The file, and its memory limit.
 pub(super) struct Source {
@@ -77,7 +77,7 @@ impl Pages {
             Type::INT96 => Some(12),
             Type::FIXED_LEN_BYTE_ARRAY => Some(u64::try_from(described.type_length()).unwrap_or(0)),
         };
-        if width.is_some_and(|width| width == 0 || width > LONGEST_DECIMAL as u64) {
+        if width.is_some_and(|width| width == 0 || width > MAX_DECIMAL_BYTES as u64) {
             return Err(damaged(format!("values of {} bytes each", width.unwrap_or(0))));
         }
         Ok(Pages {
@@ -120,7 +120,7 @@ impl Pages {
     }
 
     fn read_header(&self) -> Result<(PageHeader, usize)> {
-        let most = usize::try_from(self.left).unwrap_or(LONGEST_HEADER).min(LONGEST_HEADER);
+        let most = usize::try_from(self.left).unwrap_or(MAX_HEADER_BYTES).min(MAX_HEADER_BYTES);
         let mut size = HEADER;
         loop {
             let bytes = self.source.file.get_bytes(self.at, size.min(most))?;
@@ -290,7 +290,7 @@ fn too_large(bytes: u64, most: u64) -> ParquetError {
 fn check_short(mut values: &[u8]) -> Result<()> {
     while let Some((length, rest)) = values.split_first_chunk::<4>() {
         let length = u32::from_le_bytes(*length) as usize;
-        if length > LONGEST_DECIMAL {
+        if length > MAX_DECIMAL_BYTES {
             return Err(damaged(format!("a decimal of {length} bytes")));
         }
         values = rest.get(length..).ok_or_else(|| damaged("a dictionary ends in the middle of a value"))?;

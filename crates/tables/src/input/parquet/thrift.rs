@@ -4,7 +4,7 @@
 //! [structures](https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift).
 
 /// The maximum nesting depth of structures.
-const DEEPEST: u32 = 24;
+const MAX_DEPTH: u32 = 24;
 
 const STOP: u8 = 0;
 const TRUE: u8 = 1;
@@ -92,7 +92,7 @@ impl<'b> Compact<'b> {
 
     /// Moves past a value, and adds the elements of its lists to a measure.
     fn skip(&mut self, kind: u8, in_list: bool, depth: u32, measure: &mut Measure) -> Option<()> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return None;
         }
         match kind {
@@ -182,7 +182,7 @@ fn schema(from: &mut Compact<'_>, measure: &mut Measure) -> Option<()> {
         while open.last() == Some(&0) {
             open.pop();
         }
-        if open.len() > DEEPEST as usize {
+        if open.len() > MAX_DEPTH as usize {
             return None;
         }
     }

@@ -14,16 +14,16 @@ const ITEMS: u64 = 100_000;
 /// Queries whose error is measured, spread over the second half of the horizon.
 const QUERIES: u64 = 2000;
 /// Steps over which time is measured.
-const TIMED: u64 = 1 << 14;
+const TIMED_STEPS: u64 = 1 << 14;
 /// Steps of a round.
-const ROUND: u64 = 64;
+const STEPS_PER_ROUND: u64 = 64;
 /// The time limit of the all-cells baseline (it runs at least one step), and its largest table.
-const EAGER_TIME: Duration = Duration::from_millis(300);
-const EAGER_CELLS: u64 = 1 << 20;
+const MAX_EAGER_TIME: Duration = Duration::from_millis(300);
+const MAX_EAGER_CELLS: u64 = 1 << 20;
 
 /// How a sketch gets its noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum NoiseVariant {
     /// Lazily, by bridges in floating point.
     Lazy,
     /// Lazily, from keyed variables.
@@ -34,7 +34,7 @@ pub(super) enum Way {
     Buffered,
 }
 
-impl Way {
+impl NoiseVariant {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lazy => "lazy, float",
@@ -47,7 +47,7 @@ impl Way {
 
 /// Width of the table, and number of steps with one event each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Contest {
+pub(super) struct SketchBenchmark {
     pub(super) width: u64,
     pub(super) horizon: u64,
 }
@@ -117,40 +117,41 @@ impl Sketch for BufferedSketch {
     }
 }
 
-impl Contest {
+impl SketchBenchmark {
     /// Runs all variants except those that would take too long.
-    pub(super) fn run(self) -> Result<Vec<(Way, Outcome)>> {
+    pub(super) fn run(self) -> Result<Vec<(NoiseVariant, Outcome)>> {
         let cells = Table::new(5, self.width)?.cells();
         let mut outcomes = vec![];
-        for way in [Way::Lazy, Way::Keyed, Way::Buffered] {
+        for way in [NoiseVariant::Lazy, NoiseVariant::Keyed, NoiseVariant::Buffered] {
             let mut nanoseconds = self.timed(&mut *self.sketch(way, Some(u64::MAX))?, Duration::MAX)?;
-            if way == Way::Buffered {
+            if way == NoiseVariant::Buffered {
                 // A step with a batch, divided by the steps of a batch.
                 nanoseconds += self.timed(&mut *self.sketch(way, Some(1))?, Duration::ZERO)? / cells as f64;
             }
             let (error, queries) = self.error(way)?;
             outcomes.push((way, Outcome { nanoseconds, error, queries }));
-            if way == Way::Keyed && cells <= EAGER_CELLS {
+            if way == NoiseVariant::Keyed && cells <= MAX_EAGER_CELLS {
                 // The same noise.
-                let nanoseconds = self.timed(&mut *self.sketch(Way::Eager, None)?, EAGER_TIME)?;
-                outcomes.push((Way::Eager, Outcome { nanoseconds, error, queries }));
+                let nanoseconds = self.timed(&mut *self.sketch(NoiseVariant::Eager, None)?, MAX_EAGER_TIME)?;
+                outcomes.push((NoiseVariant::Eager, Outcome { nanoseconds, error, queries }));
             }
         }
         Ok(outcomes)
     }
 
     /// Builds the sketch. A buffered sketch takes `batch` steps per batch, by default as many as there are cells.
-    fn sketch(self, way: Way, batch: Option<u64>) -> Result<Box<dyn Sketch>> {
+    fn sketch(self, way: NoiseVariant, batch: Option<u64>) -> Result<Box<dyn Sketch>> {
         let horizon = self.horizon;
         let request = PlanRequest::count(horizon, Budget::Zcdp(Rho::new(0.5)?));
         let request = request.with_mechanism("path-sum".parse()?);
-        let sampling = if way == Way::Keyed || way == Way::Eager { Sampling::Keyed } else { Sampling::Float };
+        let sampling =
+            if way == NoiseVariant::Keyed || way == NoiseVariant::Eager { Sampling::Keyed } else { Sampling::Float };
         let plan = SketchPlan::new(request, Shape::CountSketch(Table::new(5, self.width)?), sampling)?;
         let (key, name) = (GuardedKey::insecure_from_test_seed(TestSeed(1)), "contest".parse()?);
         Ok(match way {
-            Way::Lazy | Way::Keyed => Box::new(CountSketch::new(plan, &key, name)?),
-            Way::Eager => Box::new(EagerSketch::new(plan, &key, name)?),
-            Way::Buffered => Box::new(BufferedSketch::new(plan, &key, name, batch)?),
+            NoiseVariant::Lazy | NoiseVariant::Keyed => Box::new(CountSketch::new(plan, &key, name)?),
+            NoiseVariant::Eager => Box::new(EagerSketch::new(plan, &key, name)?),
+            NoiseVariant::Buffered => Box::new(BufferedSketch::new(plan, &key, name, batch)?),
         })
     }
 
@@ -159,8 +160,8 @@ impl Contest {
     fn timed(self, sketch: &mut dyn Sketch, limit: Duration) -> Result<f64> {
         let mut stream = Stream { state: 1 };
         let (start, mut rounds, mut done) = (Instant::now(), vec![], 0);
-        while done < TIMED.min(self.horizon) && (done == 0 || start.elapsed() < limit) {
-            let steps = if limit == Duration::MAX { ROUND.min(self.horizon - done) } else { 1 };
+        while done < TIMED_STEPS.min(self.horizon) && (done == 0 || start.elapsed() < limit) {
+            let steps = if limit == Duration::MAX { STEPS_PER_ROUND.min(self.horizon - done) } else { 1 };
             let round = Instant::now();
             for _ in 0..steps {
                 let item = stream.item();
@@ -176,7 +177,7 @@ impl Contest {
     }
 
     /// Root mean square error of queries for items of the stream, against their true counts at that step.
-    fn error(self, way: Way) -> Result<(f64, u64)> {
+    fn error(self, way: NoiseVariant) -> Result<(f64, u64)> {
         let mut sketch = self.sketch(way, None)?;
         let mut counts = vec![0u64; ITEMS as usize + 1];
         let mut stream = Stream { state: 2 };

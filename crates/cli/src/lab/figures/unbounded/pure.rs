@@ -1,6 +1,6 @@
 //! The same under pure ε: compared with our mechanism with trees inside, and with a tree for one horizon of 2^40 steps.
 
-use crate::lab::figures::Studio;
+use crate::lab::figures::FigureContext;
 use crate::lab::figures::style::look;
 use crate::lab::figures::survey::families;
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub(super) struct Pure {
 }
 
 impl Pure {
-    pub(super) fn new(studio: &mut Studio, steps: &[u64]) -> Result<Self> {
+    pub(super) fn new(studio: &mut FigureContext, steps: &[u64]) -> Result<Self> {
         let mut column = |label, name: &str, horizon| -> Result<_> {
             let name: MechanismName = name.parse()?;
             let found = studio.survey.mechanism(name, NoiseKind::Laplace, Objective::Max, horizon);
@@ -54,7 +54,7 @@ fn factor(mechanism: &dyn Mechanism) -> f64 {
 struct Best(BTreeMap<u64, f64>);
 
 impl Best {
-    fn new(studio: &mut Studio, last: u64) -> Self {
+    fn new(studio: &mut FigureContext, last: u64) -> Self {
         let horizons = (0..=last.next_power_of_two().ilog2()).map(|power| 1u64 << power);
         let mut of = |horizon: u64| {
             let found = families(horizon)

@@ -121,7 +121,7 @@ fn the_grid_is_as_coarse_as_the_promise_allows() {
             let (divisor, squared) = shift.on_fine_grid(size);
             assert!(squared >= shift.squared() && squared <= shift.squared() * (1.0 + 2.1e-6), "{name}");
             let bits = (divisor / shift.weights_lcm).trailing_zeros();
-            assert!(bits == 0 || shift.excess(bits - 1, size) > super::LARGEST_EXCESS, "{name} {size}");
+            assert!(bits == 0 || shift.excess(bits - 1, size) > super::MAX_EXCESS, "{name} {size}");
             assert!(bits < 36, "{name}: {bits} bits");
         }
     }

@@ -20,7 +20,7 @@ const ERROR_BITS: u32 = 224;
 pub(super) const WORDS: u64 = 10;
 
 /// The variances and weights of the estimation by level, in units of `2^-digits`.
-struct Gains {
+struct LevelGains {
     digits: u32,
     /// Variance of the inside estimate of a complete block and of the last one, by level.
     variances: Vec<[BigInt; 2]>,
@@ -29,7 +29,7 @@ struct Gains {
     inside: Vec<Vec<BigInt>>,
 }
 
-impl Gains {
+impl LevelGains {
     fn new(shape: &Shape, digits: u32) -> Self {
         let one = BigInt::from(1) << digits;
         let precision = |level| BigInt::from(shape.weight_squared(level));
@@ -65,7 +65,7 @@ struct Frame {
 /// Stands at any step with the estimates of the blocks around it.
 pub(super) struct PathCursor {
     shape: Arc<Shape>,
-    gains: Gains,
+    gains: LevelGains,
     rounding: Rounding,
     step: u64,
     /// From the root down.
@@ -79,7 +79,7 @@ impl PathCursor {
 
     fn with_digits(shape: Arc<Shape>, digits: u32) -> Self {
         let rounding = Rounding::new(BigInt::from(1) << ERROR_BITS, digits - FRACTION_BITS);
-        Self { gains: Gains::new(&shape, digits), rounding, step: 0, frames: vec![], shape }
+        Self { gains: LevelGains::new(&shape, digits), rounding, step: 0, frames: vec![], shape }
     }
 
     /// Kept numbers, in words.

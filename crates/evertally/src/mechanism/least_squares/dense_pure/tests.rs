@@ -240,11 +240,11 @@ fn a_name_stands_for_one_matrix() {
     let criterion = Criterion::new(NoiseKind::Laplace, Objective::Max);
     let name = found(24, Objective::Max).name();
     assert_eq!(name.build(24, &criterion).unwrap().name(), name);
-    assert!(name.is_answered_by(name, Objective::Max));
-    assert!(!name.is_answered_by(found(24, Objective::Mean).name(), Objective::Max));
+    assert!(name.matches_request(name, Objective::Max));
+    assert!(!name.matches_request(found(24, Objective::Mean).name(), Objective::Max));
     let of = |digest: String| format!("dense-pure(digest={digest})").parse::<MechanismName>();
     let unknown = of("0".repeat(32)).unwrap();
-    assert!(!unknown.is_answered_by(name, Objective::Max) && unknown.build(24, &criterion).is_err());
+    assert!(!unknown.matches_request(name, Objective::Max) && unknown.build(24, &criterion).is_err());
     for bad in ["d2075d41".to_owned(), "d".repeat(31), "d".repeat(33), format!("+{}", "2".repeat(31)), "g".repeat(32)] {
         assert!(of(bad.clone()).is_err(), "{bad}");
     }

@@ -25,12 +25,12 @@ pub(super) struct Blocks {
 #[derive(Clone, Debug, Default)]
 struct Block {
     identity: u64,
-    levels: Vec<Widest>,
+    levels: Vec<LevelMaxima>,
 }
 
 /// The maxima of a level in a block.
 #[derive(Clone, Copy, Debug, Default)]
-struct Widest {
+struct LevelMaxima {
     taken: u64,
     height: u64,
     mass: u64,
@@ -42,7 +42,7 @@ impl Blocks {
         // All entries are straight along pieces, and the summed function is convex: it is largest at their ends.
         let ends: Vec<u64> = shape.ends().collect();
         let of_block = |ends: &[u64]| {
-            let mut block = Block { identity: 0, levels: vec![Widest::default(); shape.level_count()] };
+            let mut block = Block { identity: 0, levels: vec![LevelMaxima::default(); shape.level_count()] };
             for &step in ends {
                 block.identity = block.identity.max(shape.identity(step));
                 let mut taken = vec![0; block.levels.len()];
@@ -65,7 +65,7 @@ impl Blocks {
     /// At least the smaller of `max_i Σ_n R_ni c_n` and the shift of all events in one column.
     pub(super) fn capped_column(&self, spread: Spread) -> u128 {
         let (total, per_step) = (u128::from(spread.total), u128::from(spread.per_step));
-        let of_level = |level: &Widest| {
+        let of_level = |level: &LevelMaxima| {
             let cap = (total * u128::from(level.height)).min(per_step * u128::from(level.mass));
             u128::from(level.taken).saturating_mul(cap)
         };

@@ -214,11 +214,11 @@ impl<'a> Elimination<'a> {
                 let d = variance(&piece, k);
                 m0 += d;
                 m1 += k as f64 * d;
-                let told = gram[0][0]
+                let explained_part = gram[0][0]
                     + 2.0 * (m0 * gram[0][1] + m1 * gram[0][2])
                     + m0 * (m0 * gram[1][1] + 2.0 * m1 * gram[1][2])
                     + m1 * m1 * gram[2][2];
-                variances[(piece.first + k) as usize - 1] = prefix.variance + m0 - told;
+                variances[(piece.first + k) as usize - 1] = prefix.variance + m0 - explained_part;
             }
         }
         variances

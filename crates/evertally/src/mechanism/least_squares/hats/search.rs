@@ -5,7 +5,7 @@
 
 use super::{Hats, MAX_HORIZON};
 use crate::Result;
-use crate::mechanism::name::hat_levels::{HatLevels, MOST, WHOLE, check_spacings};
+use crate::mechanism::name::hat_levels::{HatLevels, MAX_LEVELS, SHARE_UNITS, check_spacings};
 use crate::mechanism::{Objective, check_horizon};
 
 /// A starting point: two or three hats of the coarsest level, plus the room before the first one.
@@ -23,13 +23,13 @@ const FINER: f64 = 0.97;
 /// The approximate factor between neighbouring levels in starting points.
 const RATIO: f64 = 14.0;
 /// Up to this horizon, no hats at all may be best.
-const SHORT: u64 = 64;
+const MAX_HATLESS_HORIZON: u64 = 64;
 /// Maximum number of steps that all evaluations of a search visit together, apart from the starts.
 const BUDGET: u64 = 1 << 22;
 /// Evaluations that a descent should have; if there are fewer, fewer descents are made.
-const PATIENCE: u64 = 300;
+const EVALUATIONS_PER_DESCENT: u64 = 300;
 /// With fewer evaluations a descent would find nothing: the best starting point is used unchanged.
-const LEAST_TURNS: u64 = 16;
+const MIN_EVALUATIONS: u64 = 16;
 
 /// The objective.
 #[derive(Clone, Copy)]
@@ -56,13 +56,13 @@ impl Hats {
     pub fn best(horizon: u64, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "hats")?;
         let mut starts = Vec::new();
-        if horizon <= SHORT {
+        if horizon <= MAX_HATLESS_HORIZON {
             starts.push(Self::new(horizon, &HatLevels::NONE)?);
         }
         for start in &STARTS {
             let coarsest = horizon as f64 / start.division;
             let levels = (libm::log(coarsest.max(2.0)) / libm::log(RATIO)).max(1.0) as usize;
-            for count in [levels, levels + 1].into_iter().filter(|count| *count <= MOST) {
+            for count in [levels, levels + 1].into_iter().filter(|count| *count <= MAX_LEVELS) {
                 starts.extend(start.hats(horizon, &geometric(coarsest, count)));
             }
         }
@@ -84,7 +84,7 @@ impl Hats {
     }
 
     /// ε²·variance.
-    fn laplace_figure(&self, figure: Figure) -> f64 {
+    fn laplace_variance(&self, figure: Figure) -> f64 {
         let s1 = self.shape.total as f64;
         let row = match figure {
             Figure::Mean => self.row_norms().mean(),
@@ -103,7 +103,7 @@ impl Hats {
     fn descend(self, figure: Figure, free: Free, evaluations: u64) -> Self {
         let horizon = self.shape.horizon;
         let places = self.shape.levels.len() * if matches!(free, Free::All) { 3 } else { 2 };
-        let (mut best, mut least) = (self.shape.levels, self.laplace_figure(figure));
+        let (mut best, mut least) = (self.shape.levels, self.laplace_variance(figure));
         let (mut step, mut left) = (1.2, evaluations);
         let mut found = self;
         while step > 1.01 && places > 0 {
@@ -117,7 +117,7 @@ impl Hats {
                     let Ok(tried) = best.moved(place, factor).and_then(|levels| Self::new(horizon, &levels)) else {
                         continue; // out of range
                     };
-                    let value = tried.laplace_figure(figure);
+                    let value = tried.laplace_variance(figure);
                     if value < least {
                         (best, least, found) = (tried.shape.levels, value, tried);
                     }
@@ -136,7 +136,7 @@ impl Start {
     fn hats(&self, horizon: u64, spacings: &[u32]) -> Result<Hats> {
         let share = |level: usize, coarsest: f64| {
             let factor = if level + 1 == spacings.len() { coarsest } else { FINER };
-            (f64::from(WHOLE) * factor / (level + 2) as f64).round() as u16
+            (f64::from(SHARE_UNITS) * factor / (level + 2) as f64).round() as u16
         };
         let [first, last] =
             self.coarsest.map(|coarsest| (0..spacings.len()).map(|level| share(level, coarsest)).collect::<Vec<_>>());
@@ -155,10 +155,11 @@ fn geometric(coarsest: f64, count: usize) -> Vec<u32> {
 fn best_of(mut starts: Vec<Hats>, objective: Objective, free: Free) -> Hats {
     let path: &[Figure] = objective.of::<&[Figure]>(&[Figure::Smooth, Figure::Max], &[Figure::Mean]);
     let evaluations = BUDGET / (starts[0].shape.horizon * path.len() as u64);
-    let kept = (evaluations / PATIENCE).clamp(1, starts.len() as u64);
+    let kept = (evaluations / EVALUATIONS_PER_DESCENT).clamp(1, starts.len() as u64);
     let order =
-        |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_figure(figure).total_cmp(&b.laplace_figure(figure));
-    let turns = Some((evaluations / kept).min(PATIENCE)).filter(|turns| *turns >= LEAST_TURNS).unwrap_or(0);
+        |figure: Figure| move |a: &Hats, b: &Hats| a.laplace_variance(figure).total_cmp(&b.laplace_variance(figure));
+    let turns =
+        Some((evaluations / kept).min(EVALUATIONS_PER_DESCENT)).filter(|turns| *turns >= MIN_EVALUATIONS).unwrap_or(0);
     let last = path[path.len() - 1];
     starts.sort_by(order(if turns > 0 { path[0] } else { last }));
     starts.truncate(kept as usize);

@@ -1,19 +1,19 @@
 //! The integer matrix of the hats, as straight pieces.
 
-use crate::mechanism::name::hat_levels::{HatLevels, MOST, WHOLE};
+use crate::mechanism::name::hat_levels::{HatLevels, MAX_LEVELS, SHARE_UNITS};
 use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// Hats over one step: two per level. Hat `i` of level `l` has slot `2 l + i mod 2`, and releases it before the hat two
 /// later needs it.
-pub(super) const SLOTS: usize = 2 * MOST;
+pub(super) const SLOTS: usize = 2 * MAX_LEVELS;
 
 /// The smallest part of a step's budget that its own weight may be.
-const LEAST_IDENTITY: u64 = 256;
+const MAX_IDENTITY_DIVISOR: u64 = 256;
 /// Minimum slope of a hat of the coarsest level, in units per step, for a share of 1 and before rounding.
 const RESOLUTION_BITS: u32 = 8;
 /// Minimum column sum.
-const LEAST_TOTAL: u64 = 1 << 12;
+const MIN_TOTAL: u64 = 1 << 12;
 
 /// The matrix `R`: the weights of single steps and of hats, all integers, every column with the sum `total`.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl Shape {
     /// If a spacing exceeds the horizon or the levels leave a step less than 1/256 of its budget.
     pub(super) fn new(horizon: u64, levels: HatLevels) -> Result<Self> {
         let coarsest: u64 = levels.spacings().last().copied().unwrap_or(1).into();
-        Self::with_total(horizon, levels, (coarsest.next_power_of_two() << RESOLUTION_BITS).max(LEAST_TOTAL))
+        Self::with_total(horizon, levels, (coarsest.next_power_of_two() << RESOLUTION_BITS).max(MIN_TOTAL))
     }
 
     /// The same with this sum of every column, at least the one of [`new`](Self::new) and at most 2^32.
@@ -116,7 +116,7 @@ impl Shape {
                 let left = total.saturating_sub(hats.iter().map(|coarser| coarser.taken(knot)).sum());
                 // fits: share < 2^10, horizon ≤ 2^22, left ≤ 2^32
                 let share = shares[0] * (horizon - knot) + shares[1] * (knot - 1);
-                let whole = u64::from(WHOLE) * (horizon - 1) * placed.spacing;
+                let whole = u64::from(SHARE_UNITS) * (horizon - 1) * placed.spacing;
                 let height = u128::from(left) * u128::from(share) / u128::from(whole);
                 placed.slopes[hat] = (height as u64).max(1);
             }
@@ -142,11 +142,11 @@ impl Shape {
     /// The weight of a single step is smallest at an end of a piece.
     fn check_identity(&self) -> Result<()> {
         let taken = |step: u64| self.hats.iter().map(|level| level.taken(step)).sum::<u64>();
-        let enough = |step: &u64| taken(*step) + self.total / LEAST_IDENTITY <= self.total;
+        let enough = |step: &u64| taken(*step) + self.total / MAX_IDENTITY_DIVISOR <= self.total;
         match self.ends().find(|step| !enough(step)) {
             None => Ok(()),
             Some(step) => Err(Error::invalid(format!(
-                "the shares of hats `{}` leave step {step} less than 1/{LEAST_IDENTITY} of its budget; lower them",
+                "the shares of hats `{}` leave step {step} less than 1/{MAX_IDENTITY_DIVISOR} of its budget; lower them",
                 self.levels
             ))),
         }

@@ -28,19 +28,19 @@ struct Before {
 }
 
 /// Pieces, with the states before and after them; the state after is the solution for the open hats.
-struct Stretch {
+struct PieceRange {
     pieces: Range<usize>,
     before: Before,
     behind: Row,
 }
 
 /// A cursor that computes one release after the other.
-pub(super) struct StretchCursor {
+pub(super) struct CheckpointedCursor {
     shape: Arc<Shape>,
     parts: usize,
     step: u64,
     /// The remaining stretches, the next one last.
-    stretches: Vec<Stretch>,
+    stretches: Vec<PieceRange>,
     /// The lines of the remaining pieces of the present stretch, the next one last.
     lines: Vec<(usize, (f64, f64))>,
     /// The present piece, its line, and how many of its steps are released.
@@ -77,13 +77,13 @@ fn part_length(pieces: usize, parts: usize) -> usize {
     pieces.div_ceil(parts)
 }
 
-impl StretchCursor {
+impl CheckpointedCursor {
     pub(super) fn new(shape: Arc<Shape>) -> Self {
         Self::with_parts(shape, PARTS)
     }
 
     pub(super) fn with_parts(shape: Arc<Shape>, parts: usize) -> Self {
-        let whole = Stretch { pieces: 0..shape.pieces(), before: Before::new(), behind: [0.0; SLOTS] };
+        let whole = PieceRange { pieces: 0..shape.pieces(), before: Before::new(), behind: [0.0; SLOTS] };
         let (stretches, running) = (vec![whole], Running::default());
         Self { shape, parts, step: 0, stretches, lines: vec![], present: None, running }
     }
@@ -134,25 +134,24 @@ impl StretchCursor {
     }
 
     /// The open hats before a stretch.
-    fn sweep(&self, stretch: &Stretch, draw: &mut dyn FnMut(Node) -> i128) -> Row {
-        let Stretch { pieces, before, behind } = stretch;
+    fn solve_backwards(&self, stretch: &PieceRange, draw: &mut dyn FnMut(Node) -> i128) -> Row {
+        let PieceRange { pieces, before, behind } = stretch;
         if pieces.len() <= self.parts {
             return self.back(pieces.clone(), before, *behind, draw, |_, _| {});
         }
         let parts = self.cut(pieces.clone(), before, draw);
-        parts
-            .into_iter()
-            .rev()
-            .fold(*behind, |behind, (pieces, before)| self.sweep(&Stretch { pieces, before, behind }, draw))
+        parts.into_iter().rev().fold(*behind, |behind, (pieces, before)| {
+            self.solve_backwards(&PieceRange { pieces, before, behind }, draw)
+        })
     }
 
     /// Replaces a stretch by its parts, with the states after them.
-    fn enter(&mut self, stretch: Stretch, draw: &mut dyn FnMut(Node) -> i128) {
+    fn split(&mut self, stretch: PieceRange, draw: &mut dyn FnMut(Node) -> i128) {
         let mut behind = stretch.behind;
         for (pieces, before) in self.cut(stretch.pieces, &stretch.before, draw).into_iter().rev() {
-            let part = Stretch { pieces, before, behind };
+            let part = PieceRange { pieces, before, behind };
             if part.pieces.start > 0 {
-                behind = self.sweep(&part, draw);
+                behind = self.solve_backwards(&part, draw);
             }
             self.stretches.push(part);
         }
@@ -163,7 +162,7 @@ impl StretchCursor {
         while self.lines.is_empty() {
             let stretch = self.stretches.pop().expect("the step is within the horizon");
             if stretch.pieces.len() > self.parts {
-                self.enter(stretch, draw);
+                self.split(stretch, draw);
                 continue;
             }
             let mut lines = vec![];
@@ -177,7 +176,7 @@ impl StretchCursor {
     }
 }
 
-impl Cursor for StretchCursor {
+impl Cursor for CheckpointedCursor {
     fn step(&self) -> u64 {
         self.step
     }

@@ -152,7 +152,7 @@ fn stretches_give_the_releases_of_all_at_once() {
             let mut at_once = AtOnce::new(hats.shape.clone());
             let wanted: Vec<i128> = (0..horizon).map(|_| at_once.advance(&mut draw)).collect();
             for parts in [2, 3, 7, 64] {
-                let mut cursor = stretches::StretchCursor::with_parts(hats.shape.clone(), parts);
+                let mut cursor = stretches::CheckpointedCursor::with_parts(hats.shape.clone(), parts);
                 let got: Vec<i128> = (0..horizon).map(|_| cursor.advance(&mut draw)).collect();
                 assert_eq!(got, wanted, "{} at {horizon} by {parts}", hats.name());
                 for step in [horizon, 1, horizon / 2, 0, horizon.min(3)] {

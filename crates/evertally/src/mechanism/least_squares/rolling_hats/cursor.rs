@@ -141,7 +141,7 @@ impl Cursor for RollingCursor {
         self.release()
     }
 
-    fn leaps_to(&self, step: u64) -> bool {
+    fn can_seek_forward(&self, step: u64) -> bool {
         step > self.step + self.width
     }
 

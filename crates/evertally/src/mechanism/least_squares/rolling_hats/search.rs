@@ -9,7 +9,7 @@ use super::local::{AROUND, Local};
 use super::row::Row;
 use super::shape::Shape;
 use crate::mechanism::Objective;
-use crate::mechanism::name::rolling_levels::{MOST, RollingLevels, WHOLE};
+use crate::mechanism::name::rolling_levels::{MAX_LEVELS, RollingLevels, SHARE_UNITS};
 use crate::{Error, Result};
 
 /// The widest spacing of a starting point, as a part of the window.
@@ -60,7 +60,7 @@ fn starts(width: u64) -> Vec<Trial> {
     let mut starts: Vec<Trial> = vec![];
     for part in STARTS {
         let widest = (part * width as f64).clamp(2.0, 32768.0);
-        for count in 1..=MOST {
+        for count in 1..=MAX_LEVELS {
             let factor = libm::pow(widest, 1.0 / count as f64);
             if count > 1 && !FACTORS.contains(&factor) {
                 continue;
@@ -71,7 +71,7 @@ fn starts(width: u64) -> Vec<Trial> {
                 spacing *= factor;
                 factor as u32
             });
-            let shares = vec![WHOLE / (count as u16 + 1); count];
+            let shares = vec![SHARE_UNITS / (count as u16 + 1); count];
             let start = Trial { factors: factors.collect(), shares };
             if start.levels().is_ok() && !starts.iter().any(|known| known.factors == start.factors) {
                 starts.push(start);

@@ -1,11 +1,11 @@
 //! The integer matrix of rolling hats: single steps, and hats on every multiple of a spacing, without end.
 
-use crate::mechanism::name::rolling_levels::{RollingLevels, WHOLE};
+use crate::mechanism::name::rolling_levels::{RollingLevels, SHARE_UNITS};
 
 /// Minimum slope of a hat of the coarsest level, in units per step, for a share of 1 and before rounding.
 const RESOLUTION_BITS: u32 = 8;
 /// Minimum column sum.
-const LEAST_TOTAL: u64 = 1 << 12;
+const MIN_TOTAL: u64 = 1 << 12;
 
 /// The matrix `R`, every column of which has the sum `total`. Positions are counted from 0: step `t` has position
 /// `t - 1`.
@@ -22,10 +22,10 @@ pub(super) struct Shape {
 
 impl Shape {
     pub(super) fn new(levels: RollingLevels) -> Self {
-        let total = (levels.period().next_power_of_two() << RESOLUTION_BITS).max(LEAST_TOTAL);
+        let total = (levels.period().next_power_of_two() << RESOLUTION_BITS).max(MIN_TOTAL);
         let slope = |(spacing, share): (&u32, &u16)| {
             // fits: 1000 · 2^23
-            (u64::from(*share) * total / (u64::from(WHOLE) * u64::from(*spacing))).max(1)
+            (u64::from(*share) * total / (u64::from(SHARE_UNITS) * u64::from(*spacing))).max(1)
         };
         let slopes: Vec<u64> = levels.spacings().iter().zip(levels.shares()).map(slope).collect();
         // A slope of 1 takes at most a share of 1/256, and if the share is smaller than that, no more is available.

@@ -183,7 +183,7 @@ fn parameters_must_fit() {
     }
     let levels: RollingLevels = "spacing=5/20,share=250/333".parse().unwrap();
     assert!(RollingHats::new(100, 19, levels).is_err() && RollingHats::new(100, 1, levels).is_err());
-    assert!(RollingHats::new(100, WIDEST + 1, levels).is_err());
+    assert!(RollingHats::new(100, MAX_WIDTH + 1, levels).is_err());
     let sums = Criterion::new(NoiseKind::Laplace, Objective::Max);
     assert!(MechanismName::RollingHats(None).build(100, &sums).is_err());
     let windows = sums.with_workload(Workload::Window(40));

@@ -18,7 +18,7 @@ const DECAY_BITS: u32 = 32;
 /// Bits of an output: `y = output / 2^30`.
 pub(super) const OUTPUT_BITS: u32 = 30;
 /// Minimum `R_kk`, in units of `2^-30`: `2^-6`.
-const LEAST_DIAGONAL: u64 = 1 << 24;
+const MIN_DIAGONAL: u64 = 1 << 24;
 
 /// One state at one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Frozen {
                 }
             }
             let diagonal: u64 = numbers.iter().map(|number| u64::from(number.output)).sum();
-            fits &= (LEAST_DIAGONAL..1 << 32).contains(&diagonal);
+            fits &= (MIN_DIAGONAL..1 << 32).contains(&diagonal);
             columns.add(numbers);
         });
         if !fits {

@@ -15,7 +15,7 @@ const RATIO: f64 = 1.2;
 
 /// A grid of steps, and the aggregate of the row norms there.
 #[derive(Clone, Debug)]
-pub(super) struct Aim {
+pub(super) struct GridObjective {
     /// Steps, ascending; the last is the horizon.
     steps: Vec<f64>,
     normalized: bool,
@@ -30,7 +30,7 @@ enum Aggregate {
     Mean(Vec<f64>),
 }
 
-impl Aim {
+impl GridObjective {
     /// The mean over the steps.
     pub(super) fn mean(horizon: u64, normalized: bool) -> Self {
         let steps = grid(horizon);

@@ -1,6 +1,6 @@
 //! Parameters with little error for a horizon.
 
-use super::aim::{Aim, coordinates, interlaced, rates};
+use super::aim::{GridObjective, coordinates, interlaced, rates};
 use super::runs::Closed;
 use super::{figures::RowFigures, participation};
 use crate::Result;
@@ -20,18 +20,18 @@ const DIFFERENCE: f64 = 1e-4;
 /// The same if weights are rounded.
 const LONG_DIFFERENCE: f64 = 5e-3;
 /// And the limits of the descent there.
-const MOST_STEPS: usize = 40;
-const LEAST_GAIN: f64 = 1e-4;
+const MAX_STEPS: usize = 40;
+const MIN_GAIN: f64 = 1e-4;
 
 /// The best buffers found, for the maximum or the mean over the steps.
 pub(super) fn buffers(horizon: u64, columns: Columns, count: usize, objective: Objective) -> Result<Buffers> {
     let aims = match (objective, columns) {
-        (Objective::Mean, _) => vec![Aim::mean(horizon, columns.are_normalized())],
-        (Objective::Max, Columns::Plain) => vec![Aim::max(horizon, false, 1.0)],
-        (Objective::Max, Columns::Normalized) => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
+        (Objective::Mean, _) => vec![GridObjective::mean(horizon, columns.are_normalized())],
+        (Objective::Max, Columns::Plain) => vec![GridObjective::max(horizon, false, 1.0)],
+        (Objective::Max, Columns::Normalized) => POWERS.map(|power| GridObjective::max(horizon, true, power)).into(),
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
-    let descend = |point, aim: &Aim| near(&start, point, |y| aim.evaluate(y));
+    let descend = |point, aim: &GridObjective| near(&start, point, |y| aim.evaluate(y));
     frozen(&aims.iter().fold(start.clone(), descend))
 }
 
@@ -63,12 +63,12 @@ pub(super) fn buffers_for(
 /// two starting points. Milliseconds to a tenth of a second.
 pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, runs: Participation) -> Vec<Buffers> {
     let aims = match objective {
-        Objective::Mean => vec![Aim::mean(horizon, true)],
-        Objective::Max => POWERS.map(|power| Aim::max(horizon, true, power)).into(),
+        Objective::Mean => vec![GridObjective::mean(horizon, true)],
+        Objective::Max => POWERS.map(|power| GridObjective::max(horizon, true, power)).into(),
     };
     // Before this step there is no whole pattern.
     let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
-    let figure = |y: &[f64], aim: &Aim| {
+    let figure = |y: &[f64], aim: &GridObjective| {
         let (poles, inverse) = interlaced(&rates(y));
         let response = Response::of_poles(poles, inverse);
         let norms = Closed::new(&response.direct, runs);
@@ -79,7 +79,8 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let fastest = [3.0, 3.0 / (runs.most() as f64 * runs.separation() as f64)];
     let descend = |fastest: f64| {
         let start = start_with(horizon, count.clamp(1, MAX_BUFFERS), fastest);
-        let descend = |point, aim: &Aim| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
+        let descend =
+            |point, aim: &GridObjective| near(&start, point, |y| (figure(y, aim), slopes(y, |y| figure(y, aim))));
         frozen(&aims.iter().fold(start.clone(), descend)).ok()
     };
     fastest.into_iter().filter_map(descend).collect()
@@ -94,7 +95,7 @@ pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f
     let mut point = coordinates(&rates);
     let value = |y: &[f64]| frozen(y).ok().and_then(&figure).map_or(f64::INFINITY, libm::log);
     let slope = |y: &[f64]| slopes_over(y, LONG_DIFFERENCE, value);
-    minimise(&mut point, MOST_STEPS, LEAST_GAIN, &mut |y| (value(y), slope(y)));
+    minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |y| (value(y), slope(y)));
     frozen(&point).ok()
 }
 

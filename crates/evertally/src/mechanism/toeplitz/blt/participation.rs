@@ -27,11 +27,11 @@ use crate::privacy::Spread;
 /// Margin for the rounding of these sums of positive numbers, as for column norms.
 const OPERATIONS: u64 = 1 << 11;
 /// Columns of single steps are used if all chains together have at most this many of them.
-const MOST_IN_CHAINS: u64 = 1 << 20;
+const MAX_CHAIN_COLUMNS: u64 = 1 << 20;
 /// For longer horizons, this many pairs of blocks of columns.
-const MOST_IN_BLOCKS: u64 = 1 << 14;
+const MAX_BLOCK_PAIRS: u64 = 1 << 14;
 /// After this many steps of a pattern the next ones count as if they were the last.
-const LONGEST: u64 = 1 << 16;
+const MAX_PATTERN_STEPS: u64 = 1 << 16;
 
 /// The squared norm of the sum of the columns of a worst pattern of `C`, rounded up. `O(d² min(k, 2^16))`.
 pub(super) fn plain(response: &Response, horizon: u64, participation: Participation) -> f64 {
@@ -57,23 +57,23 @@ fn sums_of_columns(response: &Response, horizon: u64, separation: u64, numbers: 
     let mut squared = |times: &u64| {
         let times = *times;
         let last = horizon - (times - 1) * separation; // fits: times ≤ ⌈T/b⌉
-        while added < (times - 1).min(LONGEST) {
+        while added < (times - 1).min(MAX_PATTERN_STEPS) {
             let now = next(&before);
             sum += stretch(&before, &now);
             before = now;
             added += 1;
         }
-        let squared = if times <= LONGEST {
+        let squared = if times <= MAX_PATTERN_STEPS {
             sum + end(last, &before, &next(&before))
         } else {
             // times · b is below 2T ≤ 2^63, and θ^b far enough from 1: the gap of a pole is at least 2^-44.
             let (whole, once) = ((times * separation) as f64, separation as f64);
             let limit = row(modes.poles.iter().map(|pole| pole.decayed(whole) / pole.decayed(once)));
-            sum + ((times - LONGEST - 1) as f64 * stretch(&limit, &limit) + end(last, &limit, &limit))
+            sum + ((times - MAX_PATTERN_STEPS - 1) as f64 * stretch(&limit, &limit) + end(last, &limit, &limit))
         };
         // Slightly less margin than in earlier versions, so that no plan made by them has too little noise by a last
         // digit.
-        rounded_up(squared, OPERATIONS - 64 + 2 * LONGEST.min(times))
+        rounded_up(squared, OPERATIONS - 64 + 2 * MAX_PATTERN_STEPS.min(times))
     };
     numbers.iter().map(&mut squared).collect()
 }
@@ -171,13 +171,13 @@ pub(super) fn normalized(
     let times = participation.within(horizon);
     let chains = match times.saturating_mul(horizon) {
         _ if times == 1 => f64::INFINITY,
-        ..=MOST_IN_CHAINS => {
+        ..=MAX_CHAIN_COLUMNS => {
             let columns = WeightedColumns::new(response, (1..=horizon).map(weight).collect());
-            chain::of_steps(&columns, participation, MOST_IN_CHAINS, OPERATIONS)
+            chain::of_steps(&columns, participation, MAX_CHAIN_COLUMNS, OPERATIONS)
         }
         _ => {
             let columns = LongColumns { response, horizon, weight: &weight };
-            chain::of_steps(&columns, participation, MOST_IN_BLOCKS, OPERATIONS)
+            chain::of_steps(&columns, participation, MAX_BLOCK_PAIRS, OPERATIONS)
         }
     };
     pairs.min(chains)

@@ -6,16 +6,16 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 
 /// `best` adds another buffer if that lowers the variance by at least this part.
-const WORTHWHILE: f64 = 5e-4;
+const MIN_RELATIVE_GAIN: f64 = 5e-4;
 /// `best_for` tries at most this many stretches of steps.
 const MAX_STRETCHES: usize = 6;
 /// And optimises for participation in up to this many steps.
-const MOST_OPTIMISED: u64 = 1 << 12;
+const MAX_OPTIMISED_STEPS: u64 = 1 << 12;
 /// `best_by` descends from the best buffers for sums up to the first horizon, and up to the second also from this many
 /// buffers.
-const MOST_DESCENDED: u64 = 1 << 15;
-const MOST_DESCENDED_TWICE: u64 = 1 << 12;
-const DESCENDED: usize = 4;
+const MAX_DESCENT_HORIZON: u64 = 1 << 15;
+const MAX_SECOND_DESCENT_HORIZON: u64 = 1 << 12;
+const SECOND_DESCENT_BUFFERS: usize = 4;
 
 impl Blt {
     /// With `buffers` buffers, 1 ..= 8, optimised for the largest or the mean variance. Takes a few milliseconds.
@@ -50,11 +50,11 @@ impl Blt {
         for count in 2..=MAX_BUFFERS {
             let Ok(next) = Self::optimised(horizon, columns, count, objective) else { break };
             let gain = 1.0 - next.figure(objective) / best.figure(objective);
-            if gain < WORTHWHILE {
+            if gain < MIN_RELATIVE_GAIN {
                 break;
             }
             best = next;
-            if gain * gain / last_gain < WORTHWHILE {
+            if gain * gain / last_gain < MIN_RELATIVE_GAIN {
                 break;
             }
             last_gain = gain;
@@ -94,7 +94,7 @@ impl Blt {
                 .extend(Self::best(stretch, columns, objective).and_then(|b| Self::new(horizon, columns, b.buffers())));
             stretch = stretch.saturating_mul(2);
         }
-        if (2..=MOST_OPTIMISED).contains(&times) {
+        if (2..=MAX_OPTIMISED_STEPS).contains(&times) {
             let found = (2..=5).flat_map(|count| optimise::buffers_for(horizon, count, objective, participation));
             tried.extend(found.filter_map(|buffers| Self::new(horizon, columns, buffers).ok()));
         }
@@ -120,9 +120,9 @@ impl Blt {
     ) -> Result<Self> {
         let sums = Self::best_for(horizon, columns, objective, participation)?;
         let mut tried = vec![sums.buffers()];
-        if horizon <= MOST_DESCENDED {
-            let other =
-                (horizon <= MOST_DESCENDED_TWICE).then(|| Self::optimised(horizon, columns, DESCENDED, objective));
+        if horizon <= MAX_DESCENT_HORIZON {
+            let other = (horizon <= MAX_SECOND_DESCENT_HORIZON)
+                .then(|| Self::optimised(horizon, columns, SECOND_DESCENT_BUFFERS, objective));
             let other = other.and_then(Result::ok).map(|blt| blt.buffers());
             let starts: Vec<Buffers> = tried.iter().copied().chain(other).collect();
             let of = |buffers| figure(&Self::new(horizon, columns, buffers).ok()?);
@@ -171,11 +171,11 @@ impl Blt {
         for count in 2..=MAX_BUFFERS {
             let next = built(count)?;
             let gain = 1.0 - next.0 / best.0;
-            if gain < WORTHWHILE {
+            if gain < MIN_RELATIVE_GAIN {
                 break;
             }
             best = next;
-            if gain * gain / last_gain < WORTHWHILE {
+            if gain * gain / last_gain < MIN_RELATIVE_GAIN {
                 break;
             }
             last_gain = gain;
@@ -185,7 +185,7 @@ impl Blt {
 
     /// The best for a unit with events in several steps.
     pub(super) fn best_of_units(horizon: u64, columns: Columns, criterion: &Criterion) -> Result<Self> {
-        let spread = criterion.several_steps().unwrap_or(Spread::ONE);
+        let spread = criterion.spread_over_steps().unwrap_or(Spread::ONE);
         let runs = Participation::new(spread.per_group.div_ceil(spread.per_step).max(1), spread.separation)?;
         if columns.are_normalized() {
             Self::best_of_runs(horizon, runs, criterion.objective())

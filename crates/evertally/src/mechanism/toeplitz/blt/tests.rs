@@ -2,7 +2,7 @@
 
 mod release;
 
-use super::aim::Aim;
+use super::aim::GridObjective;
 use super::*;
 use crate::mechanism::{Criterion, MechanismName, NoiseKind, Objective};
 
@@ -136,9 +136,9 @@ fn gradients_are_those_of_differences() {
     for horizon in [3, 40, 3000, 1 << 30] {
         for columns in Columns::BOTH {
             let objectives = [
-                Aim::mean(horizon, columns.are_normalized()),
-                Aim::max(horizon, columns.are_normalized(), 7.0),
-                Aim::max(horizon, columns.are_normalized(), 80.0),
+                GridObjective::mean(horizon, columns.are_normalized()),
+                GridObjective::max(horizon, columns.are_normalized(), 7.0),
+                GridObjective::max(horizon, columns.are_normalized(), 80.0),
             ];
             for (objective, count) in objectives.iter().zip([2, 3, 5]) {
                 let y: Vec<f64> =
@@ -172,15 +172,16 @@ fn objectives_are_the_figures_of_short_horizons() {
     for horizon in [1, 2, 5, 9] {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
         let norm = response.column_norm_squared(horizon as f64);
-        for (objective, figure) in
-            [(Aim::mean(horizon, false), figures.mean()), (Aim::max(horizon, false, 9.0), figures.max())]
-        {
+        for (objective, figure) in [
+            (GridObjective::mean(horizon, false), figures.mean()),
+            (GridObjective::max(horizon, false, 9.0), figures.max()),
+        ] {
             assert!(close(libm::exp(objective.evaluate(&y).0), norm * figure, 1e-12), "{objective:?}");
         }
         // The weights of a normalized one are rounded down: by one part in 2^12, squared.
         let segments = segments::normalized(&response, horizon);
         let figures = RowFigures::new(response.clone(), &segments, WEIGHT_BITS);
-        let mean = libm::exp(Aim::mean(horizon, true).evaluate(&y).0);
+        let mean = libm::exp(GridObjective::mean(horizon, true).evaluate(&y).0);
         assert!(close(mean, figures.mean(), 1e-3), "{horizon}: {mean} {}", figures.mean());
     }
 }

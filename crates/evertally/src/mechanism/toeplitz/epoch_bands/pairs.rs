@@ -4,7 +4,7 @@ use crate::mechanism::Participation;
 use crate::mechanism::accounting::chain::{self, Columns};
 
 /// Maximum number of products for one bound.
-pub(super) const MOST_WORK: u64 = 1 << 27;
+pub(super) const MAX_PRODUCTS: u64 = 1 << 27;
 
 /// An upper bound of the squared sensitivity, from the integers of the matrix.
 pub(super) fn squared(rounded: &[u32], weights: &[u32], bits: u32, participation: Participation) -> f64 {

@@ -12,16 +12,16 @@ use crate::number::descent::minimise;
 
 /// Maximum number of distinct weights: if there are many epochs, consecutive ones share a weight. A smooth curve loses
 /// little in this many pieces, and their sums are computed quickly.
-pub(super) const MOST_WEIGHTS: usize = 24;
+pub(super) const MAX_WEIGHTS: usize = 24;
 /// Columns that are processed side by side.
 const LANES: usize = 8;
 /// Exponents by which the maximum is softened, one descent after the other.
 const POWERS: [f64; 3] = [30.0, 120.0, 480.0];
-const MOST_STEPS: usize = 60;
-/// Horizons above this are long: the tail of the inverse, or of a momentum, is cut off once it is below [`NOTHING`].
+const MAX_STEPS: usize = 60;
+/// Horizons above this are long: the tail of the inverse, or of a momentum, is cut off once it is below [`NEGLIGIBLE`].
 const MANY: usize = 1 << 12;
-const NOTHING: f64 = 1e-9;
-const LEAST_GAIN: f64 = 1e-6;
+const NEGLIGIBLE: f64 = 1e-9;
+const MIN_GAIN: f64 = 1e-6;
 
 /// A linear recursion over the increments `x_t`: `m_t = momentum · m_(t-1) + x_t`, `u_t = kept_t u_(t-1) + rate_t m_t`;
 /// running sums if all factors are 1 and there is no momentum.
@@ -79,7 +79,7 @@ impl Problem<'_> {
     }
 
     pub(super) fn search(&self) -> Found {
-        let weights = self.epochs().min(MOST_WEIGHTS);
+        let weights = self.epochs().min(MAX_WEIGHTS);
         let first = first_coefficients(self.bands);
         let mut point = first[1..].to_vec();
         point.resize(self.bands - 1 + weights - 1, 0.0);
@@ -88,7 +88,7 @@ impl Problem<'_> {
             Objective::Max => &POWERS.map(Some),
         };
         for power in rounds {
-            minimise(&mut point, MOST_STEPS, LEAST_GAIN, &mut |point| self.look(point, *power));
+            minimise(&mut point, MAX_STEPS, MIN_GAIN, &mut |point| self.look(point, *power));
         }
         self.taken_apart(&point)
     }
@@ -242,10 +242,10 @@ fn reach(of: &Loop, inverse: &[f64]) -> usize {
     let mut rest = 0.0;
     let is_left = |r: &&f64| {
         rest += r.abs();
-        rest < NOTHING
+        rest < NEGLIGIBLE
     };
     let kept = inverse.len() - inverse.iter().rev().take_while(is_left).count();
-    let fading = if of.momentum > 0.0 { (libm::log(NOTHING) / libm::log(of.momentum)).ceil() } else { 0.0 };
+    let fading = if of.momentum > 0.0 { (libm::log(NEGLIGIBLE) / libm::log(of.momentum)).ceil() } else { 0.0 };
     // Casts saturate.
     kept.saturating_add(fading as usize).next_multiple_of(LANES)
 }

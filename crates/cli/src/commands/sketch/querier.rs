@@ -1,23 +1,23 @@
 //! Queries the counts as steps close, and collects the answers.
 
 use anyhow::Result;
-use evertally_publish::session::{Session, Tally};
+use evertally_publish::session::{Accumulator, Session};
 
 /// Queries the counts as steps close.
-pub(super) trait Asker<T: Tally> {
+pub(super) trait Querier<T: Accumulator> {
     /// Answers the queries of all closed steps that are due.
     fn take_due(&mut self, session: &mut Session<T>) -> Result<()>;
 
     /// The answers.
-    fn found(self) -> Found;
+    fn found(self) -> QueryResults;
 }
 
 /// The answers to all queries.
-pub(super) struct Found {
+pub(super) struct QueryResults {
     /// The texts of the items, by index.
     pub(super) names: Vec<Vec<String>>,
     pub(super) given: Vec<Answer>,
-    pub(super) off: Off,
+    pub(super) off: AnswerError,
     /// Without a list: the count from which a key is listed with the declared confidence.
     pub(super) surely: Option<f64>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Answer {
 
 /// The error of answers for items that were not selected by their estimates, computed from released cells.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Off {
+pub(super) struct AnswerError {
     pub(super) std_error: f64,
     /// The part of it that collisions add to the noise.
     pub(super) collisions: f64,
