@@ -14,6 +14,7 @@ use clap::Subcommand;
 
 /// The research commands, in the order of use.
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 pub(crate) enum Lab {
     /// List mechanisms with their exact sensitivity and error at a horizon.
     Mechanisms(mechanisms::MechanismsArgs),

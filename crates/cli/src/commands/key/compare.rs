@@ -37,7 +37,7 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
     let (first, second) = (PublicLedger::read(a)?, PublicLedger::read(b)?);
     let verdict = verdict(&first, &second)?;
     let (a, b) = (a.display(), b.display());
-    let (word, said) = match verdict {
+    let (word, sentence) = match verdict {
         Verdict::Same => ("same", format!("{a} and {b} are the same ledger, with {} recorded runs", first.counter())),
         Verdict::FirstOlder(runs) => ("older", older(&a, &b, runs, second.counter())),
         Verdict::SecondOlder(runs) => ("older", older(&b, &a, runs, first.counter())),
@@ -74,7 +74,7 @@ fn ledgers(a: &Path, b: &Path, as_json: bool) -> Result<()> {
         ),
         Verdict::OtherKey => ("other", format!("{a} and {b} belong to different keys; their noise cannot coincide")),
     };
-    conclude(word, &said, as_json)
+    conclude(word, &sentence, as_json)
 }
 
 fn verdict(first: &PublicLedger, second: &PublicLedger) -> Result<Verdict> {
