@@ -73,14 +73,14 @@ def ways(model: Any, mechanism: str, key: et.SecretKey, batch: int) -> dict[str,
     examples = batch * 20
     data = torch.utils.data.TensorDataset(torch.randn(examples, *shape), torch.randint(0, 10, (examples,)))
     given = {"epsilon": 4.0, "delta": 1e-5} | MECHANISMS[mechanism]
-    plan = et.plan_vector(2000, mechanism=mechanism, **given)
+    plan = et.training.plan_vector(2000, mechanism=mechanism, **given)
     made = {}
     for way in ("without", "in the step", "ahead"):
         torch.manual_seed(1)
         module, _ = model()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
         name = f"{way} {mechanism} {model.__name__}"
-        batches = None if plan.sampled is None else et.Batches(plan, key, name, examples=examples)
+        batches = None if plan.sampled is None else et.training.Batches(plan, key, name, examples=examples)
         options = {"expected_batch_size": batch, "batches": batches, "ahead": way == "ahead"}
         private = et.torch.DPFTRL(optimizer, plan, key, name, **options)
         private.batches = None  # batches of equal size, for comparable times

@@ -8,17 +8,14 @@ The budget only shrinks: a file that has fewer hits than its area's budget makes
 """
 
 import collections
-import pathlib
 import re
-import subprocess
 import sys
-import tomllib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUDGET = ROOT / "checks/words.toml"
+from budget import area, compare, files
+
 ENDINGS = {".rs", ".py", ".pyi", ".js", ".html", ".toml", ".md"}
-# Vendored, generated, or this list itself.
-LEFT_OUT = ("crates/server/assets/vendor/", "crates/server/web/vendor/", "checks/words")
+# This list itself.
+LEFT_OUT = "checks/words"
 
 # What not to write -> what to write. The left side is a regular expression.
 PHRASES = {
@@ -47,34 +44,19 @@ PHRASES = {
 PATTERNS = {phrase: re.compile(rf"\b{phrase}\b", re.IGNORECASE) for phrase in PHRASES}
 
 
-def files(paths):
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout
-    for name in listed.split("\0"):
-        path = ROOT / name
-        if name and path.suffix in ENDINGS and path.is_file() and not name.startswith(LEFT_OUT):
-            yield name, path.read_text(encoding="utf-8")
-
-
-def area(name):
-    """Code by crate, documents by folder."""
-    parts = name.split("/")
-    if name.endswith(".md"):
-        return "documents"
-    return "/".join(parts[:2]) if parts[0] == "crates" else "other code"
+def texts(paths):
+    return ((name, text) for name, text in files(paths, ENDINGS) if not name.startswith(LEFT_OUT))
 
 
 def counts():
     found = collections.Counter()
-    for name, text in files(()):
+    for name, text in texts(()):
         found[area(name)] += sum(len(pattern.findall(text)) for pattern in PATTERNS.values())
     return found
 
 
 def listing(paths):
-    for name, text in files(paths):
+    for name, text in texts(paths):
         for number, line in enumerate(text.splitlines(), 1):
             for phrase, pattern in PATTERNS.items():
                 for hit in pattern.finditer(line):
@@ -84,22 +66,7 @@ def listing(paths):
 def main(arguments):
     if arguments and arguments != ["--write"]:
         return listing(arguments)
-    found = {place: count for place, count in sorted(counts().items()) if count}
-    allowed = tomllib.loads(BUDGET.read_text(encoding="utf-8")) if BUDGET.exists() else None
-    more = [place for place in found if allowed is not None and found[place] > allowed.get(place, 0)]
-    for place in more:
-        print(f"{place}: {found[place]} phrases of the list, {allowed.get(place, 0)} allowed; "
-              f"see `python3 checks/words.py {'' if '/' not in place else place}`")
-    if more:
-        return 1
-    if arguments:
-        lines = "".join(f'"{place}" = {count}\n' for place, count in found.items())
-        BUDGET.write_text("# Phrases of checks/words.py that are left, by area. Only ever lowered: --write.\n" + lines,
-                          encoding="utf-8")
-    elif found != allowed:
-        print("fewer phrases than the budget allows: run `python3 checks/words.py --write`")
-        return 1
-    return 0
+    return compare("words", "phrases of the list", counts(), bool(arguments))
 
 
 if __name__ == "__main__":

@@ -112,14 +112,14 @@ def steps() -> int:
     return EPOCHS * training() // BATCH
 
 
-def plan_for(method: str, epsilon: float) -> et.VectorPlan:
+def plan_for(method: str, epsilon: float) -> et.training.VectorPlan:
     if method == "fixed":
         order = {"participations": EPOCHS, "separation": training() // BATCH}
     else:
         order = {"sampled": BATCH / training()}
     mechanism = {"mechanism": "input"} if method == "independent" else {"objective": "mean"}
     horizon = training() // BATCH * EPOCHS if method == "fixed" else steps()
-    return et.plan_vector(horizon, norm=NORM, epsilon=epsilon, delta=DELTA, **order, **mechanism)
+    return et.training.plan_vector(horizon, norm=NORM, epsilon=epsilon, delta=DELTA, **order, **mechanism)
 
 
 class Model:
@@ -172,13 +172,13 @@ def train(model: Model, numbers: np.ndarray, method: str, epsilon: float, rates:
     # A key from a seed makes the experiment reproducible, and protects nobody. These messages are public.
     key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
     name = f"{method}, {epsilon}, {rates}"
-    table = et.RowNoise(plan, key, name, rows=ROWS, width=WIDTH, rates=rates[0] / BATCH)
+    table = et.training.RowNoise(plan, key, name, rows=ROWS, width=WIDTH, rates=rates[0] / BATCH)
     layer = et.VectorNoise(plan, key, name, coordinates=model.layer.size)
     if method == "fixed":
         epoch = training() // BATCH
         batches = [np.arange(step % epoch * BATCH, (step % epoch + 1) * BATCH) for step in range(plan.horizon)]
     else:
-        batches = et.Batches(plan, key, name, examples=len(numbers))
+        batches = et.training.Batches(plan, key, name, examples=len(numbers))
     waited = 0.0
     for batch in batches:
         mine = numbers[batch]

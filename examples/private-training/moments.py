@@ -128,14 +128,14 @@ def network(data: str, seed: int) -> nn.Module:
 
 
 @functools.cache
-def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.VectorPlan:
+def plan_for(data: str, epsilon: float, planned: bool, norm: float) -> et.training.VectorPlan:
     """Independent noise with Poisson sampling (DP-SGD), or the best option of `plan_training` for the mean error."""
     own = DATA[data]
     given: dict[str, Any] = {"norm": norm, "epsilon": epsilon, "delta": DELTA}
     if planned:
-        return et.plan_training(own.training, own.batch, own.epochs, objective="mean", **given).plan
+        return et.training.plan_training(own.training, own.batch, own.epochs, objective="mean", **given).plan
     steps = own.epochs * own.training // own.batch
-    return et.plan_vector(steps, mechanism="input", sampled=own.batch / own.training, **given)
+    return et.training.plan_vector(steps, mechanism="input", sampled=own.batch / own.training, **given)
 
 
 def optimizer_of(method: Method, model: nn.Module, rate: float) -> torch.optim.Optimizer:

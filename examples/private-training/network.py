@@ -101,9 +101,9 @@ def network() -> nn.Module:
 
 
 @functools.cache
-def best(method: str, epsilon: float) -> et.Way:
+def best(method: str, epsilon: float) -> et.training.Way:
     """The best training option within the memory limit."""
-    return et.plan_training(
+    return et.training.plan_training(
         TRAINING,
         BATCH,
         EPOCHS,
@@ -116,10 +116,10 @@ def best(method: str, epsilon: float) -> et.Way:
 
 
 @functools.cache
-def plan_for(method: str, epsilon: float) -> et.VectorPlan:
+def plan_for(method: str, epsilon: float) -> et.training.VectorPlan:
     if method in PLANNED:
         return best(method, epsilon).plan
-    return et.plan_vector(
+    return et.training.plan_vector(
         STEPS,
         norm=NORM,
         epsilon=epsilon,

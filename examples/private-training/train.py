@@ -107,8 +107,8 @@ def train(data: Split, setting: Setting, noise: et.VectorNoise | None) -> float:
     return float((np.argmax(data.test_features @ weights, axis=1) == data.test_classes).mean())
 
 
-def plan_for(mechanism: str, setting: Setting, epsilon: float) -> et.VectorPlan:
-    return et.plan_vector(
+def plan_for(mechanism: str, setting: Setting, epsilon: float) -> et.training.VectorPlan:
+    return et.training.plan_vector(
         setting.steps,
         norm=NORM,
         epsilon=epsilon,

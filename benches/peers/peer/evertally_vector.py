@@ -12,7 +12,7 @@ LABELS = {"input": "evertally, independent noise"}
 
 def stream(case: Case, mechanism: str, memory: str, series: str):
     try:
-        plan = et.plan_vector(case.horizon, norm=1.0, rho=0.5, mechanism=mechanism, series=series)
+        plan = et.training.plan_vector(case.horizon, norm=1.0, rho=0.5, mechanism=mechanism, series=series)
         key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
         return et.VectorNoise(plan, key, "benchmark", coordinates=case.coordinates, threads=1, memory=memory)
     except (ValueError, NotImplementedError) as refusal:

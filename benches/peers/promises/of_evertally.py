@@ -16,10 +16,10 @@ EXAMPLES = 1_000_000  # the plan needs a number; its noise depends only on the r
 
 def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
     given: dict[str, Any] = {"epsilon": run.epsilon, "delta": run.delta, "objective": objective}
-    yield way(et.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
+    yield way(et.training.plan_vector(run.steps, mechanism="input", sampled=run.rate, **given), "Poisson", "none")
     batch = round(EXAMPLES * run.rate)
     # Sorted by their errors.
-    found = et.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
+    found = et.training.plan_training(EXAMPLES, batch, run.participations, most_vectors=2000, **given)
     kinds = [("sampled", "fixed"), ("bins",), ("fresh_bins",)]
     of_kind = [[one for one in found if one.order in orders] for orders in kinds]
     for ranked in of_kind if objective == "mean" else [found]:
@@ -27,13 +27,13 @@ def ways(run: Run, objective: str = "mean") -> Iterator[Way]:
             yield way(ranked[0].plan, *ranked[0].words.rsplit(", ", 1))
 
 
-def way(plan: et.VectorPlan, sampling: str, matrix: str) -> Way:
+def way(plan: et.training.VectorPlan, sampling: str, matrix: str) -> Way:
     def start(examples: int, size: int, seed: int) -> tuple[Iterator[Any], Add]:
         # A key made from a seed makes the experiment repeatable, and protects nobody.
         key = et.SecretKey.insecure_from_test_seed(et.TestSeed(seed))
         noise = et.VectorNoise(plan, key, "peers", coordinates=size)
         if plan.sampled:
-            return iter(et.Batches(plan, key, "peers", examples=examples)), noise.add_next
+            return iter(et.training.Batches(plan, key, "peers", examples=examples)), noise.add_next
         epoch = plan.separation
         parts = np.array_split(np.arange(examples), epoch)
         return (parts[step % epoch] for step in range(plan.horizon)), noise.add_next

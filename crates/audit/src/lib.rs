@@ -8,7 +8,7 @@
 //! ```
 //!
 //! * **privacy** (`privacy.rs`): lower confidence bounds on ε and on μ, from how well the two streams can be
-//! distinguished;
+//!   distinguished;
 //! * **law** (`statistic.rs`, `nodes.rs`): linear statistics of releases, and recovered node variables, against their
 //!   exact laws;
 //! * **covariance** (`covariance.rs`): means, and covariances against `Var(z) · L Lᵀ`;
@@ -23,6 +23,7 @@
 //! which is itself in doubt), in two surroundings, without adapting the stream to the releases; and it detects no
 //! violation that is rarer than about one in the number of paths.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod black_box;
 mod covariance;

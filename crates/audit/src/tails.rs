@@ -8,10 +8,10 @@
 //! from one to eight deviations off the mean of up to 10⁸ trials. There are two exceptions:
 //!
 //! - **Binomial laws near their mean.** Its continued fraction ends after 140 terms: within half a deviation of the
-//! mean it is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and not a probability at all at 10⁸. No tail there is
-//! small, so [`binomial_at_least`] does not resolve that range.
+//!   mean it is wrong by 0.2 % at 10⁶ trials, by a third at 10⁷, and not a probability at all at 10⁸. No tail there is
+//!   small, so [`binomial_at_least`] does not resolve that range.
 //! - **Quantiles of beta laws.** `inv_beta_reg` does not terminate (1 of 10⁷ trials at level 0.3), or is off by a
-//! thousandth of a deviation (999,999 of 10⁶). [`at_least`] bisects.
+//!   thousandth of a deviation (999,999 of 10⁶). [`at_least`] bisects.
 
 use statrs::distribution::{Binomial, ChiSquared, ContinuousCDF, DiscreteCDF, Normal};
 

@@ -29,6 +29,7 @@ pub struct Program {
 
 /// The commands in the order of use: prepare, publish, serve, research.
 #[derive(Subcommand, Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Command {
     /// Rank every mechanism under a budget by its exact error, next to the proven lower bound.
     Plan(plan::PlanArgs),

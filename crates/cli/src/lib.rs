@@ -1,5 +1,7 @@
 //! The parts of the `evertally` program.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 pub mod commands;
 pub mod failure;
 mod kebab;

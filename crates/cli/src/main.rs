@@ -1,5 +1,7 @@
 //! The `evertally` program: see `evertally --help`.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 use clap::Parser;
 use evertally_cli::commands::Program;
 use evertally_cli::failure::{exit_status, is_broken_pipe, worded};

@@ -14,6 +14,7 @@ pub struct ProgressOnTerminal {
 
 impl ProgressOnTerminal {
     /// Creates a bar, shown only if standard error is a terminal.
+    #[expect(clippy::new_without_default, reason = "the result depends on the terminal")]
     pub fn new() -> Self {
         let shown = std::io::stderr().is_terminal();
         Self { bar: shown.then(ProgressBar::new_spinner) }

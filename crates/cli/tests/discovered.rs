@@ -43,7 +43,7 @@ fn events(day: u64) -> String {
         (60..100).for_each(|n| row(n, "\"a, b\"", "ä"));
     }
     row(100, "solo", &format!("only {day}"));
-    if day % 8 == 0 {
+    if day.is_multiple_of(8) {
         row(101, "rare", "x");
     }
     text

@@ -62,7 +62,7 @@ fn events() -> Vec<Event> {
         for who in 0..60 {
             if (who * 7 + day * 3) % 11 == 0 || (who % 10 == 3 && day % 9 == 1) {
                 let amount = ((who * 37 + day * 11) % 90) as i64 - 25;
-                events.push(Event { day, who, group: (who % 3 == 0) as usize, amount });
+                events.push(Event { day, who, group: usize::from(who % 3 == 0), amount });
             }
         }
     }

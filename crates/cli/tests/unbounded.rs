@@ -96,7 +96,7 @@ fn releases_go_on_without_an_end() {
                         date(day),
                         n * day % 17,
                         ["a", "b"][n as usize % 2]
-                    ))
+                    ));
                 });
             }
             bench.write(&format!("{number}.csv"), text);

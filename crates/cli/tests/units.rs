@@ -101,7 +101,7 @@ fn bounds_are_kept_and_start_anew_with_the_calendar() {
     assert_eq!(exact("groups", &groups), in_groups);
     assert!(bench.read("t.report.md").contains("(at most 2 events kept, 2 a group, in 1 group, in steps 3 apart)"));
     let plan = bench.read("t.plan.toml");
-    assert!(plan.contains("bounded-person") && plan.contains("min_gap = 3"), "{plan}");
+    assert!(plan.contains("[unit.person]") && plan.contains("min_gap = 3"), "{plan}");
 }
 
 /// Daily runs across weeks, with files that reach into the next week: the table of one run over all data.

@@ -19,6 +19,9 @@
 //!
 //! The engine may count single events itself; a [`Reader`] then assigns its counts to steps and groups.
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod block;
 mod bucket;
 mod digest;
@@ -27,6 +30,7 @@ mod once;
 mod order;
 mod publisher;
 mod reader;
+mod row;
 mod shard;
 mod sums;
 mod window;
@@ -36,16 +40,16 @@ pub use digest::{Digest, Digesting, Digests};
 pub use once::{Once, OnceFolder};
 pub use publisher::Publisher;
 pub use reader::{ForShard, Reader, Taken};
+pub use row::{Row, Rows};
 pub use shard::Shard;
-pub use sums::{Row, Rows};
 pub use window::ShardLeft;
 
+use evertally::hex;
 use evertally::noise::{GuardedKey, Purpose, SecretKey, mac_key};
 use evertally::number::Grid;
 use evertally::privacy::Unit;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::hex::hex;
 use evertally_declare::parameter::Parameter::{Measure, Publish, Workload};
 use evertally_declare::problem::sentence;
 use evertally_declare::stream::Stream;
@@ -126,7 +130,7 @@ impl Work {
 
     /// Text that identifies the key, name and plan together.
     pub fn identity(&self) -> String {
-        format!("{} {} {}", self.key.id(), self.stream.name, hex(self.stream.plan_digest()))
+        format!("{} {} {}", self.key.id(), self.stream.name, hex(&self.stream.plan_digest()))
     }
 
     /// By step, a digest in hexadecimal of the kept events of persons; steps without kept events are absent. It is
@@ -135,7 +139,7 @@ impl Work {
         let (mut digests, mut digesting) = (Digests::default(), self.digesting());
         let kept = rows.iter().filter(|row| matches!(Row::says(&row.label), Ok(Rows::Kept(_))));
         kept.for_each(|row| digests.add_step(row.step, digesting.of_row(row)));
-        let text = |digest: Digest| digest.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        let text = |digest: Digest| hex(&digest.to_bytes());
         digests.steps().map(|(step, digest)| (step, text(digest))).collect()
     }
 

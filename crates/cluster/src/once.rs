@@ -1,5 +1,7 @@
 //! Stores in which each name is written only once.
 
+#![expect(clippy::disallowed_methods, reason = "creates complete files atomically, by hard links")]
+
 use evertally_declare::error::{Context, Error, Result, failure};
 use std::fs::File;
 use std::io::{ErrorKind, Write};

@@ -15,9 +15,9 @@
 
 use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
+use evertally::hex;
 use evertally::noise::{Purpose, StreamName};
 use evertally_declare::error::{Error, Result, usage};
-use evertally_declare::hex::hex;
 use evertally_ledger::ledger::{Ledger, StreamDigest, drawn_identity};
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::session::{GroupLabel, RunningSums, Tally};
@@ -74,13 +74,13 @@ impl Publisher {
         work.check_closes()?;
         let key = work.mac_key(Purpose::Digests);
         let name = work.stream.name.to_string();
-        let folder: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
+        let folder = hex(name.as_bytes());
         let fresh = drawn_identity()?;
         let identity = once.create("identity", fresh.as_bytes())?;
         let identity = identity.map_or(fresh, |there| String::from_utf8_lossy(&there).into_owned());
         let (known, chain) = ledger.leave_to(&work.key, &work.stream, &identity, &once.shown())?;
         let publisher = Self { work, once, key, folder, known, head: None };
-        if known > 0 && publisher.chain_at(known)?.map(hex) != Some(chain) {
+        if known > 0 && publisher.chain_at(known)?.map(|chain| hex(&chain)) != Some(chain) {
             return Err(publisher.lacks(known));
         }
         let stream = &publisher.work.stream;
@@ -115,7 +115,7 @@ impl Publisher {
 
     /// The last step that this process has closed, and the digest of all steps through it: for the key's own ledger.
     pub fn head(&self) -> Option<(u64, String)> {
-        self.head.as_ref().map(|head| (head.step, hex(head.chain)))
+        self.head.as_ref().map(|head| (head.step, hex(&head.chain)))
     }
 
     /// The stream's name.

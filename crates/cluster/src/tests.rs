@@ -220,7 +220,7 @@ fn spread(work: &Work, dice: &mut Dice, events: &[Happened]) -> (BTreeMap<(u64, 
     for row in rows {
         match Row::says(&row.label).unwrap() {
             Rows::Place(_) | Rows::Cell(..) | Rows::Name(_) => {
-                *sums.entry((row.step, row.label)).or_insert(0) += row.sum
+                *sums.entry((row.step, row.label)).or_insert(0) += row.sum;
             }
             _ => others.push(row),
         }
@@ -381,7 +381,8 @@ fn one_person_moves_sums_by_what_is_kept_of_them() {
             for (place, sum) in own {
                 *rest.entry(place).or_insert(0) += sum;
             }
-            (with.retain(|_, sum| *sum != 0), rest.retain(|_, sum| *sum != 0));
+            with.retain(|_, sum| *sum != 0);
+            rest.retain(|_, sum| *sum != 0);
             assert_eq!(with, rest, "{declared}");
         }
     }

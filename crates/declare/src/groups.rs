@@ -327,19 +327,17 @@ impl GroupTable {
         self.tuples.iter().enumerate().map(name).collect()
     }
 
-    /// A short digest of all declared groups, for the plan.
+    /// The digest of all declared groups and their scales, for the plan.
     pub fn digest(&self) -> String {
-        let mut hasher = blake3::Hasher::new();
-        for tuple in &self.tuples {
-            let code = encode(tuple);
-            hasher.update(&(code.len() as u64).to_le_bytes()).update(&code);
+        let mut hasher = blake3::Hasher::new_derive_key("evertally 1 groups of a plan");
+        let mut absorb = |field: &[u8]| {
+            hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
+        };
+        for (tuple, scale) in self.tuples.iter().zip(&self.scales) {
+            absorb(&encode(tuple));
+            absorb(scale.to_string().as_bytes());
         }
-        // Without scales, the digest is the same as before groups could have scales.
-        for scale in self.scales_behind(0) {
-            let text = scale.to_string();
-            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-        }
-        hasher.finalize().to_hex()[..16].to_owned()
+        hasher.finalize().to_hex()[..32].to_owned()
     }
 
     /// The facts about the groups for the report.
@@ -476,7 +474,7 @@ mod tests {
         // A rest that joins later.
         let meaning = one(&["b"], None).meaning();
         let begun = one(&["b", "c"], Some("other")).as_begun(&meaning, false, &[]).unwrap();
-        assert_eq!(begun.table.joining(begun.present, 2).unwrap().rest, true);
+        assert!(begun.table.joining(begun.present, 2).unwrap().rest);
         let joined = begun.table.joining(begun.present, 2).unwrap();
         let later = one(&["b", "c", "d"], Some("other")).as_begun(&meaning, false, &[joined]).unwrap();
         assert_eq!((names(&later.table), later.present), (texts(&["b", "c", "other", "d"]), 3));

@@ -17,8 +17,9 @@
 //! | [`measures`] | several measures of one stream under one budget |
 //! | [`policy`], [`view`] | policies for events that do not fit, and views of released values |
 //! | [`records`], [`follows`] | a ledger's record of the streams that have begun |
-//! | [`words`], [`hex`](mod@hex) | texts in messages |
+//! | [`words`] | texts in messages |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod civil;
@@ -29,7 +30,6 @@ pub mod event;
 pub mod field;
 pub mod follows;
 pub mod groups;
-pub mod hex;
 pub mod identity;
 pub mod measures;
 pub mod parameter;

@@ -145,8 +145,34 @@ impl Parameter {
         })
     }
 
+    /// The field of Python's declaration objects that sets it, as a path from the stream: `unit.max_events`. `None` if
+    /// Python has no keyword for it.
+    pub fn python_field(self) -> Option<String> {
+        let keyword = self.keyword()?;
+        let object = match (self, self.heading()) {
+            (Self::Workload | Self::Measure, _) => None,
+            (Self::TimeZone | Self::Outside, _) | (_, Heading::Steps) => Some("steps"),
+            (_, Heading::Events) => Some("columns"),
+            (_, Heading::Values) => Some("values"),
+            (_, Heading::Budget) => Some("budget"),
+            (_, Heading::Unit) => Some("unit"),
+            (_, Heading::Groups) => Some("groups"),
+            _ => None,
+        };
+        let field = match self {
+            Self::Person | Self::Value => "column",
+            Self::GroupBy => "columns",
+            Self::Groups => "names",
+            Self::DiscoverGroups => "discover",
+            Self::Steps => "count",
+            Self::AllowWeakBudget => "allow_weak",
+            _ => &keyword,
+        };
+        Some(object.map_or_else(|| field.to_owned(), |object| format!("{object}.{field}")))
+    }
+
     /// Whether it is part of a stream's declaration, independent of where events come from and releases go: a field of
-    /// [`Declaration`](super::Declaration).
+    /// [`Declaration`](crate::declaration::Declaration).
     pub fn is_declared(self) -> bool {
         self.row().part == Part::Declaration
     }

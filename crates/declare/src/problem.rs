@@ -10,6 +10,7 @@
 //! let problem = Problem::of(Parameter::MaxEvents, sentence![Parameter::MaxEvents, " needs ", Parameter::Person]);
 //! assert_eq!(problem.worded(Wording::Flags), "--max-events needs --person");
 //! assert_eq!(problem.worded(Wording::Keywords), "max_events needs person");
+//! assert_eq!(problem.worded(Wording::Fields), "unit.max_events needs unit.column");
 //! ```
 
 use crate::parameter::Parameter;
@@ -159,6 +160,8 @@ pub enum Wording {
     Flags,
     /// Keyword arguments of Python: `outside="skip"`.
     Keywords,
+    /// Declaration objects of Python: `steps.outside="skip"`.
+    Fields,
     /// A configuration file: `outside = "skip"`.
     Toml,
     /// A service: `"outside": "skip"`.
@@ -172,6 +175,7 @@ impl Wording {
             Self::Flags if parameter == Parameter::Input => Some("FILE".to_owned()),
             Self::Flags => Some(format!("--{}", parameter.name())),
             Self::Keywords => parameter.keyword(),
+            Self::Fields => parameter.python_field(),
             Self::Toml => Some(parameter.name().to_owned()),
             Self::Json => parameter.is_declared().then(|| format!("\"{}\"", parameter.name())),
         }
@@ -182,8 +186,8 @@ impl Wording {
         let name = self.name_or_plain(parameter);
         match (self, parameter.is_quoted()) {
             (Self::Flags, _) => format!("{name} {value}"),
-            (Self::Keywords, true) => format!("{name}=\"{value}\""),
-            (Self::Keywords, false) => format!("{name}={value}"),
+            (Self::Keywords | Self::Fields, true) => format!("{name}=\"{value}\""),
+            (Self::Keywords | Self::Fields, false) => format!("{name}={value}"),
             (Self::Toml, true) => format!("{name} = \"{value}\""),
             (Self::Toml, false) => format!("{name} = {value}"),
             (Self::Json, true) => format!("{name}: \"{value}\""),
@@ -198,8 +202,10 @@ impl Wording {
         let several = value.contains(',');
         match self {
             Self::Flags => self.setting(parameter, value),
-            Self::Keywords if several => format!("{}=({})", self.name_or_plain(parameter), list.to_lowercase()),
-            Self::Keywords => format!("{}={}", self.name_or_plain(parameter), value.to_lowercase()),
+            Self::Keywords | Self::Fields if several => {
+                format!("{}=({})", self.name_or_plain(parameter), list.to_lowercase())
+            }
+            Self::Keywords | Self::Fields => format!("{}={}", self.name_or_plain(parameter), value.to_lowercase()),
             Self::Toml | Self::Json if several => self.setting(parameter, &format!("[{list}]")),
             Self::Toml | Self::Json => self.setting(parameter, value),
         }
@@ -239,7 +245,7 @@ impl Wording {
                 chosen.0.iter().for_each(|piece| self.put(piece, text));
             }
             Piece::NewKey(path) => {
-                if self == Self::Keywords {
+                if matches!(self, Self::Keywords | Self::Fields) {
                     text.push_str("`SecretKey.generate().save(path)` or ");
                 }
                 write!(text, "`evertally key new {path}`").expect("a String accepts every write");

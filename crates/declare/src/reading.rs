@@ -261,7 +261,7 @@ mod tests {
                 .parse::<Reading>()
                 .unwrap()
                 .in_steps(Some(every.parse().unwrap()))
-                .map_err(|problem| problem.worded(crate::problem::Wording::Flags).to_string())
+                .map_err(|problem| problem.worded(crate::problem::Wording::Flags).clone())
         };
         assert_eq!(steps("window(7d)", "1d").unwrap(), Workload::Window(7));
         assert_eq!(steps("window(4w)", "1w").unwrap(), Workload::Window(4));

@@ -94,7 +94,7 @@ pub enum Closing {
     Clock,
 }
 
-/// The request for a plan: in steps, or, if only some steps are published, in the [slots](Slots) that make them up.
+/// The request for a plan: in steps, or, if only some steps are published, in the [slots](crate::publication::Slots) that make them up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InSlots {
     /// The number of slots; 2^62 if there is no end.

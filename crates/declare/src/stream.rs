@@ -2,7 +2,6 @@
 
 use crate::error::{Result, failure, usage};
 use crate::follows::Follows;
-use crate::hex::hex;
 use crate::measures::Bundle;
 use crate::measures::parts::Part;
 use crate::parameter::Parameter;
@@ -12,6 +11,7 @@ use crate::publication::Slots;
 use crate::scales::Scales;
 use crate::settings::Settings;
 use crate::steps::{Every, Period, StepCalendar};
+use evertally::hex;
 use evertally::mechanism::Workload;
 use evertally::plan::{Guarantee, Intervals, Plan, PlanRequest};
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Settings {
             Some(_) => self.planned_together()?,
             None => self.planned(plan)?,
         };
-        if hex(stream.plan_digest()) != digest {
+        if hex(&stream.plan_digest()) != digest {
             return Err(usage("another version of evertally made this plan: install the same version everywhere"));
         }
         Ok(stream)
@@ -254,7 +254,7 @@ impl Stream {
         self.rows_through(self.last_step)
     }
 
-    /// The step of the plan, a [slot](crate::steps::Slots), that ends with a step; `None` inside one.
+    /// The step of the plan, a [slot](crate::publication::Slots), that ends with a step; `None` inside one.
     pub fn slot_ending(&self, step: u64) -> Option<u64> {
         self.published.as_ref().map_or(Some(step), |published| published.slot_ending(step))
     }

@@ -48,8 +48,10 @@
 //! The [`manual`] explains what the guarantee means, what breaks it, and the practical questions: units, budgets,
 //! states, threads, testing. The README introduces the program `evertally` and the Python package.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod error;
+mod hex;
 pub mod manual;
 pub mod mechanism;
 pub mod noise;
@@ -61,6 +63,7 @@ pub mod state;
 pub mod stream;
 
 pub use error::{Error, ErrorKind, Result};
+pub use hex::hex;
 #[doc(no_inline)]
 pub use mechanism::{Mechanism, MechanismName, Participation};
 #[doc(no_inline)]

@@ -32,28 +32,40 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+
 mod ahead;
 mod bernoulli;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod binomial;
 mod bits;
 pub mod bridge;
 mod chacha;
+mod derive;
+#[expect(clippy::float_arithmetic, reason = "the variance, for plans")]
 mod gaussian;
 mod geometric;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod hat;
 mod key;
 mod keyed;
+#[expect(clippy::float_arithmetic, reason = "the variance, for plans")]
 mod laplace;
 mod law;
 mod lazy;
 mod name;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod negative_binomial;
 mod node;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "noise in doubles, then rounded to units")]
 mod normal;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod poisson;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod polya;
 mod real;
 mod record;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "bounds of acceptance; whole numbers decide")]
 mod stirling;
 mod uniform;
 mod units;

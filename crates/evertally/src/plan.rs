@@ -7,11 +7,13 @@ mod band;
 mod calibrate;
 mod choose;
 mod crossover;
+mod digest;
 mod file;
 mod guarantee;
 mod history;
 mod interval;
 mod lower_bound;
+mod moments;
 mod periods;
 mod prepared;
 pub mod ranking;
@@ -20,6 +22,7 @@ mod readings;
 mod request;
 mod search;
 mod selection;
+mod sensitivity;
 mod tails;
 mod unbounded;
 
@@ -27,11 +30,13 @@ pub use crate::mechanism::{NoiseKind, Objective};
 pub use band::Band;
 pub use choose::ranked;
 pub use choose::{Candidate, competitors};
+pub use digest::{PlanKind, plan_digest};
 pub use guarantee::Guarantee;
 pub use history::Combination;
 pub use lower_bound::{gaussian_lower_bound, unit_lower_bound, workload_lower_bound};
+pub use moments::NoiseMoments;
 pub use prepared::Prepared;
-pub use ratio::{NoiseMoments, NoisyPair, RatioIntervals, RatioSet};
+pub use ratio::{NoisyPair, RatioIntervals, RatioSet};
 pub use readings::Readings;
 pub use request::PlanRequest;
 pub use search::Search;
@@ -62,6 +67,35 @@ pub struct Plan {
     digest: [u8; 32],
     /// Cached bands.
     bands: Arc<Mutex<Vec<Band>>>,
+}
+
+impl PlanRequest {
+    /// Calibrates the noise, choosing the mechanism and law that are not named.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
+    pub fn plan(self) -> Result<Plan> {
+        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
+        Plan::build(self, best)
+    }
+
+    /// The plan and all its candidates, smallest error first, by one search.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
+        let candidates = self.candidates()?;
+        let best = candidates.first().expect("some candidate fits every budget").clone();
+        Ok((Plan::build(self, best)?, candidates))
+    }
+
+    /// All candidates that fit the request, smallest error first.
+    ///
+    /// # Errors
+    /// As [`PlanRequest::plan`].
+    pub fn candidates(&self) -> Result<Vec<Candidate>> {
+        choose::candidates(self)
+    }
 }
 
 impl Plan {
@@ -212,6 +246,13 @@ impl Plan {
     /// The threshold for undeclared keys to be shown, if the plan has a selection.
     pub fn threshold(&self) -> Option<&Threshold> {
         self.threshold.as_ref()
+    }
+
+    /// The same plan with another digest, for tests of frozen noise.
+    #[cfg(test)]
+    pub(crate) fn with_digest(self, hexadecimal: &str) -> Self {
+        let byte = |i| u8::from_str_radix(&hexadecimal[2 * i..2 * i + 2], 16).expect("hexadecimal digits");
+        Self { digest: std::array::from_fn(byte), ..self }
     }
 
     /// BLAKE3 digest of everything in the plan. Noise is bound to it: another plan has independent noise.

@@ -3,7 +3,7 @@
 //! A budget is a guarantee for the **whole history** of releases. Three definitions are supported: pure ε-DP
 //! ([`Epsilon`]), ρ-zCDP ([`Rho`]; Bun and Steinke 2016, arXiv 1605.02065) and (ε, δ)-DP. [`conversions`] turns one
 //! into another, always rounding towards the weaker statement. [`loss`] has the tight (ε, δ) curves of discrete noise,
-//! [`sampled`] those of Gaussian noise with Poisson subsampling, [`skellam`] the guarantees of Skellam noise, and
+//! [`gaussian`] those of Gaussian noise, [`skellam`] the guarantees of Skellam noise, and
 //! [`composition`] the joint cost of several plans; [`contribution`] bounds each person's share of the data.
 
 pub mod composition;

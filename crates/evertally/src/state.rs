@@ -16,7 +16,7 @@
 //! |---|---|
 //! | one sum, or groups | step, sums, memories of the mechanism |
 //! | [`LazyVector`](crate::stream::LazyVector) | step, sums that are not 0, events of the open step, and **the noise** drawn so far, unless it is drawn from the key |
-//! | [`VectorNoise`](crate::vector::VectorNoise), [`RowNoise`](crate::vector::RowNoise) | step and number of vectors, then the vectors, number by number: **noise** that cannot be drawn again, and no data |
+//! | `VectorNoise`, `RowNoise` of `evertally-training` | step and number of vectors, then the vectors, number by number: **noise** that cannot be drawn again, and no data |
 //! | [`DiscoveredSums`](crate::stream::DiscoveredSums) | step, all keys, and which of them are shown |
 //!
 //! The keyed hash refuses damaged bytes, and bytes changed by someone without the key. It cannot refuse an older state

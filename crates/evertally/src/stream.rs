@@ -14,6 +14,8 @@
 //!   most `max_events_per_step` of them to one step; the same holds for every other
 //!   [bound](crate::privacy::PersonBounds).
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+
 mod discovered;
 mod groups;
 mod lazy;

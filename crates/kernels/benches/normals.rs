@@ -12,7 +12,7 @@ const WORDS: usize = 1024;
 const REPEATS: usize = 8;
 
 fn main() {
-    let rounds = std::env::args().filter_map(|arg| arg.parse().ok()).next().unwrap_or(10_000);
+    let rounds = std::env::args().find_map(|arg| arg.parse().ok()).unwrap_or(10_000);
     // An additive sequence: all octaves in their proportions.
     let words: Vec<u64> = (1..=WORDS as u64).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     let singles: Vec<u32> = words.iter().map(|word| (word >> 32) as u32).collect();

@@ -8,6 +8,7 @@
 //! starts) changes nothing as long as no number comes near 10^-38 (`f32`) or 10^-308 (`f64`): normal variables are
 //! never smaller than 2.9·10^-10, so weights from 10^-20 on are safe.
 #![deny(unsafe_op_in_unsafe_fn)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 #[cfg(all(target_arch = "x86", not(target_feature = "sse2")))]
 compile_error!(
@@ -16,6 +17,7 @@ compile_error!(
 
 #[macro_use]
 mod instruction_set;
+mod fourier;
 mod keystream;
 mod normal;
 mod normals;

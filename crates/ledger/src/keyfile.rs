@@ -3,6 +3,8 @@
 //! Three lines of text: a header with the version, the key in hexadecimal, and its public id, which doubles as a
 //! checksum.
 
+#![expect(clippy::disallowed_methods, reason = "the folder of a new key")]
+
 use crate::disk::{Access, RealDisk, folder_of, replace};
 use evertally::noise::SecretKey;
 use evertally_declare::error::{Context, Error, Result, usage};

@@ -8,6 +8,7 @@
 //! | [`keyfile`], [`disk`], [`lock`] | key files, the few operations on files that must survive a crash, and locks |
 //! | [`protected`], [`protects`] | the files that no output may replace, and the unit that a budget protects |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod disk;

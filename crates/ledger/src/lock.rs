@@ -5,6 +5,8 @@
 //! does not protect the new one. The first run creates the lock file and removes it on release, so no files remain. A
 //! run that waited for the lock notices that the file is gone, and starts again.
 
+#![expect(clippy::disallowed_methods, reason = "lock files have no content")]
+
 use crate::disk::{beside, folder_of};
 use evertally_declare::error::{Cancelled, Context, Result, usage};
 use std::fs::{File, OpenOptions, TryLockError};

@@ -5,6 +5,8 @@
 //! only saves time. A plan identifies the factorization by 128 bits of its content, and noise is bound to the plan, so
 //! two files never share noise: a foreign file can only worsen the error of a new stream.
 
+#![expect(clippy::disallowed_methods, reason = "a cache: a file that is lost is computed again")]
+
 use crate::disk::{Disk, RealDisk};
 use evertally::mechanism::{DensePure, Mechanism, MechanismName};
 use evertally::plan::{Objective, PlanRequest, Prepared};

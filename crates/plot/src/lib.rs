@@ -42,6 +42,7 @@
 //! # Ok::<(), evertally_plot::Error>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 pub mod axis;
 pub mod canvas;

@@ -53,7 +53,8 @@ fn single(value: f64, half: f64) -> Curve {
 fn every_number_of_groups_and_steps_is_a_picture() {
     for groups in 1..=14 {
         for steps in [1, 2, 41, 3_000] {
-            let curves = (0..groups).map(|group| climbing(&format!("group {group}"), steps, group as f64)).collect();
+            let curves =
+                (0..groups).map(|group| climbing(&format!("group {group}"), steps, f64::from(group))).collect();
             drawn(&plot(curves));
         }
     }
@@ -263,7 +264,7 @@ fn foreign_names_are_numbered_in_a_png_and_whole_in_the_svg() {
 
 #[test]
 fn groups_at_one_instant_stand_below_each_other() {
-    let curves: Vec<Curve> = (0..20).map(|group| climbing(&format!("group {group}"), 1, group as f64)).collect();
+    let curves: Vec<Curve> = (0..20).map(|group| climbing(&format!("group {group}"), 1, f64::from(group))).collect();
     let svg = drawn(&plot(curves));
     assert_eq!(svg.matches("<circle").count(), 20);
     for part in [">group 19</text>", "20 ± 20", "released, with 95 % interval", "up to "] {
@@ -279,7 +280,7 @@ fn groups_at_one_instant_stand_below_each_other() {
 
 #[test]
 fn long_series_give_small_pictures() {
-    let mut plot = plot((0..4).map(|group| climbing(&format!("g{group}"), 1 << 20, group as f64)).collect());
+    let mut plot = plot((0..4).map(|group| climbing(&format!("g{group}"), 1 << 20, f64::from(group))).collect());
     plot.unsafe_truth = true;
     let mut wild = 1u64;
     for point in plot.curves.iter_mut().flat_map(|curve| &mut curve.points) {

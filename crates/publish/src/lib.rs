@@ -8,6 +8,7 @@
 //! | [`bounds`] | which contribution bounds suit the data of some persons |
 //! | [`report`] | the promise of a release, and what a reader may conclude |
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod bounds;

@@ -8,6 +8,7 @@ use evertally::stream::Release;
 use evertally_declare::error::{Error, Result, failure};
 use evertally_declare::groups::GroupTable;
 use evertally_declare::stream::Stream;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
@@ -56,6 +57,13 @@ impl Errors {
             _ => stream.plan.intervals(confidence)?.half_width(stream.plan.horizon()),
         };
         Ok(Self { intervals: stream.intervals(confidence)?, before, end })
+    }
+
+    /// The standard error at a step of the last stream, and the half-width including the earlier streams under the same
+    /// plan.
+    fn error(&mut self, step: u64) -> (f64, u128) {
+        let (own, half_width) = self.intervals.error(step);
+        (own, half_width.saturating_add(self.end.saturating_mul(self.before.into())))
     }
 
     /// The half-width at a step, including the earlier streams under the same plan.
@@ -143,8 +151,8 @@ impl Rows {
     pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
         (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
-        if !rows.errors.contains_key(&0) {
-            rows.errors.insert(0, Errors::new(stream, 1)?);
+        if let Entry::Vacant(free) = rows.errors.entry(0) {
+            free.insert(Errors::new(stream, 1)?);
         }
         rows.known = Some(HashMap::new());
         Ok(rows)
@@ -184,8 +192,8 @@ impl Rows {
             return Ok(*known);
         }
         let intervals = self.errors.get_mut(&streams).expect("made for every number of streams");
-        let half_width = intervals.half_width(step);
-        let std_error = std_error_behind(plan.std_error(step), plan, streams);
+        let (own, half_width) = intervals.error(step);
+        let std_error = std_error_behind(own, plan, streams);
         let half_width = i128::try_from(half_width).map_err(|_| failure("the interval is too wide to write"))?;
         let errors = (std_error, half_width);
         if let Some(known) = &mut self.known {

@@ -17,6 +17,8 @@
 //!
 //! No row may be shown before [`Session::record`] has recorded it in the ledger: *commit, then publish*.
 
+#![cfg_attr(not(test), deny(clippy::cast_precision_loss, clippy::float_arithmetic))] // none between data and noise
+
 mod intake;
 mod items;
 mod keys;

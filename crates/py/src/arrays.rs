@@ -87,6 +87,6 @@ pub(crate) fn rows<'py>(
 }
 
 /// One column.
-pub(crate) fn column<'py, T: Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyAny> {
+pub(crate) fn column<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyAny> {
     PyArray1::from_vec(py, values).into_any()
 }

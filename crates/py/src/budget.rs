@@ -15,8 +15,39 @@ use pyo3::prelude::*;
 /// >>> et.Budget.zcdp(0.5).epsilon_at(1e-6) < 5.3
 /// True
 #[pyclass(frozen, eq, module = "evertally")]
-#[derive(Clone, PartialEq)]
-pub(crate) struct Budget(pub(crate) Inner);
+#[derive(Clone)]
+pub(crate) struct Budget {
+    pub(crate) inner: Inner,
+    allow_weak: bool,
+}
+
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Budget {
+    /// The budget of a plan, which is weak only if that was allowed.
+    pub(crate) fn of(inner: Inner) -> Self {
+        let (epsilon, delta, rho) = numbers(&inner);
+        Self { inner, allow_weak: Inner::from_numbers(epsilon, delta, rho, false).is_err() }
+    }
+
+    fn of_numbers(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
+        let inner = Inner::from_numbers(epsilon, delta, rho, allow_weak).or_raise()?;
+        Ok(Self { inner, allow_weak })
+    }
+}
+
+/// ε, δ and ρ, as far as they are stated.
+fn numbers(budget: &Inner) -> (Option<f64>, Option<f64>, Option<f64>) {
+    match budget {
+        Inner::Pure(epsilon) => (Some(epsilon.get()), None, None),
+        Inner::Approximate(epsilon, delta) => (Some(epsilon.get()), Some(delta.get()), None),
+        Inner::Zcdp(rho) => (None, None, Some(rho.get())),
+    }
+}
 
 #[pymethods]
 impl Budget {
@@ -31,7 +62,7 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (epsilon, *, allow_weak = false))]
     fn pure(epsilon: f64, allow_weak: bool) -> PyResult<Self> {
-        Inner::from_numbers(Some(epsilon), None, None, allow_weak).or_raise().map(Self)
+        Self::of_numbers(Some(epsilon), None, None, allow_weak)
     }
 
     /// (ε, δ)-differential privacy, for a ``delta`` strictly between 0 and 0.1.
@@ -42,7 +73,7 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (epsilon, delta, *, allow_weak = false))]
     fn approximate(epsilon: f64, delta: f64, allow_weak: bool) -> PyResult<Self> {
-        Inner::from_numbers(Some(epsilon), Some(delta), None, allow_weak).or_raise().map(Self)
+        Self::of_numbers(Some(epsilon), Some(delta), None, allow_weak)
     }
 
     /// ρ-zero-concentrated differential privacy, for a ``rho`` of at most 10.
@@ -53,34 +84,31 @@ impl Budget {
     #[staticmethod]
     #[pyo3(signature = (rho, *, allow_weak = false))]
     fn zcdp(rho: f64, allow_weak: bool) -> PyResult<Self> {
-        Inner::from_numbers(None, None, Some(rho), allow_weak).or_raise().map(Self)
+        Self::of_numbers(None, None, Some(rho), allow_weak)
     }
 
     /// The stated ε, or ``None`` under zCDP.
     #[getter]
     fn epsilon(&self) -> Option<f64> {
-        match self.0 {
-            Inner::Pure(epsilon) | Inner::Approximate(epsilon, _) => Some(epsilon.get()),
-            Inner::Zcdp(_) => None,
-        }
+        numbers(&self.inner).0
     }
 
     /// The stated δ, or ``None`` if none is stated.
     #[getter]
     fn delta(&self) -> Option<f64> {
-        match self.0 {
-            Inner::Approximate(_, delta) => Some(delta.get()),
-            _ => None,
-        }
+        numbers(&self.inner).1
     }
 
     /// The stated ρ under zCDP, or ``None``.
     #[getter]
     fn rho(&self) -> Option<f64> {
-        match self.0 {
-            Inner::Zcdp(rho) => Some(rho.get()),
-            _ => None,
-        }
+        numbers(&self.inner).2
+    }
+
+    /// Whether it was made with ``allow_weak``, or is the weak budget of a plan. Comparisons ignore it.
+    #[getter]
+    fn allow_weak(&self) -> bool {
+        self.allow_weak
     }
 
     /// The same guarantee, or a weaker one implied by it, as ρ: ε²/2 for pure ε.
@@ -91,11 +119,11 @@ impl Budget {
     /// >>> et.Budget.pure(1.0).to_zcdp()
     /// Budget.zcdp(0.5)
     fn to_zcdp(&self) -> PyResult<Self> {
-        match self.0 {
+        match self.inner {
             Inner::Zcdp(_) => Ok(self.clone()),
             Inner::Pure(epsilon) => {
                 let rho = Rho::new_even_if_weak(conversions::zcdp_of_pure(epsilon)).or_raise()?;
-                Ok(Self(Inner::Zcdp(rho)))
+                Ok(Self { inner: Inner::Zcdp(rho), allow_weak: self.allow_weak })
             }
             Inner::Approximate(..) => Err(invalid("(ε, δ)-differential privacy implies no ρ of zCDP")),
         }
@@ -111,7 +139,7 @@ impl Budget {
     /// 2.14
     fn epsilon_at(&self, delta: f64) -> PyResult<f64> {
         let delta = Delta::new(delta).or_raise()?;
-        Ok(match self.0 {
+        Ok(match self.inner {
             Inner::Zcdp(rho) => conversions::epsilon_of_zcdp(rho, delta),
             Inner::Pure(epsilon) => {
                 let rho = Rho::new_even_if_weak(conversions::zcdp_of_pure(epsilon));
@@ -122,6 +150,21 @@ impl Budget {
         })
     }
 
+    /// The budget of these numbers, for pickles.
+    #[staticmethod]
+    fn _of(epsilon: Option<f64>, delta: Option<f64>, rho: Option<f64>, allow_weak: bool) -> PyResult<Self> {
+        Self::of_numbers(epsilon, delta, rho, allow_weak)
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn __reduce__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(Bound<'py, PyAny>, (Option<f64>, Option<f64>, Option<f64>, bool))> {
+        let (epsilon, delta, rho) = numbers(&self.inner);
+        Ok((py.get_type::<Self>().getattr("_of")?, (epsilon, delta, rho, self.allow_weak)))
+    }
+
     fn __hash__(&self) -> u64 {
         let bits = |number: Option<f64>| number.map_or(1, f64::to_bits);
         bits(self.epsilon()) ^ bits(self.delta()).rotate_left(21) ^ bits(self.rho()).rotate_left(42)
@@ -129,7 +172,7 @@ impl Budget {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let number = |x: f64| Ok::<_, PyErr>(pyo3::types::PyFloat::new(py, x).repr()?.to_string());
-        Ok(match self.0 {
+        Ok(match self.inner {
             Inner::Pure(epsilon) => format!("Budget.pure({})", number(epsilon.get())?),
             Inner::Zcdp(rho) => format!("Budget.zcdp({})", number(rho.get())?),
             Inner::Approximate(epsilon, delta) => {
@@ -139,7 +182,7 @@ impl Budget {
     }
 
     fn __str__(&self) -> String {
-        self.0.to_string()
+        self.inner.to_string()
     }
 }
 

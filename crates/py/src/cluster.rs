@@ -1,10 +1,9 @@
 //! The work of the processes of a cluster. Called by `evertally.spark`.
 
-use crate::error::{OrRaise, invalid};
+use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::SecretKey;
-use crate::plan::hexadecimal;
 use crate::running::{abandonable, cancellable};
-use crate::table::{ArrowTable, declaration};
+use crate::table::{ArrowTable, declaration, wording};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;
@@ -35,9 +34,9 @@ const COUNTS: &str = "evertally count";
 /// Everything that a process needs, except the key.
 #[derive(Serialize, Deserialize)]
 struct Shipped {
-    /// The keywords.
+    /// The declaration, as JSON.
     declared: String,
-    /// Whether the names are those of a service, which keeps the ledger and draws the noise.
+    /// Whether it is that of a service, which keeps the ledger and draws the noise.
     of_service: bool,
     /// The plan that was chosen, as JSON.
     plan: String,
@@ -51,12 +50,8 @@ impl Shipped {
     /// The work of a process that has the key.
     fn work(&self, key: Arc<Key>) -> Result<(Work, ReadOptions)> {
         let plan = serde_json::from_str::<Plan>(&self.plan).map_err(damaged)?;
-        let declared = serde_json::from_str(&self.declared).map_err(damaged)?;
-        let settings = if self.of_service {
-            Declaration::of_names(declared, Wording::Json)?.resolve()?
-        } else {
-            Declaration::of_names(declared, Wording::Keywords)?.resolve()?.of_whole_rows()?
-        };
+        let settings = Declaration::from_json(&self.declared)?.resolve()?;
+        let settings = if self.of_service { settings } else { settings.of_whole_rows()? };
         let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
         let groups = settings.groups();
         let stream = settings.arrived(plan, &self.digest)?;
@@ -104,18 +99,19 @@ struct Facts {
 
 #[pymethods]
 impl ClusterWork {
-    /// Plans a release; `keywords` are the arguments as JSON. The steps of a `live` stream are recorded in another
-    /// ledger.
+    /// Plans a release under a declaration in JSON. The steps of a `live` stream are recorded in another ledger. Errors
+    /// name keywords, or the `fields` of the stream.
     #[staticmethod]
-    #[pyo3(signature = (keywords, key, budget_file = None, live = false))]
+    #[pyo3(signature = (json, key, budget_file = None, live = false, fields = false))]
     fn begin(
         py: Python<'_>,
-        keywords: &str,
+        json: &str,
         key: &SecretKey,
         budget_file: Option<PathBuf>,
         live: bool,
+        fields: bool,
     ) -> PyResult<Self> {
-        let declared = declaration(keywords)?;
+        let declared = declaration(json, wording(fields))?;
         let begun = cancellable(py, |cancelled| {
             let settings = declared.resolve()?.of_whole_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
@@ -136,13 +132,13 @@ impl ClusterWork {
                     // Refuses now what could not be recorded at the end.
                     ledger.digest_of(key.inner(), work.stream(), work.stream().last_step)?;
                 }
-                let (declared, key) = (keywords.to_owned(), key.inner().id().to_string());
-                let digest = hexadecimal(&work.stream().plan_digest());
+                let (declared, key) = (json.to_owned(), key.inner().id().to_string());
+                let digest = evertally::hex(&work.stream().plan_digest());
                 let shipped = Shipped { declared, of_service: false, plan, digest, key };
                 Ok(Self { work, options, shipped: shipped.text()? })
             })
         })?;
-        begun.or_raise()
+        begun.or_raise_in(wording(fields))
     }
 
     /// Reconstructs the work in another process from its [shipped](Self::shipped) form.

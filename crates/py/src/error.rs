@@ -15,6 +15,12 @@ pub(crate) trait OrRaise<T> {
     fn or_raise(self) -> PyResult<T>;
 }
 
+/// Results whose errors name parameters, in the caller's words.
+pub(crate) trait OrRaiseWorded<T> {
+    /// The value, or the exception that describes the error in these words.
+    fn or_raise_in(self, wording: Wording) -> PyResult<T>;
+}
+
 impl<T> OrRaise<T> for evertally::Result<T> {
     fn or_raise(self) -> PyResult<T> {
         self.map_err(|error| of_library(&error))
@@ -23,13 +29,25 @@ impl<T> OrRaise<T> for evertally::Result<T> {
 
 impl<T> OrRaise<T> for Result<T, Problem> {
     fn or_raise(self) -> PyResult<T> {
-        self.map_err(|problem| exception("InvalidError", problem.worded(Wording::Keywords)))
+        self.or_raise_in(Wording::Keywords)
+    }
+}
+
+impl<T> OrRaiseWorded<T> for Result<T, Problem> {
+    fn or_raise_in(self, wording: Wording) -> PyResult<T> {
+        self.map_err(|problem| exception("InvalidError", problem.worded(wording)))
     }
 }
 
 impl<T> OrRaise<T> for Result<T, Error> {
     fn or_raise(self) -> PyResult<T> {
-        self.map_err(|error| of_program(&error))
+        self.or_raise_in(Wording::Keywords)
+    }
+}
+
+impl<T> OrRaiseWorded<T> for Result<T, Error> {
+    fn or_raise_in(self, wording: Wording) -> PyResult<T> {
+        self.map_err(|error| of_program(&error, wording))
     }
 }
 
@@ -56,8 +74,8 @@ fn of_library(error: &evertally::Error) -> PyErr {
     exception(class, error.to_string())
 }
 
-fn of_program(error: &Error) -> PyErr {
-    let message = error.worded(Wording::Keywords);
+fn of_program(error: &Error, wording: Wording) -> PyErr {
+    let message = error.worded(wording);
     if error.is_cancelled() {
         PyKeyboardInterrupt::new_err(message)
     } else if let Some(error) = error.library() {

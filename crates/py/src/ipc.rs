@@ -15,11 +15,7 @@ use pyo3_arrow::PyRecordBatchReader;
 /// whatever the chunks of the table.
 #[pyfunction]
 #[pyo3(name = "_to_ipc")]
-pub(crate) fn to_ipc<'py>(
-    py: Python<'py>,
-    table: PyRecordBatchReader,
-    rows: usize,
-) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+pub(crate) fn to_ipc(py: Python<'_>, table: PyRecordBatchReader, rows: usize) -> PyResult<Vec<Bound<'_, PyBytes>>> {
     let reader = table.into_reader()?;
     let written: Result<Vec<Vec<u8>>, ArrowError> = py.detach(move || {
         let schema = reader.schema();

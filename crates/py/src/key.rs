@@ -1,7 +1,6 @@
 //! Secret keys.
 
 use crate::error::{OrRaise, invalid};
-use crate::plan::hexadecimal;
 use crate::uses::Uses;
 use crate::whole::Whole;
 use evertally::noise::{SecretKey as Inner, TestSeed as InnerSeed};
@@ -72,6 +71,7 @@ pub(crate) struct SecretKey {
 }
 
 /// The location of the key's ledger.
+#[expect(clippy::large_enum_variant, reason = "there is one of it for each key")]
 pub(crate) enum LedgerPlace {
     /// In the process with this number.
     Memory(Ledger, u32),
@@ -279,7 +279,7 @@ impl SecretKey {
                 // Noise issued so far is recorded next to the new file, in a log that its ledger knows.
                 if self.uses.as_ref().is_some_and(|uses| !uses.is_empty()) {
                     let log = *Inner::generate().or_raise()?.id().as_bytes();
-                    ledger.begin_step_log(&hexadecimal(&log)).or_raise()?;
+                    ledger.begin_step_log(&evertally::hex(&log)).or_raise()?;
                     identity = Some(log);
                 }
                 py.detach(|| ledger.save(&path, &self.inner)).or_raise()?;

@@ -8,11 +8,12 @@ use crate::options::Options;
 use crate::own::Own;
 use crate::plan::Plan;
 use crate::reading::Reading;
-use crate::request::request;
+use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
 use crate::steps::check_step;
 use crate::units::multiple;
-use crate::uses::{Class, Span, UNKNOWN, Watch};
+use crate::uses::{Span, UNKNOWN};
+use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::stream::{LazyPlan, LazyVector as Inner, Sampling};
@@ -93,10 +94,11 @@ impl LazyVector {
 /// The plan of a lazy vector. Called by `evertally.plan_lazy`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_lazy")]
-pub(crate) fn plan_lazy(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan_lazy(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
     let options = Options::new(given)?;
     let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
-    let request = request(&options)?;
+    let Whole(horizon) = options.needed("horizon")?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     let best = move || LazyPlan::best(request, 1, sampling);
     Ok(Plan::new(abandonable(py, best)?.or_raise()?.plan().clone()))

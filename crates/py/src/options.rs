@@ -1,4 +1,4 @@
-//! Keyword arguments in a dictionary, as `evertally/_functions.py` passes them.
+//! The keyword arguments of a plan that cannot be declared, in a dictionary.
 //!
 //! Only `keywords.toml` lists which function takes which keyword. Here each is taken out by name. Unknown keywords are
 //! refused, so none is silently ignored.

@@ -7,7 +7,7 @@ use crate::error::{OrRaise, invalid};
 use crate::guarantee::Guarantee;
 use crate::html::{self, Row};
 use crate::options::Options;
-use crate::request::request_over;
+use crate::request::{declared, request};
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
@@ -49,10 +49,10 @@ pub(crate) struct Plan {
 /// The plan for a counter. Called by `evertally.plan`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan")]
-pub(crate) fn plan(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
     let options = Options::new(given)?;
     let horizon = options.take("horizon")?.map_or(MAX_HORIZON, |Whole(steps)| steps);
-    let request = request_over(&options, horizon)?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
@@ -65,11 +65,6 @@ fn planned(request: PlanRequest) -> evertally_declare::error::Result<Plan> {
     }
     let (inner, candidates) = request.clone().plan_with_candidates()?;
     Ok(Plan { inner, ranking: Ranking::new(&request, &candidates).into() })
-}
-
-/// A fingerprint in hexadecimal.
-pub(crate) fn hexadecimal(digest: &[u8]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Plan {
@@ -190,7 +185,7 @@ impl Plan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget())
+        Budget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.
@@ -260,7 +255,7 @@ impl Plan {
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
-        hexadecimal(&self.inner.digest())
+        evertally::hex(&self.inner.digest())
     }
 
     /// The largest standard error of any step, in units of the data.

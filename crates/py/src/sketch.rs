@@ -10,9 +10,9 @@ use crate::options::Options;
 use crate::own::Own;
 use crate::plan::Plan;
 use crate::reading::Reading;
-use crate::request::request;
+use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
-use crate::uses::{Class, Watch};
+use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};
@@ -49,11 +49,12 @@ pub(crate) struct CountSketch {
 /// The plan of a sketch. Called by `evertally.plan_sketch`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_sketch")]
-pub(crate) fn plan_sketch(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
+pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Plan> {
     let options = Options::new(given)?;
     let sampling = options.needed::<String>("sampling")?.parse::<Sampling>().or_raise()?;
     let (Whole(rows), Whole(width)) = (options.needed("rows")?, options.needed("width")?);
-    let request = request(&options)?;
+    let Whole(horizon) = options.needed("horizon")?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     // A number of rows beyond 32 bits is too large anyway.
     let shape = Shape::CountSketch(Table::new(rows.try_into().unwrap_or(u32::MAX), width).or_raise()?);

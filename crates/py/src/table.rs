@@ -1,6 +1,6 @@
 //! Releases of event tables.
 
-use crate::error::{OrRaise, invalid};
+use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::SecretKey;
 use crate::plan::Plan;
 use crate::running::{abandonable, cancellable};
@@ -62,29 +62,31 @@ impl ArrowTable {
     }
 }
 
-/// Releases a table; `keywords` are the arguments as JSON. Called by `evertally.release`.
+/// Releases a table under a declaration in JSON. Called by `evertally.release` and `evertally.Stream.release`; errors
+/// name keywords, or the `fields` of the stream.
 #[pyfunction]
-#[pyo3(name = "_release_table", signature = (keywords, table, key, budget_file = None))]
+#[pyo3(name = "_release_table", signature = (declared, table, key, budget_file = None, fields = false))]
 pub(crate) fn release_table(
     py: Python<'_>,
-    keywords: &str,
+    declared: &str,
     table: PyRecordBatchReader,
     key: &SecretKey,
     budget_file: Option<PathBuf>,
+    fields: bool,
 ) -> PyResult<ArrowTable> {
-    let declared = declaration(keywords)?;
+    let (declared, wording) = (declaration(declared, wording(fields))?, wording(fields));
     let mut reader = table.into_reader()?;
     let budget_file = budget_file.as_deref();
     let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, budget_file, cancelled))?;
-    released.or_raise().map(ArrowTable)
+    released.or_raise_in(wording).map(ArrowTable)
 }
 
-/// The plan of a release. Called by `evertally.plan_release`.
+/// The plan of a declaration in JSON. Called by `evertally.plan_release` and `evertally.Stream.plan`.
 #[pyfunction]
-#[pyo3(name = "_plan_table")]
-pub(crate) fn plan_table(py: Python<'_>, keywords: &str) -> PyResult<Plan> {
-    let declared = declaration(keywords)?;
-    abandonable(py, move || plan_of(&declared))?.or_raise().map(Plan::new)
+#[pyo3(name = "_plan_table", signature = (declared, fields = false))]
+pub(crate) fn plan_table(py: Python<'_>, declared: &str, fields: bool) -> PyResult<Plan> {
+    let (declared, wording) = (declaration(declared, wording(fields))?, wording(fields));
+    abandonable(py, move || plan_of(&declared))?.or_raise_in(wording).map(Plan::new)
 }
 
 /// Answers a query about a released table; `keywords` are the arguments as JSON. Called by `evertally.interval`.
@@ -148,8 +150,12 @@ fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
     Ok(evertally_ledger::planner::plan(declared.resolve()?, &mut |_| ())?.0.plan)
 }
 
-/// The keyword arguments as a declaration.
-pub(crate) fn declaration(keywords: &str) -> PyResult<Declaration> {
-    let keywords = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
-    Declaration::of_names(keywords, Wording::Keywords).or_raise()
+/// A declaration from its JSON. Errors are worded for the caller.
+pub(crate) fn declaration(declared: &str, wording: Wording) -> PyResult<Declaration> {
+    Declaration::from_json(declared).or_raise_in(wording)
+}
+
+/// What errors call a parameter: a field of the declaration objects, or a keyword.
+pub(crate) fn wording(fields: bool) -> Wording {
+    if fields { Wording::Fields } else { Wording::Keywords }
 }

@@ -32,8 +32,3 @@ pub(crate) fn float_multiple(number: f64, grid: Grid) -> Result<i64, DecimalErro
 pub(crate) fn refused(number: &str, problem: DecimalError) -> PyErr {
     invalid(format!("{number} {problem}"))
 }
-
-/// A numeric argument as the decimal text that Python prints for it.
-pub(crate) fn decimal_text(number: &Bound<'_, PyAny>) -> PyResult<String> {
-    Ok(number.str()?.to_string().trim().to_owned())
-}

@@ -23,8 +23,8 @@ MECHANISMS = [
 ]
 
 
-def plan(mechanism: str = "blt") -> et.VectorPlan:
-    return et.plan_vector(STEPS, rho=0.5, participations=2, separation=3, mechanism=mechanism)
+def plan(mechanism: str = "blt") -> et.training.VectorPlan:
+    return et.training.plan_vector(STEPS, rho=0.5, participations=2, separation=3, mechanism=mechanism)
 
 
 def gradient(step: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
@@ -127,7 +127,7 @@ import numpy as np
 import evertally as et
 
 key = et.SecretKey.generate()
-noise = et.VectorNoise(et.plan_vector(20, rho=0.5, mechanism="blt"), key, "run", coordinates=3_000_000)
+noise = et.VectorNoise(et.training.plan_vector(20, rho=0.5, mechanism="blt"), key, "run", coordinates=3_000_000)
 for step in range(3):
     noise.draw_ahead()
     child = os.fork()  # in the middle of it
@@ -142,7 +142,7 @@ for step in range(3):
                 os._exit(3)
         # A key in memory belongs to the process that created it.
         own_key = et.SecretKey.generate()
-        own = et.VectorNoise(et.plan_vector(20, rho=0.5), own_key, "run of the child", coordinates=3000)
+        own = et.VectorNoise(et.training.plan_vector(20, rho=0.5), own_key, "run of the child", coordinates=3000)
         own.draw_ahead()
         own.next()
         own.draw_ahead()
@@ -154,7 +154,7 @@ for step in range(3):
     noise.add_next(np.zeros(3_000_000, np.float32))
     if status := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
         sys.exit(status)
-other = et.VectorNoise(et.plan_vector(20, rho=0.5, mechanism="blt"), key, "other", coordinates=3_000_000)
+other = et.VectorNoise(et.training.plan_vector(20, rho=0.5, mechanism="blt"), key, "other", coordinates=3_000_000)
 other.draw_ahead()
 del other  # while it is drawn
 noise.draw_ahead()

@@ -13,8 +13,8 @@ import evertally as et
 import numpy as np
 import numpy.typing as npt
 import pytest
-from evertally import canaries
-from evertally.canaries import TrainingAudit, _bets, _bounds, _whitening
+from evertally.training import canaries
+from evertally.training.canaries import TrainingAudit, _bets, _bounds, _whitening
 
 NORMAL = NormalDist()
 Array = npt.NDArray[np.float64]
@@ -183,9 +183,9 @@ class TestBets:
             assert self.mean(bet, 0.0, 0.8) > 1.0
 
 
-def correlated(**more: Any) -> et.VectorPlan:
+def correlated(**more: Any) -> et.training.VectorPlan:
     given: dict[str, Any] = {"rho": 2.0, "participations": 4, "separation": 10, "mechanism": "banded-sqrt(bands=4)"}
-    return et.plan_vector(40, **(given | more))
+    return et.training.plan_vector(40, **(given | more))
 
 
 MECHANISMS = ["input", "output", "binary", "smooth", "subtract", "honaker-online", "blt", "normalized-blt", "sqrt"]
@@ -196,7 +196,7 @@ MECHANISMS += ["normalized-sqrt", "banded-sqrt(bands=4)", "banded-inverse-sqrt(b
 def test_whitened_noise_is_white(mechanism: str, key: et.SecretKey) -> None:
     """The plan's errors follow from the covariances, and so does the noise itself: each entry within 5 deviations."""
     steps, size = 12, 40_000
-    plan = et.plan_vector(steps, norm=0.5, rho=0.5, participations=2, separation=6, mechanism=mechanism)
+    plan = et.training.plan_vector(steps, norm=0.5, rho=0.5, participations=2, separation=6, mechanism=mechanism)
     covariance = _whitening.noise_covariance(plan, steps)
     sums = np.tril(np.ones((steps, steps)))
     np.testing.assert_allclose(np.sqrt(np.diag(sums @ covariance @ sums.T)), plan.std_errors(), rtol=1e-6)
@@ -226,7 +226,7 @@ def test_bands_are_those_of_the_noise(bands: int, given: dict[str, Any], key: et
     """Whatever the errors refer to, whitened noise is white, even that of the last step, which may enter none of
     them."""
     steps, size = 60, 10_000
-    plan = et.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
+    plan = et.training.plan_vector(steps, mechanism=f"epoch-bands(bands={bands})", **given)
     noise = et.VectorNoise(plan, key, "bands", coordinates=size, dtype="float64")
     whitening = _whitening.whitening(_whitening.noise_covariance(plan, steps))
     white = whitening @ np.stack([noise.next() for _ in range(steps)])
@@ -241,7 +241,7 @@ def clipped(gradients: Array, norm: float) -> Array:
 class Loop:
     """A training loop in NumPy, sound or with a fault, with only the audit's coordinates."""
 
-    def __init__(self, plan: et.VectorPlan, seed: int, canaries: int = 100, **options: Any) -> None:
+    def __init__(self, plan: et.training.VectorPlan, seed: int, canaries: int = 100, **options: Any) -> None:
         self.plan = plan
         self.audit = TrainingAudit(plan, canaries, seed=seed, **options)
         self.rng = np.random.default_rng(seed + 10_000)
@@ -398,8 +398,8 @@ class TestAudit:
             assert 1.0 < bounds.epsilon < bounds.promised_epsilon
 
     def test_examples_that_come_by_lot(self, key: et.SecretKey) -> None:
-        plan = et.plan_vector(60, epsilon=4.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
-        batches = et.Batches(plan, key, "lots", examples=1000)
+        plan = et.training.plan_vector(60, epsilon=4.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
+        batches = et.training.Batches(plan, key, "lots", examples=1000)
         sound = Loop(plan, 3, batches=batches).run().report()
         assert not sound.refuted and sound.bounds is not None and sound.bounds.mu is None
         assert sound.bounds.epsilon < sound.bounds.promised_epsilon == pytest.approx(4.0, rel=1e-3)
@@ -408,7 +408,7 @@ class TestAudit:
         assert Noiseless(plan, 3, batches=batches).run().report().alarm == 1
 
         class OtherLots(Loop):
-            others = et.Batches(plan, key, "other lots", examples=1000)
+            others = et.training.Batches(plan, key, "other lots", examples=1000)
 
             def gradients(self, step: int) -> Array:
                 numbers = [int(n) - 800 for n in self.others.batch(step) if n >= 800]
@@ -467,7 +467,7 @@ class TestAudit:
         with pytest.raises(ValueError, match="covariance has shape"):
             TrainingAudit(plan, 4, covariance=np.eye(3))
         with pytest.raises(ValueError, match="running-sums"):
-            TrainingAudit(et.plan_vector(40, rho=1.0, series="running-sums"), 4)
+            TrainingAudit(et.training.plan_vector(40, rho=1.0, series="running-sums"), 4)
 
         class TooOften:
             def batch(self, step: int) -> list[int]:

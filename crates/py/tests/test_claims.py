@@ -178,7 +178,7 @@ def patterns(horizon: int, participations: int, separation: int) -> list[tuple[i
 def test_a_vector_plan_promises_what_its_noise_gives(mechanism: str, participations: int, separation: int) -> None:
     """Brute force over the steps of an example and the directions of its gradients, with the noise itself."""
     steps, norm = 8, 1.5
-    plan = et.plan_vector(steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation)
+    plan = et.training.plan_vector(steps, rho=0.4, norm=norm, mechanism=mechanism, participations=participations, separation=separation)
     noise = plan.noise_matrix()
     precision = np.linalg.inv(noise @ noise.T)
     largest = max(

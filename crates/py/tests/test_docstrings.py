@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import pytest
 
 import evertally
-from evertally import _errors, _evertally, _functions, _tables, _types, budget
+from evertally import _declare, _errors, _evertally, _functions, _keywords, _parts, _tables, _types, budget, training
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
 def documented() -> Iterator[tuple[str, str]]:
     """Names and docstrings of all modules, classes, methods and properties."""
-    for module in (evertally, budget, _errors, _functions, _tables, _types):
+    for module in (evertally, budget, training, _declare, _errors, _functions, _keywords, _parts, _tables, _types):
         yield module.__name__, module.__doc__ or ""
-    for name in (*evertally.__all__, *(f"budget.{name}" for name in budget.__all__)):
+    inside = [f"budget.{name}" for name in budget.__all__] + [f"training.{name}" for name in training.__all__]
+    for name in (*evertally.__all__, *inside):
         thing = evertally
         for part in name.split("."):
             thing = getattr(thing, part)
@@ -25,7 +26,8 @@ def documented() -> Iterator[tuple[str, str]]:
         yield name, inspect.getdoc(thing) or ""
         if inspect.isclass(thing) and not issubclass(thing, Exception):
             for part, member in vars(thing).items():
-                if not part.startswith("_"):
+                # The class's docstring describes the fields of a dataclass.
+                if not part.startswith("_") and part not in getattr(thing, "__dataclass_fields__", {}):
                     member = member.__func__ if isinstance(member, staticmethod) else member
                     yield f"{name}.{part}", inspect.getdoc(member) or ""
 
@@ -45,12 +47,16 @@ def test_examples_run(name: str) -> None:
 
 
 def test_there_are_examples_for_everything_that_is_called() -> None:
-    classes = [name for name, thing in vars(evertally).items() if inspect.isclass(thing) and name[0].isupper()]
-    called = [*_functions.__all__, *(name for name in classes if not issubclass(vars(evertally)[name], Exception))]
+    called: list[str] = []
+    for module, prefix in ((evertally, ""), (training, "training.")):
+        for name, thing in vars(module).items():
+            is_class = inspect.isclass(thing) and name[0].isupper() and not issubclass(thing, Exception)
+            if is_class or name in _functions.__all__:
+                called.append(prefix + name)
     lacking = [name for name in called if ">>>" not in NAMED[name]]
     assert lacking == ["ArrowTable"]
 
 
 def test_the_compiled_module_exports_nothing_that_is_not_reexported() -> None:
     public = {name for name in vars(_evertally) if not name.startswith("_")}
-    assert public <= set(evertally.__all__) | set(budget.__all__)
+    assert public <= {*evertally.__all__, *budget.__all__, *training.__all__}

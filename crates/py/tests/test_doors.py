@@ -100,7 +100,7 @@ def count_sketch(key: Path, which: str) -> object:
 
 
 def vector_noise(key: Path, which: str) -> object:
-    training = et.plan_vector(HORIZON, rho=0.5, mechanism="smooth")
+    training = et.training.plan_vector(HORIZON, rho=0.5, mechanism="smooth")
     noise = et.VectorNoise(training, et.SecretKey.load(key), NAME, coordinates=4)
     gradient = np.full(4, sum(DATA[which]), np.float32)
     noise.add_next(gradient)
@@ -108,8 +108,8 @@ def vector_noise(key: Path, which: str) -> object:
 
 
 def row_noise(key: Path, which: str) -> object:
-    training = et.plan_vector(HORIZON, rho=0.5, mechanism="smooth", series="increments")
-    noise = et.RowNoise(training, et.SecretKey.load(key), NAME, rows=4, width=2, rates=1.0)
+    training = et.training.plan_vector(HORIZON, rho=0.5, mechanism="smooth", series="increments")
+    noise = et.training.RowNoise(training, et.SecretKey.load(key), NAME, rows=4, width=2, rates=1.0)
     table = np.zeros((4, 2), np.float32)
     noise.catch_up(table)
     noise.descend(table, [1], np.full((1, 2), sum(DATA[which]), np.float32))

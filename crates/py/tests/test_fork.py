@@ -14,7 +14,7 @@ import evertally as et
 
 key = et.SecretKey.generate()
 counter = et.Counter(et.plan(9, epsilon=1.0), key, "visits")
-noise = et.VectorNoise(et.plan_vector(9, rho=0.5), key, "run", coordinates=3)
+noise = et.VectorNoise(et.training.plan_vector(9, rho=0.5), key, "run", coordinates=3)
 lazy = et.LazyVector(et.plan_lazy(9, rho=0.5), key, "lazy", sums=100)
 sketch = et.CountSketch(et.plan_sketch(9, rho=0.5, rows=3, width=8), key, "sketch")
 ways = [

@@ -19,19 +19,19 @@ PATIENCE = 60
 
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(5))
 PLAN = et.plan(100, rho=0.5)
-VECTOR = et.plan_vector(100, rho=0.5, mechanism="smooth")
-LONG = et.plan_vector(2**62, rho=0.5, mechanism="smooth")
+VECTOR = et.training.plan_vector(100, rho=0.5, mechanism="smooth")
+LONG = et.training.plan_vector(2**62, rho=0.5, mechanism="smooth")
 LAZY = et.plan_lazy(100, rho=0.5)
 SKETCH = et.plan_sketch(100, rows=3, width=50, rho=0.5)
-SAMPLED = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+SAMPLED = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
 
 
-def noise(plan: et.VectorPlan = VECTOR, **more: Any) -> et.VectorNoise:
+def noise(plan: et.training.VectorPlan = VECTOR, **more: Any) -> et.VectorNoise:
     return et.VectorNoise(plan, KEY, "integers", **{"coordinates": 3} | more)
 
 
-def rows(plan: et.VectorPlan = VECTOR, **more: Any) -> et.RowNoise:
-    return et.RowNoise(plan, KEY, "integers", **{"rows": 3, "width": 2, "rates": 0.1} | more)
+def rows(plan: et.training.VectorPlan = VECTOR, **more: Any) -> et.training.RowNoise:
+    return et.training.RowNoise(plan, KEY, "integers", **{"rows": 3, "width": 2, "rates": 0.1} | more)
 
 
 def counter() -> et.Counter:
@@ -64,35 +64,35 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "plan_sketch(horizon)": lambda n: et.plan_sketch(n, rows=3, width=10, rho=0.5),
     "plan_sketch(rows)": lambda n: et.plan_sketch(100, rows=n, width=10, rho=0.5),
     "plan_sketch(width)": lambda n: et.plan_sketch(100, rows=3, width=n, rho=0.5),
-    "plan_vector(horizon)": lambda n: et.plan_vector(n, rho=0.5),
-    "plan_vector(horizon) of a mechanism": lambda n: et.plan_vector(n, rho=0.5, mechanism="blt"),
-    "plan_vector(horizon) with lots": lambda n: et.plan_vector(
+    "plan_vector(horizon)": lambda n: et.training.plan_vector(n, rho=0.5),
+    "plan_vector(horizon) of a mechanism": lambda n: et.training.plan_vector(n, rho=0.5, mechanism="blt"),
+    "plan_vector(horizon) with lots": lambda n: et.training.plan_vector(
         n, epsilon=1.0, delta=1e-5, sampled=0.01, mechanism="input"
     ),
-    "plan_vector(participations)": lambda n: et.plan_vector(100, rho=0.5, participations=n),
-    "plan_vector(separation)": lambda n: et.plan_vector(100, rho=0.5, separation=n),
-    "plan_vector(both)": lambda n: et.plan_vector(n, rho=0.5, participations=n, separation=n, mechanism="smooth"),
-    "plan_vector(bins)": lambda n: et.plan_vector(40, epsilon=2.0, delta=1e-5, bins=n, mechanism="input"),
-    "plan_vector(fresh_bins)": lambda n: et.plan_vector(40, epsilon=2.0, delta=1e-5, fresh_bins=n, mechanism="input"),
-    "plan_vector(most_vectors)": lambda n: et.plan_vector(40, rho=0.5, most_vectors=n),
-    "plan_vector(warmup)": lambda n: et.plan_vector(
+    "plan_vector(participations)": lambda n: et.training.plan_vector(100, rho=0.5, participations=n),
+    "plan_vector(separation)": lambda n: et.training.plan_vector(100, rho=0.5, separation=n),
+    "plan_vector(both)": lambda n: et.training.plan_vector(n, rho=0.5, participations=n, separation=n, mechanism="smooth"),
+    "plan_vector(bins)": lambda n: et.training.plan_vector(40, epsilon=2.0, delta=1e-5, bins=n, mechanism="input"),
+    "plan_vector(fresh_bins)": lambda n: et.training.plan_vector(40, epsilon=2.0, delta=1e-5, fresh_bins=n, mechanism="input"),
+    "plan_vector(most_vectors)": lambda n: et.training.plan_vector(40, rho=0.5, most_vectors=n),
+    "plan_vector(warmup)": lambda n: et.training.plan_vector(
         40, rho=0.5, learning_rate=0.1, schedule="cosine", warmup=n, mechanism="smooth"
     ),
-    "plan_training(examples)": lambda n: et.plan_training(n, 1, 1e-300, rho=0.5),
-    "plan_training(examples) for an epoch": lambda n: et.plan_training(n, max(n // 10, 1), 1, rho=0.5),
-    "plan_training(batch)": lambda n: et.plan_training(1000, n, 1, rho=0.5),
-    "plan_training(epochs)": lambda n: et.plan_training(1000, 100, n, rho=0.5),
+    "plan_training(examples)": lambda n: et.training.plan_training(n, 1, 1e-300, rho=0.5),
+    "plan_training(examples) for an epoch": lambda n: et.training.plan_training(n, max(n // 10, 1), 1, rho=0.5),
+    "plan_training(batch)": lambda n: et.training.plan_training(1000, n, 1, rho=0.5),
+    "plan_training(epochs)": lambda n: et.training.plan_training(1000, 100, n, rho=0.5),
     "vector plan.std_error": lambda n: VECTOR.std_error(n),
     "vector plan.std_errors": lambda n: VECTOR.std_errors([n]),
     "noise_stds of a long plan": lambda n: LONG.noise_stds(),
     "noise_matrix of a long plan": lambda n: LONG.noise_matrix(),
-    "Batches(examples)": lambda n: len(et.Batches(SAMPLED, KEY, "integers", examples=n)),
-    "Batches(examples).batch": lambda n: et.Batches(SAMPLED, KEY, "integers", examples=max(n, 2**32 + 1)).batch(1),
-    "Batches.batch": lambda n: et.Batches(SAMPLED, KEY, "integers", examples=100).batch(n),
-    "Batches[]": lambda n: _index(et.Batches(SAMPLED, KEY, "integers", examples=100), n),
-    "FixedBatches(examples)": lambda n: et.FixedBatches(VECTOR, examples=n, batch_size=max(n // 100, 1)),
-    "FixedBatches(batch_size)": lambda n: et.FixedBatches(VECTOR, examples=100, batch_size=n),
-    "FixedBatches.batch": lambda n: et.FixedBatches(VECTOR, examples=100, batch_size=1).batch(n),
+    "Batches(examples)": lambda n: len(et.training.Batches(SAMPLED, KEY, "integers", examples=n)),
+    "Batches(examples).batch": lambda n: et.training.Batches(SAMPLED, KEY, "integers", examples=max(n, 2**32 + 1)).batch(1),
+    "Batches.batch": lambda n: et.training.Batches(SAMPLED, KEY, "integers", examples=100).batch(n),
+    "Batches[]": lambda n: _index(et.training.Batches(SAMPLED, KEY, "integers", examples=100), n),
+    "FixedBatches(examples)": lambda n: et.training.FixedBatches(VECTOR, examples=n, batch_size=max(n // 100, 1)),
+    "FixedBatches(batch_size)": lambda n: et.training.FixedBatches(VECTOR, examples=100, batch_size=n),
+    "FixedBatches.batch": lambda n: et.training.FixedBatches(VECTOR, examples=100, batch_size=1).batch(n),
     "VectorNoise(coordinates)": lambda n: noise(coordinates=n),
     "VectorNoise(range)": lambda n: noise(coordinates=(n, n + 3)),
     "VectorNoise(threads)": lambda n: noise(threads=n).next(),
@@ -135,10 +135,10 @@ def test_every_whole_number_of_the_functions_is_tried() -> None:
     import inspect
     import re
 
-    for function in (et.plan, et.plan_lazy, et.plan_sketch, et.plan_vector, et.plan_training):
+    for function in (et.plan, et.plan_lazy, et.plan_sketch, et.training.plan_vector, et.training.plan_training):
         for name, parameter in inspect.signature(function).parameters.items():
             shared = function in (et.plan_lazy, et.plan_sketch) and name in inspect.signature(et.plan).parameters
-            of_training = function is et.plan_training and name in inspect.signature(et.plan_vector).parameters
+            of_training = function is et.training.plan_training and name in inspect.signature(et.training.plan_vector).parameters
             if re.search(r"\bint\b", str(parameter.annotation)) and not (shared or of_training):
                 tried = any(call.startswith(f"{function.__name__}({name})") for call in CALLS)
                 assert tried or name in ("rows", "width"), f"{function.__name__}({name}) is not in CALLS"

@@ -31,7 +31,7 @@ def test_every_keyword_is_in_the_signatures_and_the_help() -> None:
     rows = keywords()
     assert len(rows) > 40
     for name in _functions.__all__:
-        function = getattr(evertally, name)
+        function = getattr(_functions, name)
         signature = inspect.signature(function).parameters
         for row in rows:
             assert (name in row["of"]) == (row["name"] in signature)
@@ -44,7 +44,7 @@ def test_every_keyword_is_taken() -> None:
         evertally.plan(10, rho=0.5),
         evertally.plan_lazy(10, rho=0.5),
         evertally.plan_sketch(10, rows=3, width=10, rho=0.5),
-        evertally.plan_vector(10, rho=0.5),
+        evertally.training.plan_vector(10, rho=0.5),
         evertally.plan_release(start="2024-01-01", steps=10, every="1d", rho=0.5),
     ):
         assert plan.horizon == 10

@@ -9,8 +9,8 @@ import evertally as et
 import numpy as np
 import numpy.typing as npt
 import pytest
-from evertally import moments
-from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
+from evertally.training import moments
+from evertally.training.moments import AdaptiveClipping, Clipping, SecondMoments
 
 ADAPTIVE = [None, AdaptiveClipping(), AdaptiveClipping(share=0.4, initial=30.0)]
 MOMENTS = [
@@ -166,7 +166,7 @@ class TestThreshold:
     def test_it_comes_to_the_quantile_and_stays(self, initial: float, quantile: float) -> None:
         """Log-normal lengths around 7, with the correlated noise of a separate plan."""
         rng = np.random.default_rng(9)
-        plan = et.plan_vector(400, epsilon=4.0, delta=1e-5)
+        plan = et.training.plan_vector(400, epsilon=4.0, delta=1e-5)
         adaptive = AdaptiveClipping(quantile=quantile, initial=initial, rate=0.3)
         clipping = Clipping(plan.norm, [1], 200, adaptive=adaptive)
         key = et.SecretKey.insecure_from_test_seed(et.TestSeed(1))
@@ -226,13 +226,13 @@ class TestNoiseOfSteps:
     )
     def test_it_is_that_of_the_noise(self, given: dict[str, Any]) -> None:
         """Within 2.5 % of the variances of 100,000 coordinates: 5.6 of their standard errors. The key is fixed."""
-        plan = et.plan_vector(32, epsilon=2.0, delta=1e-5, **given)
+        plan = et.training.plan_vector(32, epsilon=2.0, delta=1e-5, **given)
         noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(2)), "run", coordinates=100_000)
         measured = np.array([noise.next().astype(np.float64).var() for _ in range(32)])
         np.testing.assert_allclose(measured, plan.noise_stds() ** 2, rtol=0.025)
 
     def test_of_sums_it_is_their_error(self) -> None:
-        plan = et.plan_vector(8, rho=0.5, series="running-sums")
+        plan = et.training.plan_vector(8, rho=0.5, series="running-sums")
         np.testing.assert_allclose(plan.noise_stds(), plan.std_errors(), rtol=1e-12)
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 Table = npt.NDArray[np.float32]
-PLAN = et.plan_vector(60, rho=0.5, mechanism="normalized-blt(buffers=2)")
+PLAN = et.training.plan_vector(60, rho=0.5, mechanism="normalized-blt(buffers=2)")
 ROWS, WIDTH = 500, 4
 
 
@@ -21,15 +21,15 @@ def key(tmp_path: Path) -> et.SecretKey:
     return et.SecretKey.load(tmp_path / "key")
 
 
-def noise(key: et.SecretKey, name: str = "words", **more: Any) -> et.RowNoise:
-    return et.RowNoise(PLAN, key, name, **({"rows": ROWS, "width": WIDTH, "rates": 0.5} | more))
+def noise(key: et.SecretKey, name: str = "words", **more: Any) -> et.training.RowNoise:
+    return et.training.RowNoise(PLAN, key, name, **({"rows": ROWS, "width": WIDTH, "rates": 0.5} | more))
 
 
 def table() -> Table:
     return np.zeros((ROWS, WIDTH), np.float32)
 
 
-def run(noise: et.RowNoise, table: Table, *, steps: int = 20, seed: int = 1, sums: float = 0.25) -> Table:
+def run(noise: et.training.RowNoise, table: Table, *, steps: int = 20, seed: int = 1, sums: float = 0.25) -> Table:
     """Takes steps on random rows, and catches up all rows at the end."""
     random = np.random.default_rng(seed)
     for _ in range(steps):
@@ -118,12 +118,12 @@ def test_what_is_wrong_is_refused_and_changes_nothing(key: et.SecretKey) -> None
     for more, said in wrong:
         with pytest.raises(et.InvalidError, match=said):
             noise(key, **more)
-    sums = et.plan_vector(60, rho=0.5, mechanism="input", series="running-sums")
+    sums = et.training.plan_vector(60, rho=0.5, mechanism="input", series="running-sums")
     with pytest.raises(et.InvalidError, match="increments"):
-        et.RowNoise(sums, key, "sums", rows=3, width=3, rates=1.0)
-    root = et.plan_vector(60, rho=0.5, mechanism="sqrt")
+        et.training.RowNoise(sums, key, "sums", rows=3, width=3, rates=1.0)
+    root = et.training.plan_vector(60, rho=0.5, mechanism="sqrt")
     with pytest.raises(et.InvalidError, match="cannot be skipped"):
-        et.RowNoise(root, key, "root", rows=3, width=3, rates=1.0)
+        et.training.RowNoise(root, key, "root", rows=3, width=3, rates=1.0)
 
 
 def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
@@ -136,14 +136,14 @@ def test_a_run_goes_on_bit_for_bit(key: et.SecretKey) -> None:
             first.catch_up(values, used)
             if step == 9:
                 state = first.save()
-                first = et.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.5, threads=2)
+                first = et.training.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.5, threads=2)
             own = np.unique(used)
             first.descend(values, own, np.full((len(own), WIDTH), 0.25, np.float32))
         assert (first.catch_up(values) == whole).all()
     with pytest.raises(et.StateError, match="damaged"):
-        et.RowNoise.restore(PLAN, key, "words", state[:-1] + b"\0", rows=ROWS, width=WIDTH, rates=0.5)
+        et.training.RowNoise.restore(PLAN, key, "words", state[:-1] + b"\0", rows=ROWS, width=WIDTH, rates=0.5)
     with pytest.raises(et.StateError, match="another plan"):
-        et.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.25)
+        et.training.RowNoise.restore(PLAN, key, "words", state, rows=ROWS, width=WIDTH, rates=0.25)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(first)
 
@@ -168,19 +168,19 @@ def test_the_same_noise_for_other_data_is_refused(key: et.SecretKey) -> None:
 def test_gradients_do_not_round_before_their_noise_is_there(key: et.SecretKey) -> None:
     """A table of large numbers has few digits left: two gradients that differ by less than the last one still lead to
     different tables, as often as their noise requires."""
-    plan = et.plan_vector(4, rho=0.5, mechanism="input")
+    plan = et.training.plan_vector(4, rho=0.5, mechanism="input")
     values = [np.full((4000, 4), 1000.0, np.float32) for _ in range(2)]
     with et.allow_noise_reuse("compares two gradients under one noise"):
         for table, gradient in zip(values, (0.0, 1e-3)):
-            late = et.RowNoise(plan, key, "digits", rows=4000, width=4, rates=0.01)
+            late = et.training.RowNoise(plan, key, "digits", rows=4000, width=4, rates=0.01)
             late.descend(table, np.arange(4000), np.full((4000, 4), gradient, np.float32))
     assert 0.1 * 1e-5 < float((values[0].astype(np.float64) - values[1]).mean()) < 3 * 1e-5
 
 
 def test_plans_with_lots_are_taken(key: et.SecretKey) -> None:
-    plan = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
-    batches = et.Batches(plan, key, "lots", examples=200)
-    late = et.RowNoise(plan, key, "lots", rows=50, width=2, rates=1 / batches.expected_size)
+    plan = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.05, mechanism="epoch-bands(bands=4)")
+    batches = et.training.Batches(plan, key, "lots", examples=200)
+    late = et.training.RowNoise(plan, key, "lots", rows=50, width=2, rates=1 / batches.expected_size)
     values = np.zeros((50, 2), np.float32)
     for batch in batches:
         rows = np.unique(batch % 50)

@@ -576,7 +576,7 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
     given = {**{name: p.default for name, p in inspect.signature(et.release).parameters.items()}, **asked}
     for name in ("table", "key", "budget_file"):
         del given[name]
-    work = et._evertally._ClusterWork.begin(et._tables._declaration(given), fresh())
+    work = et._evertally._ClusterWork.begin(et._keywords.to_json(given), fresh())
     shipped = _tasks.Shipped(work.shipped(), _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0))
     assert json.loads(work.facts())["persons"]
     handle, waiting = Handle(), Blocks()
@@ -613,7 +613,7 @@ def test_a_shard_takes_nothing_in_for_steps_that_have_ended(clock: bool) -> None
         list(other.handleInputRows((1,), iter([]), Timers("2024-01-01T12:00")))
     with pytest.raises(et.InvalidError, match="this checkpoint has 2 shards"):
         list(other.handleExpiredTimer((1,), Timers("2024-01-01T18:00"), None))
-    renamed = et._evertally._ClusterWork.begin(et._tables._declaration({**given, "name": "another"}), fresh())
+    renamed = et._evertally._ClusterWork.begin(et._keywords.to_json({**given, "name": "another"}), fresh())
     pass_ = _handover.hand_over(fresh(), "127.0.0.1", "127.0.0.1", 0)
     other = _windows.Shard(_tasks.Shipped(renamed.shipped(), pass_), 2)
     other.init(handle)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 import evertally as et
 
 PLAN = et.plan(1000, epsilon=1.0)
-TRAINING = et.plan_vector(1000, rho=0.5, mechanism="smooth")
+TRAINING = et.training.plan_vector(1000, rho=0.5, mechanism="smooth")
 DIMENSION = 300
 
 
@@ -60,7 +60,7 @@ def releases(counter: et.Counter, *totals: int) -> list[float]:
 HEAD = f"""
 import os, sys, time, numpy as np, evertally as et
 PLAN = et.plan(1000, epsilon=1.0)
-TRAINING = et.plan_vector(1000, rho=0.5, mechanism="smooth")
+TRAINING = et.training.plan_vector(1000, rho=0.5, mechanism="smooth")
 def gradient(seed): return np.random.default_rng(seed).standard_normal({DIMENSION}).astype("float32")
 def noise(key, state=None, coordinates={DIMENSION}):
     if state is None: return et.VectorNoise(TRAINING, key, "run", coordinates=coordinates)
@@ -148,7 +148,7 @@ def test_many_releases_at_once(key: et.SecretKey) -> None:
 
 @pytest.mark.parametrize("mechanism", ["smooth", "blt"])
 def test_a_sweep_is_caught_at_its_first_other_gradient(key: et.SecretKey, mechanism: str) -> None:
-    plan = et.plan_vector(50, rho=0.5, mechanism=mechanism)
+    plan = et.training.plan_vector(50, rho=0.5, mechanism=mechanism)
 
     def train(rate: float, name: str = "run") -> None:
         noise, weights = et.VectorNoise(plan, key, name, coordinates=DIMENSION), np.ones(DIMENSION, np.float32)
@@ -234,7 +234,7 @@ def test_what_has_other_noise_is_apart(key: et.SecretKey) -> None:
     steps(training(key), 1)
     steps(training(key, "other name"), 2)
     steps(training(key, dtype="float64"), 3)
-    other = et.plan_vector(1000, rho=0.5, mechanism="smooth", meaning={"model": "other"})
+    other = et.training.plan_vector(1000, rho=0.5, mechanism="smooth", meaning={"model": "other"})
     steps(et.VectorNoise(other, key, "run", coordinates=DIMENSION), 4)
     steps(training(et.SecretKey.generate()), 5)
     releases(et.Counter(PLAN, key, "visits"), 6)
@@ -713,7 +713,7 @@ def test_torch(key: et.SecretKey) -> None:
     torch = pytest.importorskip("torch")
     import evertally.torch
 
-    plan = et.plan_vector(20, rho=0.5, mechanism="smooth")
+    plan = et.training.plan_vector(20, rho=0.5, mechanism="smooth")
 
     def run(name: str = "run", rate: float = 0.1) -> Any:
         model = torch.nn.Linear(3, 2)
@@ -746,7 +746,7 @@ def test_jax(key: et.SecretKey) -> None:
     import evertally.jax
 
     for mechanism in ("smooth", "blt"):
-        plan = et.plan_vector(20, rho=0.5, mechanism=mechanism)
+        plan = et.training.plan_vector(20, rho=0.5, mechanism=mechanism)
         noise = evertally.jax.correlated_noise(plan, key, "run")
         gradients = [{"a": jnp.full(70, float(i)), "b": jnp.arange(3.0).astype(jnp.bfloat16) + i} for i in range(6)]
 

@@ -31,8 +31,8 @@ MECHANISMS = [
 FLOATS: tuple[Literal["float32", "float64"], ...] = ("float32", "float64")
 
 
-def plan_of(mechanism: str | None = "smooth", **options: Any) -> et.VectorPlan:
-    return et.plan_vector(HORIZON, rho=0.5, mechanism=mechanism, **options)
+def plan_of(mechanism: str | None = "smooth", **options: Any) -> et.training.VectorPlan:
+    return et.training.plan_vector(HORIZON, rho=0.5, mechanism=mechanism, **options)
 
 
 def steps(noise: et.VectorNoise, count: int) -> npt.NDArray[Any]:
@@ -41,7 +41,7 @@ def steps(noise: et.VectorNoise, count: int) -> npt.NDArray[Any]:
 
 
 def test_a_plan_says_what_it_promises() -> None:
-    plan = et.plan_vector(
+    plan = et.training.plan_vector(
         1000,
         norm=2.5,
         epsilon=2.0,
@@ -65,7 +65,7 @@ def test_a_plan_says_what_it_promises() -> None:
     assert 2 * plan.norm * plan.sensitivity / plan.sigma == pytest.approx(plan.guarantee.mu, rel=1e-9)
     assert repr(plan.guarantee) == "VectorGuarantee(ε = 2, δ = 1e-6)"
     assert plan.mechanism.startswith("smooth") and plan.mechanism in repr(plan)
-    assert et.plan_vector(10, budget=et.Budget.zcdp(0.5)).guarantee.mu == pytest.approx(1.0)
+    assert et.training.plan_vector(10, budget=et.Budget.zcdp(0.5)).guarantee.mu == pytest.approx(1.0)
     assert plan_of(series="running-sums").series == "running-sums"
 
 
@@ -84,12 +84,12 @@ def test_errors_are_those_of_the_running_sums() -> None:
         with pytest.raises(et.InvalidError, match=f"1 to {HORIZON}"):
             plan.std_errors([1, wrong])
     with pytest.raises(et.InvalidError, match="ask for some"):
-        et.plan_vector(2**40, rho=0.5, mechanism="smooth").std_errors()
+        et.training.plan_vector(2**40, rho=0.5, mechanism="smooth").std_errors()
 
 
 @pytest.mark.parametrize("objective", ["max", "mean"])
 def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Literal["max", "mean"]) -> None:
-    plan = et.plan_vector(500, rho=0.5, objective=objective)
+    plan = et.training.plan_vector(500, rho=0.5, objective=objective)
     relative = [candidate.relative_error for candidate in plan.ranking]
     assert relative == sorted(relative) and relative[0] == 1.0 and len(relative) > 8
     light = next(candidate for candidate in plan.ranking if candidate.streams_lightly)
@@ -98,23 +98,23 @@ def test_the_ranking_is_in_order_and_the_best_light_one_is_chosen(objective: Lit
     assert light.above_bound == plan.max_std_error / plan.lower_bound >= 1.0
     assert not all(candidate.streams_lightly for candidate in plan.ranking)
     # A plan with a mechanism chosen by the caller also ranks the others, and is the same plan.
-    named = et.plan_vector(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
+    named = et.training.plan_vector(500, rho=0.5, objective=objective, mechanism=plan.mechanism_name)
     assert named == plan and [c.name for c in named.ranking] == [c.name for c in plan.ranking]
 
 
 def test_json_and_pickle_give_the_same_plan() -> None:
-    plan = et.plan_vector(300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"})
-    again = et.VectorPlan.from_json(plan.to_json())
+    plan = et.training.plan_vector(300, norm=0.1, epsilon=1.0, delta=1e-6, participations=3, separation=100, meaning={"a": "b"})
+    again = et.training.VectorPlan.from_json(plan.to_json())
     assert again == plan and again.digest == plan.digest and hash(again) == hash(plan)
     assert pickle.loads(pickle.dumps(plan)) == plan and copy.deepcopy(plan) == plan
     assert again.std_errors().tolist() == plan.std_errors().tolist()
     changed = json.loads(plan.to_json())
     changed["sigma"] *= 0.5
     with pytest.raises(et.InvalidError, match="sigma"):
-        et.VectorPlan.from_json(json.dumps(changed))
+        et.training.VectorPlan.from_json(json.dumps(changed))
     for text in ("", "{}", "[1, 2]", et.plan(10, rho=0.5).to_json()):
         with pytest.raises(et.InvalidError, match="not a plan for vectors"):
-            et.VectorPlan.from_json(text)
+            et.training.VectorPlan.from_json(text)
 
 
 def test_plans_that_differ_have_different_fingerprints() -> None:
@@ -152,16 +152,16 @@ def test_plans_that_differ_have_different_fingerprints() -> None:
 )
 def test_senseless_requests_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(et.InvalidError, match=message) as caught:
-        et.plan_vector(10, **options)
+        et.training.plan_vector(10, **options)
     assert "--" not in str(caught.value)
     with pytest.raises(TypeError, match="max_events"):
-        et.plan_vector(10, rho=0.5, max_events=3)  # type: ignore[call-arg]
+        et.training.plan_vector(10, rho=0.5, max_events=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 100, 5000, 2**40])
 def test_pictures_are_well_formed(horizon: int) -> None:
     for mechanism in (None, "smooth"):
-        plan = et.plan_vector(horizon, rho=0.5, mechanism=mechanism)
+        plan = et.training.plan_vector(horizon, rho=0.5, mechanism=mechanism)
         svg = ElementTree.fromstring(plan._repr_svg_())
         texts = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}text")]
         assert "step" in texts and "standard error" in texts
@@ -246,7 +246,7 @@ def test_noise_has_the_variance_of_the_plan(key: et.SecretKey, mechanism: str) -
     probability 6·10⁻⁷; so is a mean."""
     d, horizon = 1_000_000, 6
     for series in ("running-sums", "increments"):
-        plan = et.plan_vector(horizon, norm=3.0, rho=0.1, mechanism=mechanism, series=series)
+        plan = et.training.plan_vector(horizon, norm=3.0, rho=0.1, mechanism=mechanism, series=series)
         noise = et.VectorNoise(plan, key, series, coordinates=d, threads=0)
         total = np.zeros(d, dtype=np.float32)
         for step in range(1, horizon + 1):
@@ -383,7 +383,7 @@ def test_threads_take_turns_at_one_stream(key: et.SecretKey) -> None:
 
 def test_one_array_is_never_written_by_two_streams_at_once(key: et.SecretKey) -> None:
     """While one thread works on an array, another thread gets an error. They try until it happens."""
-    plan = et.plan_vector(100_000, rho=0.5, mechanism="smooth")
+    plan = et.training.plan_vector(100_000, rho=0.5, mechanism="smooth")
     array = np.zeros(1_000_000, dtype=np.float32)
     streams = [et.VectorNoise(plan, key, f"run {i}", coordinates=len(array)) for i in range(2)]
     problems: list[Exception] = []
@@ -422,7 +422,7 @@ def test_an_optimizer_is_planned_for() -> None:
         assert plan.max_std_error == pytest.approx(plan.std_errors().max())
         assert plan.ranking[0].max_std_error <= plan.max_std_error
         assert plan.lower_bound < plan.max_std_error
-        assert et.VectorPlan.from_json(plan.to_json()) == plan
+        assert et.training.VectorPlan.from_json(plan.to_json()) == plan
     # The error of the parameters equals that of a loop.
     plan = plan_of("normalized-blt", learning_rate=rates, momentum=0.5)
     noise = et.VectorNoise(plan, et.SecretKey.insecure_from_test_seed(et.TestSeed(3)), "loop", coordinates=20_000, dtype="float64")
@@ -452,28 +452,28 @@ def test_senseless_optimizers_are_refused(options: dict[str, Any], part: str) ->
 
 def test_a_separation_alone_is_as_often_as_it_allows() -> None:
     """Min-separation is how DP-FTRL and federated learning describe participation."""
-    both = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", participations=42, separation=48)
-    alone = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", separation=48)
-    once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input")
+    both = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", participations=42, separation=48)
+    alone = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input", separation=48)
+    once = et.training.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="input")
     assert (alone.participations, alone.separation) == (42, 48) and alone == both
     assert alone.sigma == pytest.approx(once.sigma * math.sqrt(42))
     assert (once.participations, once.separation) == (1, 1)
-    assert et.plan_vector(10, rho=1.0, separation=1, mechanism="input").participations == 10
-    assert et.plan_vector(10, rho=1.0, separation=50, mechanism="input").participations == 1
-    assert et.plan_vector(10, rho=1.0, participations=3, mechanism="input").separation == 1
+    assert et.training.plan_vector(10, rho=1.0, separation=1, mechanism="input").participations == 10
+    assert et.training.plan_vector(10, rho=1.0, separation=50, mechanism="input").participations == 1
+    assert et.training.plan_vector(10, rho=1.0, participations=3, mechanism="input").separation == 1
 
 
 @pytest.mark.parametrize("order", [{"participations": 1}, {"separation": 3}, {"participations": 2, "separation": 9}])
 def test_orders_that_contradict_the_lots_are_refused(order: dict[str, Any]) -> None:
     with pytest.raises(et.InvalidError, match="omit participations and separation"):
-        et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
+        et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **order)
 
 
 class TestFixedBatches:
-    plan = et.plan_vector(12, rho=0.5, participations=3, separation=4)
+    plan = et.training.plan_vector(12, rho=0.5, participations=3, separation=4)
 
     def test_they_are_the_same_in_every_epoch(self) -> None:
-        batches = et.FixedBatches(self.plan, examples=33, batch_size=8)
+        batches = et.training.FixedBatches(self.plan, examples=33, batch_size=8)
         assert [batch.tolist() for batch in batches] == [list(range(8 * k, 8 * k + 8)) for k in (0, 1, 2, 3)] * 3
         assert len(batches) == 12 and batches[-1].tolist() == batches.batch(12).tolist() == list(range(24, 32))
         assert batches.expected_size == 8
@@ -486,24 +486,24 @@ class TestFixedBatches:
     @pytest.mark.parametrize(("examples", "size"), [(32, 16), (24, 8), (31, 8), (8, 8)])
     def test_what_contradicts_the_plan_is_refused(self, examples: int, size: int) -> None:
         with pytest.raises(et.InvalidError, match="plan with participations="):
-            et.FixedBatches(self.plan, examples=examples, batch_size=size)
+            et.training.FixedBatches(self.plan, examples=examples, batch_size=size)
 
     def test_plans_with_lots_and_senseless_sizes_are_refused(self) -> None:
-        sampled = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        sampled = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
         with pytest.raises(et.InvalidError, match="requires sampled batches"):
-            et.FixedBatches(sampled, examples=100, batch_size=10)
+            et.training.FixedBatches(sampled, examples=100, batch_size=10)
         for size in (0, -1, 34):
             with pytest.raises(et.InvalidError, match="batch_size must be 1 to 33"):
-                et.FixedBatches(self.plan, examples=33, batch_size=size)
+                et.training.FixedBatches(self.plan, examples=33, batch_size=size)
 
     def test_noise_takes_its_own_batches_alone(self, key: et.SecretKey) -> None:
-        other = et.plan_vector(12, rho=1.0, participations=3, separation=4)
-        batches = et.FixedBatches(self.plan, examples=32, batch_size=8)
+        other = et.training.plan_vector(12, rho=1.0, participations=3, separation=4)
+        batches = et.training.FixedBatches(self.plan, examples=32, batch_size=8)
         et.VectorNoise(self.plan, key, "own batches", coordinates=3, batches=batches)
         with pytest.raises(et.InvalidError, match="another plan, key or name"):
             et.VectorNoise(other, key, "own batches", coordinates=3, batches=batches)
-        sampled = et.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
-        drawn = et.Batches(sampled, key, "drawn", examples=100)
+        sampled = et.training.plan_vector(40, epsilon=2.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+        drawn = et.training.Batches(sampled, key, "drawn", examples=100)
         with pytest.raises(et.InvalidError, match="another plan, key or name"):
             et.VectorNoise(sampled, key, "other name", coordinates=3, batches=drawn)
 
@@ -511,7 +511,7 @@ class TestFixedBatches:
 class TestSumsThatCannotBe:
     """Impossible sums are refused before noise is drawn for them."""
 
-    plan = et.plan_vector(12, norm=0.7, rho=0.5, mechanism="smooth", participations=3, separation=4)
+    plan = et.training.plan_vector(12, norm=0.7, rho=0.5, mechanism="smooth", participations=3, separation=4)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -527,7 +527,7 @@ class TestSumsThatCannotBe:
         noise.add_next(np.zeros(1000, dtype))  # the step is still available for any sum
 
     def test_too_long(self, key: et.SecretKey) -> None:
-        batches = et.FixedBatches(self.plan, examples=32, batch_size=8)
+        batches = et.training.FixedBatches(self.plan, examples=32, batch_size=8)
         noise = et.VectorNoise(self.plan, key, "too long", coordinates=100, batches=batches)
         long = np.full(100, 0.7 * 8 / 10, np.float32)
         with pytest.raises(et.InvalidError, match="longer than possible for its number of examples"):
@@ -542,7 +542,7 @@ class TestSumsThatCannotBe:
         free.add_next(long.copy(), examples=8)
 
     def test_rows(self, key: et.SecretKey) -> None:
-        noise = et.RowNoise(self.plan, key, "rows", rows=10, width=4, rates=0.1)
+        noise = et.training.RowNoise(self.plan, key, "rows", rows=10, width=4, rates=0.1)
         table = noise.catch_up(np.zeros((10, 4), np.float32), [3])
         before = table.copy()
         for gradient, examples, part in [(np.nan, None, "NaN or infinite"), (2.0, 5, "longer than")]:

@@ -3,6 +3,8 @@
 //! The events are real, the clock is not: an hour takes half a second. Each flight is sent when its hour has come, in
 //! batches, as a client would send it. Folder and key are temporary and are deleted when the program ends.
 
+#![expect(clippy::disallowed_methods, reason = "a temporary folder")]
+
 use crate::clock::{Clock, FastClock};
 use crate::config::Config;
 use crate::engine::BatchFormat;
@@ -131,10 +133,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
     let mut events = Events::of_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
     let mut flights = Vec::new();
     let mut visit = |event: &evertally_declare::event::Event<'_>| -> Result<()> {
-        let time = match event.time() {
-            Field::Instant(micros) | Field::Civil(micros) => micros,
-            _ => return Ok(()),
-        };
+        let (Field::Instant(time) | Field::Civil(time)) = event.time() else { return Ok(()) };
         let mut line = format!("{{\"time\":\"{}\",\"origin\":\"{}\"", Field::Instant(time), event.label(0));
         if !event.person().is_missing() {
             write!(line, ",\"aircraft\":\"{}\"", event.person()).expect("a String accepts every write");

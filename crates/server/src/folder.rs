@@ -1,5 +1,7 @@
 //! The folder of a service, as files.
 
+#![expect(clippy::disallowed_methods, reason = "makes the folder of the service")]
+
 use evertally_declare::error::{Context, Result};
 use std::path::{Path, PathBuf};
 

@@ -19,6 +19,7 @@
 //! The engine does not depend on HTTP and needs no thread: its actions follow from its batches and its clock. Therefore
 //! tests play whole years, crashes included, from a seed.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod clock;

@@ -4,6 +4,8 @@
 //! the sealed key. The parameters must be within bounds, so that a file can neither occupy a reader for hours nor
 //! weaken the stretching of the passphrase. They are authenticated with the key.
 
+#![expect(clippy::disallowed_methods, reason = "the folder of a new key")]
+
 use argon2::{Algorithm, Argon2, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;

@@ -1,4 +1,4 @@
-//! The folder of a service: one [redb](redb) database, in which every change is atomic, and durable before anybody
+//! The folder of a service: one [redb] database, in which every change is atomic, and durable before anybody
 //! learns of it.
 //!
 //! | table | key | what |
@@ -82,6 +82,7 @@ impl Store {
     ///
     /// # Errors
     /// If another process has it open, it cannot be read or written, or a later version has written it.
+    #[expect(clippy::disallowed_methods, reason = "names a new database once it is complete")]
     pub fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         if !path.exists() {
@@ -190,7 +191,7 @@ impl Store {
         if bytes.len() != 16 {
             return Err(usage("the identity of the folder is corrupt"));
         }
-        Ok(digits(&bytes))
+        Ok(evertally::hex(&bytes))
     }
 
     /// Writes a note of the folder under a name, replacing an existing one.
@@ -246,15 +247,11 @@ fn random_bytes() -> Result<[u8; 16]> {
 
 /// A unique name: 32 hexadecimal digits.
 pub(crate) fn random_name() -> Result<String> {
-    Ok(digits(&random_bytes()?))
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(evertally::hex(&random_bytes()?))
 }
 
 /// A new database in a file that nobody else may read: it holds exact sums, and events of people.
+#[expect(clippy::disallowed_methods, reason = "redb writes its own file")]
 fn private(path: &Path) -> Result<Database> {
     let mut options = std::fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);

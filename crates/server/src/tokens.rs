@@ -188,7 +188,7 @@ impl Tokens {
         let mut random = Zeroizing::new([0; 36]);
         getrandom::fill(random.as_mut_slice()).map_err(failure)?;
         let (name, secret) = random.split_at(4);
-        let id: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let id = evertally::hex(name);
         let secret = Zeroizing::new(URL_SAFE_NO_PAD.encode(secret));
         let (made, hash) = (Timestamp::now(), hash_of(&secret));
         let entry = Entry { id: id.clone(), role: role.to_string(), label: label.to_owned(), made, hash };
@@ -283,7 +283,7 @@ mod tests {
         let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")))
+                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
             });
             old.iter().for_each(|id| tokens.revoke(id).unwrap());
         });

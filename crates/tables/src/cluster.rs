@@ -1,4 +1,4 @@
-//! Rows between the processes of a [cluster] as Arrow record batches.
+//! Rows between the processes of a [cluster](evertally_cluster) as Arrow record batches.
 //!
 //! | rows | columns |
 //! |---|---|

@@ -5,6 +5,7 @@
 //! queries on a released table; [`cluster`] has the rows exchanged between the processes of a cluster; and [`sums`]
 //! releases sums that an engine has computed itself.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 pub mod cluster;

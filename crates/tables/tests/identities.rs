@@ -337,7 +337,11 @@ fn spellings_have_one_identity_in_every_format() {
             lines.push(format!("| {} | {csv} | {text} | {literal} | {parquet} |", shown(spelling)));
         }
     }
-    lines.extend(["".into(), "| value | type of the column | Parquet | Arrow |".into(), "|---|---|---|---|".into()]);
+    lines.extend([
+        String::new(),
+        "| value | type of the column | Parquet | Arrow |".into(),
+        "|---|---|---|---|".into(),
+    ]);
     for (name, value, array) in typed() {
         let [parquet, arrow] = [formats.parquet(&array), formats.arrow(&array)];
         assert_eq!((parquet.as_str(), arrow.as_str()), (name, name), "{value} as {}", array.data_type());

@@ -13,9 +13,8 @@ fn no_pair_spends_more_than_the_budget() {
     let first = std::env::var("EVERTALLY_WIDE_FIRST").map_or(0, |text| text.parse().expect("a number"));
     let (mut declared, mut judged, mut discovered, mut tight, mut largest) = (0, 0, 0, 0, 0.0f64);
     for number in first..first + cases {
-        let case = match nth_wide_case(number) {
-            Ok(case) => case,
-            Err(_) => continue, // Its declaration contradicts itself.
+        let Ok(case) = nth_wide_case(number) else {
+            continue; // Its declaration contradicts itself.
         };
         declared += 1;
         match spends(&InProcess, &case) {

@@ -42,7 +42,7 @@ struct Lane<'a, F> {
     out: Option<&'a mut [F]>,
 }
 
-impl<'a, F> Lane<'a, F> {
+impl<F> Lane<'_, F> {
     /// Splits off the first `len` coordinates.
     fn split(self, len: usize) -> (Self, Self) {
         let (near, far) = self.buffers.into_iter().map(|buffer| buffer.split_at_mut(len)).unzip();

@@ -274,8 +274,8 @@ impl<F: Real> RowNoise<F> {
         }
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();
-        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(Error::invalid(format!("row {} has two gradients: pass their sum", twice[0])));
+        if let Some([row, _]) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid(format!("row {row} has two gradients: pass their sum")));
         }
         let mut found = rows.iter().map(|row| self.touched.find(*row));
         if let Some(Found { row, last, .. }) = found.find(|found| found.last < self.step) {

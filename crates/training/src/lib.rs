@@ -21,6 +21,7 @@
 //! its noise is rounded again; the low bits of a sum of floating-point numbers can reveal something about the data that
 //! exact noise would not. For counts of people use [`evertally::stream`], whose noise is exact.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
 mod batches;

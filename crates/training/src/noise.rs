@@ -1,6 +1,7 @@
 //! The noise of a vector, step by step.
 
 mod ahead;
+mod waiting;
 
 use super::blocks::{self, Blocks, Filter};
 use super::buffer::Buffer;
@@ -10,7 +11,6 @@ use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::sums::check_sum;
 use super::{Real, Tuning, VectorPlan};
-use ahead::{Stand, Waiting};
 use evertally::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
 use evertally::number::threads;
 use evertally::state::{Layout, StateId, damaged};
@@ -19,6 +19,7 @@ use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
+use waiting::{Stand, Waiting};
 
 /// Coordinates are numbered below this bound: tails of normal variables count them in 56 bits.
 pub(super) const MOST_COORDINATES: u64 = 1 << 56;
@@ -138,8 +139,9 @@ impl<F: Real> VectorNoise<F> {
                 "a range of coordinates must not be empty and must end at 2^56 at most, got {first} .. {end}"
             )));
         }
-        let len = usize::try_from(end - first)
-            .map_err(|_| Error::invalid(format!("{} coordinates do not fit into this machine's memory", end - first)))?;
+        let len = usize::try_from(end - first).map_err(|_| {
+            Error::invalid(format!("{} coordinates do not fit into this machine's memory", end - first))
+        })?;
         let schedule = schedule(scheme, tuning.memory)?;
         let layout = Layout::Noise { first, end, bits: F::BITS, series: scheme.series.code() };
         let state = StateId::of_digest(scheme.digest, key, name.clone(), layout);
@@ -334,7 +336,7 @@ impl<F: Real> VectorNoise<F> {
         execute::run(passes, &sources, self.threads, (self.first, self.len), buffers, out);
     }
 
-    /// The bytes from which [`resume`](Self::resume) continues. For trees a few hundred bytes; for other mechanisms
+    /// The bytes from which [`restore`](Self::restore) continues. For trees a few hundred bytes; for other mechanisms
     /// also the vectors of noise that they keep. **Keep them as secret as the key.**
     ///
     /// ```

@@ -26,6 +26,7 @@
 //! data and noise are not exact; `docs/threat-model.md` explains the consequences.
 
 mod calibrate;
+mod candidate;
 mod choose;
 mod file;
 mod lower_bound;
@@ -33,7 +34,8 @@ mod request;
 mod training;
 
 pub use calibrate::VectorGuarantee;
-pub use choose::{VectorCandidate, streams};
+pub use candidate::VectorCandidate;
+pub use choose::streams;
 pub use request::VectorRequest;
 pub use training::{Order, Training, Way};
 
@@ -136,12 +138,12 @@ impl VectorPlan {
         self.request.sampling.filter(|own| own.is_by_step()).map(|_| self.request.participation.separation())
     }
 
-    /// The number of [bins](crate::vector::Sampling::in_bins), if examples are put into bins once.
+    /// The number of [bins](crate::Sampling::in_bins), if examples are put into bins once.
     pub fn bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.bins())
     }
 
-    /// The number of [fresh bins](crate::vector::Sampling::in_fresh_bins), if examples are put into bins in every
+    /// The number of [fresh bins](crate::Sampling::in_fresh_bins), if examples are put into bins in every
     /// epoch.
     pub fn fresh_bins(&self) -> Option<u64> {
         self.request.sampling.and_then(|own| own.fresh_bins())

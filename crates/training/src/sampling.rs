@@ -71,39 +71,22 @@ enum Lots {
 }
 
 /// Its form in files.
+/// The form of sampling in files.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(untagged)]
+#[serde(rename_all = "snake_case")]
 enum RawSampling {
-    Fraction(RawFraction),
-    Bins(RawBins),
-    FreshBins(RawFreshBins),
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFraction {
-    fraction: f64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawBins {
-    bins: u64,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawFreshBins {
-    fresh_bins: u64,
+    Fraction(f64),
+    Bins(u64),
+    FreshBins(u64),
 }
 
 impl TryFrom<RawSampling> for Sampling {
     type Error = Error;
     fn try_from(raw: RawSampling) -> Result<Self> {
         match raw {
-            RawSampling::Fraction(RawFraction { fraction }) => Self::new(fraction),
-            RawSampling::Bins(RawBins { bins }) => Self::in_bins(bins),
-            RawSampling::FreshBins(RawFreshBins { fresh_bins }) => Self::in_fresh_bins(fresh_bins),
+            RawSampling::Fraction(fraction) => Self::new(fraction),
+            RawSampling::Bins(bins) => Self::in_bins(bins),
+            RawSampling::FreshBins(fresh_bins) => Self::in_fresh_bins(fresh_bins),
         }
     }
 }
@@ -111,9 +94,9 @@ impl TryFrom<RawSampling> for Sampling {
 impl From<Sampling> for RawSampling {
     fn from(sampling: Sampling) -> Self {
         match sampling.lots {
-            Lots::EveryStep => Self::Fraction(RawFraction { fraction: sampling.fraction }),
-            Lots::Once(bins) => Self::Bins(RawBins { bins }),
-            Lots::EveryEpoch(bins) => Self::FreshBins(RawFreshBins { fresh_bins: bins }),
+            Lots::EveryStep => Self::Fraction(sampling.fraction),
+            Lots::Once(bins) => Self::Bins(bins),
+            Lots::EveryEpoch(bins) => Self::FreshBins(bins),
         }
     }
 }

@@ -21,9 +21,7 @@ fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
     let mut sample = |step: usize| {
         let leaf = step - 1;
         let common = (0..=HEIGHT).rev().find(|m| leaf >> (HEIGHT - m) == last >> (HEIGHT - m)).unwrap();
-        if !known[HEIGHT] {
-            sums[HEIGHT] = floats.normal() * (HEIGHT as f64).sqrt();
-        } else {
+        if known[HEIGHT] {
             if !known[common] {
                 // The Brownian bridge between the nearest known sums.
                 let above = (0..common).rev().find(|&m| known[m]).unwrap();
@@ -35,6 +33,8 @@ fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
             }
             known[common + 1..HEIGHT].fill(false);
             sums[HEIGHT] = sums[common] + ((HEIGHT - common) as f64).sqrt() * floats.normal();
+        } else {
+            sums[HEIGHT] = floats.normal() * (HEIGHT as f64).sqrt();
         }
         known[HEIGHT] = true;
         last = leaf;

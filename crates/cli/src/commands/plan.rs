@@ -75,9 +75,9 @@ impl PlanArgs {
             writeln!(out)?;
         } else {
             if answer.is_unbounded() {
-                unbounded::print(&mut out, &answer)?
+                unbounded::print(&mut out, &answer)?;
             } else {
-                print_table(&mut out, &answer, self.workload.row())?
+                print_table(&mut out, &answer, self.workload.row())?;
             }
             if let Some(row) = self.workload.row() {
                 writeln!(out, "{}", self.published_in_words(&request, row)?)?;

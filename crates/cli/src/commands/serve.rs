@@ -60,7 +60,7 @@ impl ServeArgs {
             Some(config) if self.verify => program::verify(&config, say)?,
             Some(config) => {
                 let once = program::Once { adopts_key: self.adopt_key, forgets_witness: self.forget_witness };
-                program::serve(&config, once, say)?
+                program::serve(&config, once, say)?;
             }
         }
         Ok(())

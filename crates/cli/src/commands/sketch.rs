@@ -1,6 +1,6 @@
 //! `evertally sketch`: private counts of very many items from event files, of which only a few are queried.
 //!
-//! [`options`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
+//! [`SketchFlags`] gathers flags and the configuration file; [`questions`] determines which items are queried, and when;
 //! [`setup`] turns flags into validated parts, including the plan, and [`instead`] compares it with the plan of a
 //! release of the same list; a [`Session`] consumes events; [`answers`] are computed as steps close, or [`heavy`] keys
 //! are found without a list; and [`emit`] writes table, picture and report, all together or not at all.
@@ -14,6 +14,7 @@
 //! pass the same check.
 
 mod answers;
+mod asker;
 mod emit;
 mod heavy;
 mod instead;
@@ -24,8 +25,9 @@ use crate::failure::Unpublished;
 use crate::stream::{
     SketchFlags, interruptible, open_events, open_key, preview_budget, print_plan, print_summary, say_if_new,
 };
-use answers::{Answer, Answers, Off};
+use answers::Answers;
 use anyhow::Result;
+use asker::{Asker, Found};
 use emit::Emitter;
 use evertally::noise::GuardedKey;
 use evertally::sketch::{KeyTree, Table};
@@ -66,25 +68,6 @@ pub(super) fn run(args: SketchFlags) -> Result<()> {
             answer(&setup, open, counts, Finds::new(questions, confidence, &cancelled), &cancelled)
         }
     }
-}
-
-/// Queries the counts as steps close.
-trait Asker<T: Tally> {
-    /// Answers the queries of all closed steps that are due.
-    fn take_due(&mut self, session: &mut Session<T>) -> Result<()>;
-
-    /// The answers.
-    fn found(self) -> Found;
-}
-
-/// The answers to all queries.
-struct Found {
-    /// The texts of the items, by index.
-    names: Vec<Vec<String>>,
-    given: Vec<Answer>,
-    off: Off,
-    /// Without a list: the count from which a key is listed with the declared confidence.
-    surely: Option<f64>,
 }
 
 /// Reads the events, answers, and publishes.

@@ -51,10 +51,10 @@ impl TokenArgs {
             What::Make { config, role, label } => {
                 let config = Config::read(&config)?;
                 make_folder(&config.folder)?;
-                if let Role::Write(name) | Role::Read(name) = &role {
-                    if !config.streams.iter().any(|stream| stream.name == *name) {
-                        eprintln!("note: the configuration declares no stream `{name}`; it can be opened over the API");
-                    }
+                if let Role::Write(name) | Role::Read(name) = &role
+                    && !config.streams.iter().any(|stream| stream.name == *name)
+                {
+                    eprintln!("note: the configuration declares no stream `{name}`; it can be opened over the API");
                 }
                 let (id, token) = Tokens::of_folder(&config.folder)?.make(&role, &label)?;
                 eprintln!("token {id} allows {role}; it is shown only once:");

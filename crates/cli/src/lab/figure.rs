@@ -1,5 +1,7 @@
 //! `evertally lab figure`: figures that compare mechanisms, with their data.
 
+#![expect(clippy::disallowed_methods, reason = "the folder of the figures, removed again if it stays empty")]
+
 use crate::failure::usage;
 use crate::lab::figures::{Drawn, Figure, Settings, Studio};
 use anyhow::{Context, Result};

@@ -99,9 +99,9 @@ impl SimulateArgs {
         let mut writer = options.writer(&mut file).begin_nd()?;
         let write = |value: f64| writer.push(&value).context("cannot write the matrix");
         if self.lazy {
-            self.lazily(&plan, write)?
+            self.lazily(&plan, write)?;
         } else {
-            self.step_by_step(&readings, steps, write)?
+            self.step_by_step(&readings, steps, write)?;
         }
         writer.finish()?;
         file.finish()?;

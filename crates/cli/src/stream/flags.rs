@@ -238,6 +238,7 @@ fn help(parameter: Parameter) -> String {
     }
 }
 
+#[expect(clippy::useless_conversion, reason = "`value_parser!` is of different types with different arguments")]
 fn parser(parameter: Parameter) -> ValueParser {
     match parameter.kind() {
         Kind::Switch => clap::value_parser!(bool).into(),

@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str) -> Result<Civil, TimeError> {
     let (Some(date), [b'-', b'-']) = (bytes.get(..10), [at(bytes, 4), at(bytes, 7)]) else {
         return Err(TimeError::Unrecognised);
     };
-    let year = number(&date[..4])? as i64;
+    let year = i64::from(number(&date[..4])?);
     let (month, day) = (number(&date[5..7])?, number(&date[8..])?);
     if !(1..=12).contains(&month) {
         return Err(TimeError::NoSuch("month", month));

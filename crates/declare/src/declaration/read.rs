@@ -1,7 +1,7 @@
 //! Declarations from JSON: those of services, and keyword arguments.
 
 use super::table::Declaration;
-use super::{Parameter, Use};
+use super::{Kind, Parameter, Use};
 use crate::problem::{Problem, Wording, sentence};
 use crate::words::quoted;
 use serde_json::{Map, Value};
@@ -41,6 +41,10 @@ impl Declaration {
         let mut declared = Self::default();
         for (name, value) in values {
             let parameter = named(&name, wording).ok_or_else(|| unknown(&name, wording))?;
+            if parameter.kind() == Kind::Whole && !value.is_null() && value.as_u64().is_none() {
+                let problem = format!(": {value} is not a whole number from 0 to 2^64 - 1");
+                return Err(Problem::of(parameter, sentence![parameter, problem]));
+            }
             let put = declared.put(parameter, value);
             put.map_err(|problem| Problem::of(parameter, sentence![parameter, format!(": {problem}")]))?;
         }
@@ -52,6 +56,7 @@ impl Declaration {
 fn names(wording: Wording) -> impl Iterator<Item = (String, Parameter)> {
     let name = move |parameter: Parameter| match wording {
         Wording::Keywords => parameter.keyword(),
+        Wording::Fields => parameter.python_field(),
         Wording::Flags | Wording::Toml | Wording::Json => Some(parameter.name().to_owned()),
     };
     let declared = Parameter::all().filter(|parameter| parameter.is_declared());

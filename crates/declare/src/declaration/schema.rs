@@ -1,7 +1,8 @@
 //! The JSON Schema of a declaration, from the table.
 //!
 //! In addition to the standard keywords it contains the facts that generators of other front ends need: `x-order`, the
-//! place in the table, `x-heading`, `x-uses`, and `x-keyword`, the parameter's name in Python.
+//! place in the table, `x-heading`, `x-uses`, and `x-keyword` and `x-field`, the parameter's names in
+//! Python.
 
 use super::Parameter::{
     DiscoverGroups, GroupBy, Groups, MaxEvents, MaxEventsPerGroup, MaxEventsPerStep, MaxGroups, MaxTotal, Per, Person,
@@ -74,6 +75,9 @@ fn property(parameter: Parameter) -> Value {
     }
     if let Some(keyword) = parameter.keyword() {
         put("x-keyword", keyword.into());
+    }
+    if let Some(field) = parameter.python_field() {
+        put("x-field", field.into());
     }
     put("x-uses", parameter.uses().iter().map(|user| user.name()).collect());
     property.into()

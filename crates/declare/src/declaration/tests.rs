@@ -15,7 +15,7 @@ fn year() -> Declaration {
 }
 
 fn refused(declared: &Declaration) -> Problem {
-    declared.resolve().err().expect("refused")
+    declared.resolve().expect_err("refused")
 }
 
 #[test]
@@ -343,5 +343,6 @@ fn the_schema_has_every_name_and_word() {
     assert_eq!(properties["noise"]["enum"][0], "laplace");
     assert_eq!(properties["sort-buffer"]["default"], 0);
     assert_eq!(properties["group-by"]["x-keyword"], "group");
+    assert_eq!(properties["group-by"]["x-field"], "groups.columns");
     assert_eq!(schema["dependentRequired"]["max-events"], serde_json::json!(["person"]));
 }

@@ -20,7 +20,7 @@
 //! * States are versioned and carry a keyed hash: damaged bytes, and those of another stream, are refused with
 //!   [`is_state`](crate::Error::is_state).
 //! * They hold **exact sums**: keep them as secret as the data. States of lazy vectors and of
-//!   [`VectorNoise`](crate::VectorNoise) also hold noise: keep them as secret as the key.
+//!   `VectorNoise` (`evertally-training`) also hold noise: keep them as secret as the key.
 //! * An *older* state of the same stream is undamaged and valid; no hash can refuse it. Restoring one and then adding
 //!   different events breaks the rule of [`keys_and_streams`](super::keys_and_streams).
 //!

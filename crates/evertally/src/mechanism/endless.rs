@@ -35,6 +35,9 @@
 
 mod cursor;
 mod epoch;
+mod epochs;
+mod grids;
+mod hat_epochs;
 pub(in crate::mechanism) mod hats;
 mod shares;
 pub(in crate::mechanism) mod trees;
@@ -53,19 +56,12 @@ use crate::privacy::Spread;
 use crate::{Error, Result};
 use cursor::EpochCursor;
 use epoch::Epoch;
+use grids::NOISE_BITS;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// Bits of the noise grid: over 2^44 steps, rounding adds less than a thousandth to a sensitivity of 1.
-const NOISE_BITS: u32 = 32;
-/// The weights of columns are multiples of `2^-14`.
-const WEIGHT_BITS: u32 = 14;
-/// Extra bits of the estimates of totals, below those of a release.
-const GUARD: u32 = 16;
 /// The step whose error decides which mechanism is inside, if the horizon includes it.
 const JUDGED: u64 = 1 << 16;
-/// Up to this many steps, BLTs are inside.
-const LONGEST_BLT: u64 = 1 << 44;
 
 /// Epochs of growing length, each with its own mechanism and two estimates of its total: for running counts that never
 /// end.
@@ -98,7 +94,7 @@ impl Endless {
     pub fn new(horizon: u64, inside: Inside) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "endless")?;
         static BUILT: [OnceLock<Result<Arc<[Epoch]>>>; 4] = [const { OnceLock::new() }; 4];
-        let built = BUILT[inside as usize].get_or_init(|| epoch::all(inside));
+        let built = BUILT[inside as usize].get_or_init(|| epochs::all(inside));
         Ok(Self::of_epochs(horizon, inside, built.clone()?))
     }
 

@@ -41,7 +41,7 @@ pub(in crate::mechanism) mod segments;
 mod spans;
 
 use leap::{Leap, Shape};
-use response::{Response, Row};
+use response::Response;
 use segments::Segment;
 use spans::Spans;
 use std::fmt;

@@ -5,7 +5,9 @@
 //! ([`Bridge::extend`]); the part between two known points depends on these two alone ([`Bridge::split`]). Values drawn
 //! in any order have the same joint law as values drawn from the start.
 
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "noise in doubles, then rounded to units")]
 mod gamma;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "noise in doubles, then rounded to units")]
 mod gaussian;
 mod polya;
 mod skellam;

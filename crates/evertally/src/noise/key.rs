@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::keyed::derive;
+use super::derive::derive;
 use crate::{Error, ErrorKind, Result};
 
 /// The secret from which all noise of a stream is computed: 32 bytes.
@@ -110,7 +110,7 @@ impl SecretKey {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn id(&self) -> KeyId {
-        let hash = derive(self, &[b"evertally 1 key id"]);
+        let hash = derive(self.expose_bytes(), &[b"evertally 1 key id"]);
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&hash[..16]);
         KeyId { bytes }

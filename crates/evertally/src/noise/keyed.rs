@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::chacha::{self, Rounds};
+use super::derive::{absorb, derive};
 use super::{Node, RandomBits, SecretKey, StreamName};
 
 /// The use of a subkey of a stream. Different purposes have independent subkeys.
@@ -34,7 +35,7 @@ pub enum Purpose<'a> {
     Reads(u8),
     /// Hashes the keys of a sketch. Tag 6.
     Hashing,
-    /// The noise of vectors in floating point ([`VectorNoise`](crate::vector::VectorNoise)). The byte is the precision
+    /// The noise of vectors in floating point (`VectorNoise` of `evertally-training`). The byte is the precision
     /// in bits, 32 or 64: different precisions have independent noise. Tag 7.
     Vector(u8),
     /// Hashes people's identifiers ([`Pseudonyms`](crate::privacy::contribution::Pseudonyms)). Tag 8.
@@ -45,7 +46,7 @@ pub enum Purpose<'a> {
     Digests,
     /// Draws the batches of a training run (`Batches` of `evertally-training`). Tag 11.
     Batches,
-    /// The noise of a table's rows, drawn when the rows are used ([`RowNoise`](crate::vector::RowNoise)). The byte is
+    /// The noise of a table's rows, drawn when the rows are used (`RowNoise` of `evertally-training`). The byte is
     /// as for `Vector`. Tag 12.
     Rows(u8),
 }
@@ -74,22 +75,6 @@ impl<'a> Purpose<'a> {
 /// The domain of subkeys.
 const SUBKEY: &[u8] = b"evertally 1 subkey";
 
-/// A field, preceded by its length.
-fn absorb(hasher: &mut blake3::Hasher, field: &[u8]) {
-    hasher.update(&(field.len() as u64).to_le_bytes()).update(field);
-}
-
-/// BLAKE3 keyed hash of the fields, each preceded by its length in 8 bytes, little endian: an injective encoding.
-///
-/// The first field is the domain string. Domains start with "evertally 1 ", the version of this derivation.
-pub(super) fn derive(key: &SecretKey, fields: &[&[u8]]) -> Zeroizing<[u8; 32]> {
-    let mut hasher = blake3::Hasher::new_keyed(key.expose_bytes());
-    fields.iter().for_each(|field| absorb(&mut hasher, field));
-    let derived = Zeroizing::new(*hasher.finalize().as_bytes());
-    hasher.zeroize(); // it contains the key
-    derived
-}
-
 fn derive_for(
     domain: &[u8],
     key: &SecretKey,
@@ -98,7 +83,7 @@ fn derive_for(
     purpose: Purpose<'_>,
 ) -> Zeroizing<[u8; 32]> {
     let (tag, bytes) = purpose.encoding();
-    derive(key, &[domain, name.as_str().as_bytes(), plan_digest, &[tag], bytes])
+    derive(key.expose_bytes(), &[domain, name.as_str().as_bytes(), plan_digest, &[tag], bytes])
 }
 
 /// The key of a message authentication code for the saved state or the ledger of a stream.

@@ -22,9 +22,8 @@
 mod simulate;
 
 use super::interval::IntervalTable;
-use super::{Intervals, NoiseKind, Plan};
+use super::{Intervals, Plan};
 use crate::Result;
-use crate::mechanism::RowLaw;
 use serde::Serialize;
 
 /// Longest horizon whose paths are simulated.
@@ -93,15 +92,6 @@ impl Plan {
 /// The allowed miss probability of each of this many independent steps.
 fn of_each(confidence: f64, steps: u64) -> f64 {
     -libm::expm1(libm::log(confidence) / steps as f64)
-}
-
-/// Half-width of a band of this many standard errors at a step whose noise has this law, for variables of scale 1.
-pub(super) fn half_width(standard_errors: f64, kind: NoiseKind, law: &RowLaw) -> f64 {
-    let squared = match law {
-        RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight * weight * *count as f64).sum(),
-        RowLaw::Like { norm_squared, .. } => *norm_squared,
-    };
-    standard_errors * f64::sqrt(kind.unit_variance() * squared)
 }
 
 #[cfg(test)]

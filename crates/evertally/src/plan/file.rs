@@ -1,6 +1,6 @@
 //! Plans as readable files. Reading one goes through the constructor: the noise is calibrated again and must agree.
 
-use super::{NoiseKind, Objective, Plan, PlanRequest, Search};
+use super::{NoiseKind, Objective, Plan, PlanKind, PlanRequest, Search, plan_digest};
 use crate::mechanism::{MechanismName, Mix, Workload};
 use crate::noise::DiscreteLaw;
 use crate::number::Grid;
@@ -28,18 +28,12 @@ struct PlanFile {
     budget: Budget,
     noise: DiscreteLaw,
     /// Omitted if it is 1.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
     sums_per_event: u64,
-    /// Omitted if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     selection: Option<Selection>,
-    /// Omitted if it is the running sum.
-    #[serde(default, skip_serializing_if = "is_sum")]
+    /// The running sum if there are several.
     workload: Workload,
-    /// Several workloads read from one release, with their weights; then `workload` is omitted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Several workloads that are read from one release, with their weights; empty if there is one.
     workloads: Vec<Weighed>,
-    #[serde(default)]
     meaning: BTreeMap<String, String>,
 }
 
@@ -49,18 +43,6 @@ struct PlanFile {
 struct Weighed {
     workload: Workload,
     weight: f64,
-}
-
-fn is_sum(workload: &Workload) -> bool {
-    workload.is_sum()
-}
-
-fn one() -> u64 {
-    1
-}
-
-fn is_one(sums: &u64) -> bool {
-    *sums == 1
 }
 
 impl Weighed {
@@ -159,20 +141,7 @@ impl<'de> Deserialize<'de> for Plan {
     }
 }
 
-/// BLAKE3 of the plan in postcard form, in a separate context, and in another one if the form has further fields.
+/// The digest of a plan.
 pub(super) fn digest(plan: &Plan) -> [u8; 32] {
-    let bytes = postcard::to_allocvec(&PlanFile::from(plan)).expect("a plan is plain data");
-    let request = &plan.request;
-    if request.mix.is_some() {
-        return blake3::derive_key("evertally 1 plan digest of several workloads", &bytes);
-    }
-    let context = match (request.selection, request.sums_per_event, request.workload.is_sum()) {
-        (Some(_), _, true) => "evertally 1 plan digest of keys",
-        (None, 1, true) => "evertally 1 plan digest",
-        (None, _, true) => "evertally 1 plan digest of a vector",
-        (None, 1, false) => "evertally 1 plan digest of a workload",
-        (None, _, false) => "evertally 1 plan digest of a vector's workload",
-        (Some(_), _, false) => "evertally 1 plan digest of a workload of keys",
-    };
-    blake3::derive_key(context, &bytes)
+    plan_digest(PlanKind::Stream, &PlanFile::from(plan))
 }

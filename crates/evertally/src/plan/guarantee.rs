@@ -136,7 +136,7 @@ impl Guarantee {
 
     /// The guarantee of the same noise for a unit whose change is larger: by this factor in L1 norm, and with this
     /// squared L2 norm, in squared steps of the noise grid. If keys are selected, it is that of the noise alone.
-    pub(super) fn to_larger(&self, times: f64, l2_squared: f64) -> Self {
+    pub(super) fn enlarged(&self, times: f64, l2_squared: f64) -> Self {
         let pure_epsilon = self.epsilon_of_noise().map(|epsilon| Epsilon::derived(product_up(epsilon.get(), times)));
         let rho = match self.gaussian {
             Some((variance, _)) => Rho::derived(l2_squared / (2.0 * variance) * (1.0 + 1e-12)),

@@ -8,7 +8,7 @@
 use super::{NoiseKind, NoiseMoments, NoisyPair, Plan, RatioIntervals};
 use crate::Result;
 use crate::noise::Node;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Plan {
     /// Covariance of the released values of two steps (0 ..= T, in any order), in squared units of the data. Nothing is
@@ -161,10 +161,10 @@ impl Plan {
             return pair;
         }
         let (own, theirs) = (self.nodes_of(of_x), self.nodes_of(of_y));
-        let nodes: BTreeMap<_, _> = own.keys().chain(theirs.keys()).map(|node| (*node, ())).collect();
+        let nodes: BTreeSet<_> = own.keys().chain(theirs.keys()).collect();
         let weight = |nodes: &BTreeMap<(u64, Node), f64>, node| nodes.get(node).copied().unwrap_or(0.0);
         let mut fourth = [0.0; 5];
-        for node in nodes.keys() {
+        for node in nodes {
             let (a, b) = (weight(&own, node), weight(&theirs, node));
             fourth.iter_mut().zip(0..).for_each(|(sum, k)| *sum += a.powi(4 - k) * b.powi(k));
         }

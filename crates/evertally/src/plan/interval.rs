@@ -15,7 +15,7 @@
 //! The discrete laws have thinner tails than the continuous ones after this rounding up; tests compare the coverage
 //! with exact convolutions.
 
-use super::{NoiseKind, NoiseMoments, band};
+use super::{NoiseKind, NoiseMoments};
 use crate::mechanism::RowLaw;
 use crate::number::special::normal_cdf;
 use crate::{Error, Result};
@@ -106,7 +106,7 @@ impl IntervalTable {
 
     /// The same for a band, which has the same number of standard errors at every step.
     pub(super) fn half_width_of_band(&self, standard_errors: f64, law: &RowLaw) -> u128 {
-        round_up(self.scale * band::half_width(standard_errors, self.kind, law))
+        round_up(self.scale * width_of_band(standard_errors, self.kind, law))
     }
 }
 
@@ -272,6 +272,15 @@ impl Inversion {
         let sum: f64 = self.samples.iter().zip(1..).map(|(s, k)| s * libm::sin(x * f64::from(k) * self.spacing)).sum();
         (x / 2.0 + sum) * self.spacing * 2.0 / std::f64::consts::PI
     }
+}
+
+/// Half-width of a band of this many standard errors at a step whose noise has this law, for variables of scale 1.
+fn width_of_band(standard_errors: f64, kind: NoiseKind, law: &RowLaw) -> f64 {
+    let squared = match law {
+        RowLaw::Sum(terms) => terms.iter().map(|(weight, count)| weight * weight * *count as f64).sum(),
+        RowLaw::Like { norm_squared, .. } => *norm_squared,
+    };
+    standard_errors * f64::sqrt(kind.unit_variance() * squared)
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Plan {
                 together.map_or(times, |together| together.min(times) * (1.0 + 1e-12))
             }
         };
-        let larger = self.guarantee.to_larger(periods as f64, l2_squared);
+        let larger = self.guarantee.enlarged(periods as f64, l2_squared);
         match self.selection_failure_of(unit.over_periods(periods))? {
             None => Ok(larger),
             // Events of several periods may be in one key that no other person has.

@@ -1,6 +1,6 @@
 //! The request for a plan.
 
-use super::{Candidate, NoiseKind, Objective, Plan, Search, choose, workload_lower_bound};
+use super::{NoiseKind, Objective, Search, workload_lower_bound};
 use crate::mechanism::{MAX_HORIZON, MechanismName, Mix, Workload};
 use crate::number::Grid;
 use crate::privacy::selection::Selection;
@@ -85,33 +85,6 @@ impl PlanRequest {
     pub fn sensitivity(&self) -> Result<Sensitivity> {
         Sensitivity::of(self.unit, self.neighbours, self.values, self.horizon)?.in_sums(self.sums_per_event)
     }
-
-    /// Calibrates the noise, choosing the mechanism and law that are not named.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, the step sensitivity is 0, or the budget cannot be met with the requested noise.
-    pub fn plan(self) -> Result<Plan> {
-        let best = self.candidates()?.into_iter().next().expect("some candidate fits every budget");
-        Plan::build(self, best)
-    }
-
-    /// The plan and all its candidates, smallest error first, by one search.
-    ///
-    /// # Errors
-    /// As [`PlanRequest::plan`].
-    pub fn plan_with_candidates(self) -> Result<(Plan, Vec<Candidate>)> {
-        let candidates = self.candidates()?;
-        let best = candidates.first().expect("some candidate fits every budget").clone();
-        Ok((Plan::build(self, best)?, candidates))
-    }
-
-    /// All candidates that fit the request, smallest error first.
-    ///
-    /// # Errors
-    /// As [`PlanRequest::plan`].
-    pub fn candidates(&self) -> Result<Vec<Candidate>> {
-        choose::candidates(self)
-    }
 }
 
 /// Setters. Nothing is checked before the plan is made.
@@ -139,7 +112,7 @@ impl PlanRequest {
     }
 
     /// Several workloads read from one release, with the weights of their variances, each in units of its [lower
-    /// bound](super::workload_lower_bound). [`Plan::readings`] has a plan for each.
+    /// bound](super::workload_lower_bound). [`Plan::readings`](super::Plan::readings) has a plan for each.
     ///
     /// ```
     /// use evertally::mechanism::{Mix, Workload};

@@ -59,8 +59,7 @@ impl Plan {
         if selection.times().iter().last() != Some(self.horizon()) {
             return Err(Error::invalid("the selection times of keys are those of another horizon"));
         }
-        let reach =
-            Reach::of(request.unit(), request.neighbours(), request.values(), request.workload(), self.horizon())?;
+        let reach = self.reach_of(request.unit())?;
         let looks = Laws::new(self, &reach, selection);
         let (steps, above) = (&looks.steps[..], &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x));
         let delta = selection.delta().get();
@@ -98,11 +97,16 @@ impl Plan {
     /// `None` if keys are declared.
     pub(super) fn selection_failure_of(&self, unit: Unit) -> Result<Option<f64>> {
         let Some(threshold) = &self.threshold else { return Ok(None) };
-        let request = self.request();
-        let reach = Reach::of(unit, request.neighbours(), request.values(), request.workload(), self.horizon())?;
+        let reach = self.reach_of(unit)?;
         let looks = Laws::new(self, &reach, threshold.selection());
         let above = &|looks_at: &Looks, x: f64| looks.tails[looks_at.law].above(x);
         Ok(Some(reach.failure(threshold.value() as f64, &looks.steps, above)))
+    }
+
+    /// The possible effect of a unit on new keys.
+    fn reach_of(&self, unit: Unit) -> Result<Reach> {
+        let (request, horizon) = (self.request(), self.horizon());
+        Reach::of(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Contribution bounding: the choice of a person's events that count.
 //!
-//! A guarantee for [`Unit::Person`](super::Unit::Person) holds for data in which nobody has more events than declared,
+//! A guarantee for [`Unit::Person`] holds for data in which nobody has more events than declared,
 //! in total, in one step, in one group, and so on. [`Contributions`] enforces this: of each person's events, offered in
 //! order of their steps, it keeps the first that fit and refuses the rest.
 //!
 //! **Why keeping the first is enough.** Whether an event is kept depends on earlier events of the same person in the
 //! same period and on nothing else. So without that person's events of that period, the kept events of all others, and
 //! of the same person in other periods, are the same. Two data sets that differ in one unit therefore differ, after
-//! bounding, only in kept events of that unit, which fit the [`PersonBounds`](super::PersonBounds) that plans are
+//! bounding, only in kept events of that unit, which fit the [`PersonBounds`] that plans are
 //! calibrated for.
 //!
 //! An event belongs to the period of the step in which it counts.

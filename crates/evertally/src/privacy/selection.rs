@@ -59,7 +59,6 @@
 //! and the smallest of these bounds is the linear relaxation of the exact answer.
 
 use super::{Delta, Neighbours, Sensitivity, Unit, Values};
-use crate::mechanism::Workload;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -215,13 +214,8 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    pub(crate) fn of(
-        unit: Unit,
-        neighbours: Neighbours,
-        values: Values,
-        workload: Workload,
-        horizon: u64,
-    ) -> Result<Self> {
+    /// `reads` is the number of steps that a release reads.
+    pub(crate) fn of(unit: Unit, neighbours: Neighbours, values: Values, reads: u64, horizon: u64) -> Result<Self> {
         // Checks the bounds against each other.
         Sensitivity::of(unit, neighbours, values, horizon)?;
         let spread = unit.spread()?;
@@ -233,7 +227,7 @@ impl Reach {
             per_step: spread.per_step,
             separation: spread.separation,
             period: bounds.period,
-            window: Some(workload.reach(horizon)).filter(|width| *width < horizon),
+            window: Some(reads).filter(|width| *width < horizon),
             value: values.bounds().1.max(0).unsigned_abs(),
             most_value: bounds.max_total.unwrap_or(u64::MAX),
             replaces: neighbours == Neighbours::ReplaceOne,

@@ -91,7 +91,8 @@ impl Spread {
 /// let monthly = Unit::person(60).per_step(2).in_groups(10).per_period(31);
 /// assert_eq!(monthly.bounds().unwrap().period, Some(31));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PersonBounds {
     /// Maximum number of kept events, at least 1.
     pub max_events: u64,
@@ -112,97 +113,13 @@ pub struct PersonBounds {
 
 /// The privacy unit: whose data may change between neighbouring data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "WrittenUnit", into = "WrittenUnit")]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Unit {
     /// One event.
     Event,
     /// The events of one person, within these bounds.
     Person(PersonBounds),
-}
-
-/// A unit in files.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-enum WrittenUnit {
-    Event,
-    Person {
-        max_events: u64,
-        #[serde(default)]
-        max_events_per_step: Option<u64>,
-    },
-    BoundedPerson {
-        max_events: u64,
-        #[serde(default)]
-        max_events_per_step: Option<u64>,
-        #[serde(default)]
-        max_events_per_group: Option<u64>,
-        #[serde(default)]
-        max_groups: Option<u64>,
-        #[serde(default)]
-        min_gap: Option<u64>,
-        #[serde(default)]
-        max_total: Option<u64>,
-        #[serde(default)]
-        period: Option<u64>,
-    },
-}
-
-impl From<WrittenUnit> for Unit {
-    fn from(written: WrittenUnit) -> Self {
-        match written {
-            WrittenUnit::Event => Self::Event,
-            WrittenUnit::Person { max_events, max_events_per_step } => {
-                Self::Person(PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() })
-            }
-            WrittenUnit::BoundedPerson {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            } => Self::Person(PersonBounds {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            }),
-        }
-    }
-}
-
-impl From<Unit> for WrittenUnit {
-    fn from(unit: Unit) -> Self {
-        let Unit::Person(bounds) = unit else { return Self::Event };
-        let PersonBounds {
-            max_events,
-            max_events_per_step,
-            max_events_per_group,
-            max_groups,
-            min_gap,
-            max_total,
-            period,
-        } = bounds;
-        let simple = PersonBounds { max_events, max_events_per_step, ..PersonBounds::default() };
-        if bounds == simple {
-            Self::Person { max_events, max_events_per_step }
-        } else {
-            Self::BoundedPerson {
-                max_events,
-                max_events_per_step,
-                max_events_per_group,
-                max_groups,
-                min_gap,
-                max_total,
-                period,
-            }
-        }
-    }
 }
 
 impl Unit {

@@ -82,9 +82,9 @@ impl DiscoveredSums {
     }
 
     fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
-        let threshold = *plan.threshold().ok_or_else(|| {
-            Error::invalid("the plan has no selection of keys; add one to its request")
-        })?;
+        let threshold = *plan
+            .threshold()
+            .ok_or_else(|| Error::invalid("the plan has no selection of keys; add one to its request"))?;
         let noise = GroupNoise::new(key, &name, &plan.digest());
         let layout = Layout::Keys { threshold: threshold.value() };
         let id = StateId::new(&plan, key, name, layout);

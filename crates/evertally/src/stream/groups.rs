@@ -171,7 +171,9 @@ impl GroupedSums {
         check_step(&self.plan, self.step)?;
         let request = self.plan.request();
         if request.values() != Values::Count || request.neighbours() != Neighbours::ReplaceOne {
-            return Err(Error::invalid("only counts under a plan for replaced events (`ReplaceOne`) can be taken back"));
+            return Err(Error::invalid(
+                "only counts under a plan for replaced events (`ReplaceOne`) can be taken back",
+            ));
         }
         let count = self.series.len();
         let series = self.series.get_mut(group);

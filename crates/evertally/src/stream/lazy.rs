@@ -1,9 +1,11 @@
 //! A vector of very many running sums, or sums of windows, of which only some are read.
 
+#[expect(clippy::float_arithmetic, reason = "noise in doubles, then rounded to units")]
 mod buffers;
 mod cells;
 mod forward;
 mod path;
+#[expect(clippy::cast_precision_loss, clippy::float_arithmetic, reason = "error and scale of the noise: public")]
 mod plan;
 mod recent;
 mod stateless;
@@ -196,7 +198,7 @@ impl LazyVector {
         let open = of(&self.open).checked_add(value);
         let fits = open.is_some_and(|open| match &self.recent {
             None => open.checked_add(of(&self.sums)).is_some(),
-            Some(recent) => recent.size(coordinate).saturating_add(open.unsigned_abs()) <= i64::MAX as u64,
+            Some(recent) => i64::try_from(recent.size(coordinate).saturating_add(open.unsigned_abs())).is_ok(),
         });
         fits.then_some(()).ok_or_else(|| {
             Error::overflow(format!(

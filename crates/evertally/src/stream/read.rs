@@ -78,13 +78,13 @@ impl Read {
         let Some((bytes, rest)) = memory.split_at_checked(8 * own) else {
             return Err(Error::state("the saved state belongs to another window"));
         };
-        let totals = bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
+        let mut totals = bytes.as_chunks::<8>().0.iter().map(|bytes| i64::from_le_bytes(*bytes));
         match self {
             Self::Window { steps, place, sum } => {
                 (*steps, *place) = (totals.collect(), 0);
                 *sum = steps.iter().fold(0i64, |sum, total| sum.wrapping_add(*total));
             }
-            Self::Step(last) => *last = totals.last().unwrap_or(0),
+            Self::Step(last) => *last = totals.next_back().unwrap_or(0),
             Self::All | Self::InCursor => {}
         }
         Ok(Some(rest).filter(|rest| !rest.is_empty()))

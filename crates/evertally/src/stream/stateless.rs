@@ -212,7 +212,7 @@ mod tests {
 
     /// The addition of each step of a group.
     fn added(group: u64, step: u64) -> i64 {
-        if (step * 7 + group) % 3 == 0 { ((step * 31 + group * 17) % 11) as i64 } else { 0 }
+        if (step * 7 + group).is_multiple_of(3) { ((step * 31 + group * 17) % 11) as i64 } else { 0 }
     }
 
     /// Every mechanism: the pass gives the releases of all groups, however many steps it goes over; those with random

@@ -4,12 +4,12 @@
 //! later run needs from the steps before it.
 
 use super::contents::Entry;
-use super::issuers::recorded;
+use super::remedy::NAME;
+use super::stream_key::recorded;
+use evertally::hex;
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally_declare::error::{Result, usage};
-use evertally_declare::hex::hex;
-use evertally_declare::parameter::Parameter;
-use evertally_declare::problem::{Piece, sentence};
+use evertally_declare::problem::sentence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -83,7 +83,7 @@ impl StreamDigest {
     /// # Errors
     /// If that run is not the last published one.
     pub fn resume(&mut self, steps: u64, chain: [u8; 32]) -> Result<()> {
-        let resumed = self.past.chained.get(&steps).is_some_and(|published| *published == hex(chain));
+        let resumed = self.past.chained.get(&steps).is_some_and(|published| *published == hex(&chain));
         if !resumed || self.past.last() > steps {
             let (name, last) = (&self.name, self.past.last());
             return Err(usage(format!(
@@ -149,7 +149,7 @@ impl StreamDigest {
             return Ok(()); // no step is closed
         }
         let mut published = self.past.chained.range(self.steps + 1..=step);
-        match published.find(|(_, published)| **published != hex(chain)) {
+        match published.find(|(_, published)| **published != hex(&chain)) {
             None => Ok(()),
             Some((step, _)) => {
                 let released = format!(
@@ -182,7 +182,7 @@ impl StreamDigest {
 
     /// The digest of the steps closed so far.
     pub(super) fn digest(&self) -> String {
-        hex(self.chain)
+        hex(&self.chain)
     }
 
     pub(super) fn plan(&self) -> &str {
@@ -241,6 +241,3 @@ impl Past {
         Err(usage(sentence![released, NAME]))
     }
 }
-
-/// The parameter to change for another stream.
-pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");

@@ -186,8 +186,8 @@ impl RunningSums {
         Ok(())
     }
 
-    /// Adds to one [cell](crate::measures::Bundle::cells) of a declared group in the open step the sum of events that
-    /// were counted elsewhere.
+    /// Adds to one [cell](evertally_declare::measures::Bundle::cells) of a declared group in the open step the sum of
+    /// events that were counted elsewhere.
     ///
     /// # Errors
     /// As for [`add_sum`](Self::add_sum).

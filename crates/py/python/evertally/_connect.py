@@ -53,7 +53,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Publication:
-    """A new publication; :meth:`Stream.watch` yields them.
+    """A new publication; :meth:`ServiceStream.watch` yields them.
 
     >>> import evertally as et
     >>> et.Publication("visits", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "4f...", None).publication
@@ -68,7 +68,7 @@ class Publication:
     end: str
     #: The digest of all published rows, in hexadecimal.
     head: str
-    #: Its rows; ``None`` if there are many: read them with :meth:`Stream.releases`.
+    #: Its rows; ``None`` if there are many: read them with :meth:`ServiceStream.releases`.
     rows: list[dict[str, Any]] | None
 
 
@@ -89,7 +89,7 @@ def connect(
     >>> service = et.connect("http://127.0.0.1:8801", token="evt_...")
     >>> visits = service.stream("visits")
     >>> visits
-    Stream('visits' of http://127.0.0.1:8801)
+    ServiceStream('visits' of http://127.0.0.1:8801)
     """
     return Service(url, token, authority=authority, tries=tries)
 
@@ -136,9 +136,9 @@ class Service:
         found: list[dict[str, Any]] = self._json("GET", "/v1/streams")["streams"]
         return found
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> ServiceStream:
         """One stream, by its name. Sends no request yet."""
-        return Stream(self, name)
+        return ServiceStream(self, name)
 
     def plan(self, declaration: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """A dry run of :meth:`open`: the plan and error of the stream, and the budget that its source would have left.
@@ -148,14 +148,14 @@ class Service:
         planned: dict[str, Any] = self._json("POST", "/v1/streams?dry-run=true", _wanted(declaration, more))
         return planned
 
-    def open(self, declaration: Mapping[str, Any], **more: Any) -> Stream:
+    def open(self, declaration: Mapping[str, Any], **more: Any) -> ServiceStream:
         """Opens a stream; ``declaration`` uses the names of configuration files, including ``stream``.
 
         Further arguments: ``public`` (whether anyone may read it), ``source`` (the budget that it spends from),
         ``closing`` (``"schedule"`` or ``"operator"``), ``grace`` and ``delay`` (such as ``"90s"``).
         """
         opened = self._json("POST", "/v1/streams", _wanted(declaration, more))
-        return Stream(self, opened["name"])
+        return ServiceStream(self, opened["name"])
 
     def _json(self, method: str, path: str, body: object = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
@@ -208,12 +208,12 @@ class Service:
             connection.close()
 
 
-class Stream:
+class ServiceStream:
     """A stream of a service. Threads may share it.
 
     >>> import evertally as et
     >>> et.connect("https://counts.example").stream("visits")
-    Stream('visits' of https://counts.example)
+    ServiceStream('visits' of https://counts.example)
     """
 
     def __init__(self, service: Service, name: str) -> None:
@@ -222,7 +222,7 @@ class Stream:
         self._path = f"/v1/streams/{quote(name, safe='')}"
 
     def __repr__(self) -> str:
-        return f"Stream({self.name!r} of {self.service.url})"
+        return f"ServiceStream({self.name!r} of {self.service.url})"
 
     def describe(self) -> dict[str, Any]:
         """The service's description: the counted quantity, the privacy unit, and how far the stream is."""
@@ -384,10 +384,10 @@ class Stream:
         described: dict[str, Any] = self.service._json("POST", f"{self._path}/groups", {"groups": list(groups)})
         return described
 
-    def extend(self) -> Stream:
+    def extend(self) -> ServiceStream:
         """Continues in another stream, once all of this one's horizon is over and published."""
         opened = self.service._json("POST", f"{self._path}/extend")
-        return Stream(self.service, opened["name"])
+        return ServiceStream(self.service, opened["name"])
 
     def retire(self) -> dict[str, Any]:
         """Ends the stream permanently; its spent budget stays spent."""

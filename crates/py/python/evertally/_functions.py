@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from . import _evertally, _tables
+from . import _evertally, _keywords, _tables
 from ._evertally import Budget, Plan, SecretKey, Training, VectorPlan
 from ._types import Number, Table, Time
 
@@ -90,7 +90,7 @@ def plan(
     >>> plan.noise, plan.unit
     ('gaussian', 'person (max_events=4)')
     """
-    return _evertally._plan(locals())
+    return _evertally._plan(*_keywords.split(locals()))
 
 
 def plan_lazy(
@@ -164,7 +164,7 @@ def plan_lazy(
     >>> et.plan_lazy(2**20, rho=0.5, sampling="keyed").mechanism.startswith("path-sum")
     True
     """
-    return _evertally._plan_lazy(locals())
+    return _evertally._plan_lazy(*_keywords.split(locals()))
 
 
 def plan_sketch(
@@ -232,7 +232,7 @@ def plan_sketch(
     >>> et.plan_sketch(1000, rows=5, width=1000, epsilon=1.0).meaning
     {'sketch': 'count-sketch(rows=5,width=1000)'}
     """
-    return _evertally._plan_sketch(locals())
+    return _evertally._plan_sketch(*_keywords.split(locals()))
 
 
 def plan_vector(
@@ -317,14 +317,15 @@ def plan_vector(
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> once = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth")
-    >>> four_epochs = et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", participations=4, separation=500)
+    >>> asked = {"epsilon": 2.0, "delta": 1e-6, "mechanism": "smooth"}
+    >>> once = et.training.plan_vector(2000, **asked)
+    >>> four_epochs = et.training.plan_vector(2000, **asked, participations=4, separation=500)
     >>> 1 < four_epochs.max_std_error / once.max_std_error < 4
     True
-    >>> et.plan_vector(2000, epsilon=2.0, delta=1e-6, mechanism="smooth", separation=48).participations
+    >>> et.training.plan_vector(2000, **asked, separation=48).participations
     42
     """
-    return _evertally._plan_vector(locals())
+    return _evertally._plan_vector(*_keywords.split(locals()))
 
 
 def plan_training(
@@ -389,12 +390,12 @@ def plan_training(
         ``meaning``: Public text that becomes part of the plan: plans that differ in it have independent noise.
 
     >>> import evertally as et
-    >>> ways = et.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
+    >>> ways = et.training.plan_training(6000, 100, 2, epsilon=1.0, delta=1e-5)
     >>> ways.steps, ways.best.fits, ways.plan.mean_std_error <= ways[-1].plan.mean_std_error
     (120, True, True)
     >>> print(ways)  # doctest: +SKIP
     """
-    return _evertally._plan_training(locals())
+    return _evertally._plan_training(*_keywords.split(locals()))
 
 
 def plan_release(
@@ -483,15 +484,15 @@ def plan_release(
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
-            almost never reach. Requires selection-delta and a budget with δ or ρ.
+            almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
             because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
-            step is always one. Each selection time uses a share of selection-delta. Without it, a twelfth of the
+            step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
             horizon.
         ``floor``: Never publish a group with fewer than N people (or events, if single events are protected), except
-            with probability selection-delta. Raises the threshold; costs no budget. Without it, the threshold for one
+            with probability selection_delta. Raises the threshold; costs no budget. Without it, the threshold for one
             person.
 
     Privacy budget:
@@ -660,15 +661,15 @@ def release(
         ``rest_scale``: Factor that multiplies bounds and grid in the rest. Without it, 1.
         ``discover_groups``: Discover groups from the data instead of declaring them. A group is published from the
             first selection time at which its noisy value exceeds a threshold that a group with only one person would
-            almost never reach. Requires selection-delta and a budget with δ or ρ.
+            almost never reach. Requires selection_delta and a budget with δ or ρ.
         ``selection_delta``: Upper bound on the probability that a group with only one person is published (with per:
             because of what they do in one period; floor 2 makes it hold for all periods together). It is added to the δ
             of the budget.
         ``select_every``: Number of steps between selection times, each of which tests all groups in the data; the last
-            step is always one. Each selection time uses a share of selection-delta. Without it, a twelfth of the
+            step is always one. Each selection time uses a share of selection_delta. Without it, a twelfth of the
             horizon.
         ``floor``: Never publish a group with fewer than N people (or events, if single events are protected), except
-            with probability selection-delta. Raises the threshold; costs no budget. Without it, the threshold for one
+            with probability selection_delta. Raises the threshold; costs no budget. Without it, the threshold for one
             person.
 
     Privacy budget:

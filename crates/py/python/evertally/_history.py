@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from ._evertally import Plan, _interval_table
-from ._tables import _group_text, _is_tuple, _like, _time_text
+from ._keywords import is_tuple, text_of, time_text
+from ._tables import _like
 from ._types import Time
 
 Released = TypeVar("Released")
@@ -69,7 +70,7 @@ def interval(
 def _moment(moment: Time | int | None) -> str | None:
     if moment is None or isinstance(moment, str):
         return moment
-    return str(moment) if isinstance(moment, int) else _time_text(moment)
+    return str(moment) if isinstance(moment, int) else time_text(moment)
 
 
 def _groups(group: Any) -> list[str]:
@@ -77,4 +78,4 @@ def _groups(group: Any) -> list[str]:
     if group is None:
         return []
     given: Sequence[Any] = group if isinstance(group, list) else [group]
-    return ["/".join(_group_text(text) for text in name) if _is_tuple(name) else _group_text(name) for name in given]
+    return ["/".join(text_of(text) for text in name) if is_tuple(name) else text_of(name) for name in given]

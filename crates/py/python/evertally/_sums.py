@@ -9,7 +9,8 @@ from typing import Any, TypeVar, cast
 
 from ._errors import InvalidError
 from ._evertally import Plan, SecretKey, _release_steps, _release_sums
-from ._tables import _group_text, _is_tuple, _like, _names
+from ._keywords import is_tuple, listed, text_of
+from ._tables import _like
 
 Sums = TypeVar("Sums")
 
@@ -108,14 +109,14 @@ def release_steps(
 
 def _groups(group: str | Sequence[str] | None, groups: Any) -> tuple[list[str], list[list[str]] | None]:
     """The columns that name the group, and the declared groups."""
-    columns = _names(group)
+    columns = listed(group)
     if groups is None:
         return columns, None
     if not columns:
         raise InvalidError("groups need the columns that name them: name these with group")
     if isinstance(groups, str):
         raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
-    return columns, [[_group_text(text) for text in (one if _is_tuple(one) else (one,))] for one in groups]
+    return columns, [[text_of(text) for text in (one if is_tuple(one) else (one,))] for one in groups]
 
 
 def _released(native: Any, asked: dict[str, Any], table: Sums, plan: Plan, key: Any) -> Sums:

@@ -3,107 +3,38 @@
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-from ._errors import InvalidError, TableError
-from ._evertally import ArrowTable, Budget, Plan, SecretKey, _plan_table, _release_table
-from ._types import Table, Time
+from . import _keywords
+from ._errors import TableError
+from ._evertally import ArrowTable, Plan, SecretKey, _plan_table, _release_table
+from ._types import Table
 
 
 def release(table: Table, given: Mapping[str, Any]) -> Table:
     """The releases of a table, as a table of the same kind; see `evertally.release`."""
-    options = dict(given)
-    del options["table"]
-    if _package(table) == "pyspark":
-        raise TypeError("a Spark DataFrame is released on a cluster: use evertally.spark.release(df, ...)")
-    key = options.pop("key")
-    budget_file = options.pop("budget_file")
-    columns = [options["time"], *_names(options["group"]), options["value"], options["person"]]
-    declared = _declaration(options)
-    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    stream = _narrowed(table, [column for column in columns if column is not None])
-    if not hasattr(stream, "__arrow_c_stream__"):
-        raise TypeError(
-            f"expected a table with __arrow_c_stream__ (a pandas, polars or pyarrow table), not {type(table).__name__}"
-        )
-    return cast(Table, _like(table, _release_table(declared, stream, secret, budget_file)))
+    return released(table, given, given["key"], given["budget_file"])
 
 
 def plan_release(given: Mapping[str, Any]) -> Plan:
     """The plan of a release; see `evertally.plan_release`."""
-    return _plan_table(_declaration(given))
+    return _plan_table(_keywords.to_json(given))
 
 
-def _declaration(options: Mapping[str, Any]) -> str:
-    """The arguments as JSON: Python values as numbers, strings and lists of them."""
-    given = {name: argument for name, argument in options.items() if argument is not None}
-    for moment in ("start", "end", "through"):
-        if moment in given:
-            given[moment] = _time_text(given[moment])
-    if not isinstance(given["every"], str):
-        raise TypeError(f'every must be a string such as "15m", "1d" or "1mo", not {given["every"]!r}')
-    if "group" in given:
-        given["group"] = _names(given["group"])
-    if "measures" in given:
-        given["measures"] = _names(given["measures"])
-    if "view" in given:
-        given["view"] = _names(given["view"])
-    groups = given.get("groups", [])
-    if isinstance(groups, str):
-        raise InvalidError('groups must be a list of names, such as groups=["JFK", "LGA"]')
-    if "groups" in given or ("group" in given and not given.get("discover_groups")):
-        given["groups"] = [[_group_text(g)] if not _is_tuple(g) else [_group_text(x) for x in g] for g in groups]
-    if "bounds" in given:
-        try:
-            low, high = given["bounds"]
-        except (TypeError, ValueError):
-            raise InvalidError("bounds must be two numbers: bounds=(low, high)") from None
-        given["bounds"] = [str(low), str(high)]
-    if "scales" in given:
-        given["scales"] = [str(scale) for scale in given["scales"]]
-    for number in ("grid", "rest_scale", "max_total"):
-        if number in given:
-            given[number] = str(given[number])
-    if "budget" in given:
-        budget: Budget = given.pop("budget")
-        if any(number in given for number in ("epsilon", "delta", "rho")):
-            raise InvalidError("give either budget or its numbers (epsilon, delta, rho), not both")
-        numbers = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
-        given.update({unit: number for unit, number in numbers.items() if number is not None})
-        given["allow_weak_budget"] = True  # checked when the budget was made
-    return json.dumps(given, default=_number)
-
-
-def _number(value: Any) -> Any:
-    """NumPy scalars as plain numbers."""
-    if hasattr(value, "item"):
-        return value.item()
-    if not isinstance(value, (str, bytes)) and isinstance(value, Iterable):
-        return list(value)
-    raise TypeError(f"cannot use {value!r} as an argument of a release")
-
-
-def _time_text(moment: Time) -> str:
-    """A time in the format of the program."""
-    if isinstance(moment, str):
-        return moment
-    return moment.isoformat()
-
-
-def _is_tuple(group: Any) -> bool:
-    return not isinstance(group, str) and isinstance(group, Sequence)
-
-
-def _group_text(name: Any) -> str:
-    return name if isinstance(name, str) else str(name)
-
-
-def _names(columns: str | Sequence[str] | None) -> list[str]:
-    if columns is None:
-        return []
-    return [columns] if isinstance(columns, str) else list(columns)
+def released(table: Table, keywords: Mapping[str, Any], key: Any, budget_file: Any, *, fields: bool = False) -> Table:
+    """The same for the keywords of a declaration; errors name keywords, or the `fields` of a stream."""
+    if _package(table) == "pyspark":
+        raise TypeError("a Spark DataFrame is released on a cluster: use evertally.spark.release(df, ...)")
+    wanted = [keywords["time"], *_keywords.listed(keywords["group"]), keywords["value"], keywords["person"]]
+    declared = _keywords.to_json(keywords, fields=fields)
+    secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
+    stream = _narrowed(table, [column for column in wanted if column is not None])
+    if not hasattr(stream, "__arrow_c_stream__"):
+        raise TypeError(
+            f"expected a table with __arrow_c_stream__ (a pandas, polars or pyarrow table), not {type(table).__name__}"
+        )
+    return cast(Table, _like(table, _release_table(declared, stream, secret, budget_file, fields=fields)))
 
 
 def _package(table: object) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-from typing import Protocol, SupportsFloat, SupportsIndex, TypeVar, Union
+from collections.abc import Iterable
+from typing import Any, Protocol, SupportsFloat, SupportsIndex, TypeVar, Union
 
 
 class ArrowStream(Protocol):
@@ -20,3 +22,17 @@ Time = Union[str, dt.date, dt.datetime]
 
 #: A number that denotes a multiple of a grid exactly: int, float, Decimal, their NumPy counterparts, or decimal text.
 Number = Union[SupportsIndex, SupportsFloat, str]
+
+
+class Frozen:
+    """A base of frozen dataclasses: their lists become tuples."""
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        return value
+    return tuple(map(_frozen, value))

@@ -17,10 +17,11 @@
 //! log. Only the creation of a log is synced. If a process is killed, nothing is lost; if a machine loses power, the
 //! last records may be lost. A truncated record, or zeros, at the end are treated as such a loss.
 
+#![expect(clippy::disallowed_methods, reason = "locks the open file that it writes")]
+
 use super::history::Span;
 use super::mark::{derived, sip, sip_key};
 use crate::error::{OrRaise, state};
-use crate::plan::hexadecimal;
 use evertally::noise::SecretKey;
 use evertally_ledger::disk::{Access, RealDisk, replace};
 use pyo3::exceptions::PyOSError;
@@ -98,7 +99,7 @@ impl UsesFile {
             self.make(*SecretKey::generate().or_raise()?.id().as_bytes())?;
         }
         let news = self.turn(|news| (vec![], news))?;
-        Ok((hexadecimal(&self.identity.expect("it was read")), news))
+        Ok((evertally::hex(&self.identity.expect("it was read")), news))
     }
 
     pub(super) fn is_there(&self) -> bool {

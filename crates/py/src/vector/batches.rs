@@ -26,15 +26,15 @@ use pyo3::prelude::*;
 /// **As secret as the key**: against anyone who knows the batches, the guarantee is weaker.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
-/// >>> batches = et.Batches(plan, et.SecretKey.generate(), "run 1", examples=5000)
+/// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+/// >>> batches = et.training.Batches(plan, et.SecretKey.generate(), "run 1", examples=5000)
 /// >>> len(batches), batches.groups, batches.expected_size
 /// (200, 4, 50.0)
 /// >>> set((batches.batch(3) % 4).tolist())
 /// {2}
 /// >>> all((batch == batches.batch(step)).all() for step, batch in enumerate(batches, 1))
 /// True
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct Batches {
     inner: Inner,
     plan: Py<VectorPlan>,

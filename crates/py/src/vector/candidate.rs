@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 /// Errors are those of one coordinate of the running sums, or of the parameters that an optimizer makes of the vectors.
 ///
 /// >>> import evertally as et
-/// >>> ranking = et.plan_vector(1000, rho=0.5).ranking
+/// >>> ranking = et.training.plan_vector(1000, rho=0.5).ranking
 /// >>> ranking[0].relative_error, ranking[0].above_bound < 1.1
 /// (1.0, True)
-#[pyclass(frozen, get_all, module = "evertally")]
+#[pyclass(frozen, get_all, module = "evertally.training")]
 #[derive(Clone)]
 pub(crate) struct VectorCandidate {
     /// Short name of the mechanism.

@@ -7,10 +7,10 @@ use pyo3::prelude::*;
 /// The privacy guarantee of a vector plan, for the whole history of releases together.
 ///
 /// >>> import evertally as et
-/// >>> guarantee = et.plan_vector(1000, rho=0.5, mechanism="smooth").guarantee
+/// >>> guarantee = et.training.plan_vector(1000, rho=0.5, mechanism="smooth").guarantee
 /// >>> round(guarantee.mu, 9), guarantee.rho
 /// (1.0, 0.5)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct VectorGuarantee(pub(crate) Inner);
 
 #[pymethods]
@@ -34,7 +34,7 @@ impl VectorGuarantee {
     /// curve of Gaussian noise, or with sampling by an upper bound.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
+    /// >>> plan = et.training.plan_vector(1000, epsilon=2.0, delta=1e-6, mechanism="smooth")
     /// >>> plan.guarantee.epsilon_at(1e-6), plan.guarantee.epsilon_at(1e-9) > 2.0
     /// (2.0, True)
     fn epsilon_at(&self, py: Python<'_>, delta: f64) -> PyResult<f64> {

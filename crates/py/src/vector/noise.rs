@@ -4,11 +4,13 @@ use super::ahead;
 use super::arguments::{check_finite, check_memory, is_double, range};
 use super::array::writable;
 use super::plan::VectorPlan;
+use super::stream::{Stream, either};
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Class, Span, UNKNOWN, Watch, Words, bytes_of};
+use crate::uses::{Span, UNKNOWN, Words};
+use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
@@ -43,14 +45,14 @@ use std::sync::{Arc, MutexGuard};
 /// **As secret as the key**: the noise, this object and its checkpoints. It cannot be pickled; see :meth:`save`.
 ///
 /// >>> import evertally as et, numpy as np
-/// >>> plan = et.plan_vector(1000, norm=1.0, rho=0.5, mechanism="smooth")
+/// >>> plan = et.training.plan_vector(1000, norm=1.0, rho=0.5, mechanism="smooth")
 /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=10_000)
 /// >>> gradient = np.zeros((100, 100), dtype=np.float32)  # a sum of clipped gradients
 /// >>> noise.add_next(gradient) is gradient
 /// True
 /// >>> noise.step, len(noise), abs(gradient.std() / plan.std_error(1) - 1) < 0.1
 /// (1, 10000, np.True_)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct VectorNoise {
     stream: Arc<Own<Stream>>,
     plan: Py<VectorPlan>,
@@ -62,28 +64,6 @@ pub(crate) struct VectorNoise {
     batches: Option<Py<PyAny>>,
     /// The step of the stream, which may be locked while the next step is drawn.
     step: AtomicU64,
-}
-
-/// A stream of one element type.
-pub(super) enum Stream {
-    Single(Inner<f32>),
-    Double(Inner<f64>),
-}
-
-/// Runs the same code with either type of stream.
-macro_rules! either {
-    ($stream:expr, $noise:ident => $result:expr) => {
-        match $stream {
-            Stream::Single($noise) => $result,
-            Stream::Double($noise) => $result,
-        }
-    };
-}
-
-impl Stream {
-    pub(super) fn draw_ahead(&mut self) {
-        either!(self, noise => noise.draw_ahead());
-    }
 }
 
 /// The parsed arguments of the constructors, except plan and key.
@@ -272,7 +252,7 @@ impl VectorNoise {
     /// Raises :class:`StateError` if the bytes are damaged or belong to another stream.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan, key = et.plan_vector(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
+    /// >>> plan, key = et.training.plan_vector(1000, rho=0.5, mechanism="smooth"), et.SecretKey.generate()
     /// >>> noise = et.VectorNoise(plan, key, "run 1", coordinates=100)
     /// >>> state, gradient = noise.save(), np.ones(100, np.float32)
     /// >>> first = noise.add_next(gradient.copy())
@@ -313,7 +293,7 @@ impl VectorNoise {
     /// of other numbers. Nothing changes then.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan = et.plan_vector(100, norm=1.0, rho=0.5)
+    /// >>> plan = et.training.plan_vector(100, norm=1.0, rho=0.5)
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=4)
     /// >>> noise.add_next(np.full(4, 10, np.float32), examples=5)  # of length 20
     /// Traceback (most recent call last):
@@ -341,7 +321,7 @@ impl VectorNoise {
     /// Moves to the next step and returns its noise as a new array of one dimension. ``of`` is as for :meth:`next_into`.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=(50, 80), dtype="float64")
     /// >>> noise.next().shape
     /// (30,)
@@ -361,7 +341,7 @@ impl VectorNoise {
     /// already, or after the last step.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="blt")
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5, mechanism="blt")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=10_000)
     /// >>> for _ in range(3):
     /// ...     noise.draw_ahead()
@@ -381,7 +361,7 @@ impl VectorNoise {
     /// between are not issued.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan = et.plan_vector(1000, rho=0.5, mechanism="smooth")
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5, mechanism="smooth")
     /// >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run 1", coordinates=100)
     /// >>> gradient = np.ones(100, np.float32)
     /// >>> first = noise.add_next(gradient.copy())

@@ -9,7 +9,7 @@ use crate::budget::Budget;
 use crate::error::{OrRaise, invalid};
 use crate::html::{self, Row};
 use crate::options::Options;
-use crate::plan::hexadecimal;
+use crate::request::declared;
 use crate::running::abandonable;
 use crate::steps::{check_step, steps_or_all};
 use crate::whole::Whole;
@@ -30,23 +30,24 @@ use std::sync::OnceLock;
 /// the learning rate.
 ///
 /// >>> import evertally as et
-/// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
+/// >>> plan = et.training.plan_vector(1000, norm=1.0, epsilon=2.0, delta=1e-6, mechanism="smooth")
 /// >>> plan.horizon, plan.series, plan.sigma < plan.max_std_error
 /// (1000, 'increments', True)
-/// >>> et.VectorPlan.from_json(plan.to_json()) == plan
+/// >>> et.training.VectorPlan.from_json(plan.to_json()) == plan
 /// True
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct VectorPlan {
     inner: Inner,
     ranking: OnceLock<Vec<VectorCandidate>>,
 }
 
-/// The plan for a vector. Called by `evertally.plan_vector`, which holds its documentation.
+/// The plan for a vector. Called by `evertally.training.plan_vector`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_vector")]
-pub(crate) fn plan_vector(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
+pub(crate) fn plan_vector(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<VectorPlan> {
     let options = Options::new(given)?;
-    let request = request(&options)?;
+    let Whole(horizon) = options.needed("horizon")?;
+    let request = request(&declared(json)?, &options, horizon)?;
     options.finish()?;
     abandonable(py, move || planned(request))?.or_raise()
 }
@@ -128,7 +129,7 @@ impl VectorPlan {
     /// The complete plan as JSON text; it contains no secret.
     ///
     /// >>> import evertally as et, json
-    /// >>> json.loads(et.plan_vector(1000, rho=0.5).to_json())["horizon"]
+    /// >>> json.loads(et.training.plan_vector(1000, rho=0.5).to_json())["horizon"]
     /// 1000
     fn to_json(&self) -> PyResult<String> {
         serde_json::to_string(&self.inner).map_err(|problem| invalid(problem.to_string()))
@@ -173,7 +174,7 @@ impl VectorPlan {
     /// What the errors refer to, in words, if an optimizer uses the vectors.
     ///
     /// >>> import evertally as et
-    /// >>> et.plan_vector(100, rho=0.5, learning_rate=0.1, momentum=0.9).optimizer
+    /// >>> et.training.plan_vector(100, rho=0.5, learning_rate=0.1, momentum=0.9).optimizer
     /// 'of the parameters, for a learning rate of 0.1, momentum 0.9'
     #[getter]
     fn optimizer(&self) -> Option<String> {
@@ -195,7 +196,7 @@ impl VectorPlan {
     /// With random sampling: the expected share of all examples in a step.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
+    /// >>> plan = et.training.plan_vector(200, epsilon=2, delta=1e-5, sampled=0.01, mechanism="epoch-bands(bands=4)")
     /// >>> plan.sampled, plan.groups, plan.participations
     /// (0.01, 4, 50)
     #[getter]
@@ -207,7 +208,7 @@ impl VectorPlan {
     /// part in step t.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(40, epsilon=8, delta=1e-5, bins=20, mechanism="blt(buffers=2)")
+    /// >>> plan = et.training.plan_vector(40, epsilon=8, delta=1e-5, bins=20, mechanism="blt(buffers=2)")
     /// >>> plan.bins, plan.sampled, plan.groups, plan.participations
     /// (20, 0.05, None, 2)
     #[getter]
@@ -219,7 +220,7 @@ impl VectorPlan {
     /// at least :attr:`separation` apart.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(40, epsilon=2, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
+    /// >>> plan = et.training.plan_vector(40, epsilon=2, delta=1e-5, fresh_bins=10, mechanism="banded-sqrt(bands=3)")
     /// >>> plan.fresh_bins, plan.sampled, plan.participations, plan.separation
     /// (10, 0.1, 4, 3)
     #[getter]
@@ -249,7 +250,7 @@ impl VectorPlan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> Budget {
-        Budget(self.inner.request().budget())
+        Budget::of(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.
@@ -267,7 +268,7 @@ impl VectorPlan {
     /// Fingerprint of the plan, 64 hexadecimal digits. Noise is bound to it.
     #[getter]
     fn digest(&self) -> String {
-        hexadecimal(&self.inner.digest())
+        evertally::hex(&self.inner.digest())
     }
 
     /// Standard deviation of one noise variable, in units of the vectors. With ``"input"`` it is that of the noise of
@@ -299,7 +300,7 @@ impl VectorPlan {
     /// A lower bound on :attr:`max_std_error` for every mechanism; 0 with sampling, where no bound is known.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(1000, rho=0.5)
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5)
     /// >>> 1.0 <= plan.max_std_error / plan.lower_bound < 1.1
     /// True
     #[getter]
@@ -324,7 +325,7 @@ impl VectorPlan {
     /// Raises :class:`InvalidError` if all steps are requested and there are more than 2^27.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(1000, rho=0.5)
+    /// >>> plan = et.training.plan_vector(1000, rho=0.5)
     /// >>> plan.std_errors().shape, plan.std_errors([1, 1000])[1] == plan.std_error(1000)
     /// ((1000,), np.True_)
     #[pyo3(signature = (steps = None))]
@@ -340,7 +341,7 @@ impl VectorPlan {
     /// Raises :class:`InvalidError` if there are too many steps to compute.
     ///
     /// >>> import evertally as et
-    /// >>> plan = et.plan_vector(50, rho=0.5, mechanism="input")
+    /// >>> plan = et.training.plan_vector(50, rho=0.5, mechanism="input")
     /// >>> bool((plan.noise_stds() == plan.sigma).all())
     /// True
     fn noise_stds<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -353,7 +354,7 @@ impl VectorPlan {
     /// Raises :class:`InvalidError` if it has more than 2^26 numbers.
     ///
     /// >>> import evertally as et, numpy as np
-    /// >>> plan = et.plan_vector(50, rho=0.5, mechanism="normalized-blt(buffers=2)")
+    /// >>> plan = et.training.plan_vector(50, rho=0.5, mechanism="normalized-blt(buffers=2)")
     /// >>> matrix = plan.noise_matrix()
     /// >>> sums = np.cumsum(matrix, axis=0)
     /// >>> bool(np.allclose(np.linalg.norm(sums, axis=1), plan.std_errors()))

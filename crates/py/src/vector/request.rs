@@ -1,24 +1,19 @@
-//! Keyword arguments as a request for a vector plan.
+//! Plans of vectors: a declaration in JSON, and the keywords that only Python has.
 
 use crate::error::{OrRaise, invalid};
 use crate::options::Options;
-use crate::request::{budget, meaning, mechanism};
+use crate::request::meaning;
 use crate::vector::words::cipher;
 use crate::whole::Whole;
 use evertally::mechanism::Participation;
 use evertally::plan::Objective;
 use evertally::privacy::Neighbours;
+use evertally_declare::declaration::Declaration;
 use evertally_training::{Cipher, Optimizer, Rates, Sampling, Series, VectorRequest};
 use pyo3::prelude::*;
 
-/// The request from the keyword arguments.
-pub(crate) fn request(options: &Options<'_>) -> PyResult<VectorRequest> {
-    let Whole(horizon) = options.needed("horizon")?;
-    request_over(options, horizon)
-}
-
-/// The same for this horizon.
-pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
+/// The request for a plan of this many vectors.
+pub(crate) fn request(declared: &Declaration, options: &Options<'_>, horizon: u64) -> PyResult<VectorRequest> {
     let Whole(most_vectors) = options.take("most_vectors")?.unwrap_or(Whole(64));
     let (sampling, participation) = (sampling(options)?, participation(options, horizon)?);
     if sampling.is_some() && participation == Some(Participation::ONCE) {
@@ -27,11 +22,11 @@ pub(crate) fn request_over(options: &Options<'_>, horizon: u64) -> PyResult<Vect
              separation",
         ));
     }
-    Ok(VectorRequest::new(horizon, budget(options)?, options.take("norm")?.unwrap_or(1.0))
-        .with_neighbours(options.word("neighbours")?.unwrap_or(Neighbours::AddRemove))
+    Ok(VectorRequest::new(horizon, declared.budget().or_raise()?, options.take("norm")?.unwrap_or(1.0))
+        .with_neighbours(declared.neighbours.unwrap_or(Neighbours::AddRemove))
         .with_participation(participation.unwrap_or(Participation::ONCE))
-        .with_optional_mechanism(mechanism(options)?)
-        .with_objective(options.word("objective")?.unwrap_or(Objective::Max))
+        .with_optional_mechanism(declared.mechanism)
+        .with_objective(declared.objective.unwrap_or(Objective::Max))
         .with_series(options.word("series")?.unwrap_or(Series::Increments))
         .with_cipher(options.take::<String>("cipher")?.map_or(Ok(Cipher::default()), |word| cipher(&word))?)
         .with_meanings(meaning(options)?)

@@ -6,7 +6,8 @@ use crate::arrays::naturals;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Class, Span, Watch};
+use crate::uses::Span;
+use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally_training::{RowNoise as Inner, Tuning, check_sum};
@@ -40,9 +41,9 @@ use std::sync::MutexGuard;
 /// used.
 ///
 /// >>> import evertally as et, numpy as np
-/// >>> plan = et.plan_vector(1000, norm=1.0, epsilon=4.0, delta=1e-6, participations=4, separation=250)
+/// >>> plan = et.training.plan_vector(1000, norm=1.0, epsilon=4.0, delta=1e-6, participations=4, separation=250)
 /// >>> key, table = et.SecretKey.generate(), np.zeros((100_000, 16), np.float32)
-/// >>> noise = et.RowNoise(plan, key, "words", rows=100_000, width=16, rates=0.1 / 64)
+/// >>> noise = et.training.RowNoise(plan, key, "words", rows=100_000, width=16, rates=0.1 / 64)
 /// >>> for words in [[17, 4711, 17], [42, 17]]:
 /// ...     _ = noise.catch_up(table, words)
 /// ...     used = np.unique(words)
@@ -52,7 +53,7 @@ use std::sync::MutexGuard;
 /// (2, 3)
 /// >>> bool((noise.catch_up(table) != 0).all())
 /// True
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct RowNoise {
     noise: Own<Inner<f32>>,
     plan: Py<VectorPlan>,

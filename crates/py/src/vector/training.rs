@@ -1,10 +1,11 @@
 //! Comparison of training options.
 
 use super::plan::VectorPlan;
-use super::request::request_over;
+use super::request::request;
 use crate::error::OrRaise;
 use crate::html::{Row, table};
 use crate::options::Options;
+use crate::request::declared;
 use crate::running::abandonable;
 use crate::whole::{Place, Whole};
 use evertally::mechanism::MechanismName;
@@ -28,10 +29,10 @@ const POINTS: u64 = 160;
 /// A training option: an order of the examples, a mechanism, and the resulting plan and error.
 ///
 /// >>> import evertally as et
-/// >>> way = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
+/// >>> way = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5).best
 /// >>> way.order in ("fixed", "sampled", "bins", "fresh_bins"), way.plan.horizon
 /// (True, 10)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct Way {
     words: String,
     order: &'static str,
@@ -89,10 +90,10 @@ impl Way {
 /// shows a picture in a notebook (:meth:`svg`).
 ///
 /// >>> import evertally as et
-/// >>> ways = et.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
+/// >>> ways = et.training.plan_training(1000, 100, 1, epsilon=1.0, delta=1e-5)
 /// >>> ways.steps, len(ways) > 2, ways[0].relative_error
 /// (10, True, 1.0)
-#[pyclass(frozen, module = "evertally")]
+#[pyclass(frozen, module = "evertally.training")]
 pub(crate) struct Training {
     ways: Vec<Py<Way>>,
     plans: Vec<Plan>,
@@ -100,13 +101,13 @@ pub(crate) struct Training {
     promise: String,
 }
 
-/// Compares the options. Called by `evertally.plan_training`, which holds its documentation.
+/// Compares the options. Called by `evertally.training.plan_training`, which holds its documentation.
 #[pyfunction]
 #[pyo3(name = "_plan_training")]
-pub(crate) fn plan_training(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Training> {
+pub(crate) fn plan_training(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>) -> PyResult<Training> {
     let options = Options::new(given)?;
     let (Whole(examples), Whole(batch)) = (options.needed("examples")?, options.needed("batch")?);
-    let (epochs, request) = (options.needed("epochs")?, request_over(&options, 1)?);
+    let (epochs, request) = (options.needed("epochs")?, request(&declared(json)?, &options, 1)?);
     options.finish()?;
     let objective = request.objective();
     let training = Inner::new(examples, batch, epochs, request).or_raise()?;

@@ -7,7 +7,7 @@ from typing import Any
 import evertally as et
 import numpy as np
 import pytest
-from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
+from evertally.training.moments import AdaptiveClipping, Clipping, SecondMoments
 
 torch = pytest.importorskip("torch")
 import evertally.torch  # noqa: E402
@@ -24,8 +24,8 @@ EXTRAS: list[dict[str, Any]] = [
 ]
 
 
-def plan(**more: Any) -> et.VectorPlan:
-    return et.plan_vector(12, **{"epsilon": 4.0, "delta": 1e-5, "mechanism": "blt"} | more)
+def plan(**more: Any) -> et.training.VectorPlan:
+    return et.training.plan_vector(12, **{"epsilon": 4.0, "delta": 1e-5, "mechanism": "blt"} | more)
 
 
 def model(seed: int = 0) -> Any:
@@ -42,7 +42,7 @@ def set_samples(network: Any, step: int) -> np.ndarray:
     return np.concatenate([p.grad_sample.reshape(BATCH, -1).numpy() for p in network.parameters()], axis=1)
 
 
-def private(network: Any, own: et.VectorPlan, name: str = "run", adam: bool = True, **options: Any) -> DPFTRL:
+def private(network: Any, own: et.training.VectorPlan, name: str = "run", adam: bool = True, **options: Any) -> DPFTRL:
     optimizer = (DPAdam if adam else torch.optim.SGD)(network.parameters(), lr=0.1)
     return DPFTRL(optimizer, own, KEY, name, expected_batch_size=BATCH, **options)
 
@@ -125,9 +125,9 @@ class TestDPAdam:
 
 class TestInDPFTRL:
     @pytest.mark.parametrize("own", [plan(), plan(sampled=0.1, mechanism=None), plan(participations=3, separation=4)])
-    def test_it_is_told_the_noise_of_every_step(self, own: et.VectorPlan) -> None:
+    def test_it_is_told_the_noise_of_every_step(self, own: et.training.VectorPlan) -> None:
         network = model()
-        batches = et.Batches(own, KEY, "told", examples=80) if own.sampled else None
+        batches = et.training.Batches(own, KEY, "told", examples=80) if own.sampled else None
         optimizer = DPAdam(network.parameters())
         given = {"batches": batches} if batches else {"expected_batch_size": BATCH}
         wrapped = DPFTRL(optimizer, own, KEY, "told", **given)
@@ -209,7 +209,7 @@ class TestInDPFTRL:
     @pytest.mark.parametrize("extras", EXTRAS, ids=NAMES)
     def test_an_empty_batch_takes_its_step_and_has_the_vector_zero(self, extras: dict[str, Any]) -> None:
         own, name = plan(sampled=0.002, mechanism="input"), f"empty {NAMES[EXTRAS.index(extras)]}"
-        batches = et.Batches(own, KEY, name, examples=100)
+        batches = et.training.Batches(own, KEY, name, examples=100)
         empty = next(step for step in range(2, 13) if not len(batches.batch(step)))
         network = model()
         wrapped = DPFTRL(DPAdam(network.parameters()), own, KEY, name, batches=batches, **extras)

@@ -15,9 +15,9 @@ from . import small  # noqa: E402
 
 LOSS = torch.nn.functional.cross_entropy
 PLANS: dict[str, Any] = {
-    "blt": lambda: et.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="blt"),
-    "tree": lambda: et.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="smooth"),
-    "bands": lambda: et.plan_vector(
+    "blt": lambda: et.training.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="blt"),
+    "tree": lambda: et.training.plan_vector(small.STEPS, rho=0.5, participations=2, separation=12, mechanism="smooth"),
+    "bands": lambda: et.training.plan_vector(
         small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)"
     ),
 }

@@ -12,7 +12,7 @@ import evertally.torch  # noqa: E402
 
 EXAMPLES, FEATURES, CLASSES = 200, 6, 3
 KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
-PLAN = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+PLAN = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
 LOSS = torch.nn.functional.cross_entropy
 
 
@@ -39,7 +39,7 @@ def private_run(worst: float = 1.0, **options: Any) -> Any:
 def wrapped(norm: float = 1.0) -> tuple[Any, Any]:
     module = network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
-    plan = et.plan_vector(8, norm=norm, rho=0.5)
+    plan = et.training.plan_vector(8, norm=norm, rho=0.5)
     return module, evertally.torch.DPFTRL(optimizer, plan, KEY, "run", expected_batch_size=4)
 
 

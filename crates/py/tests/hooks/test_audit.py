@@ -16,18 +16,18 @@ BATCH = 50
 LOSS = torch.nn.functional.cross_entropy
 
 
-def fixed_plan(**more: Any) -> et.VectorPlan:
+def fixed_plan(**more: Any) -> et.training.VectorPlan:
     # 600 examples including canaries, in batches of 50: an epoch has 12 steps.
     given: dict[str, Any] = {"rho": 8.0, "participations": 2, "separation": 12, "mechanism": "banded-sqrt(bands=4)"}
-    return et.plan_vector(STEPS, **(given | more))
+    return et.training.plan_vector(STEPS, **(given | more))
 
 
-def sampled_plan() -> et.VectorPlan:
-    return et.plan_vector(STEPS, epsilon=8.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
+def sampled_plan() -> et.training.VectorPlan:
+    return et.training.plan_vector(STEPS, epsilon=8.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)")
 
 
 class TestAuditRun:
-    def audited(self, plan: et.VectorPlan, seed: int = 1, **options: Any) -> Any:
+    def audited(self, plan: et.training.VectorPlan, seed: int = 1, **options: Any) -> Any:
         module = network()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5, weight_decay=0.01)
         return evertally.torch.audit_run(
@@ -35,7 +35,7 @@ class TestAuditRun:
         )
 
     @pytest.mark.parametrize("plan", [fixed_plan(), fixed_plan(neighbours="replace-one"), fixed_plan(mechanism="blt")])
-    def test_a_sound_run_in_a_fixed_order(self, plan: et.VectorPlan) -> None:
+    def test_a_sound_run_in_a_fixed_order(self, plan: et.training.VectorPlan) -> None:
         run = self.audited(plan, batch_size=BATCH)
         for batch in run.loader:
             assert not run.step(*batch)
@@ -123,7 +123,7 @@ class Loop:
 
     order: Any = InOrder()
 
-    def __init__(self, plan: et.VectorPlan, seed: int = 1) -> None:
+    def __init__(self, plan: et.training.VectorPlan, seed: int = 1) -> None:
         self.plan = plan
         self.audit = evertally.torch.RunAudit(network(), LOSS, data(), plan, seed=seed)
         self.optimizer = torch.optim.Adam(self.audit.module.parameters(), lr=0.01)

@@ -25,8 +25,8 @@ RUNS: dict[str, Any] = {
 }
 
 
-def plan() -> et.VectorPlan:
-    return et.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+def plan() -> et.training.VectorPlan:
+    return et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
 
 
 def private_run(kind: str, group: Any = None, seed: int = 1) -> Any:
@@ -110,7 +110,7 @@ def test_checkpoints_of_other_runs_change_nothing(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "one", run)
     with warnings.catch_warnings(action="ignore"):
         torch.distributed.checkpoint.save({"other": torch.zeros(2)}, checkpoint_id=tmp_path / "two", no_dist=True)
-    other = et.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=2)")
+    other = et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=2)")
     module = small.network()
     optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
     mine = et.torch.make_private(module, LOSS, optimizer, small.data(), other, small.key(), "run")
@@ -136,7 +136,7 @@ def sharded(rank: int, folder: Path) -> None:
         module, own = small.network(), plan()
         for layer in (module[0], module[2], module):
             fully_shard(layer, mesh=init_device_mesh("cpu", (RANKS,)))
-        batches = et.Batches(own, small.key(), "run", examples=small.EXAMPLES)
+        batches = et.training.Batches(own, small.key(), "run", examples=small.EXAMPLES)
         optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
         options = {"batches": batches, "group": distributed.group.WORLD, "ahead": True}
         return module, et.torch.DPFTRL(optimizer, own, small.key(), "run", **options)
@@ -162,7 +162,7 @@ def sharded(rank: int, folder: Path) -> None:
 def test_shards_go_on_as_shards_and_as_whole_parameters(tmp_path: Path) -> None:
     def made() -> Any:
         module, own = small.network(), plan()
-        batches = et.Batches(own, small.key(), "run", examples=small.EXAMPLES)
+        batches = et.training.Batches(own, small.key(), "run", examples=small.EXAMPLES)
         optimizer = torch.optim.Adam(module.parameters(), lr=0.05)
         return module, et.torch.DPFTRL(optimizer, own, small.key(), "run", batches=batches)
 

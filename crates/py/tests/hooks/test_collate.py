@@ -57,7 +57,7 @@ def model() -> Any:
 
 
 def run(collate: Callable[..., Any], network: Any = None, dataset: Any = None, **options: Any) -> Any:
-    plan = et.plan_vector(8, rho=1.0, participations=4, separation=2)
+    plan = et.training.plan_vector(8, rho=1.0, participations=4, separation=2)
     network = network or model()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     loss = torch.nn.functional.cross_entropy

@@ -51,8 +51,8 @@ def test_key(seed: int = 3) -> et.SecretKey:
 test_key.__test__ = False  # type: ignore[attr-defined]
 
 
-def plan_of(mechanism: str, steps: int = STEPS, **more: Any) -> et.VectorPlan:
-    return et.plan_vector(steps, rho=0.5, mechanism=mechanism, cipher=more.pop("cipher", "chacha8"), **more)
+def plan_of(mechanism: str, steps: int = STEPS, **more: Any) -> et.training.VectorPlan:
+    return et.training.plan_vector(steps, rho=0.5, mechanism=mechanism, cipher=more.pop("cipher", "chacha8"), **more)
 
 
 def same(found: Any, expected: Any) -> bool:
@@ -62,7 +62,7 @@ def same(found: Any, expected: Any) -> bool:
 class Steps:
     """The steps of a stream on the device, without a transformation."""
 
-    def __init__(self, plan: et.VectorPlan, first: int, count: int, memory: str = "keep", traced: bool = False) -> None:
+    def __init__(self, plan: et.training.VectorPlan, first: int, count: int, memory: str = "keep", traced: bool = False) -> None:
         self.device = _device.Device(plan, test_key(), "run", memory)
         self.first, self.count, shape = first, count, self.device.shape
         self.kept = jnp.zeros((shape.buffers, count), jnp.uint32)
@@ -369,7 +369,7 @@ key = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
 mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
 params = {"a": jnp.ones((64, 40)), "b": jnp.zeros(77)}
 for mechanism in ("blt(buffers=2)", "smooth(h=9,zeros=4)"):
-    plan = et.plan_vector(9, rho=0.5, mechanism=mechanism, cipher="chacha8")
+    plan = et.training.plan_vector(9, rho=0.5, mechanism=mechanism, cipher="chacha8")
     one = et.jax.correlated_noise(plan, key, "run", on="device")
     noise = et.jax.correlated_noise(plan, key, "run", on="device", mesh=mesh)
     placed = {"a": jax.device_put(params["a"], NamedSharding(mesh, P("data", "model"))),

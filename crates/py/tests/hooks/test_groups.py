@@ -40,7 +40,7 @@ def one_thread() -> Any:
 
 
 def adapting(kind: str, group: Any = None, **more: Any) -> Any:
-    plan = et.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    plan = et.training.plan_vector(small.STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
     module = small.network()
     optimizer = DPAdam(module.parameters(), lr=0.05)
     given = {"group": group} | EXTRAS[kind] | more
@@ -152,7 +152,7 @@ def texts(count: int = 120) -> Any:
 def with_tables(key: et.SecretKey, group: Any = None, name: str = "run", sampled: float = 0.2, **more: Any) -> Any:
     torch.manual_seed(4)
     module = Words()
-    plan = et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=sampled)
+    plan = et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=sampled)
     optimizer = torch.optim.SGD(module.out.parameters(), lr=0.1)
     given = {"tables": {module.words: 0.5, module.pairs: 0.25}, "clipping": "ghost", "microbatch": 4, "group": group}
     return et.torch.make_private(module, LOSS, optimizer, texts(), plan, key, name, **given | more)
@@ -180,7 +180,7 @@ def tabled(rank: int, folder: Path) -> None:
         module = Words()
         optimizer = torch.optim.SGD(module.out.parameters(), lr=0.1)
         both = {module.words: 0.5, module.pairs: 0.25 + rank}
-        plan = et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2)
+        plan = et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2)
         et.torch.make_private(
             module, LOSS, optimizer, texts(), plan, key, "other", tables=both, clipping="ghost", group=world
         )

@@ -20,7 +20,7 @@ def names() -> dict[str, Any]:
     rng = np.random.default_rng(5)
     inputs, targets = rng.standard_normal((EXAMPLES, 6), dtype=np.float32), rng.integers(0, 3, EXAMPLES)
     model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
-    plan = et.plan_vector(6, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+    plan = et.training.plan_vector(6, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
     key = et.SecretKey.generate()
     return {
         "et": et,
@@ -54,7 +54,7 @@ def test_the_page_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         known |= {"jax": jax, "np": np, "inputs": inputs, "targets": targets, "params": {"w": jax.numpy.ones((6,))}}
         known["loss"] = lambda params, one, target: ((params["w"] * one).sum() - target) ** 2
     if run := re.search(r'"(run [23])", batches', block):
-        known["batches"] = et.Batches(known["plan"], known["key"], run[1], examples=EXAMPLES)
+        known["batches"] = et.training.Batches(known["plan"], known["key"], run[1], examples=EXAMPLES)
     loads = "torch.save" in block or "save_checkpoint" in block
     if loads:
         make = evertally.torch.make_private

@@ -24,7 +24,7 @@ INPUTS = RNG.standard_normal((EXAMPLES, FEATURES), dtype=np.float32)
 TARGETS = (INPUTS @ RNG.standard_normal((FEATURES, CLASSES), dtype=np.float32)).argmax(axis=1)
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 #: Some of its batches are empty, and some are larger than their expected size.
-PLAN = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+PLAN = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
 
 
 def network(*inner: Any) -> Any:
@@ -69,7 +69,7 @@ def test_sums_are_those_of_clipped_gradients(microbatch: int | None) -> None:
 
 def test_steps_add_the_plans_noise_to_its_batches_and_compile_once(key: Any) -> None:
     run = private(network(), key=key)
-    batches = et.Batches(PLAN, key, "run", examples=EXAMPLES)
+    batches = et.training.Batches(PLAN, key, "run", examples=EXAMPLES)
     sizes = [len(batch) for batch in batches]
     assert min(sizes) == 0 and len(set(sizes)) > 3 and max(sizes) <= run.microbatch == 11
     with et.allow_noise_reuse("compares with the noise alone"):
@@ -104,7 +104,7 @@ def test_models_of_several_inputs_and_layers_that_add_losses() -> None:
     outputs = layers.Dense(1, kernel_regularizer="l2")(layers.Concatenate()([means, rest]))
     model = keras.Model({"words": words, "rest": rest}, outputs)
     data = {"words": RNG.integers(0, 9, (30, 4)), "rest": RNG.standard_normal((30, 2), dtype=np.float32)}
-    plan = et.plan_vector(10, rho=1.0, participations=2, separation=5)
+    plan = et.training.plan_vector(10, rho=1.0, participations=2, separation=5)
     targets = np.ones((30, 1), np.float32)
     optimizer = keras.optimizers.Adam(keras.optimizers.schedules.CosineDecay(0.1, 10))
     make = evertally.keras.make_private
@@ -118,7 +118,7 @@ def test_models_of_several_inputs_and_layers_that_add_losses() -> None:
 
 def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -> None:
     # Other data is detected at the first step only if that step's batch is not empty.
-    assert len(next(iter(et.Batches(PLAN, key, "run", examples=EXAMPLES)))) > 0
+    assert len(next(iter(et.training.Batches(PLAN, key, "run", examples=EXAMPLES)))) > 0
     key.save(tmp_path / "a.key")
 
     def begun() -> Any:
@@ -148,7 +148,7 @@ def test_a_loaded_model_goes_on_bit_for_bit(tmp_path: Path, key: et.SecretKey) -
 def test_noise_of_the_device_goes_on_from_what_it_keeps() -> None:
     # Compiling AES for a device takes long.
     mechanism = {"mechanism": "epoch-bands(bands=3)", "cipher": "chacha8"}
-    plan = et.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
+    plan = et.training.plan_vector(12, epsilon=4.0, delta=1e-5, sampled=2 / EXAMPLES, **mechanism)
     options = {"key": et.SecretKey.generate(), "on": "device"}
     run = private(network(), plan, **options)
     run.step()
@@ -166,7 +166,7 @@ def test_steps_of_another_run_are_refused(tmp_path: Path) -> None:
     run.model.compile(run.optimizer)
     run.model.save(tmp_path / "run.keras")
     model = keras.models.load_model(tmp_path / "run.keras")
-    other = et.plan_vector(12, epsilon=3.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
+    other = et.training.plan_vector(12, epsilon=3.0, delta=1e-5, sampled=2 / EXAMPLES, mechanism="epoch-bands(bands=3)")
     for given in ({"key": key, "name": "other"}, {}, {"key": key, "plan": other}):
         with pytest.raises(ValueError, match="has taken 2 steps, and not as the run"):
             private(model, optimizer=model.optimizer, **given)
@@ -215,15 +215,15 @@ def test_what_cannot_be_private_is_refused() -> None:
         private(network()).fit(-1)
     with pytest.raises(ValueError, match="omit batch_size"):
         private(network(), batch_size=7)
-    fixed = et.plan_vector(12, rho=1.0, participations=1, separation=12)
+    fixed = et.training.plan_vector(12, rho=1.0, participations=1, separation=12)
     with pytest.raises(ValueError, match="batch_size is missing"):
         private(network(), fixed)
     with pytest.raises(ValueError, match="the plan allows an example at most 1 steps, at least 12 apart"):
         private(network(), fixed, batch_size=12)
     with pytest.raises(ValueError, match="the plan's series"):
-        private(network(), et.plan_vector(12, rho=1.0, series="running-sums"), batch_size=10)
+        private(network(), et.training.plan_vector(12, rho=1.0, series="running-sums"), batch_size=10)
     with pytest.raises(TypeError, match="plan must be a VectorPlan"):
-        private(network(), et.plan_training(EXAMPLES, 10, 1, rho=1.0))
+        private(network(), et.training.plan_training(EXAMPLES, 10, 1, rho=1.0))
     run = private(network())
     run.optimizer.iterations.assign(1)
     with pytest.raises(ValueError, match="the optimizer has taken 1 steps, but this run 0"):

@@ -19,8 +19,8 @@ EXAMPLES, FEATURES, CLASSES, STEPS, BREAK = 90, 6, 3, 10, 4
 LOSS = torch.nn.functional.cross_entropy
 #: Fixed and sampled batches, noise without and with a memory.
 PLANS: dict[str, Any] = {
-    "lots": lambda: et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2, mechanism="epoch-bands(bands=3)"),
-    "order": lambda: et.plan_vector(STEPS, rho=0.5, participations=2, separation=5, mechanism="blt"),
+    "lots": lambda: et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.2, mechanism="epoch-bands(bands=3)"),
+    "order": lambda: et.training.plan_vector(STEPS, rho=0.5, participations=2, separation=5, mechanism="blt"),
 }
 
 
@@ -161,7 +161,7 @@ class TestDataParallel:
 def refused(rank: int, folder: Path) -> None:
     world, plan = distributed.group.WORLD, PLANS["lots"]()
     watched = et.SecretKey.load(folder / "own.key")
-    batches = et.Batches(plan, watched, "run", examples=EXAMPLES)
+    batches = et.training.Batches(plan, watched, "run", examples=EXAMPLES)
 
     def private(name: str = "run", **options: Any) -> Any:
         module = network()
@@ -297,7 +297,7 @@ def sharded(rank: int, folder: Path, gives: str) -> None:
     for layer in (module[0], module[2], module):
         fully_shard(layer, mesh=mesh)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
-    batches = et.Batches(plan, key(), "run", examples=EXAMPLES)
+    batches = et.training.Batches(plan, key(), "run", examples=EXAMPLES)
     private = evertally.torch.DPFTRL(optimizer, plan, key(), "run", batches=batches, group=distributed.group.WORLD)
     inputs, targets = data().tensors
     with pytest.raises(ValueError, match="sharded"):
@@ -335,7 +335,7 @@ def test_shards_are_those_of_one_process(gives: str, tmp_path: Path) -> None:
     together(sharded, tmp_path, gives)
     module, plan = network(), PLANS["lots"]()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
-    batches = et.Batches(plan, key(), "run", examples=EXAMPLES)
+    batches = et.training.Batches(plan, key(), "run", examples=EXAMPLES)
     private = evertally.torch.DPFTRL(optimizer, plan, key(), "run", batches=batches)
     inputs, targets = data().tensors
     for step in range(1, STEPS + 1):

@@ -6,7 +6,7 @@ import evertally as et
 import numpy as np
 import pytest
 
-PLAN = et.plan_vector(6, norm=0.7, rho=0.5, participations=3, separation=2)
+PLAN = et.training.plan_vector(6, norm=0.7, rho=0.5, participations=3, separation=2)
 BATCH = 4
 
 
@@ -44,7 +44,7 @@ class TestTorch:
         longest = torch.full((100,), 0.07 * BATCH)
         with pytest.raises(et.InvalidError, match="longer than"):
             private.step([1.01 * longest], examples=range(BATCH))
-        batches = et.FixedBatches(PLAN, examples=8, batch_size=BATCH)
+        batches = et.training.FixedBatches(PLAN, examples=8, batch_size=BATCH)
         _, other = self.private(key, batches=batches)
         with pytest.raises(et.InvalidError, match="longer than"):
             other.step([1.01 * longest], examples=range(BATCH))
@@ -85,7 +85,7 @@ class TestTorch:
     def test_batches_of_a_fixed_order(self, key: Any) -> None:
         import torch
 
-        batches = et.FixedBatches(PLAN, examples=8, batch_size=BATCH)
+        batches = et.training.FixedBatches(PLAN, examples=8, batch_size=BATCH)
         _, private = self.private(key, batches=batches, expected_batch_size=None)
         assert private.expected_batch_size == BATCH
         with pytest.raises(ValueError, match="not the examples of step 1"):
@@ -93,7 +93,7 @@ class TestTorch:
         for batch in batches:
             private.step([torch.zeros(100)], examples=batch)
         with pytest.raises(ValueError, match="another plan, key or name"):
-            self.private(key, plan=et.plan_vector(6, rho=0.5, participations=3, separation=2), batches=batches)
+            self.private(key, plan=et.training.plan_vector(6, rho=0.5, participations=3, separation=2), batches=batches)
         with pytest.raises(TypeError, match="FixedBatches"):
             self.private(key, batches=[[0, 1, 2, 3]] * 6)
 
@@ -124,7 +124,7 @@ class TestJax:
         import jax
         import jax.numpy as jnp
 
-        batches = et.FixedBatches(PLAN, examples=8, batch_size=BATCH)
+        batches = et.training.FixedBatches(PLAN, examples=8, batch_size=BATCH)
         noise = et.jax.correlated_noise(PLAN, key, "run", on=on, batches=batches)
         longest = jnp.full(10_000, 0.007 * BATCH)
         with pytest.raises(Exception, match="longer than"):
@@ -132,8 +132,8 @@ class TestJax:
         jax.block_until_ready(noise.update(longest, noise.init(longest)))
 
     def test_batches_of_another_plan(self, key: Any) -> None:
-        batches = et.FixedBatches(PLAN, examples=8, batch_size=BATCH)
+        batches = et.training.FixedBatches(PLAN, examples=8, batch_size=BATCH)
         with pytest.raises(ValueError, match="another plan, key or name"):
-            et.jax.correlated_noise(et.plan_vector(6, rho=0.5), key, "run", batches=batches)
+            et.jax.correlated_noise(et.training.plan_vector(6, rho=0.5), key, "run", batches=batches)
         with pytest.raises(TypeError, match="FixedBatches"):
             et.jax.correlated_noise(PLAN, key, "run", batches=[[0]] * 6)  # type: ignore[arg-type]

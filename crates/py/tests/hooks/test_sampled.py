@@ -14,11 +14,11 @@ from .small import EXAMPLES, FEATURES, STEPS, data, key, network  # noqa: E402
 
 
 
-def sampled_plan(**more: Any) -> et.VectorPlan:
-    return et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **more)
+def sampled_plan(**more: Any) -> et.training.VectorPlan:
+    return et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=4)", **more)
 
 
-def run(plan: et.VectorPlan, **options: Any) -> Any:
+def run(plan: et.training.VectorPlan, **options: Any) -> Any:
     module = network()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.5)
     loss = torch.nn.functional.cross_entropy
@@ -40,7 +40,7 @@ class TestMakePrivate:
         for batch in second.loader:
             second.step(*batch)
         assert torch.equal(weights(first), weights(second))
-        assert sizes == [len(batch) for batch in et.Batches(plan, key(), "run", examples=EXAMPLES)]
+        assert sizes == [len(batch) for batch in et.training.Batches(plan, key(), "run", examples=EXAMPLES)]
         assert first.epsilon_at(1e-5) <= 4.0 and first.optimizer.expected_batch_size == 40
         with pytest.raises(et.HorizonExhausted):
             first.step(inputs, targets, examples)
@@ -62,7 +62,7 @@ class TestMakePrivate:
         np.testing.assert_array_equal(torch.cat([p.grad.reshape(-1) for p in parameters]).numpy(), expected)
 
     def test_a_fixed_order_is_that_of_the_plan(self) -> None:
-        plan = et.plan_vector(8, rho=0.5, participations=2, separation=4)
+        plan = et.training.plan_vector(8, rho=0.5, participations=2, separation=4)
         private = run(plan, batch_size=100)
         seen = []
         for inputs, targets, examples in private.loader:
@@ -93,7 +93,7 @@ class TestMakePrivate:
 
     @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
     def test_a_resumed_run_goes_on_with_the_next_batch(self, options: dict[str, int]) -> None:
-        plan = et.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
+        plan = et.training.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
         whole, first, second = run(plan, **options), run(plan, **options), run(plan, **options)
         for batch in whole.loader:
             whole.step(*batch)
@@ -110,7 +110,7 @@ class TestMakePrivate:
 
     @pytest.mark.parametrize("options", [{}, {"batch_size": 50}])
     def test_another_batch_is_refused(self, options: dict[str, int]) -> None:
-        plan = et.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
+        plan = et.training.plan_vector(8, rho=0.5, participations=1) if options else sampled_plan()
         private = run(plan, **options)
         (one, two), before = list(private.loader)[:2], weights(private)
         with pytest.raises(ValueError, match="not the examples of step 1"):
@@ -129,7 +129,7 @@ class TestMakePrivate:
             evertally.torch.make_private(module, loss, optimizer, data(), sampled_plan(), key(), "run")
 
     def test_empty_batches_take_their_step(self) -> None:
-        plan = et.plan_vector(40, epsilon=4.0, delta=1e-5, sampled=0.002, mechanism="input")
+        plan = et.training.plan_vector(40, epsilon=4.0, delta=1e-5, sampled=0.002, mechanism="input")
         private, empty = run(plan), 0
         for inputs, targets, examples in private.loader:
             before = weights(private)
@@ -140,16 +140,16 @@ class TestMakePrivate:
 
 
 class TestOptimizer:
-    def private(self, plan: et.VectorPlan | None = None, **options: Any) -> tuple[Any, Any]:
+    def private(self, plan: et.training.VectorPlan | None = None, **options: Any) -> tuple[Any, Any]:
         module = network()
         optimizer = torch.optim.SGD(module.parameters(), lr=0.5)
-        plan = plan or et.plan_vector(8, rho=0.5)
+        plan = plan or et.training.plan_vector(8, rho=0.5)
         options.setdefault("expected_batch_size", 4)
         return module, evertally.torch.DPFTRL(optimizer, plan, key(), "run", **options)
 
     def test_other_examples_than_the_lots_are_refused(self) -> None:
         plan = sampled_plan()
-        batches = et.Batches(plan, key(), "run", examples=EXAMPLES)
+        batches = et.training.Batches(plan, key(), "run", examples=EXAMPLES)
         module, private = self.private(plan, batches=batches)
         own = batches.batch(1)
         zeros = [torch.zeros_like(p) for p in module.parameters()]
@@ -180,11 +180,11 @@ class TestOptimizer:
         with pytest.raises(ValueError, match="requires sampled batches: give batches"):
             self.private(plan)
         with pytest.raises(ValueError, match="another plan, key or name"):
-            self.private(plan, batches=et.Batches(plan, key(), "other run", examples=EXAMPLES))
+            self.private(plan, batches=et.training.Batches(plan, key(), "other run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="another plan, key or name"):
-            self.private(plan, batches=et.Batches(plan, key(4), "run", examples=EXAMPLES))
+            self.private(plan, batches=et.training.Batches(plan, key(4), "run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="without sampling"):
-            self.private(batches=et.Batches(plan, key(), "run", examples=EXAMPLES))
+            self.private(batches=et.training.Batches(plan, key(), "run", examples=EXAMPLES))
         with pytest.raises(ValueError, match="expected_batch_size is missing"):
             self.private(expected_batch_size=None)
 
@@ -200,7 +200,7 @@ class TestOptimizer:
         module = network()
         module[0].weight.requires_grad_(False)
         private = evertally.torch.DPFTRL(
-            torch.optim.SGD(module.parameters(), lr=1.0), et.plan_vector(8, rho=0.5), key(), "run", expected_batch_size=4
+            torch.optim.SGD(module.parameters(), lr=1.0), et.training.plan_vector(8, rho=0.5), key(), "run", expected_batch_size=4
         )
         inputs, targets = torch.ones(4, FEATURES), torch.zeros(4, dtype=torch.long)
 

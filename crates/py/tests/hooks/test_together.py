@@ -18,8 +18,8 @@ KEY = et.SecretKey.insecure_from_test_seed(et.TestSeed(3))
 LOSS = torch.nn.functional.cross_entropy
 
 
-def sampled_plan() -> et.VectorPlan:
-    return et.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
+def sampled_plan() -> et.training.VectorPlan:
+    return et.training.plan_vector(STEPS, epsilon=4.0, delta=1e-5, sampled=0.1, mechanism="epoch-bands(bands=3)")
 
 
 def network() -> Any:
@@ -58,7 +58,7 @@ class TestSamplesFromElsewhere:
         opacus = pytest.importorskip("opacus")
         module, plan = network(), sampled_plan()
         with_samples = opacus.GradSampleModule(module)
-        batches = et.Batches(plan, KEY, "run", examples=EXAMPLES)
+        batches = et.training.Batches(plan, KEY, "run", examples=EXAMPLES)
         optimizer = torch.optim.SGD(with_samples.parameters(), lr=0.5)
         private = evertally.torch.DPFTRL(optimizer, plan, KEY, "run", batches=batches)
         loader = torch.utils.data.DataLoader(data(), batch_sampler=batches)
@@ -71,7 +71,7 @@ class TestSamplesFromElsewhere:
 
     def test_functorch(self) -> None:
         module, plan = network(), sampled_plan()
-        batches = et.Batches(plan, KEY, "run", examples=EXAMPLES)
+        batches = et.training.Batches(plan, KEY, "run", examples=EXAMPLES)
         private = evertally.torch.DPFTRL(
             torch.optim.SGD(module.parameters(), lr=0.5), plan, KEY, "run", batches=batches
         )

@@ -15,8 +15,8 @@ MECHANISMS = ["smooth", "input", "blt", "banded-inverse-sqrt(bands=4)"]
 
 
 @pytest.fixture(params=MECHANISMS)
-def plan(request: pytest.FixtureRequest) -> et.VectorPlan:
-    return et.plan_vector(STEPS, norm=0.7, rho=0.5, mechanism=request.param, participations=3, separation=4)
+def plan(request: pytest.FixtureRequest) -> et.training.VectorPlan:
+    return et.training.plan_vector(STEPS, norm=0.7, rho=0.5, mechanism=request.param, participations=3, separation=4)
 
 
 def batch(step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -38,7 +38,7 @@ class TestTorch:
             self.torch.nn.Linear(FEATURES, 5), self.torch.nn.Tanh(), self.torch.nn.Linear(5, CLASSES)
         )
 
-    def private(self, network: Any, plan: et.VectorPlan, **options: Any) -> Any:
+    def private(self, network: Any, plan: et.training.VectorPlan, **options: Any) -> Any:
         import evertally.torch
 
         optimizer = self.torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
@@ -64,7 +64,7 @@ class TestTorch:
     def weights(self, network: Any) -> np.ndarray:
         return self.torch.nn.utils.parameters_to_vector(network.parameters()).detach().numpy().copy()
 
-    def test_a_resumed_run_ends_with_the_same_weights(self, plan: et.VectorPlan) -> None:
+    def test_a_resumed_run_ends_with_the_same_weights(self, plan: et.training.VectorPlan) -> None:
         straight = self.model(0)
         self.train(straight, self.private(straight, plan), 0, STEPS)
 
@@ -84,7 +84,7 @@ class TestTorch:
         self.train(resumed, second, BREAK, STEPS)
         assert self.weights(resumed).tobytes() == self.weights(straight).tobytes()
 
-    def test_the_noise_is_that_of_the_plan(self, plan: et.VectorPlan) -> None:
+    def test_the_noise_is_that_of_the_plan(self, plan: et.training.VectorPlan) -> None:
         """The gradients of a step are the result of add_next on the clipped sum."""
         network = self.model(0)
         private = self.private(network, plan)
@@ -96,7 +96,7 @@ class TestTorch:
             expected = noise.add_next(np.ones(size, dtype=np.float32)) / np.float32(BATCH)
             assert found.tobytes() == expected.tobytes()
 
-    def test_beyond_the_horizon_is_an_error(self, plan: et.VectorPlan) -> None:
+    def test_beyond_the_horizon_is_an_error(self, plan: et.training.VectorPlan) -> None:
         network = self.model(0)
         private = self.private(network, plan)
         self.train(network, private, 0, STEPS)
@@ -105,7 +105,7 @@ class TestTorch:
             self.train(network, private, 0, 1)
         assert self.weights(network).tobytes() == before.tobytes()
 
-    def test_a_state_of_another_name_is_refused(self, plan: et.VectorPlan) -> None:
+    def test_a_state_of_another_name_is_refused(self, plan: et.training.VectorPlan) -> None:
         import evertally.torch
 
         network = self.model(0)
@@ -123,7 +123,7 @@ class TestJax:
         pytest.importorskip("optax")
 
     def training(
-        self, plan: et.VectorPlan, checkpoint: bytes | None = None, **options: Any
+        self, plan: et.training.VectorPlan, checkpoint: bytes | None = None, **options: Any
     ) -> tuple[Any, Callable[..., Any], Callable[[Any, int, int], Any]]:
         """The transformation, a function that creates the first state of a run, and one that takes steps."""
         import jax
@@ -160,7 +160,7 @@ class TestJax:
         return noise, start, train
 
     @pytest.mark.parametrize("saved", [False, True], ids=["sought", "checkpoint"])
-    def test_a_resumed_run_ends_with_the_same_weights(self, plan: et.VectorPlan, saved: bool) -> None:
+    def test_a_resumed_run_ends_with_the_same_weights(self, plan: et.training.VectorPlan, saved: bool) -> None:
         import jax
 
         _, start, train = self.training(plan)
@@ -177,7 +177,7 @@ class TestJax:
         for found, expected in zip(jax.tree.leaves(resumed), jax.tree.leaves(straight), strict=True):
             assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
 
-    def test_the_noise_is_that_of_the_plan(self, plan: et.VectorPlan) -> None:
+    def test_the_noise_is_that_of_the_plan(self, plan: et.training.VectorPlan) -> None:
         import jax.numpy as jnp
 
         import evertally.jax as ej

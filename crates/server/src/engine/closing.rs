@@ -10,6 +10,7 @@ use crate::store::{
     CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
 };
 use crate::witness::Seen;
+use evertally::hex;
 use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;
@@ -455,8 +456,4 @@ pub(super) fn next_head(
     piece(u32::MAX, &[]);
     blocks.iter().for_each(|(block, bytes)| piece(*block, bytes));
     *hasher.finalize().as_bytes()
-}
-
-pub(super) fn hex(digest: &[u8; 32]) -> String {
-    blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }

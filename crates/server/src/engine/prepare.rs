@@ -195,7 +195,7 @@ impl Reading<'_> {
             let begins = calendar.format(calendar.start_of(step));
             let problem = format!("is in the future: its step begins at {begins}");
             let error = event.bad_cell(Role::Time, problem).remedy("correct the clock of its sender, or send it later");
-            if let Ok(()) = self.add(error.into()) {};
+            if let Ok(()) = self.add(error.into()) {}
             return None;
         }
         let chunk = self.chunks.entry(step).or_default();
@@ -217,9 +217,9 @@ impl Reading<'_> {
             return Err(error);
         }
         if self.problems.len() < MOST_NAMED {
-            self.problems.push(problem)
+            self.problems.push(problem);
         } else {
-            self.more += 1
+            self.more += 1;
         }
         Ok(())
     }

@@ -245,7 +245,7 @@ impl Service {
     /// Opens the stream that continues another after its horizon; returns its name.
     ///
     /// # Errors
-    /// As [`Core::extend`].
+    /// As [`Core::next_of`], and if it cannot be opened.
     pub fn extend(&self, name: &str) -> Result<String, Refusal> {
         let name = name.to_owned();
         let next = self.ask(move |core| core.next_of(&name))?;

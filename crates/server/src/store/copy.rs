@@ -1,5 +1,7 @@
 //! A copy of the whole database, while it is in use.
 
+#![expect(clippy::disallowed_methods, reason = "copies of the database, which writes its own files")]
+
 use super::{
     BATCHES, CLOSED, DELIVERED, EVENTS, FOLLOWS, LATE, LEDGER, META, NAMES, RECOVERING, ROWS, STATES, STREAMS, Store,
     private, stored,

@@ -1,6 +1,6 @@
 //! The steps of a released table, and intervals between them.
 
-use super::Rows;
+use super::rows::Rows;
 use evertally::plan::Plan;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::{Columns, Event};
@@ -8,6 +8,7 @@ use evertally_declare::publication::row_every;
 use evertally_declare::steps::{CalendarSpec, Every, Instant, StepCalendar, TimeFormat, TimeParser, Zone};
 use evertally_declare::words::quoted;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// The steps that occur in a table.
 pub(super) struct Steps {
@@ -28,8 +29,8 @@ impl Steps {
         let mut starts = BTreeMap::new();
         rows(&columns, &mut |event| {
             let step = step_of(event)?;
-            if !starts.contains_key(&step) {
-                starts.insert(step, (parser.parse_event(event)?, event.time().to_string()));
+            if let Entry::Vacant(free) = starts.entry(step) {
+                free.insert((parser.parse_event(event)?, event.time().to_string()));
             }
             Ok(())
         })?;

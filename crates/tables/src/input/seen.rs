@@ -142,14 +142,14 @@ impl NewFile {
             Ok(meta) if stamp(&meta) == self.stamp => Ok(()),
             _ => {
                 let problem = "it was changed while it was read; run again once it is complete";
-                Err(InputError::of_file(&source::display_name(&self.path), problem).into())
+                Err(InputError::of_file(source::display_name(&self.path), problem).into())
             }
         }
     }
 }
 
 fn open(path: &Path, name: &str) -> Result<File> {
-    Ok(File::open(path).map_err(|e| read_error(name, e))?)
+    File::open(path).map_err(|e| read_error(name, e))
 }
 
 fn stamp(meta: &Metadata) -> Stamp {

@@ -4,6 +4,8 @@
 //! interrupted run loses nothing: the next one [delivers](deliver) them first. A table in CSV or JSON lines is appended
 //! to; one in Parquet is a folder with one file per run.
 
+#![expect(clippy::disallowed_methods, reason = "folders of tables, and devices")]
+
 use super::publication::check_stdout;
 use super::{OutputError, OutputFormat, is_stream};
 use evertally::noise::StreamName;

@@ -6,7 +6,7 @@ use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, Timestam
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use super::table::{TableSpec, VIEW};
+use super::spec::{TableSpec, VIEW};
 use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow};
 
@@ -145,7 +145,7 @@ impl Values {
                         "the value {} does not fit the 64-bit integers of this format; write CSV or JSON lines: {e}",
                         value.text
                     ))
-                })?)
+                })?);
             }
             // Missing if the column allows that; in other columns every value is a number.
             Values::Real(column) => column.append_option(Some(value.number).filter(|number| !number.is_nan())),

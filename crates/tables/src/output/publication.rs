@@ -4,6 +4,8 @@
 //! program ends, for any reason. The commit copies each file next to its target, syncs all of them to disk, and only
 //! then renames them; a publication that is dropped instead leaves nothing.
 
+#![expect(clippy::disallowed_methods, reason = "unnamed files until all of them can be renamed")]
+
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
@@ -177,7 +179,7 @@ enum Target {
 
 impl Publication {
     /// A publication that never writes to one of `inputs`, nor to [files that belong to a
-    /// key](evertally_publish::protected), and replaces other existing files only with `overwrite`.
+    /// key](evertally_ledger::protected), and replaces other existing files only with `overwrite`.
     pub fn new(inputs: &[PathBuf], overwrite: bool) -> Self {
         Publication { inputs: inputs.to_vec(), overwrite, outputs: Vec::new() }
     }

@@ -153,7 +153,10 @@ fn sums(plan: &Plan, ours: &[TableRow], theirs: &[TableRow]) -> Result<Sums, Fau
     for (a, b) in ours.iter().zip(theirs) {
         let difference = a.value - b.value;
         if difference % grid != 0 {
-            return Err(Fault::Moves(format!("step {} differs by {difference}e-8, not a multiple of the grid", a.step)));
+            return Err(Fault::Moves(format!(
+                "step {} differs by {difference}e-8, not a multiple of the grid",
+                a.step
+            )));
         }
         let before = running.insert(&a.group, difference / grid).unwrap_or(0);
         sums.insert((a.step, a.group.clone()), difference / grid - before);

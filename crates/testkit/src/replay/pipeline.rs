@@ -207,7 +207,7 @@ impl TableRow {
                 };
                 Self {
                     step: cells[step].parse().expect("a step"),
-                    fixed: join(&|column| !hidden.contains(&column) && !(is_composed && column == std_error)),
+                    fixed: join(&|column| !(hidden.contains(&column) || is_composed && column == std_error)),
                     group: join(&|column| own(column) && header[column] != "time" && header[column] != "end"),
                     value: hundred_millionths(cells[value]),
                 }

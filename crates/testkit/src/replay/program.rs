@@ -30,6 +30,7 @@ impl Pipeline for Program {
         for run in &stream.runs {
             let first = if stream.continues { read } else { 0 };
             let mut names: Vec<String> = (first..run.files).map(name).collect();
+            #[expect(clippy::needless_range_loop, reason = "the number is part of the name")]
             for number in first..run.files {
                 write_file(&at.join(name(number)), stream.format, &files[number]);
             }

@@ -3,14 +3,13 @@
 use super::{Series, VectorPlan, VectorRequest};
 use crate::{Optimizer, Sampling};
 use evertally::mechanism::{MechanismName, Participation};
-use evertally::plan::Objective;
+use evertally::plan::{Objective, PlanKind, plan_digest};
 use evertally::privacy::Budget;
 use evertally::privacy::Neighbours;
-use evertally::{Error, Result};
+use evertally::{Error, Result, hex};
 use evertally_kernels::Cipher;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The version this library writes.
 const VERSION: u32 = 1;
@@ -30,13 +29,8 @@ struct VectorPlanFile {
     #[serde(with = "by_name")]
     cipher: Cipher,
     sigma: f64,
-    #[serde(default)]
     meaning: BTreeMap<String, String>,
-    /// Omitted, also from the digest, if there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     optimizer: Option<Optimizer>,
-    /// Likewise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     sampling: Option<Sampling>,
     /// In hexadecimal; empty while it is computed.
     digest: String,
@@ -79,29 +73,9 @@ impl VectorPlanFile {
     }
 }
 
-/// BLAKE3 of the whole file except the digest, in postcard form (numbers by their bits), in a separate context. Plans
-/// with an optimizer or sampling use other contexts, so that they share no bytes with plans without one. Postcard
-/// distinguishes a fraction from a number of bins, but not the kinds of bins: fresh ones have their own context.
+/// The digest of a plan: of everything in its file but the digest.
 pub(super) fn digest(plan: &VectorPlan) -> [u8; 32] {
-    let bytes = postcard::to_allocvec(&VectorPlanFile::without_digest(plan)).expect("a plan is plain data");
-    let context = match (&plan.request.optimizer, plan.request.sampling) {
-        (None, None) => "evertally 1 vector plan",
-        (Some(_), None) => "evertally 1 vector plan for an optimizer",
-        (None, Some(own)) if own.fresh_bins().is_some() => "evertally 1 vector plan with fresh bins",
-        (Some(_), Some(own)) if own.fresh_bins().is_some() => {
-            "evertally 1 vector plan with fresh bins for an optimizer"
-        }
-        (None, Some(_)) => "evertally 1 vector plan with sampling",
-        (Some(_), Some(_)) => "evertally 1 vector plan with sampling for an optimizer",
-    };
-    blake3::derive_key(context, &bytes)
-}
-
-fn hexadecimal(digest: &[u8; 32]) -> String {
-    digest.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string");
-        text
-    })
+    plan_digest(PlanKind::Vector, &VectorPlanFile::without_digest(plan))
 }
 
 impl TryFrom<VectorPlanFile> for VectorPlan {
@@ -138,7 +112,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
                 plan.sigma()
             )));
         }
-        if hexadecimal(&plan.digest) != file.digest {
+        if hex(&plan.digest) != file.digest {
             return Err(Error::invalid(
                 "the vector plan's digest does not match its contents; the file was changed by hand or by another \
                  version",
@@ -150,8 +124,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
 
 impl Serialize for VectorPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        VectorPlanFile { digest: hexadecimal(&self.digest), ..VectorPlanFile::without_digest(self) }
-            .serialize(serializer)
+        VectorPlanFile { digest: hex(&self.digest), ..VectorPlanFile::without_digest(self) }.serialize(serializer)
     }
 }
 

@@ -46,7 +46,7 @@ pub enum Order {
     /// In batches of one size, which are the same, in the same order, in every epoch. Nothing is sampled, and the
     /// batches need not be secret.
     Fixed,
-    /// Poisson subsampling by [`Batches`](crate::vector::Batches), for every step separately. The batches must stay
+    /// Poisson subsampling by [`Batches`](crate::Batches), for every step separately. The batches must stay
     /// secret.
     Sampled,
     /// Random allocation, drawn once: every example is in one of the batches of an epoch, the same in every epoch. The

@@ -1,12 +1,12 @@
 //! The significance level of each statistical comparison is 10⁻⁹. Coins are fixed, so every test always passes or
 //! always fails.
 
-use super::added::Shifted;
 use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::Paths;
 use super::removed::Tuples;
 use super::rounds::Law;
+use super::shifted::Shifted;
 use super::*;
 use evertally::number::special::normal_cdf;
 
@@ -291,6 +291,6 @@ fn answers_are_frozen() {
     assert_eq!(allocation.certified_noise_for(e, d).unwrap(), 3.088295807812552);
     // A noise computed step by step also suffices for the inverse.
     let noise = allocation.noise_for(e, d).unwrap();
-    assert!(noise >= 3.088295807812552 && noise < 3.0883 * 1.001, "{noise}");
+    assert!((3.088295807812552..3.0883 * 1.001).contains(&noise), "{noise}");
     assert!(allocation.epsilon(noise, d).unwrap() <= e.get());
 }

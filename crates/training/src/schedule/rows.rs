@@ -1,4 +1,4 @@
-//! The square roots: rows of noise that [`blocks`](crate::vector::blocks) computes for many steps at once.
+//! The square roots: rows of noise that [`blocks`](crate::blocks) computes for many steps at once.
 //!
 //! If the noise of running sums is not a convolution, its increments are; they are added up in a buffer, the only
 //! one.

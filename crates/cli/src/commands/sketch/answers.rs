@@ -1,7 +1,7 @@
 //! The answers of a run, computed as the queried steps close.
 
+use super::asker::{Answer, Asker, Found, Off};
 use super::questions::{Asked, Questions};
-use super::{Asker, Found};
 use anyhow::Result;
 use evertally::sketch::{Answers as Given, Choice, CountSketch, ErrorLaw, Roster};
 use evertally_declare::error::refuse_if;
@@ -18,27 +18,6 @@ pub(super) struct Answers<'a> {
     given: Vec<Answer>,
     /// The error of an answer at the last queried step.
     off: Off,
-}
-
-/// The answer to a query of an item, given by its index in the file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    pub(super) item: usize,
-    pub(super) step: u64,
-    pub(super) value: f64,
-    /// From noise and collisions.
-    pub(super) std_error: f64,
-    pub(super) lower: f64,
-    pub(super) upper: f64,
-}
-
-/// The error of answers for items that were not selected by their estimates, computed from released cells.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Off {
-    pub(super) std_error: f64,
-    /// The part of it that collisions add to the noise.
-    pub(super) collisions: f64,
-    pub(super) half_width: f64,
 }
 
 impl<'a> Answers<'a> {

@@ -1,6 +1,6 @@
 //! The outputs of a run: table, pictures, report and plan, written together.
 
-use super::answers::{Answer, Off};
+use super::asker::{Answer, Off};
 use super::heavy::tree_of;
 use super::questions::{Asked, Questions};
 use super::setup::Setup;

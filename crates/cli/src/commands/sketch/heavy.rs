@@ -1,8 +1,7 @@
 //! Heavy keys, found without a list in a tree of counts.
 
-use super::answers::{Answer, Off};
+use super::asker::{Answer, Asker, Found, Off};
 use super::questions::{Asked, Questions};
-use super::{Asker, Found};
 use anyhow::Result;
 use evertally::sketch::{Choice, DyadicCounts, KeyTree, Shape, SketchPlan};
 use evertally_declare::error::refuse_if;

@@ -147,9 +147,6 @@ fn in_rows(wanted: &Wanted, calendar: &StepCalendar, published: Option<&Publicat
             }
         }
     };
-    let width = match workload {
-        Workload::Window(width) => width,
-        _ => unreachable!("windows are read as windows"),
-    };
+    let Workload::Window(width) = workload else { unreachable!("windows are read as windows") };
     Ok(Wanted { measure: measures::Measure::Active(width), ..wanted.clone() })
 }

@@ -90,7 +90,7 @@ impl Solver {
             Workload::Sum => self.sum_before(0) as i128,
             Workload::Increments => solved,
             Workload::Decay(half_life) => {
-                let factor = Workload::decay_factor(half_life) as i128;
+                let factor = i128::from(Workload::decay_factor(half_life));
                 let (whole, part) = (self.faded >> DECAY_BITS, self.faded & ((1 << DECAY_BITS) - 1));
                 self.faded = whole * factor + ((part * factor) >> DECAY_BITS) + solved + (i128::from(total) << guard);
                 self.faded

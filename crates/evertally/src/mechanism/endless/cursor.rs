@@ -9,8 +9,8 @@
 //! **Sizes.** Noise is below 2^80 and `g ≥ 2^18`, so `o < 2^86`; releases inside are below 2^100 (see the cursor of a
 //! BLT; of a tree at most 2^9 nodes are added), and there are 16 epochs.
 
-use super::GUARD;
 use super::epoch::{self, Epoch};
+use super::grids::GUARD;
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::{Cursor, replay};
 use crate::noise::Node;

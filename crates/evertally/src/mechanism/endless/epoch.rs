@@ -1,23 +1,16 @@
 //! One epoch: the mechanism inside, the node of its total, and how both estimates of the total are mixed.
 
-use super::shares::{ARITIES, ENDS, SHARES};
-use super::{GUARD, LONGEST_BLT, NOISE_BITS, WEIGHT_BITS};
-use crate::mechanism::Inside;
+use super::grids::{GUARD, NOISE_BITS, WEIGHT_BITS};
 use crate::mechanism::rounding::FRACTION_BITS;
-use crate::mechanism::{
-    Blt, Buffers, ColumnNorms, Columns, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism, Objective,
-};
+use crate::mechanism::{Blt, Buffers, ColumnNorms, Columns, DigitTree, HatLevels, Hats, MatrixDigest, Mechanism};
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use std::sync::Arc;
 
 /// The mix is a multiple of `2^-20`.
 const MIX_BITS: u32 = 20;
 /// Levels of nodes of one epoch; the last one is that of its total.
 const LEVELS: u32 = 64;
-/// The longest horizon for which buffers are searched: parameters for longer ones exceed the available digits.
-const LONGEST_SEARCH: u64 = 1 << 40;
 
 /// An epoch and the values computed for it.
 #[derive(Clone, Debug)]
@@ -64,37 +57,13 @@ pub(super) fn parts(node: Node) -> (usize, Option<Node>) {
     (epoch, (level + 1 < LEVELS).then_some(Node { level, index: node.index }))
 }
 
-/// All epochs, up to 2^62 steps.
-pub(super) fn all(inside: Inside) -> Result<Arc<[Epoch]>> {
-    if inside == Inside::Hats {
-        return super::hats::epochs();
-    }
-    let columns = if inside == Inside::Normalized { Columns::Normalized } else { Columns::Plain };
-    let mut epochs: Vec<Epoch> = vec![];
-    for (k, (last, own)) in ENDS.into_iter().zip(SHARES[inside as usize]).enumerate() {
-        let before = epochs.last().map_or(0, |epoch| epoch.last);
-        let steps = last - before;
-        let inner = match inside {
-            Inside::Hats => unreachable!("hats have separate epochs"),
-            Inside::Trees => Inner::tree(steps, ARITIES[k], |levels| f64::from((1 << WEIGHT_BITS) - own) / levels)?,
-            _ if last > LONGEST_BLT => Inner::tree(steps, ARITIES[k], |levels| f64::from(rest(own)) / levels.sqrt())?,
-            _ => {
-                let buffers = Blt::best(steps.min(LONGEST_SEARCH), columns, Objective::Max)?.buffers();
-                Inner::Filter(part(steps, columns, buffers, own)?)
-            }
-        };
-        epochs.push(Epoch::after(epochs.last(), last, inner, own)?);
-    }
-    Ok(epochs.into())
-}
-
 /// A BLT that leaves this share to the node of the total.
 pub(super) fn part(steps: u64, columns: Columns, buffers: Buffers, own: u32) -> Result<Blt> {
     Blt::part(steps, columns, buffers, rest(own), NOISE_BITS)
 }
 
 /// `⌊√(2^28 - own²)⌋`: the remainder of a column of length `2^14`.
-fn rest(own: u32) -> u32 {
+pub(super) fn rest(own: u32) -> u32 {
     ((1u64 << (2 * WEIGHT_BITS)) - u64::from(own).pow(2)).isqrt() as u32 // fits: at most 2^14
 }
 

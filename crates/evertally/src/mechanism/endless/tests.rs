@@ -1,5 +1,6 @@
 //! Closed forms, dense twins, cursors and units of the endless mechanism, on tiny epochs and on the real ones.
 
+use super::grids::WEIGHT_BITS;
 use super::*;
 use crate::mechanism::{Blt, Columns, Criterion, Hats, MAX_HORIZON, NoiseKind, Objective};
 use crate::number::timed::timed;
@@ -126,7 +127,7 @@ fn units_with_events_in_several_steps_gain() {
     let endless = Endless::new(MAX_HORIZON, Inside::Plain).unwrap();
     let unit = libm::exp2(2.0 * f64::from(NOISE_BITS));
     let spread = endless.spread_squared(Spread::new(30, 1)) as f64 / unit;
-    assert!(spread < 0.92 * 900.0 && spread >= 30.0, "{spread}");
+    assert!((30.0..0.92 * 900.0).contains(&spread), "{spread}");
 }
 
 /// For any number of events, steps with events and groups. Bounding them by chains over every step took minutes, which
@@ -137,7 +138,7 @@ fn every_unit_takes_little_time() {
         for total in [1u64, 35, 1825, 1 << 40] {
             for (per_step, separation) in [(1, 1), (1, 24), (total, 1)] {
                 for per_group in [total, total.div_ceil(3)] {
-                    let spread = Spread { separation, per_group, ..Spread::new(total, per_step.min(total)) };
+                    let spread = Spread { per_group, separation, ..Spread::new(total, per_step.min(total)) };
                     let spread = spread.over(MAX_HORIZON);
                     let (took, squared) = timed(|| crate::mechanism::units::squared(&endless, spread));
                     assert!(squared >= 1 && took.as_secs() < 20, "{:?} {spread:?}: {took:?}", endless.inside);

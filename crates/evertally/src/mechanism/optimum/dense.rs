@@ -49,7 +49,7 @@ use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
 use factor::Factor;
-use integer::Integer;
+use integer::{Integer, MATRIX_BITS};
 use std::fmt;
 use std::sync::Arc;
 
@@ -61,8 +61,6 @@ const MAX_BOUND_HORIZON: u64 = 1 << 17;
 const SLACK: f64 = 1e-10;
 /// Longest horizon at which inner products of all columns are computed.
 const MAX_PRODUCTS: u64 = 2048;
-/// Bits of the integer matrix below the grid.
-const MATRIX_BITS: u32 = 30;
 
 /// The factorization of least mean or least maximal variance under Gaussian noise (Denisov, McMahan, Rush, Smith,
 /// Thakurta 2022, arXiv 2202.08312), solved through its dual in `O(T²)` instead of `O(T³)` per round, with a

@@ -31,15 +31,13 @@ use crate::mechanism::{
 use crate::noise::Node;
 use crate::privacy::Spread;
 use crate::{Error, Result};
-use cursor::FilterCursor;
+use cursor::{FilterCursor, MAX_STATES};
 use frozen::Frozen;
 use std::fmt;
 use std::sync::Arc;
 
 /// Longest horizon: a table of 100 MB.
 const MAX_HORIZON: u64 = 1 << 20;
-/// Most states a filter may have.
-const MAX_STATES: usize = 16;
 /// The number of states is a multiple of this: sums over them run in lanes.
 const LANES: usize = super::poles::LANES;
 /// Tolerance of the iteration: columns are equally long up to this.

@@ -7,8 +7,8 @@
 //! variance can be explained by rounding alone; the remaining covariances are then as small, because the matrix is
 //! positive semidefinite.
 
-use super::Row;
 use super::leap::{Leap, Shape};
+use super::response::Row;
 use crate::mechanism::name::buffers::MAX_BUFFERS;
 
 /// The part of a variance that is treated as 0: a few roundings of 1.

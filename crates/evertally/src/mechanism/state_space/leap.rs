@@ -1,7 +1,7 @@
 //! The change of a state over a number of steps: coefficients and covariances in closed form.
 
-use super::Row;
 use super::powers::Powers;
+use super::response::Row;
 use crate::mechanism::state_space::response::{Response, joined, row};
 use std::iter::repeat_n;
 

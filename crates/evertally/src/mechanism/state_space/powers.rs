@@ -1,6 +1,6 @@
 //! `1 - θ^n` of all poles at once, from a table of powers by the digits of `n`.
 
-use super::Row;
+use super::response::Row;
 use crate::mechanism::state_space::response::{Modes, joined};
 
 /// Bits of a digit.

@@ -15,6 +15,7 @@
 //! decide, it is computed again with more, in big integers.
 
 pub(in crate::mechanism) mod frame;
+mod kernel;
 mod past;
 mod rows;
 

@@ -334,7 +334,7 @@ impl Tries<'_> {
 
 /// The one bits of the next leaf number that the leaf before it does not have.
 fn appearing(leaf: u128, next: u128) -> u128 {
-    let highest = 127 - (leaf ^ next).leading_zeros();
+    let highest = (leaf ^ next).ilog2();
     next & (u128::MAX >> (127 - highest))
 }
 
@@ -375,7 +375,7 @@ impl Cursor for SmoothCursor {
 
     fn advance(&mut self, draw: &mut dyn FnMut(Node) -> i128) -> i128 {
         let next = next_combination(self.leaf);
-        let highest = 127 - (self.leaf ^ next).leading_zeros();
+        let highest = (self.leaf ^ next).ilog2();
         self.step += 1;
         while self.path.last().is_some_and(|&(level, _)| level <= highest) {
             self.path.pop();

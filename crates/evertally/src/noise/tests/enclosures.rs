@@ -96,7 +96,7 @@ impl Bounds {
                 // (exact − middle)/radius
                 let (low, high) = (scaled(low), scaled(high));
                 let off: BigInt = (&exact.low * 2 - &low - &high) * 1000 / (&high - &low);
-                self.worst = self.worst.max(i32::try_from(off).unwrap().abs() as f64 / 1000.0);
+                self.worst = self.worst.max(f64::from(i32::try_from(off).unwrap().abs()) / 1000.0);
             }
         }
     }

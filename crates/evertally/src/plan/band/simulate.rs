@@ -91,7 +91,7 @@ impl<'a> Simulation<'a> {
     fn run(&mut self, edge: f64, paths: u64) -> Paths {
         let anchors = self.anchors(edge);
         let stride = anchors.len() as f64 / paths as f64;
-        let offset = stride * (self.bits.next_u32() as f64 / 4_294_967_296.0);
+        let offset = stride * (f64::from(self.bits.next_u32()) / 4_294_967_296.0);
         let mut tilts = Tilts::default();
         let mut counted = Vec::with_capacity(paths as usize);
         for number in 0..paths {

@@ -3,6 +3,7 @@
 //! level of 10⁻⁶.
 
 use super::*;
+use crate::mechanism::NoiseKind;
 use crate::noise::{GuardedKey, TestSeed};
 use crate::plan::PlanRequest;
 use crate::privacy::{Budget, Epsilon, Rho};

@@ -42,7 +42,7 @@ fn from_sums(mechanism: &dyn Mechanism, width: u64) -> f64 {
     let count = STEPS.min(horizon - width);
     let of_step = |number: u64| {
         // Spread evenly; fits: below the horizon
-        let step = width + 1 + ((horizon - width - 1) as u128 * number as u128 / count.max(1) as u128) as u64;
+        let step = width + 1 + (u128::from(horizon - width - 1) * u128::from(number) / u128::from(count.max(1))) as u64;
         let before = step - width;
         mechanism.row_norm_squared(step) + mechanism.row_norm_squared(before)
             - 2.0 * mechanism.row_product(before, step)

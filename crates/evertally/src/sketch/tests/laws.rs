@@ -85,7 +85,7 @@ fn collisions_have_mean_zero_and_the_variance_of_the_second_moment() {
 fn hash_functions_are_uniform_and_independent() {
     for (rows, width) in [(3u32, 8u64), (5, 5), (31, 3)] {
         let hashing = Hashing::new(&key(3), &named("hash"), Table::new(rows, width).unwrap());
-        let (mut counts, mut signs) = (vec![0.0; (rows as u64 * width) as usize], vec![0.0; rows as usize]);
+        let (mut counts, mut signs) = (vec![0.0; (u64::from(rows) * width) as usize], vec![0.0; rows as usize]);
         let mut pairs = vec![0.0; (width * width * 4) as usize];
         let items = 60_000u64;
         for item in 0..items {

@@ -197,7 +197,8 @@ fn states_go_on() {
             assert_eq!(sorted.save(), whole.save());
             let mut open: Vec<_> = parts.unsafe_open_sums().map(|(name, sum)| (name.to_vec(), sum)).collect();
             let mut same: Vec<_> = whole.unsafe_open_sums().map(|(name, sum)| (name.to_vec(), sum)).collect();
-            (open.sort(), same.sort());
+            open.sort();
+            same.sort();
             assert_eq!(open, same);
             whole.tick().unwrap();
             parts.tick().unwrap();

@@ -224,7 +224,7 @@ fn releases_have_the_covariance_of_the_plan() {
                 let mut want = 0.0;
                 let mechanism = plan.plan().mechanism();
                 mechanism.visit_row(steps[i], &mut |node, x| {
-                    mechanism.visit_row(steps[j], &mut |other, y| want += if node == other { x * y } else { 0.0 })
+                    mechanism.visit_row(steps[j], &mut |other, y| want += if node == other { x * y } else { 0.0 });
                 });
                 want *= node;
                 let products: Vec<f64> = a.iter().zip(b).map(|(x, y)| x * y).collect();

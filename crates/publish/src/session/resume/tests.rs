@@ -89,7 +89,7 @@ proptest! {
         let stream = stream_of(unit, sort_buffer);
         rows.sort_by_key(|row| row.step);
         let mut throughs: Vec<(u64, u64)> = cuts;
-        throughs.sort();
+        throughs.sort_unstable();
         let mut runs = Runs::new();
         let mut from = 0;
         for (through, more) in throughs {

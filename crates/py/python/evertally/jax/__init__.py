@@ -3,7 +3,7 @@
     import evertally as et
     import evertally.jax
 
-    plan = et.plan_vector(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
+    plan = et.training.plan_vector(steps, norm=1.0, epsilon=4.0, delta=1e-6, mechanism="smooth", series="increments")
     optimizer = optax.chain(
         et.jax.correlated_noise(plan, key, "digits, run 1"),
         optax.scale(1 / expected_batch_size),

@@ -25,7 +25,7 @@ import numpy as np
 from jax import lax
 
 from .. import _evertally
-from .._order import Order
+from ..training._order import Order
 from ._keystream import EXPANDED, GROUP, Node, expanded
 from ._normals import bits, draw, product, singles
 from ._sums import Sums
@@ -245,7 +245,7 @@ class _Machine:
 @functools.cache
 def tried(cipher: Any, platform: str) -> None:
     """Tests whether this platform computes the same bytes as the host; raises `RuntimeError` if it does not."""
-    plan = evertally.plan_vector(1, rho=0.5, mechanism="input", cipher=cipher)
+    plan = evertally.training.plan_vector(1, rho=0.5, mechanism="input", cipher=cipher)
     key = evertally.SecretKey.insecure_from_test_seed(evertally.TestSeed(1))
     device = Device(plan, key, "try", "keep")
     nothing = np.zeros(2, np.uint32)

@@ -9,7 +9,7 @@ import evertally
 import jax
 import numpy as np
 
-from .._order import Order
+from ..training._order import Order
 from ._sums import Sums
 
 __all__ = ["Host"]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from .._order import Order, check_batches
+from ..training._order import Order, check_batches
 from ._device import Device, Kept, noise_of, tried
 from ._host import Host
 from ._keystream import GROUP
@@ -38,7 +38,7 @@ class CorrelatedNoise(NamedTuple):
 
 
 def correlated_noise(
-    plan: evertally.VectorPlan,
+    plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
     name: str,
     *,
@@ -53,9 +53,9 @@ def correlated_noise(
 
     Chain it before anything else that changes gradients. A plan with `sampled` needs its `batches`: the transformation
     cannot see which examples are in a sum, so use the batch of step t for update t. For a plan without sampling,
-    `batches=evertally.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer than the
-    clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the horizon
-    always raise errors.
+    `batches=evertally.training.FixedBatches(…)` checks that the run keeps the plan. With batches, a sum that is longer
+    than the clipped gradients of its step allow raises an error. A number that is NaN or infinite and a step beyond the
+    horizon always raise errors.
 
     `on` chooses where the noise is made; its bytes are the same. The host has the faster kernels, on `threads` threads;
     there `saved`, the result of `save()` in an earlier process with this plan, key and name, only saves time. On the
@@ -68,7 +68,7 @@ def correlated_noise(
     the host.
 
     >>> import evertally as et, evertally.jax, jax.numpy as jnp
-    >>> plan = et.plan_vector(100, norm=1.0, rho=0.5, mechanism="blt(buffers=2)")
+    >>> plan = et.training.plan_vector(100, norm=1.0, rho=0.5, mechanism="blt(buffers=2)")
     >>> noise = et.jax.correlated_noise(plan, et.SecretKey.generate(), "run 1", on="device")
     >>> state = noise.init(jnp.zeros(1000))
     >>> updates, state = noise.update(jnp.zeros(1000), state)

@@ -9,7 +9,7 @@ import evertally
 import jax
 import jax.numpy as jnp
 
-from .._order import Order
+from ..training._order import Order
 from ._clipping import sum_of_squares
 
 __all__ = ["Sums", "sum_length"]
@@ -21,7 +21,7 @@ TOLERANCE = 1e-3
 class Sums:
     """Checks the sums of a run."""
 
-    def __init__(self, plan: evertally.VectorPlan, batches: Order | None) -> None:
+    def __init__(self, plan: evertally.training.VectorPlan, batches: Order | None) -> None:
         self._plan, self._batches = plan, batches
 
     def check(self, step: int, length: Any) -> None:

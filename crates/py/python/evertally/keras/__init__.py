@@ -3,7 +3,7 @@
     import os; os.environ["KERAS_BACKEND"] = "jax"     # before Keras is imported
     import evertally as et, evertally.keras, keras
 
-    ways = et.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
+    ways = et.training.plan_training(len(inputs), 64, 10, epsilon=2.0, delta=1e-5)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adam(1e-3)
     run = et.keras.make_private(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import keras
 import numpy as np
 
-from evertally._order import Order, order_of
+from evertally.training._order import Order, order_of
 from evertally.jax import NoiseState, clip_and_sum, correlated_noise
 
 from ._guard import MARK, install, of_run
@@ -42,7 +42,7 @@ class PrivateRun:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         data: tuple[Any, Any],
-        plan: evertally.VectorPlan,
+        plan: evertally.training.VectorPlan,
         order: Order,
         noise: Any,
         noise_state: NoiseState,
@@ -141,7 +141,7 @@ def make_private(
     loss: Any,
     optimizer: keras.optimizers.Optimizer,
     data: tuple[Any, Any],
-    plan: evertally.VectorPlan,
+    plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
     name: str,
     *,
@@ -171,7 +171,7 @@ def make_private(
     Raises ``ValueError`` for layers that keep state of their batches, as `BatchNormalization` does during training, for
     optimizers that scale the loss, and for batches that come more often or sooner than the plan allows.
     """
-    if not isinstance(plan, evertally.VectorPlan):
+    if not isinstance(plan, evertally.training.VectorPlan):
         raise TypeError(
             f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
         )
@@ -209,7 +209,7 @@ def _pair(data: Any) -> tuple[Any, Any]:
     return data[0], data[1]
 
 
-def _bind(optimizer: Any, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> None:
+def _bind(optimizer: Any, plan: evertally.training.VectorPlan, key: evertally.SecretKey, name: str) -> None:
     """Marks the optimizer with its run, and refuses one that has taken other steps: the guarantee is for all steps of
     one key, name and plan."""
     done = int(optimizer.iterations.value)

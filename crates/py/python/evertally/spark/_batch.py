@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from .. import _errors, _functions, _tables
+from .. import _errors, _functions, _keywords, _tables
 from .._errors import EvertallyError, InvalidError, TableError
 from .._evertally import SecretKey, _ClusterWork
 from . import _tasks
@@ -62,16 +62,24 @@ def release(
 
     Raises :class:`TableError` for a bad row or column, and :class:`InvalidError` for invalid parameters.
     """
-    if not isinstance(df, DataFrame):
-        raise TypeError(f"expected a Spark DataFrame, not {type(df).__name__}")
-    if df.isStreaming:
-        raise InvalidError("this DataFrame is a stream, which never ends; use evertally.spark.stream")
-    if partitions is not None and (not isinstance(partitions, int) or partitions < 1):
-        raise InvalidError(f"partitions must be a number of tasks, 1 or more, not {partitions!r}")
     given = _arguments(df, keywords)
-    key, budget_file = given.pop("key"), given.pop("budget_file")
+    return released(df, given, given["key"], given["budget_file"], partitions, worker_key)
+
+
+def released(
+    df: DataFrame,
+    keywords: dict[str, Any],
+    key: Any,
+    budget_file: Any,
+    partitions: int | None,
+    worker_key: Any,
+    *,
+    fields: bool = False,
+) -> DataFrame:
+    """The same for the keywords of a declaration; errors name keywords, or the `fields` of a stream."""
+    _check(df, partitions)
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file)
+    work = _ClusterWork.begin(_keywords.to_json(keywords, fields=fields), secret, budget_file, fields=fields)
     facts = json.loads(work.facts())
     session = df.sparkSession
     parts = partitions or int(session.conf.get("spark.sql.shuffle.partitions") or 200)
@@ -91,6 +99,15 @@ def release(
             raise said from None
         raise
     return _released(session, work, bucketed, shipped, facts, df.schema, digests[BUCKET], buckets, sums)
+
+
+def _check(df: DataFrame, partitions: int | None) -> None:
+    if not isinstance(df, DataFrame):
+        raise TypeError(f"expected a Spark DataFrame, not {type(df).__name__}")
+    if df.isStreaming:
+        raise InvalidError("this DataFrame is a stream, which never ends; use evertally.spark.stream")
+    if partitions is not None and (not isinstance(partitions, int) or partitions < 1):
+        raise InvalidError(f"partitions must be a number of tasks, 1 or more, not {partitions!r}")
 
 
 def unpersist(released: DataFrame) -> None:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.query import StreamingQuery
 
-from .. import _tables
+from .. import _keywords
 from .._connect import connect
 from .._errors import InvalidError, TableError
 from .._evertally import SecretKey, _ClusterPublisher, _ClusterWork
@@ -157,7 +157,7 @@ def _to_ledger(df: DataFrame, ledger: Any, sink: Any, keywords: dict[str, Any]) 
         raise InvalidError("a stream releases each step when it has ended: omit through")
     key, budget_file = given.pop("key"), given.pop("budget_file")
     secret = key if isinstance(key, SecretKey) else SecretKey.load(key)
-    work = _ClusterWork.begin(_tables._declaration(given), secret, budget_file, live=True)
+    work = _ClusterWork.begin(_keywords.to_json(given), secret, budget_file, live=True)
     column = json.loads(work.facts())["time"]
     kind = df.schema[column].dataType if column in df.columns else T.StringType()
     place = ledger if hasattr(ledger, "create") else os.fspath(ledger)

@@ -3,14 +3,14 @@
     import evertally as et
     import evertally.torch
 
-    ways = et.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
+    ways = et.training.plan_training(len(dataset), 64, epochs=10, epsilon=2.0, delta=1e-5)
     run = et.torch.make_private(model, torch.nn.functional.cross_entropy, optimizer, dataset, ways.plan, key, "run 1")
     for inputs, targets, examples in run.loader:
         run.step(inputs, targets, examples)
 
-`make_private` returns a loader with the plan's batches: sampled with the key (`evertally.Batches`), or in one order for
-all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus, wrap only the
-optimizer:
+`make_private` returns a loader with the plan's batches: sampled with the key (`evertally.training.Batches`), or in one
+order for all epochs. `torch.func` computes per-example gradients. If they come from elsewhere, such as from Opacus, wrap
+only the optimizer:
 
     private = et.torch.DPFTRL(optimizer, plan, key, "run 1", batches=batches)
     for batch in batches:
@@ -50,7 +50,7 @@ try:
 except ImportError as missing:
     raise ImportError("evertally.torch needs PyTorch: pip install torch") from missing
 
-from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._adam import DPAdam
 from evertally.torch._audit import AuditedRun, RunAudit, audit_run
 from evertally.torch._checkpoint import load_checkpoint, save_checkpoint

@@ -9,7 +9,7 @@ from typing import Any
 import evertally
 import numpy as np
 import torch
-from evertally.canaries import AuditReport, Order, TrainingAudit
+from evertally.training.canaries import AuditReport, Order, TrainingAudit
 
 from evertally.torch._run import PrivateRun, make_private
 
@@ -20,7 +20,7 @@ class RunAudit:
 
         audit = et.torch.RunAudit(model, loss, dataset, plan)
         optimizer = torch.optim.SGD(audit.module.parameters(), lr=0.1)
-        batches = et.Batches(plan, key, "audit", examples=len(audit.dataset))
+        batches = et.training.Batches(plan, key, "audit", examples=len(audit.dataset))
         audit.watch(optimizer, batches, expected_batch_size=batches.expected_size)
         ...                       # the loop as it is, with audit.module, audit.dataset and this optimizer
         print(audit.report())
@@ -39,7 +39,7 @@ class RunAudit:
         An object with a length, and pairs of an input (a tensor) and a target. Canaries get the target of its first
         example.
     canaries, tensors, steps, significance, covariance, seed
-        As in :class:`evertally.canaries.TrainingAudit`.
+        As in :class:`evertally.training.canaries.TrainingAudit`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RunAudit:
         module: torch.nn.Module,
         loss: Callable[..., torch.Tensor],
         dataset: Any,
-        plan: evertally.VectorPlan,
+        plan: evertally.training.VectorPlan,
         *,
         canaries: int = 100,
         tensors: int = 4,
@@ -86,7 +86,7 @@ class RunAudit:
         return self.audit is not None and self.audit.refuted
 
     def report(self, **options: Any) -> AuditReport:
-        """The findings so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
+        """The findings so far; see :meth:`evertally.training.canaries.TrainingAudit.report`."""
         if self.audit is None:
             raise RuntimeError("nothing was watched: call watch() before the first step")
         return self.audit.report(**options)
@@ -116,7 +116,7 @@ class AuditedRun:
         return self.audit.refuted
 
     def report(self, **options: Any) -> AuditReport:
-        """The findings so far; see :meth:`evertally.canaries.TrainingAudit.report`."""
+        """The findings so far; see :meth:`evertally.training.canaries.TrainingAudit.report`."""
         return self.audit.report(**options)
 
 
@@ -125,7 +125,7 @@ def audit_run(
     loss: Callable[..., torch.Tensor],
     optimizer: torch.optim.Optimizer,
     dataset: Any,
-    plan: evertally.VectorPlan,
+    plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
     name: str,
     *,

@@ -1,4 +1,4 @@
-"""Vectors with more coordinates than a model's gradient: `evertally.moments` over tensors."""
+"""Vectors with more coordinates than a model's gradient: `evertally.training.moments` over tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import evertally
 import numpy as np
 import torch
 
-from evertally.moments import AdaptiveClipping, Clipping, SecondMoments
+from evertally.training.moments import AdaptiveClipping, Clipping, SecondMoments
 from evertally.torch._gradients import Weighing, same_number
 from evertally.torch._layers import Formed
 
@@ -21,7 +21,7 @@ class Released:
     def __init__(
         self,
         optimizer: Any,
-        plan: evertally.VectorPlan,
+        plan: evertally.training.VectorPlan,
         sizes: Sequence[int],
         expected_batch_size: float,
         adaptive: AdaptiveClipping | None,

@@ -11,7 +11,7 @@ from evertally import _evertally
 
 Range = tuple[int, int]
 #: Plan, key and name.
-Identity = tuple[evertally.VectorPlan, evertally.SecretKey, str]
+Identity = tuple[evertally.training.VectorPlan, evertally.SecretKey, str]
 
 
 class RangedNoise:

@@ -9,8 +9,8 @@ from typing import Any
 import evertally
 import torch
 
-from evertally._order import Attendance, Order, check_batches
-from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.training._order import Attendance, Order, check_batches
+from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale, check_sum, refuse_copy
 from evertally.torch._clipping import Released
 from evertally.torch._gradients import clipped_sums, on_grid, same_number
@@ -31,16 +31,16 @@ class DPFTRL(torch.optim.Optimizer):
     are the trainable parameters in the order of the optimizer's groups: keep model and optimizer unchanged for the
     whole run.
 
-    `adaptive_clipping` and `second_moments` (`evertally.moments`) release more than the gradient, in the same vector
-    and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
+    `adaptive_clipping` and `second_moments` (`evertally.training.moments`) release more than the gradient, in the
+    same vector and under the same guarantee. Steps then need per-example gradients; the model's tensors are the blocks. A wrapped
     `DPAdam` gets the standard deviation of the noise, and the second moments, before each of its steps.
 
     With `ahead` the noise of the next step is drawn in the background while its gradients are computed, and is kept in
     one additional vector of memory (`evertally.VectorNoise.draw_ahead`). Nothing else changes.
 
     A plan with `sampled` needs its `batches`: a step then refuses a number of examples that differs from the batch, and
-    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.FixedBatches(…)` does
-    the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
+    other examples, if their numbers are given. For a plan without sampling, `batches=evertally.training.FixedBatches(…)`
+    does the same. Without batches, a step with `examples` refuses examples that take part more often, or sooner again, than
     the plan allows.
 
     Impossible sums are refused before noise is added: a sum with a number that is NaN or infinite, or, if the number of
@@ -65,7 +65,7 @@ class DPFTRL(torch.optim.Optimizer):
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        plan: evertally.VectorPlan,
+        plan: evertally.training.VectorPlan,
         key: evertally.SecretKey,
         name: str,
         *,

@@ -8,8 +8,8 @@ from typing import Any
 import evertally
 import torch
 
-from evertally._order import order_of
-from evertally.moments import AdaptiveClipping, SecondMoments
+from evertally.training._order import order_of
+from evertally.training.moments import AdaptiveClipping, SecondMoments
 from evertally.torch._checks import check_scale
 from evertally.torch._collate import Apart
 from evertally.torch._ghost import clipped_gradients, weighed_gradients
@@ -179,7 +179,7 @@ def make_private(
     loss: Callable[..., torch.Tensor],
     optimizer: torch.optim.Optimizer,
     dataset: Any,
-    plan: evertally.VectorPlan,
+    plan: evertally.training.VectorPlan,
     key: evertally.SecretKey,
     name: str,
     *,
@@ -209,15 +209,15 @@ def make_private(
 
     `tables` are `Embedding` layers of which a batch uses few rows, each with its learning rate, or one for each step.
     When a row is used, it gets the noise of the steps that it has missed; noise is never added to the whole table at
-    once (see `evertally.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of gradient
-    descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the weights
+    once (see `evertally.training.RowNoise`). Their weights do not belong to the optimizer: they take plain steps of
+    gradient descent. Calls of the module and its `state_dict()` return rows with all their noise; before you read the weights
     directly, call `catch_up()`.
 
     With a `group` of `torch.distributed` the loader of each rank yields its own part of each batch, and all ranks get
     the same gradients. With `microbatch`, they also equal those of one process bit for bit, for any number of ranks.
     """
     extras: dict[str, Any] = {"adaptive_clipping": adaptive_clipping, "second_moments": second_moments, "ahead": ahead}
-    if not isinstance(plan, evertally.VectorPlan):
+    if not isinstance(plan, evertally.training.VectorPlan):
         raise TypeError(
             f"plan must be a VectorPlan, such as the .plan of plan_training's result, got {type(plan).__name__}"
         )

@@ -19,7 +19,7 @@ Rates = float | Sequence[float]
 
 
 class Tables:
-    """The embeddings of a run with deferred noise, each with its `evertally.RowNoise`.
+    """The embeddings of a run with deferred noise, each with its `evertally.training.RowNoise`.
 
     Reading rows through the module, its `state_dict()` or a deep copy returns rows that have caught up. The weights
     themselves are not up to date: rows that no recent batch has used lack noise.
@@ -34,7 +34,7 @@ class Tables:
         module: torch.nn.Module,
         rates: Mapping[torch.nn.Embedding, Rates],
         private: DPFTRL,
-        identity: tuple[evertally.VectorPlan, evertally.SecretKey, str],
+        identity: tuple[evertally.training.VectorPlan, evertally.SecretKey, str],
     ) -> None:
         plan, key, name = identity
         if not isinstance(rates, Mapping):
@@ -51,7 +51,7 @@ class Tables:
             for place, layer in enumerate(self.layers)
         ]
         self._identity = (plan, key)
-        self.noises = [evertally.RowNoise(plan, key, **made) for made in self._made]
+        self.noises = [evertally.training.RowNoise(plan, key, **made) for made in self._made]
         #: For each table, the rows that have caught up for the current step.
         self._fresh: list[set[int]] | None = None
         #: The thread that may read only rows that have already caught up.
@@ -171,13 +171,13 @@ class Tables:
         """The state of the noise; secret. It belongs to the current contents of the tables."""
         return [torch.frombuffer(bytearray(noise.save()), dtype=torch.uint8) for noise in self.noises]
 
-    def restored(self, states: Sequence[torch.Tensor], step: int) -> list[evertally.RowNoise]:
+    def restored(self, states: Sequence[torch.Tensor], step: int) -> list[evertally.training.RowNoise]:
         """The noise from a state after a step."""
         plan, key = self._identity
         if len(states) != len(self.noises):
             raise ValueError(f"the state belongs to a run with {len(states)} tables")
         made = [
-            evertally.RowNoise.restore(plan, key, own["name"], state.numpy().tobytes(), **_shape(own))
+            evertally.training.RowNoise.restore(plan, key, own["name"], state.numpy().tobytes(), **_shape(own))
             for own, state in zip(self._made, states)
         ]
         if any(noise.step != step for noise in made):
@@ -193,7 +193,7 @@ class Tables:
             self._saver = None
 
     def load(
-        self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.RowNoise], caught_up: bool
+        self, module: torch.nn.Module, state: dict[str, Any], noises: list[evertally.training.RowNoise], caught_up: bool
     ) -> None:
         """Restores tables and noise."""
         self._is_loading = True

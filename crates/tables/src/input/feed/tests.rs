@@ -149,7 +149,7 @@ fn with(at: usize, change: impl Fn(&mut [String; 4])) -> Vec<[String; 4]> {
 /// Files by name: good ones, and all kinds of bad ones.
 fn files() -> Vec<(&'static str, Vec<u8>)> {
     let good = rows();
-    let within: Vec<[String; 4]> = good.iter().filter(|row| row[0] < "2024-01-03".to_owned()).cloned().collect();
+    let within: Vec<[String; 4]> = good.iter().filter(|row| row[0].as_str() < "2024-01-03").cloned().collect();
     let (plain, crlf) = (csv(&within, "\n"), csv(&within, "\r\n"));
     let quoted: Vec<[String; 4]> = within
         .iter()
@@ -312,7 +312,7 @@ fn cancellation_ends_all_threads() {
         let options = ReadOptions { threads: NonZero::new(threads), block_bytes: 1000, ..ReadOptions::default() };
         let mut session = Session::of_sums(stream.clone(), None, &key, &Ledger::in_memory(&key)).unwrap();
         let (cancelled, mut steps) = (AtomicBool::new(false), 0);
-        let events = Events::of_files(&[path.clone()], &stream.columns, &options, &(), &cancelled).unwrap();
+        let events = Events::of_files(std::slice::from_ref(&path), &stream.columns, &options, &(), &cancelled).unwrap();
         let fed = events.feed::<_, Error>(&mut session, &mut |session| {
             while session.next_step()?.is_some() {
                 steps += 1;

@@ -1,6 +1,7 @@
 //! Recomputes the frozen shares, and their ratios.
 
 use super::*;
+use crate::mechanism::endless::grids::WEIGHT_BITS;
 use crate::mechanism::{Buffers, Dense, Hats, MechanismName};
 use shares::SHARES;
 use std::collections::BTreeMap;
@@ -23,7 +24,7 @@ impl Best {
         let certified: BTreeMap<_, _> = steps.map(|step| (step, root(step))).collect();
         let beyond = certified[&2048] - 2048f64.ln() / PI - 0.01;
         let far = (12..=62).map(|power| 1u64 << power).map(|step| (step, (step as f64).ln() / PI + beyond));
-        Self(certified.clone().into_iter().chain(far).map(|(step, root)| (step, root)).collect())
+        Self(certified.clone().into_iter().chain(far).collect())
     }
 
     /// Of the mechanisms with logarithmic memory under Laplace noise.

@@ -4,11 +4,13 @@
 //! `(2^-30 R̃)⁻¹ = Z (I - E)⁻¹`, and row `t` of `A (2^-30 R̃)⁻¹` has an L1 norm of at most `‖(A Z)_t‖₁ / (1 - e)`. `E`
 //! is computed entry by entry; that rounding (some 10⁻¹² an entry) is far below the remaining slack.
 
-use super::MATRIX_BITS;
 use super::factor::Factor;
 use crate::mechanism::ColumnNorms;
 use crate::mechanism::toeplitz::filter::packed;
 use crate::{Error, Result};
+
+/// Bits of the integer matrix below the grid.
+pub(super) const MATRIX_BITS: u32 = 30;
 
 /// Values of a factor, computed in one pass over its rows.
 pub(super) struct Integer {

@@ -36,7 +36,6 @@
 //! [`figures`](super::figures), which the constructor limits to `2^20`: below `2^211`, and the dividend of `w` below
 //! `2^244`.
 
-use super::MAX_STATES;
 use super::frozen::{Frozen, Number, OUTPUT_BITS};
 use crate::mechanism::rounding::FRACTION_BITS;
 use crate::mechanism::toeplitz::memory::{from_bytes, to_bytes};
@@ -45,6 +44,9 @@ use crate::noise::Node;
 use crate::number::wide::Wide;
 use crate::{Error, Result};
 use std::sync::Arc;
+
+/// Most states a filter may have.
+pub(super) const MAX_STATES: usize = 16;
 
 /// Bits below the units.
 const GUARD: u32 = 64;

@@ -142,7 +142,7 @@ fn gradients_are_those_of_differences() {
             ];
             for (objective, count) in objectives.iter().zip([2, 3, 5]) {
                 let y: Vec<f64> =
-                    (0..2 * count).map(|m| if m == 0 { -3.0 } else { -0.7 + 0.3 * m as f64 % 0.8 }).collect();
+                    (0..2 * count).map(|m| if m == 0 { -3.0 } else { -0.7 + 0.3 * f64::from(m) % 0.8 }).collect();
                 let gradient = objective.evaluate(&y).1;
                 for m in 0..y.len() {
                     let at = |offset: f64| {

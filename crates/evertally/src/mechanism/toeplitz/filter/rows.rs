@@ -1,6 +1,6 @@
 //! The lower triangular integer matrices that a filter solves.
 
-use super::past::Kernel;
+use super::kernel::Kernel;
 use std::sync::Arc;
 
 /// Noise below `2^(REACH - guard)` fits the 128-bit path for Toeplitz coefficients: then `v` stays below

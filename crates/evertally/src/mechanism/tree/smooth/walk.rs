@@ -32,7 +32,7 @@ impl Walk for LeafWalk {
     /// The one bits above the highest bit that differs. `O(h)`.
     fn shared(&self, earlier: u64, later: u64) -> u32 {
         let (a, b) = (self.leaf(earlier), self.leaf(later));
-        let highest = 127 - (a ^ b).leading_zeros(); // two steps have two leaves
+        let highest = (a ^ b).ilog2(); // two steps have two leaves
         (a >> highest >> 1).count_ones()
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._evertally import VectorPlan
+from ..._evertally import VectorPlan
 
 Matrix = npt.NDArray[np.float64]
 

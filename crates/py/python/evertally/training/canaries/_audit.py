@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from .._evertally import Batches, VectorPlan
+from ..._evertally import Batches, VectorPlan
 from ._bets import APART, Array, Bets, Step
 from ._report import AuditReport, Factor
 from ._shown import shown
@@ -20,7 +20,7 @@ CANARY, DECOY = 1e5, 1e2
 
 
 class Order(Protocol):
-    """An object that knows the examples of each step, such as :class:`evertally.Batches`."""
+    """An object that knows the examples of each step, such as :class:`evertally.training.Batches`."""
 
     def batch(self, step: int) -> Iterable[int]:
         """The numbers of the examples of a step, from 1."""
@@ -40,8 +40,8 @@ class TrainingAudit:
     result to :meth:`observe`. The audit knows coins, steps and samples; it does not need the key.
 
     >>> import evertally as et, numpy as np
-    >>> from evertally.canaries import TrainingAudit
-    >>> plan = et.plan_vector(40, rho=0.5, participations=4, separation=10, mechanism="banded-sqrt(bands=4)")
+    >>> from evertally.training.canaries import TrainingAudit
+    >>> plan = et.training.plan_vector(40, rho=0.5, participations=4, separation=10, mechanism="banded-sqrt(bands=4)")
     >>> audit = TrainingAudit(plan, 20, seed=1)
     >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "audit", coordinates=audit.coordinates, dtype="float64")
     >>> for step in range(1, 41):
@@ -62,8 +62,8 @@ class TrainingAudit:
         The examples of each step, by :meth:`Order.batch`: required if the plan has ``sampled``. Without it, canaries
         are spread over the steps as the plan allows.
     numbers
-        The numbers of canaries and decoys in these batches, an array (canaries, 2). With :class:`evertally.Batches` the
-        default is the last ones.
+        The numbers of canaries and decoys in these batches, an array (canaries, 2). With
+        :class:`evertally.training.Batches` the default is the last ones.
     steps
         Number of steps to watch, from the first, at most 2000. By default the whole run.
     significance

@@ -1,6 +1,5 @@
 //! The roots of unity of every stage.
 
-use super::Real;
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
 /// A stage that splits transforms of `length` points into four.
@@ -16,13 +15,13 @@ pub struct Twiddles<F> {
     pub(super) ends_with_two: bool,
 }
 
-impl<F: Real> Twiddles<F> {
-    /// For `points` = 2^k, `k ≥ 4`.
-    pub(super) fn new(points: usize) -> Self {
+impl<F> Twiddles<F> {
+    /// For `points` = 2^k, `k ≥ 4`. `of` returns the nearest number.
+    pub(crate) fn new(points: usize, of: fn(f64) -> F) -> Self {
         let mut stages = Vec::new();
         let mut length = points;
         while length > 4 {
-            let factors = (0..length / 4).map(|j| [1, 2, 3].map(|power| root(power * j, length).map(F::of)));
+            let factors = (0..length / 4).map(|j| [1, 2, 3].map(|power| root(power * j, length).map(of)));
             stages.push(Stage { length, factors: factors.collect() });
             length /= 4;
         }

@@ -3,14 +3,12 @@
 //! The compiler does not use these registers by itself in a butterfly's thirty operations, so the code names them.
 //! Every operation is one IEEE operation in every lane, whatever the width.
 
-use super::Real;
-
 /// Some neighbouring lanes of a line.
 ///
 /// The functions of the wide types may be called only if the processor has their instructions: in the functions that
 /// `for_every_width` compiles for them, into which they are inlined. Code outside this module cannot name them.
 pub(super) trait Vector: Copy {
-    type Number: Real;
+    type Number: Copy;
     /// Lanes; a divisor of the lanes of a line.
     const WIDTH: usize;
 

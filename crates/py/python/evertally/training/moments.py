@@ -145,8 +145,8 @@ class Clipping:
     Sum the vectors of :meth:`encode` over the batch and add noise to the sum, as one vector of :attr:`coordinates`:
 
     >>> import evertally as et, numpy as np
-    >>> from evertally.moments import AdaptiveClipping, Clipping
-    >>> plan = et.plan_vector(100, norm=1.0, epsilon=2.0, delta=1e-5)
+    >>> from evertally.training.moments import AdaptiveClipping, Clipping
+    >>> plan = et.training.plan_vector(100, norm=1.0, epsilon=2.0, delta=1e-5)
     >>> clipping = Clipping(plan.norm, [1000], expected_batch_size=64, adaptive=AdaptiveClipping(initial=0.1))
     >>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "run", coordinates=clipping.coordinates)
     >>> gradients = np.ones((64, 1000), np.float32)                       # one row for each example

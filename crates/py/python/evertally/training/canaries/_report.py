@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .._evertally import VectorPlan
+from ..._evertally import VectorPlan
 from ._bets import REASONS
 from ._shown import Shown
 
@@ -58,8 +58,8 @@ class AuditReport:
     that canaries of this kind reveal.
 
     >>> import evertally as et, numpy as np
-    >>> from evertally.canaries import TrainingAudit
-    >>> plan = et.plan_vector(20, rho=0.5, mechanism="input")
+    >>> from evertally.training.canaries import TrainingAudit
+    >>> plan = et.training.plan_vector(20, rho=0.5, mechanism="input")
     >>> audit = TrainingAudit(plan, 20, seed=1)
     >>> for step in range(1, 21):
     ...     gradients = audit.canaries(step)                           # nobody clips them, and no noise is added

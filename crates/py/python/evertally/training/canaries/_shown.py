@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .. import budget
-from .._evertally import VectorPlan
+from ... import budget
+from ..._evertally import VectorPlan
 from ._bets import Array
 from ._bounds import epsilon_lower_bound, mu_lower_bound, mu_lower_bound_if_independent
 

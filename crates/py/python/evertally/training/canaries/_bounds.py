@@ -34,7 +34,7 @@ def p_value_of_epsilon(canaries: int, guesses: int, right: int, *, epsilon: floa
     training run" (arXiv 2305.08846), Theorem 5.2: with `W` binomial, `r` trials of probability `e^ε / (1 + e^ε)`, it is
     `P[W ≥ v] + 2 m δ max_i P[v - i ≤ W < v] / i`. Tails are sums of all terms, not approximations.
 
-    >>> from evertally.canaries import p_value_of_epsilon
+    >>> from evertally.training.canaries import p_value_of_epsilon
     >>> p_value_of_epsilon(2, 2, 2, epsilon=0.0)
     0.25
     """
@@ -52,7 +52,7 @@ def epsilon_lower_bound(
 
     From :func:`p_value_of_epsilon`; rounded down by up to 10⁻⁹. 0 if the guesses show nothing.
 
-    >>> from evertally.canaries import epsilon_lower_bound
+    >>> from evertally.training.canaries import epsilon_lower_bound
     >>> round(epsilon_lower_bound(1000, 100, 75, delta=1e-4), 3)
     0.673
     """
@@ -73,7 +73,7 @@ def p_value_of_mu(canaries: int, guesses: int, right: int, *, mu: float) -> floa
     canaries at once; so it is far weaker than a bound for independent noise for each of them. The result exceeds the
     boundary of the refuted values by up to 10⁻⁹ of it.
 
-    >>> from evertally.canaries import p_value_of_mu
+    >>> from evertally.training.canaries import p_value_of_mu
     >>> p_value_of_mu(200, 200, 100, mu=0.5) > 0.5, p_value_of_mu(200, 200, 150, mu=0.5) < 0.1
     (True, True)
     """
@@ -99,7 +99,7 @@ def mu_lower_bound(canaries: int, guesses: int, right: int, *, confidence: float
 
     From :func:`p_value_of_mu`; rounded down by up to 10⁻⁹. 0 if the guesses show nothing.
 
-    >>> from evertally.canaries import mu_lower_bound
+    >>> from evertally.training.canaries import mu_lower_bound
     >>> mu_lower_bound(200, 200, 100), 0.4 < mu_lower_bound(200, 200, 150) < 0.5
     (0.0, True)
     """
@@ -121,7 +121,7 @@ def mu_lower_bound_if_independent(canaries: int, right: int, *, confidence: floa
     privacy": the trade-off curve where both errors are equal), and the number of right guesses is stochastically below
     a binomial one. Abstaining would need another bound: guess about all canaries. Rounded down by up to 10⁻⁹.
 
-    >>> from evertally.canaries import mu_lower_bound, mu_lower_bound_if_independent
+    >>> from evertally.training.canaries import mu_lower_bound, mu_lower_bound_if_independent
     >>> mu_lower_bound_if_independent(1000, 690) > 0.8 > 2 * mu_lower_bound(1000, 1000, 690)
     True
     """

@@ -1,11 +1,9 @@
 //! Records the noise that one object issues, and words the refusals.
 
-use super::history::{Refusal, Span, Why};
-use super::mark::{Marker, Secrets};
-use super::{Claim, Uses};
 use crate::error::{OrRaise, invalid, state};
 use crate::key::SecretKey;
 use crate::running::cancellable;
+use crate::uses::{Claim, Marker, Refusal, Secrets, Span, Uses, Why};
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_declare::problem::Wording;
 use evertally_ledger::ledger::{Issuer, recorded};
@@ -132,11 +130,8 @@ impl Watch {
             Err(error) if allowed && error.is_instance_of::<PyException>(py) => return Ok(()),
             registered => registered?,
         }
-        let given = if uses.file.get().is_some() {
-            py.detach(|| uses.give(&claim, allowed))
-        } else {
-            uses.give(&claim, allowed)
-        };
+        let given =
+            if uses.is_in_file() { py.detach(|| uses.give(&claim, allowed)) } else { uses.give(&claim, allowed) };
         given?.map_err(|refusal| self.refused(&refusal))
     }
 

@@ -9,7 +9,7 @@ import evertally
 import numpy as np
 import numpy.typing as npt
 
-from ._evertally import Batches
+from .._evertally import Batches
 
 __all__ = ["Attendance", "FixedBatches", "Order", "check_batches", "order_of"]
 
@@ -24,20 +24,21 @@ class FixedBatches:
     again after fewer steps than its ``separation``: the plan's noise would not suffice.
 
     >>> import evertally as et
-    >>> plan = et.plan_vector(40, rho=0.5, participations=2, separation=20)
-    >>> batches = et.FixedBatches(plan, examples=1000, batch_size=50)
+    >>> plan = et.training.plan_vector(40, rho=0.5, participations=2, separation=20)
+    >>> batches = et.training.FixedBatches(plan, examples=1000, batch_size=50)
     >>> len(batches), batches.batch(21)[:3].tolist()
     (40, [0, 1, 2])
-    >>> et.FixedBatches(plan, examples=1000, batch_size=100)  # four epochs
+    >>> et.training.FixedBatches(plan, examples=1000, batch_size=100)  # four epochs
     Traceback (most recent call last):
     ...
     evertally.InvalidError: 40 steps of 100 examples out of 1000 are 4 epochs of 10 steps, but the plan allows an ...
     """
 
-    def __init__(self, plan: evertally.VectorPlan, *, examples: int, batch_size: int) -> None:
+    def __init__(self, plan: evertally.training.VectorPlan, *, examples: int, batch_size: int) -> None:
         if plan.sampled is not None:
             raise evertally.InvalidError(
-                "the plan's guarantee requires sampled batches: use evertally.Batches(plan, key, name, examples=…)"
+                "the plan's guarantee requires sampled batches: use evertally.training.Batches(plan, key, name, "
+                "examples=…)"
             )
         if not 1 <= batch_size <= examples:
             raise evertally.InvalidError(
@@ -66,7 +67,7 @@ class FixedBatches:
         first = (step - 1) % self._apart * self._size
         return np.arange(first, first + self._size, dtype=np.int64)
 
-    def is_of(self, plan: evertally.VectorPlan, key: evertally.SecretKey, name: str) -> bool:
+    def is_of(self, plan: evertally.training.VectorPlan, key: evertally.SecretKey, name: str) -> bool:
         """Whether these batches belong to this plan; they are the same for every key and name."""
         del key, name
         return self.plan == plan
@@ -93,7 +94,7 @@ Order: TypeAlias = Batches | FixedBatches
 
 
 def order_of(
-    plan: evertally.VectorPlan, key: evertally.SecretKey, name: str, examples: int, batch_size: int | None
+    plan: evertally.training.VectorPlan, key: evertally.SecretKey, name: str, examples: int, batch_size: int | None
 ) -> Order:
     """The plan's sampled batches, or batches of `batch_size` in a fixed order, if the plan allows them."""
     if plan.sampled is not None:
@@ -109,19 +110,19 @@ def order_of(
     return FixedBatches(plan, examples=examples, batch_size=batch_size)
 
 
-def check_batches(plan: evertally.VectorPlan, batches: Any, key: evertally.SecretKey, name: str) -> None:
+def check_batches(plan: evertally.training.VectorPlan, batches: Any, key: evertally.SecretKey, name: str) -> None:
     """Refuses batches that do not belong to a plan; a plan with sampling needs its own batches."""
     if batches is None:
         if getattr(plan, "sampled", None) is not None:
             raise ValueError(
-                "the plan's guarantee requires sampled batches: give batches=evertally.Batches(plan, key, name, "
+                "the plan's guarantee requires sampled batches: give batches=evertally.training.Batches(plan, key, name, "
                 "examples=…) with this plan, key and name, and train on them"
             )
         return
     if not isinstance(batches, Order):
         raise TypeError(
-            "batches must be evertally.Batches for a plan with sampling, or evertally.FixedBatches for one without, "
-            f"got {type(batches).__name__}"
+            "batches must be evertally.training.Batches for a plan with sampling, or evertally.training.FixedBatches "
+            f"for one without, got {type(batches).__name__}"
         )
     if not batches.is_of(plan, key, name):
         raise ValueError("these batches belong to another plan, key or name")

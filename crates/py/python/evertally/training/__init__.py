@@ -1,0 +1,48 @@
+"""Private training: plans, noise and batches for optimizers that use every example with a guarantee.
+
+:func:`plan_vector` plans noise for the sums of clipped gradients, and :func:`plan_training` compares the options.
+:class:`VectorNoise` adds that noise, step by step, and :class:`RowNoise` adds it to the rows of large embedding tables.
+:class:`Batches` samples the examples of each step, and :class:`FixedBatches` takes them in a fixed order.
+
+- :mod:`evertally.training.moments`: adaptive clipping and second moments, in the same release as the gradients.
+- :mod:`evertally.training.canaries`: audits of runs.
+- :mod:`evertally.torch`, :mod:`evertally.jax` and :mod:`evertally.keras` do all of this for a framework.
+
+>>> import evertally as et
+>>> import numpy as np
+>>> plan = et.training.plan_vector(100, epsilon=2.0, delta=1e-6, mechanism="smooth")
+>>> noise = et.VectorNoise(plan, et.SecretKey.generate(), "model", coordinates=3)
+>>> gradients = np.zeros(3, np.float32)
+>>> bool(noise.add_next(gradients).any())
+True
+"""
+
+from .._evertally import (
+    Batches,
+    RowNoise,
+    Training,
+    VectorCandidate,
+    VectorGuarantee,
+    VectorNoise,
+    VectorPlan,
+    Way,
+)
+from .._functions import plan_training, plan_vector
+from . import canaries, moments
+from ._order import FixedBatches
+
+__all__ = [
+    "Batches",
+    "FixedBatches",
+    "RowNoise",
+    "Training",
+    "VectorCandidate",
+    "VectorGuarantee",
+    "VectorNoise",
+    "VectorPlan",
+    "Way",
+    "canaries",
+    "moments",
+    "plan_training",
+    "plan_vector",
+]
