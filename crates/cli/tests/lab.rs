@@ -16,7 +16,7 @@ const CALLS: [&str; 5] = [
     "audit --mechanism binary --horizon 4 --rho 1 --paths 1500 --json",
 ];
 
-/// Runs a command line in a folder of its own. Returns the folder too, for the files that the command wrote.
+/// Runs a command line in a new folder. Returns the folder too, for the files that the command wrote.
 fn run(line: &str) -> (Bench, Run) {
     let bench = Bench::new();
     let run = bench.run(&line.split(' ').collect::<Vec<_>>());
