@@ -37,7 +37,7 @@ enum Command {
     Key(key::KeyArgs),
     /// Declare the total budget of a data source, and show how much is spent, reserved and left.
     Budget(budget::BudgetArgs),
-    /// Choose how many events to keep per person: privately, from early events and a small budget.
+    /// Choose privately how many events to keep per person, under a small budget.
     Bounds(Box<bounds::BoundsArgs>),
     /// Publish running counts or sums of event files: a table, a picture and a privacy report.
     Release(Box<ReleaseFlags>),

@@ -18,13 +18,13 @@ use clap::Subcommand;
 pub(crate) enum Lab {
     /// List mechanisms with their exact sensitivity and error at a horizon.
     Mechanisms(mechanisms::MechanismsArgs),
-    /// Compare mechanisms at given horizons: exact error, distance to the lower bound, measured time, memory.
+    /// Compare mechanisms: exact error, distance to the lower bound, measured time, memory.
     Compare(compare::CompareArgs),
     /// Draw a figure that compares mechanisms, as SVG and PNG, with its data as CSV.
     Figure(figure::FigureArgs),
     /// Draw the noise of a mechanism many times, for research and for checking covariances.
     Simulate(Box<simulate::SimulateArgs>),
-    /// Try to refute the privacy promise of a mechanism or plan: draw many releases and test them as a black box.
+    /// Try to refute the promise of a mechanism or plan: draw many releases and test them.
     Audit(Box<audit::AuditArgs>),
 }
 

@@ -16,14 +16,14 @@ const CALLS: [&str; 5] = [
     "audit --mechanism binary --horizon 4 --rho 1 --paths 1500 --json",
 ];
 
-/// Runs a command line in a folder of its own. Returns the folder too, for the files that the command wrote.
+/// Runs a command line in a new folder. Returns the folder too, for the files that the command wrote.
 fn run(line: &str) -> (Bench, Run) {
     let bench = Bench::new();
     let run = bench.run(&line.split(' ').collect::<Vec<_>>());
     (bench, run)
 }
 
-/// The paths and the contents of all files in a folder and its subfolders.
+/// The paths and the contents of all files in a folder and its subfolders, except the key, whose ledger is random.
 fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -31,7 +31,7 @@ fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
             all.extend(contents(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
-        } else {
+        } else if !name.starts_with("my.key") {
             all.push((name, std::fs::read(&path).unwrap()));
         }
     }
@@ -55,7 +55,7 @@ fn both_forms_give_the_same_bytes() {
         assert_eq!((&short.stdout, &short.stderr), (&long.stdout, &long.stderr), "{call}");
         let written = contents(folder.folder());
         assert_eq!(contents(short_folder.folder()), written, "{call}");
-        assert!(!long.stdout.is_empty() || written.len() > 3, "{call}: no output");
+        assert!(!long.stdout.is_empty() || written.len() == 3, "{call}: no output");
     }
 }
 
