@@ -2,9 +2,8 @@
 
 pub mod commands;
 pub mod failure;
-mod figure;
+mod kebab;
+mod lab;
 pub mod progress;
-pub mod release;
 mod searched;
-pub mod sketch;
 pub mod stream;

@@ -1,4 +1,4 @@
-//! `evertally audit`: keys of the JSON output, exit statuses, saved plans. `crates/audit` tests its power to
+//! `evertally lab audit`: keys of the JSON output, exit statuses, saved plans. `crates/audit` tests its power to
 //! refute.
 
 mod common;

@@ -4,7 +4,8 @@
 //! parts from different processes add up. Without the key, nobody can find two sets with the same digest, or learn
 //! anything from digests but whether they are equal. Two sets have the same digest by chance with probability 2⁻²⁵⁶.
 
-use super::{Row, Rows, Work};
+use super::Work;
+use super::row::{Row, Rows};
 use evertally::noise::Purpose;
 use evertally_declare::error::{Result, usage};
 use std::collections::BTreeMap;
@@ -33,6 +34,11 @@ impl Digest {
     /// The eight numbers.
     pub fn lanes(self) -> [u32; 8] {
         self.lanes
+    }
+
+    /// The rows that carry the digest of the events that were kept in a step.
+    pub(super) fn rows(self, step: u64) -> impl Iterator<Item = Row> {
+        (0..).zip(self.lanes()).map(move |(number, lane): (u8, u32)| Row::of_kept(step, number, lane))
     }
 
     /// The number of rows.

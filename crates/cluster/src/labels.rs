@@ -1,7 +1,7 @@
 //! Numbers for groups, within one process.
 
 use super::Work;
-use super::sums::Row;
+use super::row::Row;
 use evertally_declare::error::{Result, usage};
 use evertally_publish::session::{GroupLabel, GroupNumbers};
 use hashbrown::HashMap;

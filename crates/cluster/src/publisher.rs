@@ -15,9 +15,9 @@
 
 use super::digest::Digests;
 use super::{Digest, Once, Row, Rows, Work};
+use evertally::hex;
 use evertally::noise::{Purpose, StreamName};
 use evertally_declare::error::{Error, Result, usage};
-use evertally::hex;
 use evertally_ledger::ledger::{Ledger, StreamDigest, drawn_identity};
 use evertally_publish::rows::ReleaseRow;
 use evertally_publish::session::{GroupLabel, RunningSums, Tally};

@@ -5,7 +5,8 @@ use super::block::{Block, BlockWriter, Opened, push_sums};
 use super::digest::Digest;
 use super::labels::Labels;
 use super::order::{Order, Personal};
-use super::sums::{Row, Sums};
+use super::row::Row;
+use super::sums::Sums;
 use evertally::privacy::contribution::{Offer, Pseudonym};
 use evertally_declare::error::{Result, usage};
 use evertally_declare::steps::Instant;
@@ -103,7 +104,7 @@ impl Work {
             waiting.push(push_sums(&later, &labels));
         }
         let mut rows = sums.take(&labels);
-        rows.extend(kept.into_iter().flat_map(|(step, digest)| Row::of_kept(step, digest)));
+        rows.extend(kept.into_iter().flat_map(|(step, digest)| digest.rows(step)));
         Ok(ShardLeft { persons, waiting, next, rows })
     }
 

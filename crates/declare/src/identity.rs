@@ -16,7 +16,10 @@
 //! uncertain whether two cells mean the same, they are treated as the same: two persons who share a name lose accuracy,
 //! one person with two names loses the guarantee.
 
+mod inexact;
 mod number;
+
+pub use inexact::InexactId;
 
 use crate::civil::Time;
 use crate::field::Field;
@@ -236,46 +239,6 @@ fn of_time(time: Time, scratch: &mut String) -> &str {
     let written = if time.is_midnight() { time.put_date(scratch) } else { time.put(scratch) };
     written.expect("a String accepts every write");
     scratch
-}
-
-/// Why a number is not an identity: it may have been rounded, so that one id became another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InexactId {
-    /// A floating-point number that is too large for its precision.
-    Float {
-        /// Significant bits.
-        bits: u32,
-    },
-    /// Text that was written from a double too large to be exact.
-    Written,
-    /// Text as spreadsheets and R write long numbers: with few digits.
-    Shortened {
-        /// Significant digits.
-        digits: u8,
-    },
-}
-
-impl InexactId {
-    /// The problem, to follow the text of the cell.
-    pub fn sentence(self) -> Sentence {
-        match self {
-            Self::Float { bits } => format!(
-                "is not an exact id: floating-point numbers with {bits} bits of precision are rounded from 2^{bits} on"
-            )
-            .into(),
-            Self::Written => {
-                "is not an exact id: it was written from a double, and those are rounded from 2^53 on".into()
-            }
-            Self::Shortened { digits } => {
-                format!("is not an exact id: it was written with {digits} digits, as spreadsheets and R do").into()
-            }
-        }
-    }
-
-    /// The remedy.
-    pub fn remedy(self) -> Sentence {
-        "write ids as integers or as text".into()
-    }
 }
 
 #[cfg(test)]

@@ -32,9 +32,11 @@ mod bundle;
 pub mod estimate;
 mod measure;
 pub mod parts;
+mod planned;
 mod ranks;
 mod readings;
 
 pub use additions::KeptEvent;
-pub use bundle::{BegunPart, Bundle, MEASURE, PlannedPart, WORKLOAD};
+pub use bundle::{Bundle, MEASURE, WORKLOAD};
 pub use measure::{Measure, Wanted};
+pub use planned::{BegunPart, PlannedPart};

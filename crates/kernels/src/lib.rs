@@ -16,6 +16,7 @@ compile_error!(
 
 #[macro_use]
 mod instruction_set;
+mod fourier;
 mod keystream;
 mod normal;
 mod normals;

@@ -49,6 +49,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod dispatch;
 mod f32;
 mod f64;
 #[cfg(test)]
@@ -57,8 +58,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use f32::normals_f32;
-pub use f64::normals_f64;
+pub use dispatch::{normals_f32, normals_f64};
 
 /// The coefficients of the polynomials in single precision, for code that computes the same normals elsewhere: row l +
 /// 16 h for octave l and half h, the constant first.

@@ -4,7 +4,7 @@
 //! order; no multiplication is fused with an addition. So results do not depend on the
 //! [`InstructionSet`](crate::InstructionSet), nor on how coordinates are split into pieces.
 
-use crate::transform::sealed::Kernels;
+use crate::fourier::Kernels;
 use crate::{BlockName, InstructionSet, Normals};
 
 /// A floating-point number that vectors consist of: `f32` or `f64`.

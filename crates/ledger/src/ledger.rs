@@ -11,10 +11,14 @@
 mod contents;
 mod digest;
 mod file;
+mod file_store;
+mod issued;
 mod issuers;
 mod parts;
 mod public;
+mod remedy;
 mod store;
+mod stream_key;
 
 pub use crate::protects::Protects;
 pub use contents::drawn_identity;
@@ -22,15 +26,17 @@ pub use contents::{Pending, Run, SeenFile, TableMark};
 pub use digest::StreamDigest;
 pub use evertally_declare::follows::{Carried, Follows};
 pub use evertally_declare::groups::Joined;
-pub use file::{Absent, FileStore, OpenKey, ledger_path, new_key};
-pub use issuers::{Issuer, give_to_service, recorded};
+pub use file::{OpenKey, new_key};
+pub use file_store::{Absent, FileStore, ledger_path};
+pub use issued::Issuer;
+pub use issuers::give_to_service;
 pub use public::{PublicLedger, PublishedStream, Spent, spent};
 pub use store::{MemoryStore, Store};
+pub use stream_key::recorded;
 
-use crate::disk::RealDisk;
 use crate::source::{Approval, Claim, SourceBudget};
 use contents::{Contents, Entry, Guard, KeptState, code_key};
-use digest::{NAME, Past};
+use digest::Past;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally::plan::Plan;
 use evertally::privacy::Budget;
@@ -39,11 +45,11 @@ use evertally_declare::problem::sentence;
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
 use jiff::Timestamp;
+use remedy::NAME;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use zeroize::Zeroizing;
 
 /// The ledger of a key.
@@ -156,16 +162,6 @@ impl Ledger {
         let contents = Contents::open(&bytes, &shown, key)?;
         contents.check_no_service(&shown)?;
         Ok(Self { contents, code_key: code_key(key), store: Box::new(store), source: None })
-    }
-
-    /// Writes a key to a new file, and this ledger next to it. An existing file is never replaced.
-    ///
-    /// # Errors
-    /// If the file exists, or cannot be written.
-    pub fn save(&self, path: &Path, key: &SecretKey) -> Result<()> {
-        let mut store = FileStore::create(Arc::new(RealDisk), path, key)?;
-        store.load()?;
-        store.commit(&self.contents.clone().sealed(&self.code_key)?)
     }
 
     /// The number of streams published with this key.

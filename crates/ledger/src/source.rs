@@ -8,75 +8,24 @@
 //! Sums are exact ([`Filter`](evertally::privacy::composition::Filter)). Nothing in the file is secret, and no key is
 //! needed to read it.
 
+mod claim;
 mod contents;
 
+pub use claim::{Approval, Claim};
 pub use contents::{Costs, State, Total};
 
 use crate::disk::{Access, Disk, RealDisk, replace};
 use crate::lock::{NameLock, Patience, check_one_name, resolve};
 use crate::protected::check_output;
-use crate::protects::Protects;
 use contents::Contents;
-use evertally::plan::Plan;
-use evertally::privacy::composition::{Amount, Expense};
+use evertally::privacy::composition::Amount;
 use evertally_declare::error::{Context, Result, usage};
 use evertally_declare::parameter::Parameter;
 use evertally_declare::problem::sentence;
-use evertally_declare::stream::Stream;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-
-/// The cost that a publication claims from a source.
-#[derive(Clone, Debug)]
-pub struct Claim {
-    /// Its stream.
-    pub stream: String,
-    /// The public id of its key; empty if the key is not known yet.
-    pub key_id: String,
-    /// The digest of its plan, in hexadecimal.
-    pub plan: String,
-    /// The privacy cost of the plan.
-    pub cost: Expense,
-    /// The units that the plan protects.
-    pub protects: Protects,
-    /// The plan's budget in words.
-    pub budget: String,
-}
-
-impl Claim {
-    /// The claim of a stream with all plans under which it is released.
-    pub fn of(stream: &Stream, key_id: &str) -> Self {
-        let plan = blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string();
-        Self { plan, cost: stream.guarantee().expense(), ..Self::new(stream.name.as_str(), key_id, &stream.plan) }
-    }
-
-    /// The claim of a stream under a plan.
-    pub fn new(stream: &str, key_id: &str, plan: &Plan) -> Self {
-        let request = plan.request();
-        Self {
-            stream: stream.to_owned(),
-            key_id: key_id.to_owned(),
-            plan: blake3::Hash::from_bytes(plan.digest()).to_hex().to_string(),
-            cost: plan.guarantee().expense(),
-            protects: Protects::of(request.unit(), request.neighbours(), request.meaning()),
-            budget: match plan.guarantee().selection {
-                None => request.budget().to_string(),
-                Some(delta) => format!("{}, groups selected by δ = {:e}", request.budget(), delta.get()),
-            },
-        }
-    }
-}
-
-/// An approval: by whom, and why.
-#[derive(Clone, Debug, Default)]
-pub struct Approval {
-    /// The name of the approver.
-    pub approver: Option<String>,
-    /// A free text.
-    pub note: Option<String>,
-}
 
 /// The budget of a data source, in its file.
 pub struct SourceBudget {

@@ -33,6 +33,7 @@ mod table;
 mod units;
 mod uses;
 mod vector;
+mod watch;
 mod whole;
 
 use numpy::PyArray1;
@@ -55,10 +56,10 @@ mod _evertally {
         key::TestSeed, lazy::LazyVector, lazy::plan_lazy, plan::Plan, plan::plan, publishing::Publishing,
         reading::Reading, release::Release, sketch::CountSketch, sketch::plan_sketch, sums::release_steps,
         sums::release_sums, table::ArrowTable, table::interval_table, table::plan_table, table::release_table,
-        uses::allow_noise_reuse, vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate,
-        vector::device::_Programs, vector::device::normal_tables, vector::guarantee::VectorGuarantee,
-        vector::noise::VectorNoise, vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector,
-        vector::rows::RowNoise, vector::training::Training, vector::training::Way, vector::training::plan_training,
+        vector::ahead::wait, vector::batches::Batches, vector::candidate::VectorCandidate, vector::device::_Programs,
+        vector::device::normal_tables, vector::guarantee::VectorGuarantee, vector::noise::VectorNoise,
+        vector::noise::draw_ahead, vector::plan::VectorPlan, vector::plan::plan_vector, vector::rows::RowNoise,
+        vector::training::Training, vector::training::Way, vector::training::plan_training, watch::allow_noise_reuse,
     };
 
     #[pymodule_init]

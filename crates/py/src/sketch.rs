@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::reading::Reading;
 use crate::request::{declared, request};
 use crate::running::{abandonable, in_chunks};
-use crate::uses::{Class, Watch};
+use crate::watch::{Class, Watch};
 use crate::whole::Whole;
 use evertally::noise::StreamName;
 use evertally::sketch::{CountSketch as Inner, Shape, SketchPlan, Table};

@@ -14,17 +14,15 @@
 mod file;
 mod history;
 mod mark;
-mod watch;
 
-pub(crate) use history::{Span, UNKNOWN};
-pub(crate) use mark::Words;
-pub(crate) use watch::{Class, Watch, allow_noise_reuse, bytes_of};
+pub(crate) use history::{Refusal, Span, UNKNOWN, Why};
+pub(crate) use mark::{Marker, Secrets, Words};
 
 use evertally::noise::{KeyId, SecretKey, StreamName};
 use evertally_declare::error::Error as Refused;
 use evertally_ledger::ledger::{Issuer, Ledger};
 use file::{Record, UsesFile};
-use history::{Refusal, Stream, Why};
+use history::Stream;
 use pyo3::PyResult;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -83,13 +81,13 @@ struct Streams {
 }
 
 /// A request to issue steps.
-struct Claim<'a> {
-    identity: [u8; 16],
-    part: &'a Range<u64>,
+pub(crate) struct Claim<'a> {
+    pub(crate) identity: [u8; 16],
+    pub(crate) part: &'a Range<u64>,
     /// This object's noise may have been issued through this step, for data unknown to this process.
-    origin: u64,
+    pub(crate) origin: u64,
     /// In order.
-    spans: &'a [Span],
+    pub(crate) spans: &'a [Span],
 }
 
 /// The tables of all keys.
@@ -155,6 +153,11 @@ impl Uses {
         lock(&self.table).streams.streams.is_empty()
     }
 
+    /// Whether noise is recorded in a file.
+    pub(crate) fn is_in_file(&self) -> bool {
+        self.file.get().is_some()
+    }
+
     /// Remembers that a ledger has recorded something for the key.
     pub(crate) fn note_ledger(&self, ledger: Option<&Path>) {
         if lock(&self.table).ledgers.insert(ledger.map(Path::to_owned)) {
@@ -218,13 +221,13 @@ impl Uses {
     }
 
     /// Refuses what must not be issued, as far as this process knows.
-    fn check(&self, claim: &Claim<'_>) -> Result<(), Refusal> {
-        lock(&self.table).streams.refusal(claim, self.file.get().is_some()).map_or(Ok(()), Err)
+    pub(crate) fn check(&self, claim: &Claim<'_>) -> Result<(), Refusal> {
+        lock(&self.table).streams.refusal(claim, self.is_in_file()).map_or(Ok(()), Err)
     }
 
     /// Refuses what must not be issued, or records it, all or nothing. If reuse is allowed, nothing is refused, and
     /// existing records stay unchanged.
-    fn give(&self, claim: &Claim<'_>, allowed: bool) -> PyResult<Result<(), Refusal>> {
+    pub(crate) fn give(&self, claim: &Claim<'_>, allowed: bool) -> PyResult<Result<(), Refusal>> {
         let Table { streams, files, .. } = &mut *lock(&self.table);
         let Claim { identity, part, .. } = *claim;
         let refused = |streams: &Streams, in_file| streams.refusal(claim, in_file).filter(|_| !allowed);

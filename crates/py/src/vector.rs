@@ -11,5 +11,6 @@ pub(crate) mod noise;
 pub(crate) mod plan;
 pub(crate) mod request;
 pub(crate) mod rows;
+mod stream;
 pub(crate) mod training;
 pub(crate) mod words;

@@ -12,17 +12,21 @@
 //! was counted only in memory is counted again.
 
 mod accepting;
+mod checkpoint;
 mod closing;
 mod core;
 mod decoding;
 mod info;
 mod joining;
+mod lifecycle;
 mod live;
+mod loading;
 mod opening;
 mod prepare;
 mod recovery;
 mod refusal;
 mod reporting;
+mod resolved;
 mod rows;
 mod service;
 mod sums;

@@ -7,15 +7,18 @@
 
 mod cutting;
 mod files;
+mod format;
 mod memory;
 mod sending;
 
+pub use files::From;
 pub use sending::Remote;
 
-use cutting::{Format, Piece};
+use cutting::Piece;
 use evertally_declare::error::{Context, Result, refuse_if, usage};
 use evertally_ledger::protected::check_output;
 use files::Source;
+use format::Format;
 use memory::{Memory, Pending};
 use sending::Answer;
 use std::fs::OpenOptions;
@@ -31,17 +34,6 @@ const NEWS: Duration = Duration::from_secs(60);
 /// The first and the longest pause before an unreachable service is tried again.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// The source of events.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum From {
-    /// A growing file.
-    File(PathBuf),
-    /// All files of a folder, including future ones; subfolders are ignored.
-    Folder(PathBuf),
-    /// Standard input.
-    Stdin,
-}
 
 /// The source to follow, and the options.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ mod activity;
 mod answers;
 mod app;
 mod body;
+mod body_fault;
 mod connections;
 mod hub;
 mod limits;
@@ -14,6 +15,7 @@ mod page;
 mod pieces;
 mod problem;
 mod routes;
+mod threads;
 mod tls;
 mod work;
 

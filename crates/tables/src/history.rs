@@ -6,6 +6,7 @@
 //! columns of the table. Groups, and streams that follow one another, have independent noise. The confidence set of a
 //! ratio is that of Fieller, which can be an interval, the outside of one, or everything.
 
+mod rows;
 mod steps;
 mod values;
 
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::input::{Events, ReadOptions, for_each_event};
+use rows::Rows;
 use steps::Steps;
 use values::Values;
 
@@ -150,9 +152,6 @@ impl Answer {
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(failure)
     }
 }
-
-/// Visits all rows of a table with the cells of some columns.
-type Rows<'r> = dyn Fn(&Columns, &mut dyn FnMut(&Event<'_>) -> Result<()>) -> Result<()> + 'r;
 
 /// Queries a table in files: CSV, JSON lines or Parquet, or a folder of these.
 ///

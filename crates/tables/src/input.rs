@@ -13,7 +13,9 @@ mod frames;
 mod header;
 mod json;
 mod limits;
+mod options;
 mod parquet;
+mod pass;
 mod pieces;
 mod seen;
 mod source;
@@ -23,16 +25,12 @@ mod tests;
 
 use std::fs::File;
 use std::io::Read;
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::RecordBatchReader;
-use evertally_declare::declaration::TableFormat;
-use evertally_declare::error::{Error, Place, Result, refuse_if};
-use evertally_declare::event::{Cells, Columns, Event, Field, Layout, Position};
-use evertally_declare::words::quoted;
+use evertally_declare::error::{Error, Result, refuse_if};
+use evertally_declare::event::{Columns, Event, Layout};
 
 use crate::progress::Progress;
 
@@ -40,111 +38,12 @@ pub use arrow::ArrowStream;
 use csv::Cut;
 use json::Findings;
 pub use limits::{DEFAULT_MEMORY, LONGEST_CELL};
+pub use options::{InputFormat, ReadOptions};
+use pass::Pass;
 use pieces::{Open, Piece, Pieces};
 pub use source::{is_same_source, spool};
 
 pub use seen::{Fingerprints, NewFile, Sorted};
-
-/// Rows passed on at once.
-const BATCH_ROWS: usize = 16 * 1024;
-
-/// Rows between two checks of the cancellation flag.
-const ROWS_PER_CHECK: u64 = 4096;
-
-/// The maximum number of threads by default: the single thread that reads and consumes cannot keep more busy.
-const MOST_BY_ITSELF: usize = 16;
-
-/// The format of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputFormat {
-    /// Comma separated values with a header line.
-    Csv,
-    /// One JSON object per line.
-    JsonLines,
-    /// Apache Parquet.
-    Parquet,
-}
-
-impl From<TableFormat> for InputFormat {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Csv => Self::Csv,
-            TableFormat::JsonLines => Self::JsonLines,
-            TableFormat::Parquet => Self::Parquet,
-        }
-    }
-}
-
-impl FromStr for InputFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "csv" => Ok(InputFormat::Csv),
-            "jsonl" | "ndjson" => Ok(InputFormat::JsonLines),
-            "parquet" => Ok(InputFormat::Parquet),
-            _ => Err(format!("{} is not an input format: use csv, jsonl or parquet", quoted(text))),
-        }
-    }
-}
-
-impl std::fmt::Display for InputFormat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            InputFormat::Csv => "CSV",
-            InputFormat::JsonLines => "JSON lines",
-            InputFormat::Parquet => "Parquet",
-        })
-    }
-}
-
-/// How to read the files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// The format of every file; detected from its first bytes if `None`.
-    pub format: Option<InputFormat>,
-    /// The separator of cells in a CSV line.
-    pub delimiter: u8,
-    /// Texts that mean a missing cell, such as `NA`. Empty cells, nulls and absent keys are always missing.
-    pub missing: Vec<String>,
-    /// The number of threads that read cells. If `None`, the number of cores, at most 16. Changes no result.
-    pub threads: Option<NonZero<usize>>,
-    /// The approximate memory for reading, in bytes: input that needs more is refused before it is expanded. The
-    /// default is [`DEFAULT_MEMORY`]. Changes no result.
-    pub memory: u64,
-    /// Bytes that are requested at once. Changes no result; tests make it small.
-    #[doc(hidden)]
-    pub block_bytes: usize,
-}
-
-impl Default for ReadOptions {
-    fn default() -> Self {
-        ReadOptions {
-            format: None,
-            delimiter: b',',
-            missing: Vec::new(),
-            threads: None,
-            memory: DEFAULT_MEMORY,
-            block_bytes: blocks::BLOCK_BYTES,
-        }
-    }
-}
-
-impl ReadOptions {
-    /// The number of threads that read cells.
-    fn thread_count(&self) -> usize {
-        match self.threads {
-            Some(threads) => threads.get(),
-            None => std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_BY_ITSELF)),
-        }
-    }
-
-    /// The maximum number of pieces in memory at once: for each thread one that waits for it, one in work, and one that
-    /// waits to be consumed; plus one being read, and one being consumed.
-    fn pieces_at_once(&self) -> u64 {
-        3 * self.thread_count() as u64 + 2
-    }
-}
 
 /// The amount that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -308,30 +207,4 @@ pub fn for_each_event<E: From<Error>>(
     let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
     while events.next_batch(visit)? {}
     Ok(events.summary())
-}
-
-/// State shared by all readers while they pass on the rows of a piece.
-struct Pass<'p, E> {
-    layout: &'p Layout,
-    missing: &'p [String],
-    cancelled: &'p AtomicBool,
-    visit: &'p mut dyn FnMut(&Event<'_>) -> Result<(), E>,
-    rows: u64,
-}
-
-impl<E: From<Error>> Pass<'_, E> {
-    #[inline]
-    fn emit(&mut self, file: &str, place: Place, cells: &dyn Cells) -> Result<(), E> {
-        if self.rows.is_multiple_of(ROWS_PER_CHECK) {
-            refuse_if(self.cancelled).map_err(|error| E::from(Error::from(error)))?;
-        }
-        self.rows += 1;
-        (self.visit)(&Event::new(Position { file, place }, cells, self.layout))
-    }
-}
-
-/// A text cell, or missing if it is empty or declared to mean missing.
-#[inline]
-fn text_field<'a>(text: &'a str, missing: &[String]) -> Field<'a> {
-    if text.is_empty() || missing.iter().any(|m| m == text) { Field::Missing } else { Field::Text(text) }
 }

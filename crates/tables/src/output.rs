@@ -4,6 +4,7 @@ mod appended;
 mod columns;
 mod parquet;
 mod publication;
+mod spec;
 mod table;
 mod text;
 
@@ -16,7 +17,8 @@ use std::str::FromStr;
 pub use appended::{Target, deliver, files_of};
 pub use columns::TableColumns;
 pub use publication::{OutputError, OutputFile, Publication, is_stream};
-pub use table::{TableSpec, TableWriter};
+pub use spec::TableSpec;
+pub use table::TableWriter;
 
 use evertally_declare::declaration::{Parameter, TableFormat};
 use evertally_declare::problem::sentence;

@@ -30,6 +30,7 @@
 //! **Precision.** The error relative to the norm of the noise is about `10^-7` in `f32` and `10^-15` in `f64`.
 
 mod aligned;
+mod draw;
 mod filter;
 mod response;
 mod tile;
@@ -38,19 +39,13 @@ pub(super) use filter::Filter;
 pub(super) use response::Response;
 
 use super::Memory;
+use draw::Draw;
 use evertally::number::threads::share;
 use evertally::{Error, Result};
 use evertally_kernels::{InstructionSet, Real};
 use std::ops::Range;
 use std::sync::Arc;
 use tile::{Scratch, Tile};
-
-/// Draws innovations: fills a slice with those of one node, the number of its step counted from 0, for the coordinates
-/// from `first` on. It must be a pure function of node and coordinate.
-///
-/// The slice covers whole groups of 32 (`f32`) or 16 (`f64`) coordinates, aligned to their numbers and at most 256 or
-/// 128 of them, aligned to that; so it may extend a little beyond the requested range.
-pub(super) type Draw<'a, F> = dyn Fn(u64, u64, &mut [F]) + Sync + 'a;
 
 /// More blocks at once are slower, because their sums leave the cache.
 const MOST_BLOCKS: u64 = 16;

@@ -1,6 +1,7 @@
 //! The noise of a vector, step by step.
 
 mod ahead;
+mod waiting;
 
 use super::blocks::{self, Blocks, Filter};
 use super::buffer::Buffer;
@@ -10,7 +11,6 @@ use super::schedule::{Schedule, schedule};
 use super::scheme::Scheme;
 use super::sums::check_sum;
 use super::{Real, Tuning, VectorPlan};
-use ahead::{Stand, Waiting};
 use evertally::noise::{GuardedKey, Node, NoiseClaim, Purpose, SecretKey, StreamName, subkey};
 use evertally::number::threads;
 use evertally::state::{Layout, StateId, damaged};
@@ -19,6 +19,7 @@ use evertally_kernels::Normals;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
+use waiting::{Stand, Waiting};
 
 /// Coordinates are numbered below this bound: tails of normal variables count them in 56 bits.
 pub(super) const MOST_COORDINATES: u64 = 1 << 56;

@@ -26,6 +26,7 @@
 //! data and noise are not exact; `docs/threat-model.md` explains the consequences.
 
 mod calibrate;
+mod candidate;
 mod choose;
 mod file;
 mod lower_bound;
@@ -33,7 +34,8 @@ mod request;
 mod training;
 
 pub use calibrate::VectorGuarantee;
-pub use choose::{VectorCandidate, streams};
+pub use candidate::VectorCandidate;
+pub use choose::streams;
 pub use request::VectorRequest;
 pub use training::{Order, Training, Way};
 

@@ -54,79 +54,21 @@
 
 mod cells;
 mod compose;
+mod composition;
+mod event;
 mod saddle;
 mod search;
 
+pub use event::SampledGaussian;
+
 use compose::Workspace;
-use evertally::privacy::{Delta, Epsilon, gaussian};
+use composition::Composition;
+use event::scaled;
+use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};
 
-/// The neighbour that has the example.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Direction {
-    /// The first law is the mixture.
-    Remove,
-    /// The first law is the noise alone.
-    Add,
-}
-
-/// A step of Gaussian noise with Poisson subsampling, repeated `times` times.
-///
-/// ```
-/// use evertally_training::poisson_subsampling::SampledGaussian;
-/// let epoch = SampledGaussian::new(0.01, 0.8, 100)?;
-/// assert!(SampledGaussian::new(1.1, 0.8, 100).is_err());
-/// # Ok::<(), evertally::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampledGaussian {
-    rate: f64,
-    noise: f64,
-    times: u64,
-}
-
-impl SampledGaussian {
-    /// Every example takes part with probability `rate`, the noise has standard deviation `noise` times the largest
-    /// norm of an example's contribution, and there are `times` steps, up to 2²⁰.
-    ///
-    /// # Errors
-    /// If a number is out of range.
-    pub fn new(rate: f64, noise: f64, times: u64) -> Result<Self> {
-        if !(rate > 0.0 && rate <= 1.0) {
-            return Err(Error::invalid(format!("a sampling rate must be above 0 and at most 1, got {rate}")));
-        }
-        if !NOISES.contains(&noise) {
-            return Err(Error::invalid(format!("a noise multiplier must lie between 1e-6 and 1e6, got {noise}")));
-        }
-        if !(1..=MOST_STEPS).contains(&times) {
-            return Err(Error::invalid(format!("from 1 to {MOST_STEPS} steps can be accounted at once, got {times}")));
-        }
-        Ok(Self { rate, noise, times })
-    }
-
-    /// The probability that an example takes part.
-    pub fn rate(&self) -> f64 {
-        self.rate
-    }
-
-    /// The noise multiplier.
-    pub fn noise(&self) -> f64 {
-        self.noise
-    }
-
-    /// The number of steps.
-    pub fn times(&self) -> u64 {
-        self.times
-    }
-}
-
-/// Supported noise multipliers.
-const NOISES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
-const MOST_STEPS: u64 = 1 << 20;
 /// Maximum number of kinds of steps.
 const MOST_EVENTS: usize = 4096;
-/// Headroom for the few roundings of a formula.
-const ROUNDING: f64 = 1e-14;
 
 /// A composition of steps of Gaussian noise with Poisson subsampling, each sampled independently.
 ///
@@ -221,59 +163,6 @@ impl SampledGaussians {
             |own: &SampledGaussian| SampledGaussian::new(own.rate, own.noise * factor, 1).map(|_| scaled(own, factor));
         let events: Result<Vec<_>> = self.events.iter().map(one).collect();
         Self::new(&events?)
-    }
-}
-
-fn scaled(event: &SampledGaussian, factor: f64) -> SampledGaussian {
-    SampledGaussian { noise: event.noise * factor, ..*event }
-}
-
-/// Steps in computed form: those in which all examples take part are merged into one step of Gaussian noise.
-struct Composition {
-    /// For the steps in which all examples take part, `μ² = Σ k/σ²`.
-    mu: f64,
-    /// All steps, the one of `mu` included.
-    events: Vec<SampledGaussian>,
-}
-
-impl Composition {
-    fn new(events: &[SampledGaussian]) -> Self {
-        let (whole, mut events): (Vec<_>, Vec<_>) =
-            events.iter().partition::<Vec<SampledGaussian>, _>(|own| own.rate == 1.0);
-        let square: f64 = whole.iter().map(|own| own.times as f64 / (own.noise * own.noise)).sum();
-        let mu = square.sqrt() * (1.0 + ROUNDING * (1.0 + whole.len() as f64));
-        if mu > 0.0 {
-            events.push(SampledGaussian { rate: 1.0, noise: (1.0 - ROUNDING) / mu, times: 1 });
-        }
-        Self { mu, events }
-    }
-
-    /// Only steps in which all examples take part.
-    fn is_gaussian(&self) -> bool {
-        self.mu > 0.0 && self.events.len() == 1
-    }
-
-    /// δ at this ε, rounded up; precise if it is near or above `wanted`.
-    fn delta(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
-        let removed = self.delta_removed(epsilon, wanted, space);
-        removed.max(self.delta_added(epsilon, removed, space))
-    }
-
-    /// δ if an example is removed, which is usually the larger one.
-    fn delta_removed(&self, epsilon: f64, wanted: f64, space: &mut Workspace) -> f64 {
-        if self.is_gaussian() {
-            return (gaussian::delta(self.mu, epsilon) * (1.0 + 1e-11)).clamp(f64::MIN_POSITIVE, 1.0);
-        }
-        compose::divergence(&self.events, Direction::Remove, epsilon, (0.0, wanted), space)
-    }
-
-    /// δ if an example is added, or a bound of it that is at most `enough`.
-    fn delta_added(&self, epsilon: f64, enough: f64, space: &mut Workspace) -> f64 {
-        // Noise alone is symmetric.
-        if self.is_gaussian() {
-            return self.delta_removed(epsilon, enough, space);
-        }
-        compose::divergence(&self.events, Direction::Add, epsilon, (enough, 1.0), space)
     }
 }
 

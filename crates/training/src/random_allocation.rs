@@ -98,6 +98,7 @@ mod paths;
 mod removed;
 mod rounds;
 mod search;
+mod shifted;
 
 use evertally::privacy::{Delta, Epsilon};
 use evertally::{Error, Result};

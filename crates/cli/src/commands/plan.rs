@@ -1,8 +1,9 @@
 //! `evertally plan`: ranks every mechanism under a budget by exact error.
 
 use super::together::Together;
-use super::{kebab, unbounded};
+use super::unbounded;
 use crate::failure::usage;
+use crate::kebab::kebab;
 use crate::searched;
 use crate::stream::{BudgetFlags, UnitFlags, WorkloadFlags};
 use anyhow::Result;

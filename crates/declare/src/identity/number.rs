@@ -1,6 +1,6 @@
 //! Decimal numbers as identities: exact, and one text for each.
 
-use super::InexactId;
+use super::inexact::InexactId;
 
 /// Doubles hold all integers below this one, 2^53, as digits.
 const EXACT: &[u8; 16] = b"9007199254740992";

@@ -10,16 +10,17 @@
 
 use super::measure::{Measure, Wanted};
 use super::parts::{Centre, Part};
+use super::planned::{BegunPart, PlannedPart};
 use super::ranks::RankTree;
+use super::readings;
 use evertally::hex;
 use evertally::mechanism::{MechanismName, Workload};
-use evertally::noise::DiscreteLaw;
 use evertally::number::parse_scaled;
 use evertally::plan::{Guarantee, NoiseKind, Plan, PlanRequest};
 use evertally::privacy::composition::Split;
-use evertally::privacy::{Budget, Neighbours, PersonBounds, Unit, Values};
+use evertally::privacy::{Neighbours, PersonBounds, Unit, Values};
 use evertally::{Error, Result};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// A smaller variance counts as no noise at all.
 const LEAST: f64 = 1e-200;
@@ -28,29 +29,6 @@ const LEAST: f64 = 1e-200;
 pub const MEASURE: &str = "measure";
 /// Name of the column with the workload of a row.
 pub const WORKLOAD: &str = "workload";
-
-/// A part and its plan.
-#[derive(Clone, Debug)]
-pub struct PlannedPart {
-    /// The part.
-    pub part: Part,
-    /// Its plan, for its share of the budget.
-    pub plan: Plan,
-    /// Its share; none for squares, which cost nothing in addition to the sum.
-    pub share: Option<f64>,
-}
-
-/// A ledger's record of a part of a stream that has begun.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BegunPart {
-    pub(super) name: String,
-    digest: String,
-    pub(super) mechanism: MechanismName,
-    pub(super) noise: DiscreteLaw,
-    pub(super) share: Option<f64>,
-    pub(super) budget: Budget,
-}
 
 /// Measures and the plans of all their parts.
 #[derive(Clone, Debug)]
@@ -95,8 +73,8 @@ impl Bundle {
     /// # Errors
     /// If they cannot be planned.
     pub fn of_workloads(wanted: &[Wanted], request: &PlanRequest, began: &[BegunPart]) -> Result<(Self, Plan)> {
-        let parts = super::readings::planned(request, began)?;
-        let head = super::readings::head(request, &parts)?;
+        let parts = readings::planned(request, began)?;
+        let head = readings::head(request, &parts)?;
         let own: Vec<_> = parts.iter().filter(|planned| planned.share.is_some()).collect();
         let promises: Vec<_> = own.iter().map(|own| (own.plan.request().budget(), own.plan.guarantee())).collect();
         let guarantee = match promises.as_slice() {

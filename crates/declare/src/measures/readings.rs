@@ -1,7 +1,7 @@
 //! The plans of several workloads of one stream.
 
-use super::bundle::{BegunPart, PlannedPart};
 use super::parts::Part;
+use super::planned::{BegunPart, PlannedPart};
 use evertally::Result;
 use evertally::mechanism::Workload;
 use evertally::plan::{Plan, PlanRequest, Readings};

@@ -19,4 +19,5 @@
 //! ```
 //!
 //! Statistical tests fix their seeds, so that they always pass or always fail, and state the probability that a correct
-//! program fails. `evertally audit` draws many releases of neighbouring streams and tries to refute a plan's guarantee.
+//! program fails. `evertally lab audit` draws many releases of neighbouring streams and tries to refute a plan's
+//! guarantee.

@@ -1,10 +1,6 @@
 //! Single precision: one 32-bit word per normal.
 
 use super::{Aligned, RARE, Tail, tables};
-#[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512};
-use crate::InstructionSet;
-use crate::instruction_set::Instructions;
 use crate::quantile::of_long_word;
 
 /// Row l + 16 h: octave l, half h.
@@ -16,31 +12,6 @@ pub(super) static COLUMNS: Aligned<[[f32; 32]; tables::F32_DEGREE + 1]> = Aligne
 
 /// The value of the offset's last bit.
 pub(super) const UNIT: f32 = 1.0 / 2_147_483_648.0; // 2^-31
-
-/// Standard normal variables: `out[i]` is the quantile of `words[i]`, the same bytes on every instruction set.
-///
-/// About one word in 2¹⁵ lies far out in the tail; for it, `tail` is called with its position i and returns 128 more
-/// random bits, once and in increasing order of i. The bits must depend on nothing but the normal's identity if the
-/// noise is to be reproducible.
-///
-/// The error is below 1.2·10⁻⁷ max(1, |x|), tails reach 14.7 standard deviations, and 0 is never a result. Lengths that
-/// are multiples of 64 are fastest.
-///
-/// # Panics
-///
-/// If `words` and `out` differ in length.
-pub fn normals_f32(instructions: InstructionSet, words: &[u32], out: &mut [f32], tail: &mut dyn FnMut(usize) -> u128) {
-    assert_eq!(words.len(), out.len(), "one word per normal");
-    match instructions.kind() {
-        Instructions::Portable => portable(words, out, 0, tail),
-        // SAFETY: a set exists only if the processor has its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::normals_f32(words, out, tail) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { avx512::normals_f32(words, out, tail) },
-    }
-}
 
 /// The normals of all words, including the rare ones; the first word has position `first`.
 pub(super) fn portable(words: &[u32], out: &mut [f32], first: usize, tail: Tail) {

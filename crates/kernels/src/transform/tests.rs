@@ -143,28 +143,6 @@ fn every_path_gives_the_same_bits() {
     }
 }
 
-/// The code paths for other processors give the same bits as the ones used here.
-#[test]
-fn plain_lines_give_the_same_bits() {
-    for points in [16, 32, 512] {
-        let transform = Transform::<f32>::new(points);
-        let mut plain = noise::<f32>(transform.numbers());
-        let mut best = plain.clone();
-        butterflies::forward::<[f32; 16], 16>(&mut plain, &transform.twiddles);
-        butterflies::inverse::<[f32; 16], 16>(&mut plain, &transform.twiddles);
-        transform.forward(InstructionSet::best(), &mut best);
-        transform.inverse(InstructionSet::best(), &mut best);
-        assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
-
-        let transform = Transform::<f64>::new(points);
-        let mut plain = noise::<f64>(transform.numbers());
-        let mut best = plain.clone();
-        butterflies::forward::<[f64; 8], 8>(&mut plain, &transform.twiddles);
-        transform.forward(InstructionSet::best(), &mut best);
-        assert!(plain.iter().zip(&best).all(|(a, b)| a.to_bits() == b.to_bits()), "{points}");
-    }
-}
-
 #[test]
 fn padded_and_halved_transforms_are_the_whole_ones() {
     for points in [16, 32, 512] {

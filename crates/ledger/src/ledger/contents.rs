@@ -1,6 +1,6 @@
 //! The contents of a ledger, as text.
 
-use super::issuers::{Issued, ServiceGuard};
+use super::issued::{Issued, Noise, ServiceGuard, belongs_to_service, issued_by};
 use crate::version::version_of;
 use evertally::noise::{Purpose, SecretKey, StreamName, mac_key};
 use evertally_declare::error::{Result, usage};
@@ -8,7 +8,7 @@ use evertally_declare::follows::Follows;
 use evertally_declare::groups::Joined;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use zeroize::Zeroizing;
 
 /// The version that this program writes and reads.
@@ -246,6 +246,38 @@ impl Contents {
             head = *hasher.finalize().as_bytes();
         }
         blake3::Hash::from_bytes(head).to_hex()[..32].to_owned()
+    }
+
+    /// Refuses a key that belongs to a service.
+    pub(super) fn check_no_service(&self, shown: &str) -> Result<()> {
+        self.service.as_ref().map_or(Ok(()), |guard| Err(belongs_to_service(shown, guard)))
+    }
+
+    /// Refuses a name under which another issuer issues noise.
+    pub(super) fn check_not_issued(&self, name: &StreamName) -> Result<()> {
+        self.issued.get(name.as_str()).map_or(Ok(()), |issued| Err(issued_by(name, issued.by)))
+    }
+
+    /// All noise that was issued outside of releases, as far as this ledger records it.
+    pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&Noise>)> {
+        let mut all = BTreeSet::new();
+        for (name, issued) in &self.issued {
+            let by = issued.by.in_words();
+            all.insert((name.as_str(), by, None));
+            all.extend(issued.noise.iter().map(|noise| (name.as_str(), by, Some(noise))));
+        }
+        all
+    }
+
+    /// Refuses a log of steps that does not belong to this ledger.
+    pub(super) fn check_log(&self, log: Option<&str>, shown: &str) -> Result<()> {
+        match (&self.step_log, log) {
+            (Some(own), Some(log)) if own != log => Err(usage(format!(
+                "the ledger {shown} belongs to another log of steps than the one named here: restore its own log, or \
+                 name that one"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 

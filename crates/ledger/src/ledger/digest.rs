@@ -4,12 +4,12 @@
 //! later run needs from the steps before it.
 
 use super::contents::Entry;
-use super::issuers::recorded;
+use super::remedy::NAME;
+use super::stream_key::recorded;
+use evertally::hex;
 use evertally::noise::{GuardedKey, SecretKey, StreamName};
 use evertally_declare::error::{Result, usage};
-use evertally::hex;
-use evertally_declare::parameter::Parameter;
-use evertally_declare::problem::{Piece, sentence};
+use evertally_declare::problem::sentence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use zeroize::{Zeroize, Zeroizing};
@@ -241,6 +241,3 @@ impl Past {
         Err(usage(sentence![released, NAME]))
     }
 }
-
-/// The parameter to change for another stream.
-pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");

@@ -5,123 +5,20 @@
 //! other data. Each issuer protects itself from doing that: a release by the ledger's digests, Python objects by the
 //! log of steps next to the ledger, a service by its store.
 
-use super::contents::{Contents, drawn_identity};
-use super::digest::NAME;
-use super::{FileStore, Ledger, Store, code_key};
+use super::contents::{Contents, code_key, drawn_identity};
+use super::file_store::{Absent, FileStore};
+use super::issued::{Issued, Issuer, Noise, ServiceGuard, belongs_to_service, issued_by};
+use super::remedy::NAME;
+use super::{Ledger, Store};
 use crate::disk::RealDisk;
 use crate::lock::Patience;
-use evertally::noise::{GuardedKey, NoiseClaim, NoiseRecord, Purpose, SecretKey, StreamName};
+use evertally::noise::{GuardedKey, NoiseClaim, NoiseRecord, SecretKey, StreamName};
 use evertally::{Error as NoiseError, ErrorKind};
-use evertally_declare::error::{Error, Result, usage};
+use evertally_declare::error::{Result, usage};
 use evertally_declare::problem::sentence;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Something that issues noise without a release that the ledger records.
-///
-/// A new issuer needs a row in the tests of `issuers`, and in the matrix of `test_doors.py`: both fail without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Issuer {
-    /// `Counter` objects of Python.
-    Counter,
-    /// `LazyVector` objects of Python.
-    LazyVector,
-    /// `CountSketch` objects of Python.
-    CountSketch,
-    /// `release_sums` and `release_steps` of Python.
-    Sums,
-    /// Noise for training: `VectorNoise`, `RowNoise` and objects made from them.
-    Training,
-    /// A Rust program, by [`OpenKey::guarded`](super::OpenKey::guarded).
-    RustProgram,
-}
-
-impl Issuer {
-    /// All issuers.
-    pub const ALL: [Self; 6] =
-        [Self::Counter, Self::LazyVector, Self::CountSketch, Self::Sums, Self::Training, Self::RustProgram];
-
-    /// The name in messages, with an article.
-    pub fn in_words(self) -> &'static str {
-        match self {
-            Self::Counter => "a Counter in Python",
-            Self::LazyVector => "a LazyVector in Python",
-            Self::CountSketch => "a CountSketch in Python",
-            Self::Sums => "a release of sums that another engine has counted",
-            Self::Training => "noise for training",
-            Self::RustProgram => "a Rust program",
-        }
-    }
-}
-
-/// The record of a name that belongs to an [`Issuer`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Issued {
-    pub(super) by: Issuer,
-    /// The noise that was claimed, if only the ledger keeps it from being issued again.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    noise: BTreeSet<Noise>,
-}
-
-/// A part of a name's noise: the digest of the plan in hexadecimal, the purpose, and the claimed range.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Noise {
-    plan: String,
-    purpose: String,
-    from: u64,
-    to: u64,
-    /// Drawn for this claim: if the same noise was claimed under two copies of a ledger, the copies have diverged.
-    claim: String,
-}
-
-/// The service that a key belongs to: no other program issues its noise.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ServiceGuard {
-    /// The identity of its folder, wherever that is.
-    pub(super) identity: String,
-    /// The location of the folder when the service took the key.
-    pub(super) folder: String,
-}
-
-impl Contents {
-    /// Refuses a key that belongs to a service.
-    pub(super) fn check_no_service(&self, shown: &str) -> Result<()> {
-        self.service.as_ref().map_or(Ok(()), |guard| Err(belongs_to_service(shown, guard)))
-    }
-
-    /// Refuses a name under which another issuer issues noise.
-    pub(super) fn check_not_issued(&self, name: &StreamName) -> Result<()> {
-        self.issued.get(name.as_str()).map_or(Ok(()), |issued| Err(issued_by(name, issued.by)))
-    }
-
-    /// All noise that was issued outside of releases, as far as this ledger records it.
-    pub(super) fn issued_noise(&self) -> BTreeSet<(&str, &'static str, Option<&Noise>)> {
-        let mut all = BTreeSet::new();
-        for (name, issued) in &self.issued {
-            let by = issued.by.in_words();
-            all.insert((name.as_str(), by, None));
-            all.extend(issued.noise.iter().map(|noise| (name.as_str(), by, Some(noise))));
-        }
-        all
-    }
-
-    /// Refuses a log of steps that does not belong to this ledger.
-    fn check_log(&self, log: Option<&str>, shown: &str) -> Result<()> {
-        match (&self.step_log, log) {
-            (Some(own), Some(log)) if own != log => Err(usage(format!(
-                "the ledger {shown} belongs to another log of steps than the one named here: restore its own log, or \
-                 name that one"
-            ))),
-            _ => Ok(()),
-        }
-    }
-}
 
 impl Ledger {
     /// The issuer of a name's noise, unless it is a release recorded here.
@@ -211,23 +108,6 @@ impl Ledger {
     }
 }
 
-impl Noise {
-    fn of(claim: &NoiseClaim<'_>) -> Self {
-        // Without the names of groups and the bits of a number, which the purpose contains.
-        let purpose = match claim.purpose {
-            Purpose::Group(_) => "groups".to_owned(),
-            purpose => format!("{purpose:?}").to_lowercase(),
-        };
-        let plan = blake3::Hash::from_bytes(*claim.plan_digest).to_hex().to_string();
-        Self { plan, purpose, from: claim.part.start, to: claim.part.end, claim: String::new() }
-    }
-
-    fn meets(&self, other: &Self) -> bool {
-        let is_same = self.plan == other.plan && self.purpose == other.purpose;
-        is_same && self.from < other.to && other.from < self.to
-    }
-}
-
 /// A Rust program's record of noise: the ledger of its key, which it holds open.
 struct Program(Mutex<Ledger>);
 
@@ -236,26 +116,6 @@ impl NoiseRecord for Program {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.claim(claim).map_err(|error| NoiseError::new(ErrorKind::NoiseIssued, error.to_string()))
     }
-}
-
-/// A record of noise that admits one stream only, because the steps of that stream are recorded elsewhere.
-struct OfStream(StreamName);
-
-impl NoiseRecord for OfStream {
-    fn claim(&self, claim: &NoiseClaim<'_>) -> evertally::Result<()> {
-        if *claim.name == self.0 {
-            return Ok(());
-        }
-        let (name, own) = (claim.name, &self.0);
-        let problem = format!("the steps of stream `{own}` are recorded, but not those of `{name}`");
-        Err(NoiseError::new(ErrorKind::NoiseIssued, problem))
-    }
-}
-
-/// The key for the noise of one stream, whose steps the caller records before they are published; this function records
-/// nothing.
-pub fn recorded(key: &Arc<SecretKey>, name: &StreamName) -> GuardedKey {
-    GuardedKey::new(Arc::clone(key), OfStream(name.clone()))
 }
 
 pub(super) fn guarded(key: SecretKey, ledger: Ledger) -> GuardedKey {
@@ -269,7 +129,7 @@ pub(super) fn guarded(key: SecretKey, ledger: Ledger) -> GuardedKey {
 /// # Errors
 /// If the key has issued noise, or belongs to another service, or its ledger is missing, in use or cannot be written.
 pub fn give_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &str, folder: &Path) -> Result<()> {
-    let absent = if is_new { super::Absent::Make } else { super::Absent::Refuse };
+    let absent = if is_new { Absent::Make } else { Absent::Refuse };
     let mut store = FileStore::lock_ledger(Arc::new(RealDisk), ledger, absent, &mut Patience::none())?;
     let shown = store.name();
     let mut contents = match store.load()? {
@@ -291,23 +151,6 @@ pub fn give_to_service(key: &SecretKey, ledger: &Path, is_new: bool, identity: &
     contents.service = Some(guard);
     let code_key = code_key(key);
     store.commit(&contents.sealed(&code_key)?)
-}
-
-fn belongs_to_service(shown: &str, guard: &ServiceGuard) -> Error {
-    usage(format!(
-        "the key of the ledger {shown} belongs to the service in {}, and only that service may issue its noise: \
-         publish there, or use another key (a budget for the data adds up both)",
-        guard.folder
-    ))
-}
-
-fn issued_by(name: &StreamName, by: Issuer) -> Error {
-    let issued = format!(
-        "noise of stream `{name}` was issued with this key by {}; over other data it would reveal their exact \
-         difference: give another ",
-        by.in_words()
-    );
-    usage(sentence![issued, NAME, " (its budget then adds to what is already spent)"])
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 //! The cases that a ledger accepts and refuses.
 
 use super::*;
+use crate::disk::RealDisk;
 use crate::keyfile;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// The ledger next to a key file.

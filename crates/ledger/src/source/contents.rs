@@ -1,6 +1,6 @@
 //! The contents of the file of a source's budget.
 
-use super::{Approval, Claim};
+use super::claim::{Approval, Claim};
 use crate::protects::Protects;
 use crate::version::version_of;
 use evertally::privacy::composition::{Amount, Expense, Filter};

@@ -3,8 +3,9 @@
 use super::*;
 use crate::ledger::{Absent, MemoryStore, OpenKey};
 use crate::ledger::{Ledger, new_key};
+use crate::protects::Protects;
 use evertally::noise::SecretKey;
-use evertally::plan::PlanRequest;
+use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon, Neighbours, Rho, Unit};
 
 const PERSONS: Protects = Protects { persons: true, period: None, replaced: false };

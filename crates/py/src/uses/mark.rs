@@ -19,10 +19,10 @@ const SHIFT: usize = 4;
 const WORTH_THREADS: usize = 1 << 20;
 
 /// The values derived from a key for a stream.
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     /// Identifies the stream in tables and files, and reveals nothing about it.
-    pub(super) identity: [u8; 16],
-    pub(super) marker: Marker,
+    pub(crate) identity: [u8; 16],
+    pub(crate) marker: Marker,
 }
 
 /// Computes marks.
@@ -58,7 +58,7 @@ pub(super) fn sip_key(bytes: &[u8]) -> (u64, u64) {
 
 impl Secrets {
     /// The secrets of noise that depends on a key, a name, the digest of a plan, and a purpose.
-    pub(super) fn new(key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
+    pub(crate) fn new(key: &SecretKey, name: &StreamName, digest: &[u8; 32], purpose: &[u8]) -> Self {
         let mut bytes = Zeroizing::new([0; 16 + 16 + 32 + 4 * (BLOCK + SHIFT)]);
         derived(key, &[b"evertally 1 uses", name.as_str().as_bytes(), digest, purpose], &mut *bytes);
         let (head, rest) = bytes.split_at(64);

@@ -7,7 +7,7 @@
 //! **Forks** copy memory but no threads: a stream that is being drawn would stay locked forever in the copy. So
 //! [`wait`] is called before each fork by Python.
 
-use super::noise::Stream;
+use super::stream::Stream;
 use crate::own::Own;
 use pyo3::prelude::*;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};

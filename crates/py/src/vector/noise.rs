@@ -4,11 +4,13 @@ use super::ahead;
 use super::arguments::{check_finite, check_memory, is_double, range};
 use super::array::writable;
 use super::plan::VectorPlan;
+use super::stream::{Stream, either};
 use super::words;
 use crate::error::{OrRaise, invalid};
 use crate::key::SecretKey;
 use crate::own::Own;
-use crate::uses::{Class, Span, UNKNOWN, Watch, Words, bytes_of};
+use crate::uses::{Span, UNKNOWN, Words};
+use crate::watch::{Class, Watch, bytes_of};
 use crate::whole::Whole;
 use evertally::noise::{GuardedKey, StreamName};
 use evertally_training::{Real, Series, Tuning, VectorNoise as Inner, check_sum};
@@ -62,28 +64,6 @@ pub(crate) struct VectorNoise {
     batches: Option<Py<PyAny>>,
     /// The step of the stream, which may be locked while the next step is drawn.
     step: AtomicU64,
-}
-
-/// A stream of one element type.
-pub(super) enum Stream {
-    Single(Inner<f32>),
-    Double(Inner<f64>),
-}
-
-/// Runs the same code with either type of stream.
-macro_rules! either {
-    ($stream:expr, $noise:ident => $result:expr) => {
-        match $stream {
-            Stream::Single($noise) => $result,
-            Stream::Double($noise) => $result,
-        }
-    };
-}
-
-impl Stream {
-    pub(super) fn draw_ahead(&mut self) {
-        either!(self, noise => noise.draw_ahead());
-    }
 }
 
 /// The parsed arguments of the constructors, except plan and key.

@@ -10,6 +10,7 @@ use crate::store::{
     CLOSED, ClosedRecord, Closing, NAMES, ROWS, RowBlock, Store, StoredRow, StoredView, stored, to_bytes,
 };
 use crate::witness::Seen;
+use evertally::hex;
 use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_declare::steps::Instant;
 use evertally_publish::rows::ReleaseRow;

@@ -4,13 +4,12 @@ use super::decoding::Decoding;
 use super::info::StreamInfo;
 use super::live::Live;
 use crate::clock::Clock;
-use crate::store::{Closing, RedbLedger, STREAMS, Store, StreamRecord, from_bytes, random_name, stored};
+use crate::store::{CLOSED, ClosedRecord, Closing, Store, from_bytes, stored};
 use crate::witness::{Seen, Testimony, Witness};
 use evertally::noise::SecretKey;
 use evertally_declare::error::Result;
 use evertally_declare::steps::Instant;
 use evertally_ledger::ledger::Ledger;
-use redb::ReadableTable;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,61 +108,28 @@ impl Core {
         self.beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Opens a folder: all streams are as they were at its last write.
-    ///
-    /// # Errors
-    /// If the folder belongs to another key, or is damaged, or its witness belongs to another folder.
-    pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
-        let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up } = setting;
-        let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
-        let identity = store.identity()?;
-        let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
-        let mut core = Self {
-            store,
-            key,
-            ledger,
-            clock,
-            sources,
-            ahead,
-            decoding,
-            held_until,
-            live: BTreeMap::new(),
-            directory: Directory::default(),
-            witness,
-            said: Testimony::new(&identity),
-            saying: None,
-            settling: None,
-            writer: random_name()?,
-            is_unsaid: false,
-            has_witnessed: false,
-            ask_again: None,
-            witness_problem: None,
-            store_problem: None,
-            read_only: None,
-            notify,
-            beats: Arc::default(),
-        };
-        for (number, record) in core.records()? {
-            let live = core.load(number, record)?;
-            core.put(live);
-        }
-        core.hear_witness()?;
-        Ok(core)
-    }
-
-    /// The stored records of all streams.
-    fn records(&self) -> Result<Vec<(u32, StreamRecord)>> {
-        let table = self.store.look()?.open_table(STREAMS).map_err(stored)?;
-        let record = |entry: std::result::Result<(redb::AccessGuard<'_, u32>, redb::AccessGuard<'_, &[u8]>), _>| {
-            let (number, bytes) = entry.map_err(|e: redb::StorageError| stored(e))?;
-            Ok((number.value(), from_bytes(bytes.value(), "a stream record")?))
-        };
-        table.iter().map_err(stored)?.map(record).collect()
-    }
-
     pub(super) fn put(&mut self, live: Live) {
         self.directory.put(Arc::clone(&live.info));
         self.live.insert(live.info.number, live);
+    }
+
+    /// Separates shown rows from those still to be shown, by the clock and by the steps recorded at the witness.
+    pub(super) fn unshown(&self, live: &mut Live) -> Result<()> {
+        let closed = self.store.look()?.open_table(CLOSED).map_err(stored)?;
+        let (now, number) = (self.clock.now().micros(), live.info.number);
+        let mut shown = None;
+        for entry in closed.range((number, 0)..=(number, u64::MAX)).map_err(stored)?.rev() {
+            let (key, bytes) = entry.map_err(stored)?;
+            let record: ClosedRecord = from_bytes(bytes.value(), "a closed step")?;
+            let step = key.value().1;
+            if record.shown_at <= now && step <= live.showable(self.witness.is_some()) {
+                shown = Some(record);
+                break;
+            }
+            live.unseen.push_front((step, record));
+        }
+        live.tell(shown.as_ref());
+        Ok(())
     }
 
     /// The stream with this name.
@@ -202,17 +168,6 @@ impl Core {
             .chain(self.live.values().filter_map(failed))
             .chain(self.said.streams.iter().filter_map(missing))
             .collect()
-    }
-
-    /// Checkpoints all sessions, so that the next start has less to count again.
-    pub fn rest(&mut self) {
-        let numbers: Vec<u32> = self.live.keys().copied().collect();
-        for number in numbers {
-            let put_by = self.put_by(number);
-            drop(put_by); // without a checkpoint, events are counted again
-        }
-        let remembered = self.remember_told();
-        drop(remembered); // otherwise the last step is shown once the witness was asked
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::core::Core;
 use super::info::State;
-use super::opening::{Resolved, lines_of};
 use super::refusal::Refusal;
+use super::resolved::{Resolved, lines_of};
 use crate::store::{EVENTS, NAMES, STATES, STREAMS, StateRecord, StreamRecord, stored, to_bytes};
 use evertally_declare::error::{Result, failure, usage};
 use serde_json::{Map, Value};

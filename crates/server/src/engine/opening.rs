@@ -4,20 +4,18 @@ use super::Notice;
 use super::core::Core;
 use super::info::State;
 use super::refusal::Refusal;
-use crate::store::{Closing, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, from_bytes, stored, to_bytes};
+use super::resolved::{Resolved, lines_of};
+use crate::store::{Closing, FOLLOWS, NAMES, Phase, RECOVERING, STREAMS, StreamRecord, stored, to_bytes};
 use evertally::noise::StreamName;
-use evertally_declare::declaration::Parameter::{All, Through};
-use evertally_declare::declaration::{Declaration, Labels};
+use evertally_declare::declaration::Declaration;
 use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_declare::groups::GroupTable;
-use evertally_declare::problem::{Problem, sentence};
 use evertally_declare::records::Records;
 use evertally_declare::stream::Stream;
-use evertally_ledger::ledger::{Follows, Ledger};
+use evertally_ledger::ledger::Follows;
 use evertally_ledger::source::{Approval, Claim, SourceBudget};
 use evertally_publish::report::ErrorFacts;
 use evertally_publish::session::Session;
-use evertally_tables::output::TableSpec;
 use std::sync::Arc;
 
 /// A stream that is to be opened.
@@ -31,14 +29,6 @@ pub struct Opening {
     pub source: Option<String>,
     /// Who closes its steps.
     pub closing: Closing,
-}
-
-/// A declaration with its plan.
-#[derive(Clone)]
-pub(super) struct Resolved {
-    pub(super) stream: Stream,
-    pub(super) groups: Option<GroupTable>,
-    pub(super) missing: Vec<String>,
 }
 
 /// A planned stream that is not opened yet.
@@ -85,34 +75,6 @@ impl Next {
     /// If no plan meets the declaration.
     pub(super) fn planned(self) -> Result<Preview> {
         following(self.opening, Some(self.follows))
-    }
-}
-
-impl Resolved {
-    /// Resolves a declaration, under the stream's original plan if the ledger has one.
-    fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
-        let declared = Declaration::from_json(declaration)?;
-        for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
-            if is_there {
-                let why = " is for runs: a service closes steps when they are due";
-                return Err(Problem::of(parameter, sentence![parameter, why]).into());
-            }
-        }
-        let mut settings = declared.resolve()?;
-        if let Some(ledger) = ledger {
-            settings = settings.begun(ledger)?.0;
-        }
-        if matches!(settings.labels, Labels::Items(_)) {
-            return Err(usage("a service releases running counts and sums; sketches are released by runs"));
-        }
-        let missing = settings.missing_text.clone();
-        let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
-        stream.follows = follows;
-        Ok(Self { stream, groups, missing })
-    }
-
-    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
-        Self::of(&record.declaration, Some(ledger), follows)
     }
 }
 
@@ -275,13 +237,6 @@ impl Core {
         Ok(Next { opening: Opening { declaration, public, source, closing }, follows })
     }
 
-    /// The stream that a stream continues, if any.
-    pub(super) fn follows_of(&self, number: u32) -> Result<Option<Follows>> {
-        let table = self.store.look()?.open_table(FOLLOWS).map_err(stored)?;
-        let bytes = table.get(number).map_err(stored)?;
-        bytes.map(|bytes| from_bytes(bytes.value(), "the link to an earlier stream")).transpose()
-    }
-
     fn begin(&mut self, resolved: &Resolved) -> Result<Session<evertally_publish::session::RunningSums>> {
         let (stream, groups) = (resolved.stream.clone(), resolved.groups.clone());
         let mut session = Session::live(stream, groups, &self.key, &self.ledger)?;
@@ -326,22 +281,4 @@ impl Core {
         info.set_record(record);
         Ok(())
     }
-}
-
-/// The names of all lines that are known before the first event.
-pub(super) fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
-    let Resolved { stream, groups, .. } = resolved;
-    if stream.plan.threshold().is_some() {
-        return Vec::new();
-    }
-    let tuples = groups.as_ref().map_or_else(|| vec![Vec::new()], |table| table.tuples().to_vec());
-    let Some(bundle) = &stream.measures else { return tuples };
-    let labels = bundle.labels();
-    let line = |tuple: &Vec<String>, label: &String| [tuple.as_slice(), std::slice::from_ref(label)].concat();
-    tuples.iter().flat_map(|tuple| labels.iter().map(move |label| line(tuple, label))).collect()
-}
-
-pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
-    let table = TableSpec::of_stream(stream).map_err(usage)?;
-    Ok(table.with_instants(stream.calendar.zone()))
 }

@@ -1,11 +1,11 @@
 //! Detects stale copies of a folder, and other publishers, by comparing it with the witness.
 
 use super::closing::next_head;
-use evertally::hex;
 use super::core::Core;
 use super::live::first_head;
 use crate::store::{CLOSED, ClosedRecord, RECOVERING, ROWS, RowBlock, WITNESSED, from_bytes, stored, to_bytes};
 use crate::witness::Seen;
+use evertally::hex;
 use evertally_declare::error::{Error, Result, usage};
 use std::time::{Duration, Instant as Monotonic};
 

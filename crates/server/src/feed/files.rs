@@ -1,22 +1,31 @@
 //! Sources: their new rows, and whether they still begin with the bytes already sent.
 
-use super::From;
-use super::cutting::{Format, MOST_BYTES, Piece, count_lines, digest, row_end};
-use super::memory::{Mark, Memory, Pending, Window};
+use super::cutting::{MOST_BYTES, Piece, count_lines, digest, row_end};
+use super::format::Format;
+use super::memory::{Mark, Memory, Pending, STDIN, Window};
 use evertally_declare::error::{Context, Result, usage};
 use std::fs::{File, Metadata};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Stdin};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The name of standard input.
-pub(super) const STDIN: &str = "-";
 /// Bytes that identify a file, at its beginning and before the new rows.
 const WINDOW: u64 = 4096;
 /// The most bytes of a file that is sent as a whole: 512 MiB.
 const MOST_WHOLE: u64 = 512 << 20;
 /// How long a file that is sent as a whole must have been unchanged.
 const SETTLED: Duration = Duration::from_secs(2);
+
+/// The source of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum From {
+    /// A growing file.
+    File(PathBuf),
+    /// All files of a folder, including future ones; subfolders are ignored.
+    Folder(PathBuf),
+    /// Standard input.
+    Stdin,
+}
 
 /// An open source of events.
 pub(super) enum Source {

@@ -1,6 +1,5 @@
 //! The state file of a feeder: the position in every source, and the pending batch.
 
-use super::files::STDIN;
 use crate::store::random_name;
 use evertally_declare::error::{Context, Result, failure, usage};
 use evertally_ledger::disk::{Access, RealDisk, beside, replace};
@@ -9,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Cursor, ErrorKind};
 use std::path::{Path, PathBuf};
+
+/// The name of standard input.
+pub(super) const STDIN: &str = "-";
 
 const VERSION: u32 = 1;
 

@@ -1,6 +1,6 @@
 //! The HTTP client that sends batches to the service.
 
-use super::cutting::Format;
+use super::format::Format;
 use evertally_declare::error::{Context, Error, Result, usage};
 use serde::Deserialize;
 use std::path::Path;

@@ -4,7 +4,6 @@
 //! first byte, in the middle of a head, between two requests. A connection is also closed if its client does not read
 //! the answer.
 
-use super::pace::LEAST_RATE;
 use axum::BoxError;
 use axum::body::Body;
 use bytes::Bytes;
@@ -17,6 +16,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+
+/// The minimum rate of a client in bytes per second, when it sends a body and when it reads an answer.
+pub(super) const LEAST_RATE: u64 = 1000;
 
 /// How long in total a client may read nothing, before it must have read at least [`LEAST_RATE`] bytes per second.
 const UNREAD: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use super::hub::Hub;
 use super::limits::Limits;
 use super::problem::Problem;
-use super::work::{Threads, Work, in_thread};
+use super::threads::{Threads, Work};
 use crate::config::{LimitsConfig, StepsConfig};
 use crate::engine::{Refusal, Service, StreamInfo};
 use crate::tokens::{Role, Tokens};
@@ -193,7 +193,8 @@ impl FromRequestParts<Arc<App>> for Caller {
         let token = header.to_str().ok().and_then(|text| text.strip_prefix("Bearer ")).unwrap_or("");
         let token = Zeroizing::new(token.to_owned());
         // In a thread, because it reads the token file.
-        match in_thread(&app, Work::Quick, move |app| Ok(app.tokens.role_of(&token))).await? {
+        let shared = Arc::clone(&app);
+        match app.threads.run(Work::Quick, move || Ok(shared.tokens.role_of(&token))).await? {
             Some(role) => Ok(Self { role: Some(role) }),
             // Nobody guesses 256 bits: this only limits the work, and never shuts out a caller with a valid token.
             None if app.limits.has_failed_often(peer) => {

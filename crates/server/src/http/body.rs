@@ -1,5 +1,6 @@
 //! The body of a batch as bytes for a parser, within limits of memory, time and size.
 
+use super::body_fault::{Coding, Exceeded};
 use super::problem::Problem;
 use crate::engine::{Decoding, Share};
 use axum::body::{Body, BodyDataStream};
@@ -8,7 +9,6 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use evertally_declare::error::Error;
 use sha2::{Digest, Sha256};
-use std::fmt;
 use std::io::{self, Read};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,95 +18,12 @@ use tokio_util::io::{StreamReader, SyncIoBridge};
 /// The window of a zstd body has at most 8 MiB (RFC 9659): the decoder allocates it before any data.
 const WINDOW_LOG: u32 = 23;
 
-/// How a body is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coding {
-    None,
-    Gzip,
-    Zstd,
-}
-
 /// The limits of a body, and its expected digest.
 pub(super) struct Expected {
     pub(super) coding: Coding,
     pub(super) bytes: u64,
     pub(super) decoded: u64,
     pub(super) sha256: Option<[u8; 32]>,
-}
-
-/// Why a body ends early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Exceeded {
-    Bytes(u64),
-    Decoded(u64),
-    Slow,
-    Digest,
-    /// It cannot be decompressed.
-    Damaged(Coding),
-    /// The connection ended early.
-    Cut,
-}
-
-impl fmt::Display for Exceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bytes(most) => {
-                write!(f, "a batch has at most {most} bytes; send it in parts, each with its own id")
-            }
-            Self::Decoded(most) => {
-                write!(f, "a batch has at most {most} bytes after decompression; send it in parts")
-            }
-            Self::Slow => f.write_str("the body came too slowly"),
-            Self::Digest => f.write_str("the SHA-256 of the body does not match its `Content-Digest`; send it again"),
-            Self::Damaged(coding) => {
-                let (name, window) = match coding {
-                    Coding::Zstd => ("zstd", " (with a window of at most 8 MiB)"),
-                    _ => ("gzip", ""),
-                };
-                write!(
-                    f,
-                    "the body is damaged, truncated, or not compressed as its `Content-Encoding` states; compress it \
-                     again with {name}{window} and send it again"
-                )
-            }
-            Self::Cut => f.write_str("the connection ended before the body was complete; send it again"),
-        }
-    }
-}
-
-impl std::error::Error for Exceeded {}
-
-impl Exceeded {
-    /// The cause of a read error, if it is one of these.
-    pub(super) fn of(error: &io::Error) -> Option<Self> {
-        let mut source: Option<&(dyn std::error::Error + 'static)> = error.get_ref().map(|error| error as _);
-        while let Some(error) = source {
-            if let Some(exceeded) = error.downcast_ref::<Self>() {
-                return Some(*exceeded);
-            }
-            if let Some(inner) = error.downcast_ref::<io::Error>() {
-                return Self::of(inner);
-            }
-            source = error.source();
-        }
-        None
-    }
-
-    pub(super) fn problem(self) -> Problem {
-        use axum::http::StatusCode;
-        match self {
-            Self::Bytes(_) | Self::Decoded(_) => Problem::too_large(self.to_string()),
-            Self::Slow => Problem::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow").because(self.to_string()),
-            Self::Damaged(_) => Problem::damaged(self.to_string()),
-            Self::Digest | Self::Cut => Problem::bad(self.to_string()),
-        }
-    }
-}
-
-impl From<Exceeded> for io::Error {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::other(exceeded)
-    }
 }
 
 /// An incoming body, for a thread that may block.

@@ -4,7 +4,7 @@ use super::activity::{Activity, Answer, Noted, Over};
 use super::app::{App, Peer, Side};
 use super::connections::{Connections, Most};
 use super::pace::Paced;
-use super::{routes, tls};
+use super::{openapi, routes, tls};
 use crate::config::{LimitsConfig, Listener};
 use axum::Router;
 use axum::body::Body;
@@ -121,7 +121,7 @@ fn most(limits: &LimitsConfig, side: Side, room: usize) -> Most {
 }
 
 async fn accept(app: Arc<App>, bound: Bound, room: usize, mut stopping: watch::Receiver<bool>) {
-    let router = routes::router(&app, bound.side, bound.tls.is_some());
+    let router = routes::router(&app, bound.side, bound.tls.is_some(), openapi::text);
     let connections = Connections::new(most(&app.config, bound.side, room));
     let tls = bound.tls.map(|(tls, _)| tls);
     let idle = app.config.idle.duration().max(LEAST_IDLE);

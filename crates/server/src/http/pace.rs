@@ -1,8 +1,8 @@
 //! A minimum rate for the bodies of requests: a client that stops in the middle, or sends a byte from time to time,
 //! would hold a connection and a thread for nothing.
 
-use super::activity::Activity;
-use super::body::Exceeded;
+use super::activity::{Activity, LEAST_RATE};
+use super::body_fault::Exceeded;
 use axum::BoxError;
 use axum::http::Request;
 use axum::http::header::EXPECT;
@@ -18,10 +18,7 @@ use tokio::time::{Instant, Sleep, sleep};
 /// How long a client may be silent in the middle of a body.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The minimum rate of a body in bytes per second, enforced after [`PATIENCE`].
-pub(super) const LEAST_RATE: u64 = 1000;
-
-/// How long a body may arrive more slowly.
+/// How long a body may arrive more slowly than at [`LEAST_RATE`].
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The most bytes of an unread body that are still read and discarded.

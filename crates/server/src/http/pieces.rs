@@ -5,7 +5,8 @@
 
 use super::answers::JsonRows;
 use super::app::App;
-use super::work::{Work, in_thread};
+use super::threads::Work;
+use super::work::in_thread;
 use crate::engine::{RowsQuery, StreamInfo};
 use arrow_ipc::writer::StreamWriter;
 use axum::BoxError;

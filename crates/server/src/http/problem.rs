@@ -1,5 +1,6 @@
 //! Problems of requests, as defined in [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457).
 
+use super::body_fault::Exceeded;
 use crate::engine::{Refusal, RowProblem};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
@@ -115,8 +116,8 @@ impl Problem {
 
     /// From an error: the caller sees the details of errors that they can correct; other errors are only logged.
     pub(super) fn of(error: &Error) -> Self {
-        if let Some(limit) = error.io().and_then(super::body::Exceeded::of) {
-            return limit.problem();
+        if let Some(limit) = error.io().and_then(Exceeded::of) {
+            return limit.into();
         }
         match error.input().and_then(InputError::unreadable) {
             Some(Unreadable::Damaged) => return Self::damaged(error.worded(Wording::Json)),
@@ -138,6 +139,17 @@ fn too_much(error: &Error) -> String {
     let input = error.input().map(|input| format!("{}: {}", input.file(), input.problem().worded(Wording::Json)));
     let what = input.unwrap_or_else(|| error.worded(Wording::Json));
     format!("{what}; send it in parts, or with smaller pages and record batches")
+}
+
+impl From<Exceeded> for Problem {
+    fn from(limit: Exceeded) -> Self {
+        match limit {
+            Exceeded::Bytes(_) | Exceeded::Decoded(_) => Self::too_large(limit.to_string()),
+            Exceeded::Slow => Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "Too slow").because(limit.to_string()),
+            Exceeded::Damaged(_) => Self::damaged(limit.to_string()),
+            Exceeded::Digest | Exceeded::Cut => Self::bad(limit.to_string()),
+        }
+    }
 }
 
 impl From<Refusal> for Problem {

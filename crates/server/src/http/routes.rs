@@ -11,9 +11,10 @@ pub(super) mod sums;
 pub(super) mod watch;
 
 use super::app::{App, Peer, Side};
+use super::page;
 use super::problem::Problem;
-use super::work::{Work, waiting};
-use super::{openapi, page};
+use super::threads::Work;
+use super::work::waiting;
 use axum::extract::{MatchedPath, Path, Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -26,8 +27,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use tower_http::compression::CompressionLayer;
 
-/// The routes of a listener.
-pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
+/// The routes of a listener. `openapi` makes the document of the routes.
+pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool, openapi: fn() -> &'static str) -> Router {
     let reading = Router::new()
         .route("/v1/streams/{stream}", get(streams::one))
         .route("/v1/streams/{stream}/releases", get(releases::releases))
@@ -36,7 +37,7 @@ pub(super) fn router(app: &Arc<App>, side: Side, is_tls: bool) -> Router {
         .route("/v1/streams/{stream}/picture.svg", get(picture::svg))
         .route("/v1/streams/{stream}/picture.png", get(picture::png))
         .route("/v1/sources", get(operator::sources))
-        .route("/openapi.json", get(document))
+        .route("/openapi.json", get(move |app: State<Arc<App>>| document(app, openapi)))
         .route("/healthz", get(health))
         .route("/", get(|headers: HeaderMap| asset(Path("index.html".to_owned()), headers)))
         .route("/assets/{name}", get(asset));
@@ -116,8 +117,8 @@ async fn guard(request: Request, next: Next, is_tls: bool) -> Response {
     response
 }
 
-async fn document(State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    waiting(&app, Work::Quick, |_| Ok(([(CONTENT_TYPE, "application/json")], openapi::text()))).await
+async fn document(State(app): State<Arc<App>>, text: fn() -> &'static str) -> Result<Response, Problem> {
+    waiting(&app, Work::Quick, move |_| Ok(([(CONTENT_TYPE, "application/json")], text()))).await
 }
 
 async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {

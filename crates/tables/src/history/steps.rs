@@ -1,6 +1,6 @@
 //! The steps of a released table, and intervals between them.
 
-use super::Rows;
+use super::rows::Rows;
 use evertally::plan::Plan;
 use evertally_declare::error::{Result, usage};
 use evertally_declare::event::{Columns, Event};

@@ -1,6 +1,6 @@
 //! The released values of some steps, by group, and their noise.
 
-use super::Rows;
+use super::rows::Rows;
 use super::steps::step_of;
 use evertally::plan::{Combination, Plan};
 use evertally_declare::error::{Result, usage};

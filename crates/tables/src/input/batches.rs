@@ -11,8 +11,9 @@ use arrow_array::{
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
 
+use super::header;
 use super::limits::{LONGEST_CELL, refuse_long_cells};
-use super::{BATCH_ROWS, Pass, header, text_field};
+use super::pass::{BATCH_ROWS, Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result, Unreadable};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;

@@ -1,11 +1,8 @@
 //! Cuts a stream into blocks of whole records, which any thread can then read on its own.
 
-use super::ReadOptions;
 use super::limits::longest_record;
+use super::options::ReadOptions;
 use std::io::{self, Read};
-
-/// Bytes requested at once, and so the usual size of a block.
-pub(super) const BLOCK_BYTES: usize = 128 * 1024;
 
 /// Some whole records of a stream.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::blocks::{Block, count_lines, whole_lines, without_end};
 use super::header;
 use super::limits::{LONGEST_CELL, MOST_COLUMNS, mebibytes, refuse_long_cells};
-use super::{Pass, text_field};
+use super::pass::{Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::problem::Sentence;

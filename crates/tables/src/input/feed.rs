@@ -23,8 +23,9 @@ use evertally_publish::session::{Batch, Labels, Placer, Pushed, Session, Tally};
 
 use super::csv::Cut;
 use super::json::Findings;
+use super::pass::Pass;
 use super::pieces::{Piece, Pieces};
-use super::{Events, Pass, Summary};
+use super::{Events, Summary};
 
 /// The interval at which the caller's thread checks the cancellation flag.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -7,8 +7,10 @@ use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::blocks::{Block, without_end};
+use super::header;
 use super::limits::{LONGEST_CELL, mebibytes, refuse_long_cells};
-use super::{InputFormat, Pass, header, text_field};
+use super::options::InputFormat;
+use super::pass::{Pass, text_field};
 use evertally_declare::error::{Error, InputError, Place, Result};
 use evertally_declare::event::{Cells, Field};
 use evertally_declare::words::quoted;

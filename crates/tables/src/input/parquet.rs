@@ -5,6 +5,7 @@
 //! many rows as fit into memory; and texts are views of their pages, never copied out of dictionaries.
 
 mod delta;
+mod excess;
 mod inflate;
 mod pages;
 #[cfg(test)]
@@ -28,13 +29,15 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use parquet::file::reader::ChunkReader;
 
 use super::batches::{RowBatch, is_text, unreadable_type};
-use super::limits::mebibytes;
+use super::options::ReadOptions;
+use super::pass::BATCH_ROWS;
 use super::source::ParquetFile;
-use super::{BATCH_ROWS, ReadOptions, frames, header};
+use super::{frames, header};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{InputError, Place, Result, Unreadable};
 use evertally_declare::problem::sentence;
+use excess::TooLarge;
 use pages::{ColumnPages, Pages, Source};
 
 /// Row groups are read together until they have this many rows, so that small row groups do not produce small batches.
@@ -258,22 +261,6 @@ impl RowGroups for Stripe {
         &self.source.metadata
     }
 }
-
-/// Exceeds the available memory.
-#[derive(Debug)]
-struct TooLarge {
-    bytes: u64,
-    most: u64,
-}
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (bytes, most) = (mebibytes(self.bytes), mebibytes(self.most));
-        write!(f, "parts of it that must be in memory together have {bytes}, but at most {most} are allowed")
-    }
-}
-
-impl std::error::Error for TooLarge {}
 
 /// Reads the footer, after its memory use has been estimated.
 fn read_footer(file: std::fs::File, memory: u64) -> ParquetResult<(Source, Fields)> {

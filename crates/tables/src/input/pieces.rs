@@ -13,9 +13,10 @@ use super::batches::{RowBatch, TABLE_NAME, TableRows};
 use super::blocks::{Block, Blocks, whole_lines};
 use super::csv::{CsvFile, Cut};
 use super::json::{Findings, JsonFile};
+use super::options::ReadOptions;
 use super::parquet::ParquetRows;
+use super::pass::Pass;
 use super::source::{self, Opened};
-use super::{Pass, ReadOptions};
 use crate::progress::Progress;
 
 /// The properties of a file before its rows.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use super::{InputFormat, ReadOptions};
+use super::options::{InputFormat, ReadOptions};
 use crate::progress::Progress;
 use evertally_declare::declaration::Parameter;
 use evertally_declare::error::{Cancelled, InputError, Result, Unreadable, read_error};

@@ -6,7 +6,7 @@ use arrow_array::builder::{Float64Builder, Int64Builder, StringBuilder, Timestam
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use super::table::{TableSpec, VIEW};
+use super::spec::{TableSpec, VIEW};
 use evertally_declare::error::{Result, failure};
 use evertally_publish::rows::{Amount, ReleaseRow};
 

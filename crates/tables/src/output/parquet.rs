@@ -9,7 +9,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::columns::{END, TableColumns};
 use super::publication::plain_io_error;
-use super::table::TableSpec;
+use super::spec::TableSpec;
 use evertally_declare::error::{Error, Result, failure, usage};
 use evertally_publish::rows::ReleaseRow;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use super::publication::plain_io_error;
-use super::table::{TableSpec, VIEW};
+use super::spec::{TableSpec, VIEW};
 use evertally_declare::error::{Error, Result, failure};
 use evertally_publish::rows::ReleaseRow;
 

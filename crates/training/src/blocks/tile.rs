@@ -1,7 +1,8 @@
 //! A tile: coordinates that are computed together, and their noise of one pass.
 
 use super::aligned::Aligned;
-use super::{Draw, Filter};
+use super::draw::Draw;
+use super::filter::Filter;
 use evertally_kernels::transform::multiply_add;
 use evertally_kernels::{InstructionSet, Real};
 use std::ops::Range;

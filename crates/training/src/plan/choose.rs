@@ -1,56 +1,99 @@
 //! The search over mechanisms, by their exact finite-T error.
 
-use super::VectorRequest;
-use super::calibrate::calibrated;
+use super::VectorPlan;
+use super::calibrate::{VectorGuarantee, calibrated};
+use super::candidate::VectorCandidate;
+use super::request::{SCALES, VectorRequest};
 use crate::Sampling;
 use crate::optimizer::{Optimizer, error};
 use crate::poisson_subsampling::{SampledGaussian, SampledGaussians};
 use evertally::mechanism::{
     Blt, BufferChoice, Columns, Criterion, LIGHT, Mechanism, MechanismName, NoiseKind, Participation, Sharpness,
-    Vectors, epoch_bands, names_that_stream,
+    Vectors, check_steps, epoch_bands, names_that_stream,
 };
 use evertally::plan::ranked;
-use evertally::privacy::Budget;
+use evertally::privacy::{Budget, Neighbours};
 use evertally::{Error, Result};
 use std::sync::Arc;
 
-/// A mechanism with the noise it needs, and its error under a request.
-///
-/// ```
-/// use evertally::privacy::{Budget, Rho};
-/// use evertally_training::VectorRequest;
-/// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-/// let request = request.with_mechanism("binary".parse()?);
-/// let binary = &request.candidates()?[0];
-/// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
-/// # Ok::<(), evertally::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct VectorCandidate {
-    /// The factorization.
-    pub mechanism: Arc<dyn Mechanism>,
-    /// Its name, with every parameter.
-    pub name: MechanismName,
-    /// How far adding or removing one example moves the releases, in standard deviations of a variable, for a norm of
-    /// 1 and `σ = 1`: never too small.
-    pub sensitivity: f64,
-    /// Standard deviation of one variable.
-    pub sigma: f64,
-    /// Largest standard error of a running sum, or of a parameter under an [`Optimizer`], per coordinate.
-    pub max_std_error: f64,
-    /// Root of the mean variance of the same over the steps.
-    pub mean_std_error: f64,
-    /// The variances of the parameters after every step for `σ = 1`, if there is an optimizer.
-    pub(super) variances: Option<Arc<[f64]>>,
-    /// The steps in which an example takes part: as in the request, or with sampling as follows from the bands.
-    pub participation: Participation,
-    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows at most with the
-    /// logarithm of the horizon.
-    pub vectors: u64,
-    /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
-    /// the noise of `2 √T` steps and more (see [`Memory`](crate::vector::Memory)), banded ones need as many vectors
-    /// as bands. Only mechanisms that stream lightly are chosen by default.
-    pub streams_lightly: bool,
+impl VectorRequest {
+    /// Chooses the mechanism if none is named, and calibrates the noise.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
+    pub fn plan(self) -> Result<VectorPlan> {
+        Ok(self.plan_and_candidates()?.0)
+    }
+
+    /// The plan and all competing candidates, by one search.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally_training::VectorRequest;
+    /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+    /// let (plan, ranking) = request.plan_and_candidates()?;
+    /// assert!(ranking.iter().any(|candidate| candidate.name == plan.name()));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn plan_and_candidates(self) -> Result<(VectorPlan, Vec<VectorCandidate>)> {
+        let found = self.candidates()?;
+        let (named, most) = (self.mechanism.is_some(), self.most_vectors);
+        let chosen = found.iter().find(|candidate| named || candidate.vectors <= most).cloned();
+        let chosen = chosen.expect("trees and input noise need few vectors, whatever the horizon");
+        Ok((VectorPlan::build(self, chosen), found))
+    }
+
+    /// All candidates that fit the request, smallest error first, including mechanisms that do not stream lightly.
+    ///
+    /// # Errors
+    /// As [`VectorRequest::plan`].
+    ///
+    /// ```
+    /// use evertally::privacy::{Budget, Rho};
+    /// use evertally_training::VectorRequest;
+    /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
+    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std_error <= pair[1].max_std_error));
+    /// assert!(ranking.iter().any(|candidate| !candidate.streams_lightly));
+    /// # Ok::<(), evertally::Error>(())
+    /// ```
+    pub fn candidates(&self) -> Result<Vec<VectorCandidate>> {
+        candidates(self)
+    }
+
+    fn check(&self) -> Result<()> {
+        check_steps(self.horizon)?;
+        if !SCALES.contains(&self.norm) {
+            return Err(Error::invalid(format!(
+                "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",
+                self.norm
+            )));
+        }
+        if let Some(optimizer) = &self.optimizer {
+            optimizer.steps(self.horizon)?;
+        }
+        if self.sampling.is_some() {
+            self.check_sampling()?;
+        }
+        VectorGuarantee::of(&self.budget).map(drop)
+    }
+
+    fn check_sampling(&self) -> Result<()> {
+        if !matches!(self.budget, Budget::Approximate(..)) {
+            return Err(Error::invalid(
+                "the amplification by sampling is accounted for in (ε, δ): give the budget as epsilon and delta",
+            ));
+        }
+        if self.neighbours != Neighbours::AddRemove {
+            return Err(Error::invalid(
+                "sampling needs examples to be added or removed: leave neighbours at add-remove, or plan without \
+                 sampling",
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The families that compete if no mechanism is named, with the names that a request suggests. Families that suggest
@@ -86,7 +129,7 @@ pub fn streams(name: &MechanismName) -> Result<()> {
     Err(Error::invalid(format!("`{}` cannot stream the noise of vectors; use one of {others}", name.brief())))
 }
 
-pub(super) fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
+fn candidates(request: &VectorRequest) -> Result<Vec<VectorCandidate>> {
     // Refuse invalid requests first: the search would report them as "no candidate".
     request.check()?;
     if let (Some(sampling), None) = (request.sampling, request.mechanism) {

@@ -124,8 +124,7 @@ impl TryFrom<VectorPlanFile> for VectorPlan {
 
 impl Serialize for VectorPlan {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        VectorPlanFile { digest: hex(&self.digest), ..VectorPlanFile::without_digest(self) }
-            .serialize(serializer)
+        VectorPlanFile { digest: hex(&self.digest), ..VectorPlanFile::without_digest(self) }.serialize(serializer)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The request for a plan for vectors.
 
-use super::{Series, VectorCandidate, VectorGuarantee, VectorPlan, choose};
+use super::Series;
 use crate::{Optimizer, Sampling};
-use evertally::mechanism::{LIGHT, MechanismName, Participation, check_steps};
+use evertally::mechanism::{LIGHT, MechanismName, Participation};
 use evertally::plan::Objective;
 use evertally::privacy::{Budget, Neighbours};
-use evertally::{Error, Result};
 use evertally_kernels::Cipher;
 use std::collections::BTreeMap;
 
@@ -69,52 +68,6 @@ impl VectorRequest {
             sampling: None,
             most_vectors: LIGHT,
         }
-    }
-
-    /// Chooses the mechanism if none is named, and calibrates the noise.
-    ///
-    /// # Errors
-    /// If a parameter is out of range, the budget is pure ε, or the mechanism cannot stream vectors.
-    pub fn plan(self) -> Result<VectorPlan> {
-        Ok(self.plan_and_candidates()?.0)
-    }
-
-    /// The plan and all competing candidates, by one search.
-    ///
-    /// # Errors
-    /// As [`plan`](Self::plan).
-    ///
-    /// ```
-    /// use evertally::privacy::{Budget, Rho};
-    /// use evertally_training::VectorRequest;
-    /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
-    /// let (plan, ranking) = request.plan_and_candidates()?;
-    /// assert!(ranking.iter().any(|candidate| candidate.name == plan.name()));
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn plan_and_candidates(self) -> Result<(VectorPlan, Vec<VectorCandidate>)> {
-        let found = self.candidates()?;
-        let (named, most) = (self.mechanism.is_some(), self.most_vectors);
-        let chosen = found.iter().find(|candidate| named || candidate.vectors <= most).cloned();
-        let chosen = chosen.expect("trees and input noise need few vectors, whatever the horizon");
-        Ok((VectorPlan::build(self, chosen), found))
-    }
-
-    /// All candidates that fit the request, smallest error first, including mechanisms that do not stream lightly.
-    ///
-    /// # Errors
-    /// As [`VectorRequest::plan`].
-    ///
-    /// ```
-    /// use evertally::privacy::{Budget, Rho};
-    /// use evertally_training::VectorRequest;
-    /// let ranking = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0).candidates()?;
-    /// assert!(ranking.windows(2).all(|pair| pair[0].max_std_error <= pair[1].max_std_error));
-    /// assert!(ranking.iter().any(|candidate| !candidate.streams_lightly));
-    /// # Ok::<(), evertally::Error>(())
-    /// ```
-    pub fn candidates(&self) -> Result<Vec<VectorCandidate>> {
-        choose::candidates(self)
     }
 
     /// The largest multiple of the norm by which one example can move the vector of one step.
@@ -291,37 +244,3 @@ impl VectorRequest {
 
 /// The accepted scales of vectors: beyond them single-precision noise would overflow or underflow.
 pub(super) const SCALES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
-
-impl VectorRequest {
-    pub(super) fn check(&self) -> Result<()> {
-        check_steps(self.horizon)?;
-        if !SCALES.contains(&self.norm) {
-            return Err(Error::invalid(format!(
-                "the clipping norm must be a number from 1e-30 to 1e30, got {:e}; clip every example's vector to it",
-                self.norm
-            )));
-        }
-        if let Some(optimizer) = &self.optimizer {
-            optimizer.steps(self.horizon)?;
-        }
-        if self.sampling.is_some() {
-            self.check_sampling()?;
-        }
-        VectorGuarantee::of(&self.budget).map(drop)
-    }
-
-    fn check_sampling(&self) -> Result<()> {
-        if !matches!(self.budget, Budget::Approximate(..)) {
-            return Err(Error::invalid(
-                "the amplification by sampling is accounted for in (ε, δ): give the budget as epsilon and delta",
-            ));
-        }
-        if self.neighbours != Neighbours::AddRemove {
-            return Err(Error::invalid(
-                "sampling needs examples to be added or removed: leave neighbours at add-remove, or plan without \
-                 sampling",
-            ));
-        }
-        Ok(())
-    }
-}

@@ -1,6 +1,6 @@
 //! One sampled release: its privacy loss, cut into cells and moved to grid points.
 
-use super::{Direction, SampledGaussian};
+use super::event::{Direction, SampledGaussian};
 use evertally::number::special::normal_cdf;
 
 /// The unit of rounding.

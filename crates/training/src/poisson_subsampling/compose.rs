@@ -1,8 +1,8 @@
 //! Many sampled releases: the hockey-stick divergence of a composition at one ε, never below the truth.
 
 use super::cells::Cells;
+use super::event::{Direction, SampledGaussian};
 use super::saddle::Plan;
-use super::{Direction, SampledGaussian};
 use evertally::number::fourier::{Transform, mirrored};
 
 /// The unit of rounding.

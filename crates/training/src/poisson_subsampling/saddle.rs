@@ -2,7 +2,7 @@
 //! composition. Bounds hold even if these are wrong.
 
 use super::cells::{Cut, LEAST_NOISE, loss_at};
-use super::{Direction, SampledGaussian};
+use super::event::{Direction, SampledGaussian};
 
 /// Farthest tails considered: e^-684 is still a normal number.
 const FARTHEST: f64 = 37.0;

@@ -2,7 +2,9 @@
 
 use super::cells::LEAST_NOISE;
 use super::compose::Workspace;
-use super::{Composition, NOISES, SampledGaussian, saddle, scaled};
+use super::composition::Composition;
+use super::event::{NOISES, SampledGaussian, scaled};
+use super::saddle;
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};
 

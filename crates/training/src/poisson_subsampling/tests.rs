@@ -1,5 +1,6 @@
 //! Certified curves compared with closed forms, brute force and other accountants.
 
+use super::event::Direction;
 use super::*;
 use evertally::number::special::normal_cdf;
 use evertally::privacy::conversions;

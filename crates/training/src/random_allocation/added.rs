@@ -1,10 +1,10 @@
 //! The case of an added example; see the header of `privacy/allocated.rs`.
 
-use super::RandomAllocation;
 use super::bets::{Bet, Weights};
 use super::chances::{quantile, share_at_most};
-use super::paths::{LANES, Paths};
+use super::paths::Paths;
 use super::rounds::Law;
+use super::shifted::Shifted;
 use evertally::number::special::normal_cdf;
 
 /// Numbers of paths: of the pilot before bets are placed, and the minimum and maximum of a test.
@@ -19,29 +19,7 @@ const MOST_CONVOLVED: u64 = 64;
 /// Share of the paths below the first point of the line.
 const FIRST: f64 = 0.004;
 
-/// An allocation under a noise, relative to the mean of its bins.
-pub(super) struct Shifted<'a> {
-    allocation: &'a RandomAllocation,
-    noise: f64,
-    /// `(1/b) Σ_j G_ij`.
-    means: Vec<f64>,
-    /// `v`, of all rounds.
-    variance: f64,
-    /// `ḡ`, of all rounds.
-    square: f64,
-}
-
 impl<'a> Shifted<'a> {
-    pub(super) fn new(allocation: &'a RandomAllocation, noise: f64) -> Self {
-        let (bins, unit) = (allocation.bins, noise * noise);
-        let mean = |row: &[f64]| row.iter().sum::<f64>() / bins as f64 / unit;
-        let means: Vec<f64> = allocation.gram.chunks(bins).map(mean).collect();
-        let rounds = allocation.rounds as f64;
-        let variance = rounds * (means.iter().sum::<f64>() / bins as f64);
-        let square = rounds * (allocation.gram.iter().step_by(bins + 1).sum::<f64>() / bins as f64 / unit);
-        Self { allocation, noise, means, variance, square }
-    }
-
     /// A bound of δ that holds except with probability `e^-surprise`, and is precise enough to decide whether it is
     /// below `wanted`; `paths(purpose, part)` gives new paths.
     pub(super) fn delta(
@@ -73,54 +51,6 @@ impl<'a> Shifted<'a> {
         let variance = pilot.relative_variance().max(bound / mean / 4.0);
         let bet = Bet::new(count, bound, (mean, variance), surprise);
         self.weights(epsilon, shift, count, &mut paths("added", 0)).upper(bet, bound).min(by_line)
-    }
-
-    /// `ln M` and `ū` of at least this many paths whose noise is shifted by this multiple of the mean of the bins.
-    fn look(&self, shift: f64, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64, f64)) {
-        let mut seen = [(0.0, 0.0); LANES];
-        paths.visit_rounds(count, self.allocation.rounds, |round, block| {
-            if round == 0 {
-                seen = [(0.0, 0.0); LANES];
-            }
-            self.add_round(shift, block, &mut seen);
-            if round + 1 == self.allocation.rounds {
-                seen.iter().for_each(|(log_ratio, middle)| visit(*log_ratio, *middle));
-            }
-        });
-    }
-
-    /// The number of bins in a round.
-    pub(super) fn bins(&self) -> u64 {
-        self.allocation.bins as u64
-    }
-
-    /// `ln M_e` of at least this many single rounds.
-    pub(super) fn look_at_rounds(&self, count: u64, paths: &mut Paths, mut visit: impl FnMut(f64)) {
-        paths.visit(count, |block| {
-            let mut seen = [(0.0, 0.0); LANES];
-            self.add_round(0.0, block, &mut seen);
-            seen.iter().for_each(|(log_ratio, _)| visit(*log_ratio));
-        });
-    }
-
-    /// Adds a round to `ln M` and `ū` of every lane.
-    fn add_round(&self, shift: f64, block: &[[f64; LANES]], seen: &mut [(f64, f64); LANES]) {
-        let bins = self.allocation.bins;
-        let (mut ratios, mut middles) = ([0.0; LANES], [0.0; LANES]);
-        let half = 0.5 / (self.noise * self.noise);
-        for (bin, values) in block.iter().enumerate() {
-            let moved = shift * self.means[bin];
-            let below = half * self.allocation.gram[bin * (bins + 1)];
-            for lane in 0..LANES {
-                let value = values[lane] / self.noise - moved;
-                middles[lane] += value;
-                ratios[lane] += libm::exp(value - below);
-            }
-        }
-        for (lane, (log_ratio, middle)) in seen.iter_mut().enumerate() {
-            *log_ratio += libm::log(ratios[lane] / bins as f64);
-            *middle += middles[lane] / bins as f64;
-        }
     }
 
     fn weights(&self, epsilon: f64, shift: f64, count: u64, paths: &mut Paths) -> Weights {

@@ -1,9 +1,9 @@
 //! The case of an added example in several rounds: the law of one round, bounded step by step, and its convolution;
 //! see the header of `privacy/allocated.rs`.
 
-use super::added::Shifted;
 use super::chances::{quantile, share_at_most};
 use super::paths::{Paths, in_parts};
+use super::shifted::Shifted;
 use evertally::number::special::normal_cdf;
 
 /// Rounds of the pilot before points are chosen.

@@ -1,10 +1,10 @@
 //! The search for the smallest certified noise and ε.
 
-use super::added::Shifted;
 use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::{Block, LANES, Paths, in_parts};
 use super::removed::Tuples;
+use super::shifted::Shifted;
 use super::{KEPT, RandomAllocation, SHARE};
 use evertally::privacy::{Delta, Epsilon, conversions};
 use evertally::{Error, Result};

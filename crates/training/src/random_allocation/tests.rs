@@ -1,12 +1,12 @@
 //! The significance level of each statistical comparison is 10⁻⁹. Coins are fixed, so every test always passes or
 //! always fails.
 
-use super::added::Shifted;
 use super::bets::{Bet, Weights};
 use super::coins::Coins;
 use super::paths::Paths;
 use super::removed::Tuples;
 use super::rounds::Law;
+use super::shifted::Shifted;
 use super::*;
 use evertally::number::special::normal_cdf;
 

@@ -1,11 +1,13 @@
 //! Key and ledger files that others change, too.
 
 use super::*;
+use crate::disk::Access;
 use crate::ledger::StreamDigest;
 use evertally::plan::{Plan, PlanRequest};
 use evertally::privacy::{Budget, Epsilon};
 use std::collections::BTreeSet;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn plan() -> Plan {

@@ -1,9 +1,11 @@
 //! Batches of events.
 
 use super::super::app::{App, Caller};
-use super::super::body::{Coding, Expected, Incoming, sha256_of};
+use super::super::body::{Expected, Incoming, sha256_of};
+use super::super::body_fault::Coding;
 use super::super::problem::{Document, Problem};
-use super::super::work::{Work, waiting};
+use super::super::threads::Work;
+use super::super::work::waiting;
 use crate::engine::BatchFormat;
 use axum::Json;
 use axum::body::Body;

@@ -2,7 +2,8 @@
 
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::super::work::{Work, waiting};
+use super::super::threads::Work;
+use super::super::work::waiting;
 use crate::engine::{RowsQuery, StreamInfo};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};

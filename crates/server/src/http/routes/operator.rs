@@ -3,7 +3,8 @@
 use super::super::answers;
 use super::super::app::{App, Caller};
 use super::super::problem::{Document, Problem};
-use super::super::work::{Work, waiting};
+use super::super::threads::Work;
+use super::super::work::waiting;
 use crate::engine::{State as StreamState, is_behind};
 use crate::tokens::{Entry, Role};
 use axum::Json;

@@ -3,7 +3,8 @@
 use super::super::answers::{Description, errors};
 use super::super::app::{App, Caller, Side};
 use super::super::problem::{Document, Problem};
-use super::super::work::{Work, waiting};
+use super::super::threads::Work;
+use super::super::work::waiting;
 use crate::config::{Closer, Span};
 use crate::engine::{Opening, Preview};
 use axum::extract::{Path, Query, RawQuery, State};

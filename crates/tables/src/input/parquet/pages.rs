@@ -4,6 +4,7 @@
 //! allocate only what the limits allow, and refuse everything else.
 
 use super::delta;
+use super::excess::TooLarge;
 use super::inflate::Inflate;
 use super::thrift::{PageHeader, PageKind};
 use bytes::Bytes;
@@ -282,7 +283,7 @@ fn is_delta_of_bytes(header: &PageHeader) -> bool {
 }
 
 fn too_large(bytes: u64, most: u64) -> ParquetError {
-    ParquetError::External(Box::new(super::TooLarge { bytes, most }))
+    ParquetError::External(Box::new(TooLarge { bytes, most }))
 }
 
 /// Refuses a dictionary with decimals beyond the maximum length: each is copied for every row that refers to it.

@@ -7,8 +7,8 @@ use arrow_array::{ArrayRef, Int64Array, ListArray, StringArray, types};
 use super::golden::parquet_of;
 use super::*;
 use evertally::number::Grid;
-use evertally_declare::error::InputError;
-use evertally_declare::words::shorten;
+use evertally_declare::error::{InputError, Place};
+use evertally_declare::words::{quoted, shorten};
 
 fn assert_says(message: &str, parts: &[&str]) {
     for part in parts {

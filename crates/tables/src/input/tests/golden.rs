@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::*;
 use arrow_schema::{DataType, TimeUnit};
-use evertally_declare::event::Role;
+use evertally_declare::event::{Field, Role};
 use evertally_declare::identity::Identities;
 
 use super::*;

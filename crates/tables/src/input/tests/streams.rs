@@ -8,6 +8,7 @@ use arrow_array::{ArrayRef, Int64Array};
 
 use super::golden::parquet_of;
 use super::*;
+use crate::input::pass::ROWS_PER_CHECK;
 
 #[test]
 fn cancellation_is_recognised() {

@@ -1,0 +1,7 @@
+//! The parameter that a refusal names as its remedy.
+
+use evertally_declare::parameter::Parameter;
+use evertally_declare::problem::Piece;
+
+/// The parameter to change for another stream.
+pub(super) const NAME: Piece = Piece::Noun(Parameter::Stream, "name");

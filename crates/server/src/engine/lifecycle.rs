@@ -1,0 +1,65 @@
+//! Start and stop: opens a folder, and leaves it ready for the next start.
+
+use super::core::{Core, Directory, Notice, Setting};
+use crate::store::{RedbLedger, random_name};
+use crate::witness::Testimony;
+use evertally_declare::error::Result;
+use evertally_declare::steps::Instant;
+use evertally_ledger::ledger::Ledger;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Core {
+    /// Opens a folder: all streams are as they were at its last write.
+    ///
+    /// # Errors
+    /// If the folder belongs to another key, or is damaged, or its witness belongs to another folder.
+    pub fn open(setting: Setting, notify: Arc<dyn Fn(Notice) + Send + Sync>) -> Result<Self> {
+        let Setting { store, key, clock, witness, sources, ahead, decoding, catch_up } = setting;
+        let ledger = Ledger::open_or_begin(RedbLedger::new(&store), &key)?;
+        let identity = store.identity()?;
+        let held_until = Instant::from_micros(clock.now().micros().saturating_add(catch_up));
+        let mut core = Self {
+            store,
+            key,
+            ledger,
+            clock,
+            sources,
+            ahead,
+            decoding,
+            held_until,
+            live: BTreeMap::new(),
+            directory: Directory::default(),
+            witness,
+            said: Testimony::new(&identity),
+            saying: None,
+            settling: None,
+            writer: random_name()?,
+            is_unsaid: false,
+            has_witnessed: false,
+            ask_again: None,
+            witness_problem: None,
+            store_problem: None,
+            read_only: None,
+            notify,
+            beats: Arc::default(),
+        };
+        for (number, record) in core.records()? {
+            let live = core.load(number, record)?;
+            core.put(live);
+        }
+        core.hear_witness()?;
+        Ok(core)
+    }
+
+    /// Checkpoints all sessions, so that the next start has less to count again.
+    pub fn rest(&mut self) {
+        let numbers: Vec<u32> = self.live.keys().copied().collect();
+        for number in numbers {
+            let put_by = self.put_by(number);
+            drop(put_by); // without a checkpoint, events are counted again
+        }
+        let remembered = self.remember_told();
+        drop(remembered); // otherwise the last step is shown once the witness was asked
+    }
+}

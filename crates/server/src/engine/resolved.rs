@@ -1,0 +1,65 @@
+//! A declaration with its plan.
+
+use crate::store::StreamRecord;
+use evertally_declare::declaration::Parameter::{All, Through};
+use evertally_declare::declaration::{Declaration, Labels};
+use evertally_declare::error::{Result, usage};
+use evertally_declare::groups::GroupTable;
+use evertally_declare::problem::{Problem, sentence};
+use evertally_declare::stream::Stream;
+use evertally_ledger::ledger::{Follows, Ledger};
+use evertally_tables::output::TableSpec;
+
+/// A declaration with its plan.
+#[derive(Clone)]
+pub(super) struct Resolved {
+    pub(super) stream: Stream,
+    pub(super) groups: Option<GroupTable>,
+    pub(super) missing: Vec<String>,
+}
+
+impl Resolved {
+    /// Resolves a declaration, under the stream's original plan if the ledger has one.
+    pub(super) fn of(declaration: &str, ledger: Option<&Ledger>, follows: Option<Follows>) -> Result<Self> {
+        let declared = Declaration::from_json(declaration)?;
+        for (parameter, is_there) in [(Through, declared.through.is_some()), (All, declared.all.is_some())] {
+            if is_there {
+                let why = " is for runs: a service closes steps when they are due";
+                return Err(Problem::of(parameter, sentence![parameter, why]).into());
+            }
+        }
+        let mut settings = declared.resolve()?;
+        if let Some(ledger) = ledger {
+            settings = settings.begun(ledger)?.0;
+        }
+        if matches!(settings.labels, Labels::Items(_)) {
+            return Err(usage("a service releases running counts and sums; sketches are released by runs"));
+        }
+        let missing = settings.missing_text.clone();
+        let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
+        stream.follows = follows;
+        Ok(Self { stream, groups, missing })
+    }
+
+    pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
+        Self::of(&record.declaration, Some(ledger), follows)
+    }
+}
+
+/// The names of all lines that are known before the first event.
+pub(super) fn lines_of(resolved: &Resolved) -> Vec<Vec<String>> {
+    let Resolved { stream, groups, .. } = resolved;
+    if stream.plan.threshold().is_some() {
+        return Vec::new();
+    }
+    let tuples = groups.as_ref().map_or_else(|| vec![Vec::new()], |table| table.tuples().to_vec());
+    let Some(bundle) = &stream.measures else { return tuples };
+    let labels = bundle.labels();
+    let line = |tuple: &Vec<String>, label: &String| [tuple.as_slice(), std::slice::from_ref(label)].concat();
+    tuples.iter().flat_map(|tuple| labels.iter().map(move |label| line(tuple, label))).collect()
+}
+
+pub(super) fn table_of(stream: &Stream) -> Result<TableSpec> {
+    let table = TableSpec::of_stream(stream).map_err(usage)?;
+    Ok(table.with_instants(stream.calendar.zone()))
+}

@@ -1,0 +1,44 @@
+//! A mechanism that competes under a request.
+
+use evertally::mechanism::{Mechanism, MechanismName, Participation};
+use std::sync::Arc;
+
+/// A mechanism with the noise it needs, and its error under a request.
+///
+/// ```
+/// use evertally::privacy::{Budget, Rho};
+/// use evertally_training::VectorRequest;
+/// let request = VectorRequest::new(64, Budget::Zcdp(Rho::new(0.5)?), 1.0);
+/// let request = request.with_mechanism("binary".parse()?);
+/// let binary = &request.candidates()?[0];
+/// assert!((binary.sensitivity - 7f64.sqrt()).abs() < 1e-12); // seven levels
+/// # Ok::<(), evertally::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct VectorCandidate {
+    /// The factorization.
+    pub mechanism: Arc<dyn Mechanism>,
+    /// Its name, with every parameter.
+    pub name: MechanismName,
+    /// How far adding or removing one example moves the releases, in standard deviations of a variable, for a norm of
+    /// 1 and `σ = 1`: never too small.
+    pub sensitivity: f64,
+    /// Standard deviation of one variable.
+    pub sigma: f64,
+    /// Largest standard error of a running sum, or of a parameter under an [`Optimizer`](crate::Optimizer), per
+    /// coordinate.
+    pub max_std_error: f64,
+    /// Root of the mean variance of the same over the steps.
+    pub mean_std_error: f64,
+    /// The variances of the parameters after every step for `σ = 1`, if there is an optimizer.
+    pub(super) variances: Option<Arc<[f64]>>,
+    /// The steps in which an example takes part: as in the request, or with sampling as follows from the bands.
+    pub participation: Participation,
+    /// Number of vectors of memory or of fresh noise that a step needs; 0 if the number grows at most with the
+    /// logarithm of the horizon.
+    pub vectors: u64,
+    /// Whether a step needs at most 64 vectors of memory or of fresh noise, whatever the horizon. Square roots hold
+    /// the noise of `2 √T` steps and more (see [`Memory`](crate::Memory)), banded ones need as many vectors
+    /// as bands. Only mechanisms that stream lightly are chosen by default.
+    pub streams_lightly: bool,
+}
