@@ -74,7 +74,9 @@ const MAX_STEPS: u64 = 1 << 24;
 /// noise.
 ///
 /// ```
-/// use evertally::{privacy::{Budget, Rho}, noise::{GuardedKey, SecretKey}, vector::{Memory, Programs, VectorRequest}};
+/// use evertally::noise::{GuardedKey, SecretKey};
+/// use evertally::privacy::{Budget, Rho};
+/// use evertally_training::{Memory, Programs, VectorRequest};
 /// let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
 /// let plan = request.with_mechanism("binary".parse()?).plan()?;
 /// let key = GuardedKey::published_nothing(SecretKey::generate()?);

@@ -105,7 +105,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
@@ -191,7 +192,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
@@ -214,7 +216,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
@@ -264,7 +267,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
@@ -341,7 +345,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);
@@ -373,7 +378,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.with_mechanism("binary".parse()?).plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);

@@ -106,7 +106,7 @@ impl Figure {
     }
 
     /// The default horizon.
-    fn usual_horizon(self) -> u64 {
+    fn default_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 250, // as in the paper
             Self::Crossover => 1 << 30,
@@ -117,7 +117,7 @@ impl Figure {
     }
 
     /// The longest horizon that can be drawn in reasonable time.
-    pub(crate) fn longest_horizon(self) -> u64 {
+    pub(crate) fn max_horizon(self) -> u64 {
         match self {
             Self::VarianceOverTime => 1 << 14, // every step is a row of the CSV
             Self::Sketches => 1 << 24,         // streams are run to their end
@@ -134,7 +134,7 @@ impl<'a> FigureContext<'a> {
 
     /// Draws a figure. The caller has checked the horizon.
     pub(crate) fn draw(&mut self, figure: Figure) -> Result<FigureFiles> {
-        let horizon = self.settings.horizon.unwrap_or(figure.usual_horizon());
+        let horizon = self.settings.horizon.unwrap_or(figure.default_horizon());
         match figure {
             Figure::VarianceOverTime => over_time::draw(self, horizon),
             Figure::MaxVarianceByHorizon => curves::max_variance(self, horizon),

@@ -243,7 +243,7 @@ fn parser(parameter: Parameter) -> ValueParser {
     match parameter.kind() {
         Kind::Switch => clap::value_parser!(bool).into(),
         Kind::Path | Kind::Paths => clap::value_parser!(PathBuf).into(),
-        Kind::SheetTexts(words) if parameter.placeholder().is_empty() => {
+        Kind::Words(words) if parameter.placeholder().is_empty() => {
             PossibleValuesParser::new(words.iter().map(possible)).into()
         }
         _ => ValueParser::new(move |text: &str| parameter.check(text).map(|()| text.to_owned())),

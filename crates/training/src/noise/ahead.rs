@@ -32,7 +32,8 @@ impl<F: Real> VectorNoise<F> {
     ///
     /// ```
     /// # use evertally::noise::{GuardedKey, SecretKey};
-    /// # use evertally::{privacy::{Budget, Rho}, vector::{Tuning, VectorNoise, VectorRequest}};
+    /// # use evertally::privacy::{Budget, Rho};
+    /// # use evertally_training::{Tuning, VectorNoise, VectorRequest};
     /// # let request = VectorRequest::new(100, Budget::Zcdp(Rho::new(0.5)?), 1.0);
     /// # let plan = request.plan()?;
     /// # let key = GuardedKey::published_nothing(SecretKey::generate()?);

@@ -6,7 +6,7 @@ use evertally_publish::session::{Accumulator, Session};
 /// Queries the counts as steps close.
 pub(super) trait Querier<T: Accumulator> {
     /// Answers the queries of all closed steps that are due.
-    fn take_due(&mut self, session: &mut Session<T>) -> Result<()>;
+    fn answer_due(&mut self, session: &mut Session<T>) -> Result<()>;
 
     /// The answers.
     fn found(self) -> QueryResults;
