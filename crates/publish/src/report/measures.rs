@@ -12,7 +12,7 @@ pub struct MeasureFacts {
     /// The measures as they were declared, with their weights.
     pub measures: Vec<String>,
     /// Whether they are workloads of one count or sum.
-    pub contains_workloads: bool,
+    pub is_of_workloads: bool,
     /// The parts, each under its own plan.
     pub parts: Vec<PartFacts>,
 }
@@ -51,7 +51,7 @@ impl MeasureFacts {
         };
         Some(Self {
             measures: bundle.wanted().iter().map(ToString::to_string).collect(),
-            contains_workloads: bundle.contains_workloads(),
+            is_of_workloads: bundle.contains_workloads(),
             parts: bundle.parts().iter().map(part).collect(),
         })
     }
@@ -61,7 +61,7 @@ impl MeasureFacts {
         self.parts.iter().map(|part| {
             let share = match part.share {
                 Some(share) => format!("{} % of the budget", short(100.0 * share)),
-                None if self.contains_workloads => "read from the same release".to_owned(),
+                None if self.is_of_workloads => "read from the same release".to_owned(),
                 None => "no budget in addition to that of the sum".to_owned(),
             };
             let (mechanism, noise, error) = (part.mechanism.brief(), &part.noise, at_most(part.max_std_error));

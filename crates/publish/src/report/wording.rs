@@ -12,7 +12,7 @@ impl Report {
         let (unit, mut mechanism, law) = (&self.unit.unit, self.mechanism.brief().to_string(), &self.noise.law);
         if let Some(measures) = &self.measures {
             let parts = measures.parts.len();
-            mechanism = if !measures.contains_workloads {
+            mechanism = if !measures.is_of_workloads {
                 format!("{} measures of {parts} noisy sums", measures.measures.len())
             } else if measures.parts[1].share.is_none() {
                 format!("{parts} workloads from one release by {}", measures.parts[0].mechanism.brief())
@@ -157,7 +157,7 @@ impl Report {
         }
         writeln!(out, "| budget | {}{} |", self.times(), self.budget)?;
         if let Some(measures) = &self.measures {
-            let what = if measures.contains_workloads { "workloads" } else { "measures" };
+            let what = if measures.is_of_workloads { "workloads" } else { "measures" };
             writeln!(out, "| {what} | {} |", measures.measures.join(", "))?;
             for words in measures.in_words() {
                 writeln!(out, "| summed | {words} |")?;
@@ -307,7 +307,7 @@ impl Report {
         let single = unit.split(" (").next().unwrap_or(unit);
         let value = if self.quantity.starts_with("running") { "running value" } else { "value" };
         let (interval, but) = match &self.sketch {
-            None if self.measures.as_ref().is_some_and(|measures| measures.contains_workloads) => (
+            None if self.measures.as_ref().is_some_and(|measures| measures.is_of_workloads) => (
                 format!(
                     "Each single interval contains the true value of the kept data with {confidence} % confidence; \
                      over many steps and workloads some will miss. Intervals of one step share some noise."
