@@ -181,8 +181,9 @@ impl Parameter {
     pub(crate) fn is_quoted(self) -> bool {
         let unquoted =
             ["u32", "u64", "usize", "f64", "bool", "Paths", "PathBuf", "Delimiter", "Period", "Workloads", "Groups"];
-        let written = self.row().type_name;
-        !unquoted.contains(&written) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
+        // How `stringify!` puts blanks between the tokens of a type is not fixed.
+        let written: String = self.row().type_name.split_whitespace().collect();
+        !unquoted.contains(&written.as_str()) && !written.starts_with("Vec<") && !written.starts_with("Decimal<")
     }
 
     /// The placeholder of its value in help: `COLUMN`. Empty if help lists its words instead.

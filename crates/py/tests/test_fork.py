@@ -39,7 +39,7 @@ if os.fork() == 0:
         try:
             way()
         except et.EvertallyError as problem:
-            refused += "save the key there, before the fork" in str(problem)
+            refused += "save the key in the parent, before the fork" in str(problem)
     # Reading attributes is allowed.
     os._exit(0 if refused == len(ways) + 3 and counter.step == 0 and len(counter.save()) > 0 else 1)
 child = os.WEXITSTATUS(os.wait()[1])

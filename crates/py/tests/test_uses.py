@@ -555,7 +555,7 @@ print(late.tick().value)
     other = file.with_name("other.key")
     et.SecretKey.generate().save(other)
     releases(et.Counter(PLAN, et.SecretKey.load(other), "visits"), 1)
-    assert "it is of another key" in problem(other.with_name("other.key.uses").read_bytes())
+    assert "it belongs to another key" in problem(other.with_name("other.key.uses").read_bytes())
     # Possible bytes at the end after a loss of power: a part of the last record, or zeros.
     for tail in (b"", whole[:20], bytes(100), bytes(64)):
         assert problem(whole + tail) == ""
