@@ -1,8 +1,7 @@
 //! Plans of counters, lazy vectors and sketches: a declaration in JSON, and the keywords that only Python has.
 
-use crate::error::OrRaise;
+use crate::error::{OrRaise, OrRaiseWorded};
 use crate::options::Options;
-use crate::table::declaration;
 use crate::whole::Whole;
 use evertally::plan::{PlanRequest, Search};
 use evertally_declare::declaration::Declaration;
@@ -12,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// A declaration from its JSON; errors name keywords.
 pub(crate) fn declared(json: &str) -> PyResult<Declaration> {
-    declaration(json, Wording::Keywords)
+    Declaration::from_json(json).or_raise_in(Wording::Keywords)
 }
 
 /// The request for a plan of this many steps.

@@ -346,3 +346,15 @@ fn the_schema_has_every_name_and_word() {
     assert_eq!(properties["group-by"]["x-field"], "groups.columns");
     assert_eq!(schema["dependentRequired"]["max-events"], serde_json::json!(["person"]));
 }
+
+/// Quotes follow from the kind of a value, which the table of parameters does not know.
+#[test]
+fn texts_are_quoted_and_numbers_are_not() {
+    for parameter in Parameter::all() {
+        let is_text = matches!(
+            parameter.kind(),
+            Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism
+        );
+        assert_eq!(parameter.is_quoted(), is_text, "{}", parameter.name());
+    }
+}
