@@ -379,8 +379,8 @@ impl Ledger {
         Ok((0, String::new()))
     }
 
-    /// Records the last step of the ledger that a stream was [delegated to](Self::leave_to), so that an older copy of
-    /// it is detected.
+    /// Records the last step of the ledger that a stream was [delegated to](Self::delegate_to), so that an older copy
+    /// of it is detected.
     ///
     /// # Errors
     /// If the stream was not delegated, or the store cannot be written.

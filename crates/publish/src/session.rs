@@ -249,7 +249,7 @@ impl<T: Accumulator> Session<T> {
     /// Handles an event of a step that is already due.
     ///
     /// An event of a step that was closed before this run is late. It is treated as the stream declares: refused,
-    /// counted in the first step that this run closes, or [set aside](Self::take_late). That step does not depend on
+    /// counted in the first step that this run closes, or [set aside](Self::drain_late). That step does not depend on
     /// other events: if they have already closed it, the event is refused like any other that is out of order.
     ///
     /// # Errors

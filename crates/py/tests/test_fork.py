@@ -28,7 +28,8 @@ if os.fork() == 0:
             way()
         except et.InvalidError as problem:
             refused += "by a fork" in str(problem) and "under another name" in str(problem)
-    # An unused name is refused, too, because another fork may use it. The same holds for copies of the key and its file.
+    # An unused name is refused, too, because another fork may use it. The same holds for copies of the key and its
+    # file.
     own = et.Counter(et.plan(9, epsilon=1.0), key, "visits of the child")
     table = {"time": ["2024-01-01"]}
     fresh = [

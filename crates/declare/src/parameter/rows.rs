@@ -21,7 +21,8 @@ macro_rules! parameter_rows {
                 /// Format of the times: auto (dates with or without a time of day and an offset), rfc3339 (an offset is
                 /// required), date (dates only), epoch-seconds or epoch-millis (numbers since 1970 UTC), or a pattern
                 /// such as %d/%m/%Y %H:%M or %Y%m%d.
-                TimeFormat time_format: TimeFormat, Events "FORMAT" EVENT_READERS, default "auto" "which refuses bare numbers"
+                TimeFormat time_format: TimeFormat, Events "FORMAT" EVENT_READERS,
+                    default "auto" "which refuses bare numbers"
             }
             declaration {
                 /// Time zone of calendar steps, and of times without an offset.
@@ -101,7 +102,8 @@ macro_rules! parameter_rows {
             }
             declaration {
                 /// Sort events by time while reading, with a buffer of this many events.
-                SortBuffer sort_buffer: usize, Events "EVENTS" EVENT_READERS, default "0" "which refuses unsorted events"
+                SortBuffer sort_buffer: usize, Events "EVENTS" EVENT_READERS,
+                    default "0" "which refuses unsorted events"
             }
 
             declaration {

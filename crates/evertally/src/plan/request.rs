@@ -251,7 +251,8 @@ impl PlanRequest {
         let Some(own) = self.own_mix()? else { return Ok(None) };
         if own.workloads().any(Workload::is_sum) && self.horizon > MAX_STEPS_WITH_SUM {
             return Err(Error::invalid(format!(
-                "running sums and windows are read from one release over at most {MAX_STEPS_WITH_SUM} steps; divide the \
+                "running sums and windows are read from one release over at most {MAX_STEPS_WITH_SUM} steps; divide \
+                 the \
                  budget between a plan for each"
             )));
         }

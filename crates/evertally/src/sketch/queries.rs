@@ -58,7 +58,8 @@ pub(super) fn heavy_hitters(nodes: &mut impl Nodes, threshold: f64) -> Result<Ve
             }
             if next.len() > MAX_NODES_PER_LEVEL {
                 return Err(Error::invalid(format!(
-                    "a threshold of {threshold} lies within the noise: more than {MAX_NODES_PER_LEVEL} blocks of keys reach it; raise it"
+                    "a threshold of {threshold} lies within the noise: more than {MAX_NODES_PER_LEVEL} blocks of \
+                     keys reach it; raise it"
                 )));
             }
         }

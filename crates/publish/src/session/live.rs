@@ -89,8 +89,8 @@ impl Session<RunningSums> {
         Ok(session)
     }
 
-    /// The state that [`restore_live`](Self::live_again) needs; `None` in the middle of a step of several measures, whose
-    /// memory of people can be saved only between two steps.
+    /// The state that [`restore_live`](Self::restore_live) needs; `None` in the middle of a step of several measures,
+    /// whose memory of people can be saved only between two steps.
     ///
     /// # Errors
     /// If the session is over.

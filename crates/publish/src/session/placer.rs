@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Assigns labels to events: the part of a [`Tally`](super::Tally) that each thread has to itself.
+/// Assigns labels to events: the part of a [`Accumulator`](super::Accumulator) that each thread has to itself.
 pub trait Labels: Clone + Send {
     /// The label of an event: its group or its item.
     type Label: Send;

@@ -144,7 +144,8 @@ impl Core {
         if through > live.closed().saturating_add(MAX_STEPS_PER_REQUEST) {
             let (closed, most) = (live.closed(), live.closed() + MAX_STEPS_PER_REQUEST);
             return Err(usage(format!(
-                "stream `{name}` is at step {closed}: close at most {MAX_STEPS_PER_REQUEST} steps at a time, so through {most}"
+                "stream `{name}` is at step {closed}: close at most {MAX_STEPS_PER_REQUEST} steps at a time, so \
+                 through {most}"
             ))
             .into());
         }

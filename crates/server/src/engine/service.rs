@@ -369,7 +369,7 @@ fn latest(info: &StreamInfo, clock: &dyn Clock, ahead: i64) -> u64 {
 }
 
 impl Core {
-    /// Reads a batch, for [`accept`](Self::take_in).
+    /// Reads a batch, for [`accept`](Self::accept).
     ///
     /// # Errors
     /// If it is not as declared.

@@ -232,7 +232,7 @@ fn differs(info: &StreamInfo, step: u64, state: &State) -> Refusal {
 }
 
 impl Core {
-    /// Reads the sums of steps, for [`accept_sums`](Self::take_sums).
+    /// Reads the sums of steps, for [`accept_sums`](Self::accept_sums).
     ///
     /// # Errors
     /// If they are not as declared.

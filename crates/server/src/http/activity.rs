@@ -20,7 +20,8 @@ use tokio::time::Instant;
 /// The minimum rate of a client in bytes per second, when it sends a body and when it reads an answer.
 pub(super) const MIN_BYTES_PER_SEC: u64 = 1000;
 
-/// How long in total a client may read nothing, before it must have read at least [`MIN_BYTES_PER_SEC`] bytes per second.
+/// How long in total a client may read nothing, before it must have read at least [`MIN_BYTES_PER_SEC`] bytes per
+/// second.
 const MAX_UNREAD_TIME: Duration = Duration::from_secs(60);
 
 /// Why a connection is closed.

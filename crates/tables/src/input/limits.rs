@@ -34,7 +34,8 @@ pub(super) fn refuse_long_cells(
             && text.len() > MAX_CELL_BYTES
         {
             let problem = format!(
-                "this cell has {} bytes, but at most {MAX_CELL_BYTES} are allowed; shorten it, for example to a hash of \
+                "this cell has {} bytes, but at most {MAX_CELL_BYTES} are allowed; shorten it, for example to a hash \
+                 of \
                  it",
                 text.len()
             );

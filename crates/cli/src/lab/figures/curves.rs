@@ -40,7 +40,8 @@ pub(super) fn max_variance(studio: &mut FigureContext, horizon: u64) -> Result<F
         subtitle: "Under ρ-zero-concentrated differential privacy; open parameters are the best ones for each horizon."
             .into(),
         footer: format!(
-            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT_NOTE} The lower \
+            "Exact finite-horizon figures for step sensitivity 1 and the continuous Gaussian law. {EXACT_NOTE} The \
+             lower \
              bound is proven for every factorization. {OMITTED_NOTE}"
         ),
     };

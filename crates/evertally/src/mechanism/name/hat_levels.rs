@@ -97,7 +97,8 @@ pub(in crate::mechanism) fn check_spacings(spacings: &[u32]) -> Result<()> {
     let grow = spacings.windows(2).all(|pair| pair[0] < pair[1]);
     if spacings.len() > MAX_LEVELS || !grow || spacings.first().is_some_and(|w| *w < 2) {
         return Err(Error::invalid(format!(
-            "spacings of hats are at most {MAX_LEVELS} increasing numbers of steps from 2, like 12/150, got {spacings:?}"
+            "spacings of hats are at most {MAX_LEVELS} increasing numbers of steps from 2, like 12/150, got \
+             {spacings:?}"
         )));
     }
     Ok(())
@@ -189,7 +190,8 @@ impl HatChoice {
             (Some(spacing), None, None) => {
                 let wrong = || {
                     Error::invalid(format!(
-                        "`spacing` of `{}` should be at most {MAX_LEVELS} increasing numbers of steps from 2, like 12/150",
+                        "`spacing` of `{}` should be at most {MAX_LEVELS} increasing numbers of steps from 2, like \
+                         12/150",
                         parameters.text
                     ))
                 };

@@ -48,7 +48,8 @@ impl RollingLevels {
         let fit = shares.len() == count && !shares.contains(&0) && taken <= MAX_TOTAL_SHARE.into();
         if !nested || !in_range || !fit {
             return Err(Error::invalid(format!(
-                "rolling hats have 1 to {MAX_LEVELS} spacings from 2 to {MAX_SPACING} steps, each a multiple of the one before, and as \
+                "rolling hats have 1 to {MAX_LEVELS} spacings from 2 to {MAX_SPACING} steps, each a multiple of the \
+                 one before, and as \
                  many shares in thousandths, at most {MAX_TOTAL_SHARE} in all, like spacing=11/110,share=303/370; got \
                  {spacings:?} and {shares:?}"
             )));

@@ -146,7 +146,8 @@ impl Shape {
         match self.ends().find(|step| !enough(step)) {
             None => Ok(()),
             Some(step) => Err(Error::invalid(format!(
-                "the shares of hats `{}` leave step {step} less than 1/{MAX_IDENTITY_DIVISOR} of its budget; lower them",
+                "the shares of hats `{}` leave step {step} less than 1/{MAX_IDENTITY_DIVISOR} of its budget; lower \
+                 them",
                 self.levels
             ))),
         }
