@@ -81,6 +81,10 @@ impl Mechanism for Differences {
         self.sums.horizon()
     }
 
+    fn has_random_access(&self) -> bool {
+        self.sums.has_random_access()
+    }
+
     fn workload(&self) -> Workload {
         self.workload
     }

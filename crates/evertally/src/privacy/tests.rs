@@ -200,7 +200,11 @@ fn units_round_trip_through_files() {
         assert_eq!(serde_json::from_str::<Unit>(&text).unwrap(), unit, "{text}");
     }
     // The text is an input of plan digests.
-    assert_eq!(serde_json::to_string(&simple).unwrap(), r#"{"person":{"max_events":5,"max_events_per_step":2}}"#);
+    let text = concat!(
+        r#"{"person":{"max_events":5,"max_events_per_step":2,"max_events_per_group":null,"max_groups":null,"#,
+        r#""min_gap":null,"max_total":null,"period":null}}"#
+    );
+    assert_eq!(serde_json::to_string(&simple).unwrap(), text);
 }
 
 /// At the end of a period, the next step may be near.

@@ -273,8 +273,9 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
         }
         let release = |coordinate, step| stateless.release(coordinate, step, 5);
         assert_eq!(release(3, 60).unwrap().multiple - vector.read(3).unwrap().multiple, 5 << plan.fraction_bits());
-        for (coordinate, step) in [(10, 1), (0, 0), (0, 61)] {
-            assert!(release(coordinate, step).unwrap_err().to_string().contains("they are numbered"));
+        for (coordinate, step, range) in [(10, 1, "0 to 9"), (0, 0, "1 to 60"), (0, 61, "1 to 60")] {
+            let refused = release(coordinate, step).unwrap_err().to_string();
+            assert!(refused.contains(&format!("numbered {range}")), "{refused}");
         }
     }
 }
