@@ -203,7 +203,7 @@ fn a_table_is_appended_to_only_where_it_is_that_of_the_stream() {
     bench.write("t.csv", table.replace("2024-01-02", "2024-01-03"));
     assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("differs from the table"));
     std::fs::remove_file(bench.path("t.csv")).unwrap();
-    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("put it back"));
+    assert!(refused(&bench, 3, &["2024-01-03.csv"]).contains("restore it"));
     // The rows of one run alone, then appended to the table again, which may have moved.
     let through = date(4);
     let alone = ["2024-01-03.csv", "--continue", "--out", "alone.csv", "--through", &through];

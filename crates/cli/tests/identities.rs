@@ -167,7 +167,7 @@ fn items_match_by_identity_and_keep_their_spelling() {
     bench.write("twice.csv", "id\n1e5\n100000\n");
     let twice = run(&bench, &["sketch", "a.csv"], &["--key-columns", "id", "--candidates", "twice.csv", "--top", "1"]);
     assert!(
-        twice.stderr.contains("twice.csv, line 3, column `id`: this candidate stands in the file twice"),
+        twice.stderr.contains("twice.csv, line 3, column `id`: this candidate is in the file twice"),
         "{}",
         twice.stderr
     );

@@ -168,7 +168,7 @@ fn what_cannot_be_is_refused() {
     }
     let banded = week.clone().with_mechanism("banded".parse().unwrap()).plan().unwrap();
     let refusal = LazyPlan::new(banded, 5, Sampling::Keyed).unwrap_err().to_string();
-    assert!(refusal.contains("banded") && refusal.contains("all steps before"), "{refusal}");
+    assert!(refusal.contains("banded") && refusal.contains("all earlier steps"), "{refusal}");
     let decay = request(Workload::Decay(5)).plan().unwrap();
     assert!(LazyPlan::new(decay, 5, Sampling::Keyed).is_err());
     let mix = crate::mechanism::Mix::new(&[(Workload::Sum, 1.0), (Workload::Window(7), 1.0)]).unwrap();
