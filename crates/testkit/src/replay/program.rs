@@ -101,7 +101,7 @@ impl Program {
             return Outcome { refusal: Some(format!("{code}: {said}")), table, files };
         }
         // Equality of files is considered public; see the threat model.
-        let of_files = |line: &&str| line.ends_with("files had been read before") || *line == "no file is new";
+        let of_files = |line: &&str| line.ends_with("files had been read before") || *line == "there is no new file";
         files.insert("stderr".into(), said.lines().filter(|line| !of_files(line)).collect::<Vec<_>>().join("\n"));
         // There is none before the end of the first publication.
         Outcome { refusal: None, table: table().map(|table| TableRow::all_of(&table)).unwrap_or_default(), files }
