@@ -351,10 +351,8 @@ fn the_schema_has_every_name_and_word() {
 #[test]
 fn texts_are_quoted_and_numbers_are_not() {
     for parameter in Parameter::all() {
-        let is_text = matches!(
-            parameter.kind(),
-            Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism
-        );
+        let is_text =
+            matches!(parameter.kind(), Kind::Text | Kind::Words(_) | Kind::Width | Kind::Zone | Kind::Mechanism);
         assert_eq!(parameter.is_quoted(), is_text, "{}", parameter.name());
     }
 }
