@@ -126,7 +126,7 @@ fn wrong_releases_are_rejected() {
         for kind in KINDS {
             let plan = plan(mechanism, T, kind, 1.0);
             let promise = StatedMoments::of(&plan);
-            let drawn = releases(&plan, 11, 5 * PATHS / 2);
+            let drawn = releases(&plan, 11, 7 * PATHS / 2);
             let scaled = promise.judge(&(&drawn * 1.02f64.sqrt()));
             assert!(scaled.scale < LEVEL, "{mechanism}, {kind}, 2 % more: {scaled:?}");
             // Half the noise, as from half the sensitivity.

@@ -133,7 +133,7 @@ fn floors_hold_wherever_the_stream_begins_in_a_period() {
         let one = shown_of(1).min(1.0);
         assert!(one <= facts.failure_over_periods.unwrap() * (1.0 + 1e-6), "{asked:?}: {one}");
         let words = facts.in_words().join("; ");
-        assert!(words.contains(&format!("fewer than {} persons with probability ", asked.floor)), "{words}");
+        assert!(words.contains(&format!("fewer than {} people is shown with probability ", asked.floor)), "{words}");
         (checked, near) = (checked + 1, near + usize::from(few > 1e-9));
     });
     assert!(checked == 150 && near > 40, "{checked} {near}");
