@@ -220,7 +220,7 @@ fn digests_are_frozen() {
     assert_eq!(digest[..8], FROZEN, "{digest:?}");
 }
 
-const FROZEN: [u8; 8] = [84, 162, 75, 36, 255, 9, 244, 113];
+const FROZEN: [u8; 8] = [142, 222, 81, 39, 207, 19, 184, 185];
 
 /// A plan must have exactly the noise that its budget needs, whatever its digest.
 #[test]

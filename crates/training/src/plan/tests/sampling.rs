@@ -106,7 +106,7 @@ fn senseless_sampling_is_refused() {
     refused(request.clone().with_mechanism("epoch-bands(bands=11)".parse().unwrap()), "at most 10 bands");
     refused(
         request.with_participation(Participation::new(4, 10).unwrap()).with_mechanism("input".parse().unwrap()),
-        "leave",
+        "omit participations and separation",
     );
     for fraction in [0.0, -0.1, 1.1, f64::NAN] {
         assert!(Sampling::new(fraction).is_err());
@@ -118,7 +118,7 @@ fn senseless_sampling_is_refused() {
 /// Batches depend on the key: of the right group, of the right size, and independent for another key, name, plan and
 /// step.
 #[test]
-fn batches_are_drawn_by_lot() {
+fn batches_are_sampled_from_the_key() {
     let plan = named("epoch-bands(bands=4)", sampled(40, 2.0, 0.05));
     let examples = 20_000;
     let own = batches(&plan, 1, "a", examples);
@@ -149,7 +149,7 @@ fn batches_are_drawn_by_lot() {
     assert_eq!(batches(&all, 1, "a", 10).batch(2).unwrap(), [1, 5, 9]);
     let plain = named("input", VectorRequest::new(8, zcdp(0.5), 1.0));
     let key = GuardedKey::insecure_from_test_seed(TestSeed(1));
-    assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("without sampling"));
+    assert!(Batches::new(&plain, &key, "a".parse().unwrap(), 10).unwrap_err().to_string().contains("no sampling"));
 }
 
 fn in_bins(horizon: u64, epsilon: f64, bins: u64) -> VectorRequest {
