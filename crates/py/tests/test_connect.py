@@ -74,7 +74,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         (first[:1], (1, 1), "step 1 of stream `counted` was accepted with other sums"),
         (again[:0], (1, 3), "step 1 of"),
         (again[:0], (4, 4), "step 3 would be missing"),
-        (again, (3, 3), "is no step from 3 through 3"),
+        (again, (3, 3), "is not a step from 3 through 3"),
         ([{"step": 3, "gate": "z", "sum": 1}], (3, 3), "`z`"),
         ([{"step": 3, "gate": "a", "sum": 0.25}], (3, 3), "between two multiples of the grid (0.5)"),
         ([{"step": 3, "gate": "a", "sum": "7.4999"}], (3, 3), "between two multiples"),
@@ -96,7 +96,7 @@ def test_sums_of_whole_steps_are_taken_once(running: Running) -> None:
         assert refused.value.status == 422, refused.value
     assert counted.describe()["published"] == 2
     # It counts no events itself, and its steps are closed in no other way.
-    with pytest.raises(et.ServiceError, match="takes no events"):
+    with pytest.raises(et.ServiceError, match="accepts no events"):
         counted.push([{"time": "2026-01-03T00:00:00Z", "gate": "a", "size": 1, "who": 1}])
     with pytest.raises(et.ServiceError, match="sending the sums of a step closes it"):
         operator.stream("counted").close(3)

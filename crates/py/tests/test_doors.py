@@ -225,7 +225,7 @@ def test_copies_and_links_of_a_key_know_what_it_has_issued(tmp_path: Path) -> No
     assert "has no ledger" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.ledger", f"{copy}.ledger")
     # The ledger knows that there is a log of steps, which was not copied.
-    assert "is not there: put it back" in ticked(copy, 1).stderr
+    assert "is missing: restore it" in ticked(copy, 1).stderr
     shutil.copy(f"{key}.uses", f"{copy}.uses")
     with pytest.raises(et.StateError, match="issued for other data"):
         counter(copy, "second")

@@ -496,7 +496,7 @@ def test_a_service_is_ledger_and_publisher(spark: SparkSession, tmp_path: Path, 
         if (problem := query.exception()) is not None:
             raise problem
 
-    others: list[tuple[dict[str, Any], str]] = [({"rho": 0.5}, "out rho"), ({"ledger": tmp_path}, "keeps the ledger")]
+    others: list[tuple[dict[str, Any], str]] = [({"rho": 0.5}, "omit rho"), ({"ledger": tmp_path}, "keeps the ledger")]
     for more, why in others:
         with pytest.raises(et.InvalidError, match=why):
             sent("none", **more)

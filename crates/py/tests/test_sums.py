@@ -89,7 +89,7 @@ def test_one_sum_without_groups_is_that_of_a_counter(key: et.SecretKey) -> None:
 def test_what_does_not_fit_is_refused(key: et.SecretKey) -> None:
     plan = et.plan(30, rho=0.5, mechanism="binary")
     table = {"step": [1, 2], "sum": [3, 4]}
-    with pytest.raises(et.InvalidError, match="`sqrt`.*in their order"):
+    with pytest.raises(et.InvalidError, match="`sqrt`.*in order"):
         et.release_sums(pa.table(table), plan=et.plan(30, rho=0.5, mechanism="sqrt"), key=key)
     with pytest.raises(et.InvalidError, match="no step 31"):
         et.release_steps(pa.table(table), plan=plan, key=key, through=31)

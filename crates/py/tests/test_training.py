@@ -118,7 +118,7 @@ class TestBatches:
         for step in (0, 201):
             with pytest.raises(et.InvalidError):
                 batches.batch(step)
-        with pytest.raises(et.InvalidError, match="without sampling"):
+        with pytest.raises(et.InvalidError, match="no sampling"):
             et.training.Batches(et.training.plan_vector(10, rho=0.5), KEY, "run", examples=10)
 
 

@@ -317,8 +317,8 @@ def test_arrays_that_cannot_be_written_are_refused(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"coordinates": 0}, "not empty"),
-        ({"coordinates": (5, 5)}, "not empty"),
+        ({"coordinates": 0}, "must not be empty"),
+        ({"coordinates": (5, 5)}, "must not be empty"),
         ({"coordinates": (0, 2**56 + 1)}, r"2\^56"),
         ({"coordinates": -1}, r"a range \(first, end\), got -1"),
         ({"coordinates": 1.5}, "got 1.5"),
