@@ -436,7 +436,8 @@ class TestAudit:
 
         audit = Scaled(correlated(rho=10.0), 2)
         report = audit.run().report()
-        assert report.refuted and "everything, including the noise, is" in report.reasons[0] and str(report).startswith("The observed sums")
+        assert report.refuted and "everything, including the noise, is" in report.reasons[0]
+        assert str(report).startswith("The observed sums")
 
     def test_a_report_prints_and_draws(self) -> None:
         for loop in (Loop(correlated(), 1, 20), HalfTheNoise(correlated(), 1, 20)):

@@ -121,7 +121,8 @@ class TestBytes:
         steps, noise = Steps(plan, 5, count), et.VectorNoise(plan, test_key(), "run", coordinates=(5, count + 5))
         for step in (1, 2):
             expected = noise.next()
-            assert (np.abs(expected) > 4.17 * plan.sigma).sum() > 8 * mebi  # 32 in the mean; 8 or fewer with a chance of 10⁻⁷
+            # 32 in the mean of a mebi; 8 or fewer have a chance below 10⁻⁶.
+            assert (np.abs(expected) > 4.17 * plan.sigma).sum() > 8 * mebi
             assert same(steps.next(step), expected)
 
 
