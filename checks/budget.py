@@ -3,19 +3,28 @@
 import pathlib
 import subprocess
 import tomllib
+from fnmatch import fnmatch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Vendored files are not checked.
 VENDORED = ("crates/server/web/uPlot.",)
 
 
+def names(paths):
+    """Files that git tracks or does not ignore; in a copy without a repository, all files outside build folders."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths]
+    listed = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode == 0:
+        return set(listed.stdout.split("\0"))
+    built = {"target", "node_modules", "__pycache__"}
+    found = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+    kept = {path.as_posix() for path in found if not built & set(path.parts)}
+    return {name for name in kept if not paths or any(name.startswith(path) or fnmatch(name, path) for path in paths)}
+
+
 def files(paths, endings):
     """Name and text of tracked files and of untracked files that git does not ignore, without vendored ones."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout
-    for name in sorted(set(listed.split("\0"))):
+    for name in sorted(names(paths)):
         path = ROOT / name
         if path.suffix in endings and path.is_file() and not name.startswith(VENDORED):
             yield name, path.read_text(encoding="utf-8")
