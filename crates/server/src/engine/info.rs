@@ -22,8 +22,6 @@ pub struct StreamInfo {
     pub table: TableSpec,
     /// Its plan, as text.
     pub plan: String,
-    /// Texts that stand for a missing cell.
-    pub missing: Vec<String>,
     record: RwLock<StreamRecord>,
     groups: RwLock<Arc<Option<GroupTable>>>,
     reporting: Reporting,
@@ -117,7 +115,6 @@ pub(super) struct Parts {
     pub(super) stream: Arc<Stream>,
     pub(super) table: TableSpec,
     pub(super) plan: String,
-    pub(super) missing: Vec<String>,
     pub(super) record: StreamRecord,
     pub(super) groups: Option<GroupTable>,
     pub(super) reporting: Reporting,
@@ -128,14 +125,12 @@ pub(super) struct Parts {
 
 impl StreamInfo {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { number, stream, table, plan, missing, record, groups, reporting, placer, digest_key, progress } =
-            parts;
+        let Parts { number, stream, table, plan, record, groups, reporting, placer, digest_key, progress } = parts;
         Self {
             number,
             stream,
             table,
             plan,
-            missing,
             record: RwLock::new(record),
             groups: RwLock::new(Arc::new(groups)),
             reporting,

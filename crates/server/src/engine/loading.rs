@@ -115,7 +115,6 @@ impl Core {
             number,
             table: table_of(&stream)?,
             plan: stream.plan_text()?,
-            missing: resolved.missing.clone(),
             groups: resolved.groups.clone(),
             reporting,
             placer: session.placer(),

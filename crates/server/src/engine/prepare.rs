@@ -241,7 +241,7 @@ pub(super) fn each_event(
     };
     let options = ReadOptions {
         format: of_text,
-        missing: info.missing.clone(),
+        missing: info.stream.missing_text.clone(),
         threads: Some(NonZero::<usize>::MIN),
         memory: if of_text.is_some() { decoding.memory.min(TEXT_MEMORY) } else { decoding.memory },
         ..ReadOptions::default()

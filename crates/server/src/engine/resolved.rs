@@ -15,7 +15,6 @@ use evertally_tables::output::TableSpec;
 pub(super) struct Resolved {
     pub(super) stream: Stream,
     pub(super) groups: Option<GroupTable>,
-    pub(super) missing: Vec<String>,
 }
 
 impl Resolved {
@@ -35,10 +34,9 @@ impl Resolved {
         if matches!(settings.labels, Labels::Items(_)) {
             return Err(usage("a service releases running counts and sums; sketches are released by runs"));
         }
-        let missing = settings.missing_text.clone();
         let (mut stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.follows = follows;
-        Ok(Self { stream, groups, missing })
+        Ok(Self { stream, groups })
     }
 
     pub(super) fn of_record(record: &StreamRecord, ledger: &Ledger, follows: Option<Follows>) -> Result<Self> {
