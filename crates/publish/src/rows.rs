@@ -63,12 +63,18 @@ impl Errors {
     /// plan.
     fn error(&mut self, step: u64) -> (f64, u128) {
         let (own, half_width) = self.intervals.error(step);
-        (own, half_width.saturating_add(self.end.saturating_mul(self.before.into())))
+        (own, self.widened(half_width))
     }
 
     /// The half-width at a step, including the earlier streams under the same plan.
     fn half_width(&mut self, step: u64) -> u128 {
-        self.intervals.half_width(step).saturating_add(self.end.saturating_mul(self.before.into()))
+        let half_width = self.intervals.half_width(step);
+        self.widened(half_width)
+    }
+
+    /// The half-width of the last stream, and that of the end of every earlier one.
+    fn widened(&self, half_width: u128) -> u128 {
+        half_width.saturating_add(self.end.saturating_mul(self.before.into()))
     }
 }
 

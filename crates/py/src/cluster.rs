@@ -2,8 +2,9 @@
 
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::SecretKey;
+use crate::request::declaration;
 use crate::running::{abandonable, cancellable};
-use crate::table::{ArrowTable, declaration, wording};
+use crate::table::{ArrowTable, wording};
 use arrow_array::{ArrayRef, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, TimeUnit};
 use evertally::noise::SecretKey as Key;

@@ -9,9 +9,14 @@ use evertally_declare::problem::Wording;
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 
-/// A declaration from its JSON; errors name keywords.
+/// A declaration from its JSON. Errors are worded for the caller.
+pub(crate) fn declaration(json: &str, wording: Wording) -> PyResult<Declaration> {
+    Declaration::from_json(json).or_raise_in(wording)
+}
+
+/// The same from keywords.
 pub(crate) fn declared(json: &str) -> PyResult<Declaration> {
-    Declaration::from_json(json).or_raise_in(Wording::Keywords)
+    declaration(json, Wording::Keywords)
 }
 
 /// The request for a plan of this many steps.

@@ -3,6 +3,7 @@
 use crate::error::{OrRaise, OrRaiseWorded, invalid};
 use crate::key::SecretKey;
 use crate::plan::Plan;
+use crate::request::declaration;
 use crate::running::{abandonable, cancellable};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, StructArray};
 use arrow_schema::{DataType, Field};
@@ -74,7 +75,8 @@ pub(crate) fn release_table(
     budget_file: Option<PathBuf>,
     fields: bool,
 ) -> PyResult<ArrowTable> {
-    let (declared, wording) = (declaration(declared, wording(fields))?, wording(fields));
+    let wording = wording(fields);
+    let declared = declaration(declared, wording)?;
     let mut reader = table.into_reader()?;
     let budget_file = budget_file.as_deref();
     let released = cancellable(py, |cancelled| released(&declared, &mut *reader, key, budget_file, cancelled))?;
@@ -85,7 +87,8 @@ pub(crate) fn release_table(
 #[pyfunction]
 #[pyo3(name = "_plan_table", signature = (declared, fields = false))]
 pub(crate) fn plan_table(py: Python<'_>, declared: &str, fields: bool) -> PyResult<Plan> {
-    let (declared, wording) = (declaration(declared, wording(fields))?, wording(fields));
+    let wording = wording(fields);
+    let declared = declaration(declared, wording)?;
     abandonable(py, move || plan_of(&declared))?.or_raise_in(wording).map(Plan::new)
 }
 
@@ -148,11 +151,6 @@ fn released(
 /// The plan of a declaration.
 fn plan_of(declared: &Declaration) -> Result<evertally::plan::Plan> {
     Ok(evertally_ledger::planner::plan(declared.resolve()?, &mut |_| ())?.0.plan)
-}
-
-/// A declaration from its JSON. Errors are worded for the caller.
-pub(crate) fn declaration(declared: &str, wording: Wording) -> PyResult<Declaration> {
-    Declaration::from_json(declared).or_raise_in(wording)
 }
 
 /// What errors call a parameter: a field of the declaration objects, or a keyword.

@@ -25,11 +25,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// From rows `Variant(parameters) in folder = Family { … };`, generates the enum of names and the dispatch to their
-/// folders.
+/// From rows `Variant(parameters) in folder = Family { … };`, generates the table of families and the dispatch of names to
+/// their folders.
 ///
 /// A folder has `build(horizon, criterion, parameters…)`, and `parse(text)` and `write(f, parameters…)` if there are
-/// parameters. A missing function, row or column does not compile: there are no defaults.
+/// parameters. A missing function does not compile; a column that a row omits has the value of `Family::DEFAULT`.
 macro_rules! registry {
     ($( $(#[$doc:meta])* $variant:ident $( ( $($field:ident : $type:ty),+ ) )? in $($folder:ident)::+ = $row:expr; )+) => {
         /// The rows, one constant for each name.
