@@ -1,4 +1,4 @@
-"""Finds circles between the modules of a crate, and arrows between crates that `docs/architecture.md` forbids.
+"""Finds circles between the modules of a crate. (Cargo refuses those between crates.)
 
     python3 checks/circles.py           fail if there is a circle
     python3 checks/circles.py --why     also print the imports that close each circle
