@@ -25,8 +25,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// From rows `Variant(parameters) in folder = Family { … };`, generates the table of families and the dispatch of names to
-/// their folders.
+/// From rows `Variant(parameters) in folder = Family { … };`, generates the table of families and the dispatch of names
+/// to their folders.
 ///
 /// A folder has `build(horizon, criterion, parameters…)`, and `parse(text)` and `write(f, parameters…)` if there are
 /// parameters. A missing function does not compile; a column that a row omits has the value of `Family::DEFAULT`.
