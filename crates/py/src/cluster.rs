@@ -466,7 +466,7 @@ fn digests(work: &ClusterJob, sums: &RecordBatch) -> Result<RecordBatch> {
                 all.add_bucket(bucket, digest);
             }
             RowKind::Refused(_) | RowKind::Shard(_) | RowKind::Kept(_) => {
-                *others.entry(label.to_vec()).or_insert(0) += sum
+                *others.entry(label.to_vec()).or_insert(0) += sum;
             }
         }
         Ok(())
