@@ -84,7 +84,7 @@ impl PlanBox {
     ///
     /// # Errors
     /// If the plan is for several sums, and its noise has no random access.
-    pub fn of(plan: Plan, promise: &Promise, seed: TestSeed) -> Result<Self> {
+    pub fn with_seed(plan: Plan, promise: &Promise, seed: TestSeed) -> Result<Self> {
         let several =
             (promise.sums() > 1).then(|| LazyPlan::new(plan.clone(), promise.sums() as u64, LazySampling::Keyed));
         let vector = several.transpose()?;

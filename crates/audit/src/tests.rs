@@ -41,7 +41,7 @@ fn pairs(plan: &Plan, promise: &Promise) -> Vec<Pair> {
 
 /// Audits a box against the promise of a plan.
 fn against(plan: &Plan, subject: &mut dyn BlackBox, paths: u64) -> AuditReport {
-    let promise = Promise::of(plan).unwrap();
+    let promise = Promise::from_plan(plan).unwrap();
     let settings = AuditSettings { paths, ..AuditSettings::default() };
     audit(subject, &promise, &pairs(plan, &promise), settings, &mut || ()).unwrap()
 }
@@ -68,7 +68,7 @@ struct Floats(crate::dither::Dither);
 
 impl Floats {
     /// Independent for different paths: their SplitMix64 states are far apart.
-    fn of(path: u64) -> Self {
+    fn new(path: u64) -> Self {
         Self(crate::dither::Dither(path.wrapping_mul(0xd134_2543_de82_ef95)))
     }
 

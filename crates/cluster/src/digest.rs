@@ -27,7 +27,7 @@ impl Digest {
     }
 
     /// The digest of this many rows that are not sums.
-    pub fn of_count(count: i64) -> Self {
+    pub fn from_count(count: i64) -> Self {
         Self { count, ..Self::default() }
     }
 
@@ -38,7 +38,7 @@ impl Digest {
 
     /// The rows that carry the digest of the events that were kept in a step.
     pub(super) fn rows(self, step: u64) -> impl Iterator<Item = ShuffleRow> {
-        (0..).zip(self.lanes()).map(move |(number, lane): (u8, u32)| ShuffleRow::of_kept(step, number, lane))
+        (0..).zip(self.lanes()).map(move |(number, lane): (u8, u32)| ShuffleRow::from_kept(step, number, lane))
     }
 
     /// The number of rows.

@@ -16,7 +16,7 @@ pub(super) struct LabelNumbers {
 }
 
 impl LabelNumbers {
-    pub(super) fn of(work: &ClusterJob) -> Self {
+    pub(super) fn new(work: &ClusterJob) -> Self {
         Self { cells: work.cells, ..Self::default() }
     }
 
@@ -65,9 +65,9 @@ impl LabelNumbers {
     /// The row of a sum.
     pub(super) fn row(&self, step: u64, number: u32, sum: i64) -> ShuffleRow {
         match (self.name(number), self.cells) {
-            (Some(name), _) => ShuffleRow::of_name(step, name, sum),
-            (None, None) => ShuffleRow::of_place(step, number, sum),
-            (None, Some(cells)) => ShuffleRow::of_cell(step, (number / cells, number % cells), sum),
+            (Some(name), _) => ShuffleRow::from_name(step, name, sum),
+            (None, None) => ShuffleRow::from_place(step, number, sum),
+            (None, Some(cells)) => ShuffleRow::from_cell(step, (number / cells, number % cells), sum),
         }
     }
 

@@ -98,7 +98,7 @@ impl Prefilter {
             let mut kept = Kept::default();
             events.retain(|event| {
                 let Some(step) = event.step(stream) else { return true };
-                let offer = Offer::in_step(step).of_period_since(stream.periods.of(step).start);
+                let offer = Offer::in_step(step).with_period_start(stream.periods.of(step).start);
                 self.bound.keep(&mut kept, &mut Details::default(), offer).is_some()
             });
             return;

@@ -124,11 +124,11 @@ impl ClusterJob {
 
     fn reader_into(&self, stream: Arc<Stream>, into: Into, wording: Wording) -> Reader {
         let labels = match self.discovers() {
-            true => GroupAssigner::of_discovered(&stream, &self.key),
+            true => GroupAssigner::discovered(&stream, &self.key),
             false => GroupAssigner::from_declared(self.groups.as_deref().cloned()),
         };
         let placer = Placer::new(Arc::clone(&stream), labels, &self.key);
-        Reader { stream, placer, labels: LabelNumbers::of(self), into, wording, refused: None, latest: i64::MIN }
+        Reader { stream, placer, labels: LabelNumbers::new(self), into, wording, refused: None, latest: i64::MIN }
     }
 }
 

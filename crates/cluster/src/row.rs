@@ -39,15 +39,15 @@ pub enum RowKind<'a> {
 }
 
 impl ShuffleRow {
-    pub(super) fn of_place(step: u64, place: u32, sum: i64) -> Self {
+    pub(super) fn from_place(step: u64, place: u32, sum: i64) -> Self {
         Self { step, label: tagged(PLACE, &place.to_be_bytes()), sum }
     }
 
-    pub(super) fn of_name(step: u64, name: &[u8], sum: i64) -> Self {
+    pub(super) fn from_name(step: u64, name: &[u8], sum: i64) -> Self {
         Self { step, label: tagged(NAME, name), sum }
     }
 
-    pub(super) fn of_cell(step: u64, (place, cell): (u32, u32), sum: i64) -> Self {
+    pub(super) fn from_cell(step: u64, (place, cell): (u32, u32), sum: i64) -> Self {
         Self { step, label: tagged(CELL, &[place.to_be_bytes(), cell.to_be_bytes()].concat()), sum }
     }
 
@@ -55,12 +55,12 @@ impl ShuffleRow {
         Self { step: 0, label: tagged(REFUSED, why.as_bytes()), sum: 1 }
     }
 
-    pub(super) fn of_shard(shard: u32) -> Self {
+    pub(super) fn from_shard(shard: u32) -> Self {
         Self { step: 0, label: tagged(SHARD, &shard.to_be_bytes()), sum: 1 }
     }
 
     /// One of the numbers of the digest of the events that were kept in a step.
-    pub(super) fn of_kept(step: u64, number: u8, lane: u32) -> Self {
+    pub(super) fn from_kept(step: u64, number: u8, lane: u32) -> Self {
         Self { step, label: tagged(KEPT, &[number]), sum: lane.into() }
     }
 

@@ -35,7 +35,7 @@ impl ClusterJob {
         Ok(Shard {
             bound: bound_of_persons(&self.stream)?,
             order: PersonOrder::new(self),
-            labels: LabelNumbers::of(self),
+            labels: LabelNumbers::new(self),
             numbers: GroupNumbers::new(&self.stream, &self.key),
             blocks: Vec::new(),
             seen: BTreeSet::new(),
@@ -91,7 +91,7 @@ impl Shard {
             }
         }
         let mut rows = sums.take(&self.labels);
-        rows.extend(self.seen.iter().map(|shard| ShuffleRow::of_shard(*shard)));
+        rows.extend(self.seen.iter().map(|shard| ShuffleRow::from_shard(*shard)));
         rows.extend(self.refused.as_ref().map(|why| ShuffleRow::refused(why)));
         emit(rows)
     }

@@ -92,8 +92,9 @@ fn declarations() -> Vec<serde_json::Value> {
 }
 
 fn planned(declared: &serde_json::Value) -> (Stream, Option<GroupTable>) {
-    let declared = Declaration::of_names(declared.as_object().unwrap().clone(), Wording::Keywords).unwrap();
-    evertally_ledger::planner::plan(declared.resolve().unwrap().of_whole_rows().unwrap(), &mut |_| ()).unwrap()
+    let declared = Declaration::from_names(declared.as_object().unwrap().clone(), Wording::Keywords).unwrap();
+    evertally_ledger::planner::plan(declared.resolve().unwrap().truncated_to_complete_rows().unwrap(), &mut |_| ())
+        .unwrap()
 }
 
 fn key() -> Arc<SecretKey> {
@@ -173,7 +174,7 @@ fn alone(work: &ClusterJob, events: &[Happened]) -> Vec<String> {
     };
     events.sort_by_cached_key(|event| (event.minute, hash(event)));
     let ledger = Ledger::in_memory(&key);
-    let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
+    let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
     let mut rows = Vec::new();
     let mut take = |session: &mut Session<evertally_publish::session::RunningSums>| {
         while let Some(mut step) = session.next_step().unwrap() {
@@ -341,7 +342,7 @@ fn other_sums_are_refused() {
     let refused = bucket.release(first.of_bucket(bucket_of(&place.1, 3))).err().unwrap().to_string();
     assert!(refused.contains("the events have changed"), "{refused}");
     // A release by one process cannot be compared with it, and the error says so.
-    let mut session = Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).unwrap();
+    let mut session = Session::new_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).unwrap();
     session.close_through(STEPS as u64).unwrap();
     let refused = loop {
         match session.next_step() {
@@ -439,8 +440,8 @@ fn damaged_rows_are_refused() {
     assert!((3..block.len()).filter(|cut| finish(block[..*cut].to_vec()).is_ok()).count() < 20);
     assert!(ShuffleRow::says(b"").is_err() && ShuffleRow::says(b"g12").is_err());
     let mut bucket = work.bucket(1, 2).unwrap();
-    assert!(bucket.add(1, &ShuffleRow::of_place(1, 0, 1).label, 1).is_err(), "of another bucket");
-    assert!(bucket.add(13, &ShuffleRow::of_place(1, 1, 1).label, 1).is_err(), "after the last step");
+    assert!(bucket.add(1, &ShuffleRow::from_place(1, 0, 1).label, 1).is_err(), "of another bucket");
+    assert!(bucket.add(13, &ShuffleRow::from_place(1, 1, 1).label, 1).is_err(), "after the last step");
     assert!(work.bucket(2, 2).is_err());
 }
 
@@ -593,7 +594,7 @@ mod live {
         let elsewhere = tempfile::tempdir().unwrap();
         let refused = super::live::publisher(&work, elsewhere.path(), &mut ledger).err().unwrap().to_string();
         assert!(refused.contains("is published by a cluster"), "{refused}");
-        assert!(Session::of_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).is_err());
+        assert!(Session::new_sums(work.stream().clone(), work.groups().cloned(), &key(), &ledger).is_err());
         // A state that was changed, and one that is missing.
         let stream =
             std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
@@ -708,7 +709,7 @@ fn groups_in_another_order_have_other_digests() {
     let names = |work: &ClusterJob| work.groups().unwrap().library_names();
     assert_ne!(names(&one), names(&other));
     let mut digesting = one.digesting();
-    let (b, c) = (ShuffleRow::of_place(1, 1, 5).label, ShuffleRow::of_place(1, 2, 5).label);
+    let (b, c) = (ShuffleRow::from_place(1, 1, 5).label, ShuffleRow::from_place(1, 2, 5).label);
     assert_ne!(digesting.of(1, &b, 5), digesting.of(1, &c, 5));
     assert_ne!(digesting.of(1, &b, 5), one.clone().digesting().of(2, &b, 5));
 }

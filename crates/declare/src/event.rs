@@ -179,7 +179,7 @@ impl<'a> Event<'a> {
 
     /// An error that names this row and the column of `role`, followed by `problem`.
     pub fn error(&self, role: ColumnRole, problem: impl Into<Sentence>) -> InputError {
-        let error = InputError::of_file(self.position.file, problem).at(self.position.place);
+        let error = InputError::in_file(self.position.file, problem).at(self.position.place);
         match self.layout.slot(role) {
             Some(slot) => error.in_column(self.layout.names[slot].clone()),
             None => error,

@@ -49,7 +49,7 @@ pub struct RecordedGroups {
 
 impl GroupTable {
     /// From a list of names for one column.
-    pub fn of_names(
+    pub fn from_names(
         columns: Vec<String>,
         names: Vec<String>,
         rest: Option<String>,
@@ -130,14 +130,17 @@ impl GroupTable {
             if scales.len() != declared {
                 let problem = format!(" has {} numbers, but there are {declared} groups", scales.len());
                 let remedy = sentence!["give one for each group, in their order; the scale of the rest is ", RestScale];
-                return Err(Problem::of(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
+                return Err(Problem::for_parameter(ScalesOf, sentence![ScalesOf, problem]).remedy(remedy));
             }
             self.scales[..declared].copy_from_slice(&scales);
         }
         match (rest, self.rest) {
             (Some(scale), Some(place)) => self.scales[place] = scale,
             (Some(_), None) => {
-                return Err(Problem::of(RestScale, sentence![RestScale, " needs ", Rest, ": the name of the rest"]));
+                return Err(Problem::for_parameter(
+                    RestScale,
+                    sentence![RestScale, " needs ", Rest, ": the name of the rest"],
+                ));
             }
             (None, _) => {}
         }
@@ -346,7 +349,7 @@ impl GroupTable {
             columns: self.columns.clone(),
             declared: self.tuples.len() - usize::from(self.rest.is_some()),
             rest: self.rest_name().map(str::to_owned),
-            scales: Some(Scales::of(&self.scales, Grid::ONE)).filter(Scales::are_declared),
+            scales: Some(Scales::new(&self.scales, Grid::ONE)).filter(Scales::are_declared),
         }
     }
 
@@ -451,7 +454,7 @@ mod tests {
     #[test]
     fn groups_join_behind_those_that_are_there() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
+            GroupTable::from_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default()).unwrap()
         };
         let names = |table: &GroupTable| table.tuples().iter().map(|tuple| tuple[0].clone()).collect::<Vec<_>>();
         let meaning = one(&["b", "a"], Some("other")).meaning();
@@ -493,7 +496,7 @@ mod tests {
     #[test]
     fn ambiguous_declarations_are_refused() {
         let one = |names: &[&str], rest: Option<&str>| {
-            GroupTable::of_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
+            GroupTable::from_names(texts(&["g"]), texts(names), rest.map(str::to_owned), Identities::default())
                 .err()
                 .map(|e| e.to_string())
         };
@@ -503,7 +506,7 @@ mod tests {
         assert!(one(&["a", " b"], None).unwrap().contains("blank"));
         assert!(one(&["a", ""], None).unwrap().contains("empty"));
         assert!(one(&["a"], Some("a")).unwrap().contains("--rest"));
-        assert!(GroupTable::of_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
+        assert!(GroupTable::from_names(texts(&["g", "h"]), texts(&["a"]), None, Identities::default()).is_err());
     }
 
     #[test]
@@ -531,7 +534,7 @@ mod tests {
         {
             let names = (0..count).map(|number| number.to_string()).collect();
             let mut table =
-                GroupTable::of_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
+                GroupTable::from_names(texts(&["g"]), names, rest.map(str::to_owned), Identities::default()).unwrap();
             let mut place_of = |field: Field<'_>| {
                 let position = crate::event::Position { file: "f", place: crate::error::Place::Row(1) };
                 table.place_of(&Event::new(position, &Cell(field), &layout)).unwrap()

@@ -118,7 +118,7 @@ impl Parameter {
     }
 
     /// The parameters of a command or function.
-    pub fn of(user: Use) -> impl Iterator<Item = Self> {
+    pub fn used_by(user: Use) -> impl Iterator<Item = Self> {
         Self::all().filter(move |parameter| parameter.row().uses.contains(&user))
     }
 

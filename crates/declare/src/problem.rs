@@ -7,7 +7,7 @@
 //! ```
 //! use evertally_declare::parameter::Parameter;
 //! use evertally_declare::problem::{Problem, Wording, sentence};
-//! let problem = Problem::of(Parameter::MaxEvents, sentence![Parameter::MaxEvents, " needs ", Parameter::Person]);
+//! let problem = Problem::for_parameter(Parameter::MaxEvents, sentence![Parameter::MaxEvents, " needs ", Parameter::Person]);
 //! assert_eq!(problem.worded(Wording::Flags), "--max-events needs --person");
 //! assert_eq!(problem.worded(Wording::Keywords), "max_events needs person");
 //! assert_eq!(problem.worded(Wording::Fields), "unit.max_events needs unit.column");
@@ -279,7 +279,7 @@ impl Problem {
     }
 
     /// A problem with this parameter, which the sentence names.
-    pub fn of(parameter: Parameter, problem: impl Into<Sentence>) -> Self {
+    pub fn for_parameter(parameter: Parameter, problem: impl Into<Sentence>) -> Self {
         let mut of = Self::new(problem);
         of.parameters.retain(|named| *named != parameter);
         of.parameters.insert(0, parameter);

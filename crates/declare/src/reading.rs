@@ -47,7 +47,7 @@ impl Reading {
         };
         let parameter = crate::parameter::Parameter::Workload;
         let refuse = |why: String, remedy: &'static str| {
-            Err(Problem::of(parameter, sentence![parameter, format!(" {self}: {why}")]).remedy(remedy))
+            Err(Problem::for_parameter(parameter, sentence![parameter, format!(" {self}: {why}")]).remedy(remedy))
         };
         let Some(every) = every else {
             return refuse("there is no calendar here".into(), "give a number of steps");
@@ -196,7 +196,7 @@ impl Read {
         let weighed: Vec<_> = self.0.iter().map(|(own, workload)| (*workload, own.weight)).collect();
         let parameter = crate::parameter::Parameter::Workload;
         let mix = Mix::new(&weighed);
-        let mix = mix.map_err(|error| Problem::of(parameter, sentence![parameter, format!(": {error}")]))?;
+        let mix = mix.map_err(|error| Problem::for_parameter(parameter, sentence![parameter, format!(": {error}")]))?;
         Ok(request.with_mix(mix))
     }
 }

@@ -149,13 +149,14 @@ impl Settings {
     ///
     /// # Errors
     /// If no row ends by then.
-    pub fn of_whole_rows(self) -> Result<Self, Problem> {
+    pub fn truncated_to_complete_rows(self) -> Result<Self, Problem> {
         let Some(published) = &self.published else { return Ok(self) };
         let rows = published.rows_through(self.last_step);
         if rows == 0 {
             let end = self.calendar.format(published.rows().end_of(1));
             let why = format!("no publication has ended by then: the first one is at {end}");
-            return Err(Problem::of(Publish, why).remedy(sentence!["run again then, or name that time with ", Through]));
+            return Err(Problem::for_parameter(Publish, why)
+                .remedy(sentence!["run again then, or name that time with ", Through]));
         }
         Ok(Self { last_step: published.last_step_of(rows), ..self })
     }
@@ -193,7 +194,7 @@ impl Labels {
     /// The scales of the groups, for a grid of scale 1.
     pub(crate) fn scales(&self, grid: number::Grid) -> Scales {
         match self {
-            Self::Groups(table) => Scales::of(table.scales(), grid),
+            Self::Groups(table) => Scales::new(table.scales(), grid),
             Self::None | Self::Items(_) | Self::Discovered { .. } => Scales::default(),
         }
     }

@@ -85,7 +85,7 @@ impl Settings {
     /// # Errors
     /// If no plan serves the request, or the confidence is out of range.
     pub fn plan_workloads(self) -> evertally::Result<Stream> {
-        let (bundle, plan) = Bundle::of_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
+        let (bundle, plan) = Bundle::from_workloads(&self.measures.wanted, &self.request, &self.measures.began)?;
         self.with_plans(plan, Some(Arc::new(bundle)))
     }
 

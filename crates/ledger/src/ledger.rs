@@ -297,7 +297,7 @@ impl Ledger {
     /// As for [`stream`](Self::stream).
     pub fn digest_of(&self, key: &SecretKey, stream: &Stream, last_step: u64) -> Result<StreamDigest> {
         let plan = (stream.plan_digest(), stream.plan_text()?);
-        self.begun(key, &stream.name, plan, last_step, |key_id| Claim::of(stream, key_id))
+        self.begun(key, &stream.name, plan, last_step, |key_id| Claim::from_stream(stream, key_id))
     }
 
     fn begun(
@@ -320,7 +320,7 @@ impl Ledger {
                 );
                 return Err(usage(sentence![released, NAME, " (its budget then adds to what is already spent)"]));
             }
-            Some(entry) => PublishedHistory::of(entry),
+            Some(entry) => PublishedHistory::new(entry),
             None => PublishedHistory::default(),
         };
         past.check_covers(name, last_step)?;
@@ -428,7 +428,7 @@ impl Ledger {
         self.contents.check_not_issued(&name)?;
         let mut contents = self.contents.clone();
         let entry = contents.streams.entry(name.to_string()).or_insert_with(|| stream.entry());
-        let past = PublishedHistory::of(entry);
+        let past = PublishedHistory::new(entry);
         past.check_covers(&name, stream.steps())?;
         if left.is_none() && entry.plan == stream.plan() && past.agrees(stream.steps(), &stream.digest()) {
             return Ok(()); // nothing new
@@ -456,7 +456,7 @@ impl Ledger {
         let in_parts = stream.is_in_parts();
         entry.runs.push(Run { counter, at, through, digest: stream.digest(), in_parts, policies, files });
         self.commit(contents)?;
-        stream.is_recorded(PublishedHistory::of(&self.contents.streams[name.as_str()]));
+        stream.is_recorded(PublishedHistory::new(&self.contents.streams[name.as_str()]));
         Ok(())
     }
 

@@ -67,7 +67,7 @@ impl SourceBudget {
     ///
     /// # Errors
     /// As for [`open`](Self::open).
-    pub fn of_file(path: &Path) -> Result<Self> {
+    pub fn from_file(path: &Path) -> Result<Self> {
         Self::open(Arc::new(RealDisk), path)
     }
 

@@ -45,7 +45,7 @@ impl StepColumn {
 /// ```
 /// use evertally_plot::ErrorCurve;
 ///
-/// let curve = ErrorCurve::of(1 << 40, |step| f64::from(step.count_ones()).sqrt(), None);
+/// let curve = ErrorCurve::new(1 << 40, |step| f64::from(step.count_ones()).sqrt(), None);
 /// assert!(curve.svg().contains("standard error"));
 /// ```
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl ErrorCurve {
     /// The curve of the errors of the steps `1 ..= horizon`, which must be finite, with a proven lower bound. In long
     /// columns only some steps are evaluated: the first, the last, and those between them that are multiples of large
     /// powers of two, where trees have their extremes.
-    pub fn of(horizon: u64, std_error: impl Fn(u64) -> f64, bound: Option<f64>) -> Self {
+    pub fn new(horizon: u64, std_error: impl Fn(u64) -> f64, bound: Option<f64>) -> Self {
         let count = horizon.min(COLUMNS);
         let edge = |k: u64| (u128::from(horizon) * u128::from(k) / u128::from(count)) as u64;
         let column = |k: u64| {
@@ -193,7 +193,7 @@ mod tests {
             for scale in [1e-6, 1.0, 1e9] {
                 for bound in [None, Some(0.7 * scale)] {
                     let error = |step: u64| scale * f64::from(step.count_ones()).sqrt();
-                    let svg = ErrorCurve::of(horizon, error, bound).svg();
+                    let svg = ErrorCurve::new(horizon, error, bound).svg();
                     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{horizon}: {svg}");
                     assert_eq!(svg.contains("stroke-dasharray"), bound.is_some());
                     assert!(svg.contains(">step</text>") && svg.contains(">standard error</text>"));

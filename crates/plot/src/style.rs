@@ -191,7 +191,7 @@ impl LineStyle {
 
     /// A look that depends only on the letters of a name, so that it stays the same when other names are added or
     /// removed.
-    pub fn of_unknown(name: &str) -> Self {
+    pub fn from_name(name: &str) -> Self {
         let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let pick = |shift: u32, of: usize| (hash >> shift) as usize % of;
         let shades = [ink::BLUE, ink::VERMILION, ink::GREEN, ink::PURPLE, ink::SKY, ink::ORANGE];

@@ -174,7 +174,7 @@ pub struct SelectionFacts {
 
 impl SelectionFacts {
     /// The facts of a stream's plan; `None` if groups are not discovered.
-    pub fn of(stream: &Stream) -> Option<Self> {
+    pub fn new(stream: &Stream) -> Option<Self> {
         let threshold = stream.plan.threshold()?;
         let (selection, grid) = (threshold.selection(), stream.plan.request().grid());
         let last_slot = stream.slot_of_row(stream.last_row());
@@ -385,10 +385,10 @@ impl Report {
                 steps: (!plan.is_unbounded()).then(|| stream.rows().steps()),
                 released_steps: stream.last_row(),
             },
-            error: sketch.as_ref().map_or_else(|| ErrorFacts::of_releases(stream), |sketch| sketch.error.clone()),
+            error: sketch.as_ref().map_or_else(|| ErrorFacts::for_releases(stream), |sketch| sketch.error.clone()),
             groups,
-            selection: SelectionFacts::of(stream),
-            measures: MeasureFacts::of(stream),
+            selection: SelectionFacts::new(stream),
+            measures: MeasureFacts::new(stream),
             sketch,
             unit: UnitFacts {
                 unit: stream.unit(),
@@ -423,7 +423,7 @@ impl Report {
                 s1: Some(norms.l1).filter(|_| !plan.exact_accounting()),
                 s2: exact.unwrap_or(norms.l2_squared).sqrt(),
             },
-            periods: PeriodFacts::of(stream, guarantee.pure_epsilon, guarantee.rho),
+            periods: PeriodFacts::new(stream, guarantee.pure_epsilon, guarantee.rho),
             guarantee,
             views: stream.views.clone(),
             key_id,
@@ -442,7 +442,7 @@ impl Report {
 impl ErrorFacts {
     /// The errors of releases as the mechanism produces them; if values continue from earlier streams, including their
     /// errors.
-    pub fn of_releases(stream: &Stream) -> Self {
+    pub fn for_releases(stream: &Stream) -> Self {
         let plan = shown_plan(stream);
         let with = |own: f64| stream.scales.greatest * std_error_after(own, plan, stream.streams() - 1);
         let (max, mean) = stream.errors_of_rows(plan);
@@ -451,13 +451,13 @@ impl ErrorFacts {
             mean_std_error: with(mean),
             confidence: stream.confidence,
             last_step_half_width: last_half_width(stream),
-            band: BandFacts::of(stream),
+            band: BandFacts::new(stream),
         }
     }
 }
 
 impl BandFacts {
-    fn of(stream: &Stream) -> Option<Self> {
+    fn new(stream: &Stream) -> Option<Self> {
         let band = match stream.band {
             Coverage::Pointwise => return None,
             Coverage::Simultaneous => own_band(stream),

@@ -154,7 +154,7 @@ impl RowMaker {
     }
 
     /// For groups that are still to be discovered; empty at first.
-    pub(crate) fn of_discovered(stream: &Stream) -> Result<Self> {
+    pub(crate) fn for_discovered(stream: &Stream) -> Result<Self> {
         let mut rows = Self::new(stream, None)?;
         (rows.tuples, rows.carried, rows.grids) = (Vec::new(), Vec::new(), Vec::new());
         if let Entry::Vacant(free) = rows.errors.entry(0) {

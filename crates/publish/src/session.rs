@@ -144,7 +144,7 @@ impl Session<RunningSums> {
     /// # Errors
     /// If the ledger has the stream's name under another plan, or a longer release that this one cannot be compared
     /// with.
-    pub fn of_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
+    pub fn new_sums(stream: Stream, groups: Option<GroupTable>, key: &SecretKey, ledger: &Ledger) -> Result<Self> {
         let last_step = stream.last_step;
         let digest = ledger.digest_of(key, &stream, last_step)?;
         let sums = RunningSums::new(&stream, groups, &digest.guarded(key)?)?;
@@ -262,7 +262,7 @@ impl<T: Accumulator> Session<T> {
         match self.stream.late {
             Late::Refuse => Err(self.refused_as_late(event)),
             Late::SideFile => {
-                self.late.push(LateEvent::of(event));
+                self.late.push(LateEvent::new(event));
                 Ok(())
             }
             Late::NextStep => {

@@ -52,7 +52,7 @@ impl WorkMessage {
     fn work(&self, key: Arc<Key>) -> Result<(ClusterJob, ReadOptions)> {
         let plan = serde_json::from_str::<Plan>(&self.plan).map_err(damaged)?;
         let settings = Declaration::from_json(&self.declared)?.resolve()?;
-        let settings = if self.of_service { settings } else { settings.of_whole_rows()? };
+        let settings = if self.of_service { settings } else { settings.truncated_to_complete_rows()? };
         let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
         let groups = settings.groups();
         let stream = settings.arrived(plan, &self.digest)?;
@@ -114,7 +114,7 @@ impl ClusterWork {
     ) -> PyResult<Self> {
         let declared = declaration(json, wording(fields))?;
         let begun = cancellable(py, |cancelled| {
-            let settings = declared.resolve()?.of_whole_rows()?;
+            let settings = declared.resolve()?.truncated_to_complete_rows()?;
             let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
             key.with_ledger(budget_file.as_deref(), cancelled, |ledger| {
                 let (settings, present) = settings.begun(ledger)?;
@@ -164,7 +164,7 @@ impl ClusterWork {
     /// The work for a stream of a service, as the service has declared and planned it: the key pseudonymises people,
     /// and draws no noise.
     #[staticmethod]
-    fn of_service(
+    fn from_service(
         py: Python<'_>,
         declaration: String,
         plan: String,
@@ -185,7 +185,7 @@ impl ClusterWork {
     /// Rows that are not sums are omitted.
     fn named_sums(&self, py: Python<'_>, sums: Vec<PyRecordBatch>) -> PyResult<ArrowTable> {
         let sums: Vec<RecordBatch> = sums.into_iter().map(PyRecordBatch::into_inner).collect();
-        py.detach(|| named_sums(&self.work, &sums)).or_raise().map(ArrowTable::of)
+        py.detach(|| named_sums(&self.work, &sums)).or_raise().map(ArrowTable::new)
     }
 
     /// Everything that another process needs, except the key; nothing in it is secret.
@@ -226,7 +226,7 @@ impl ClusterWork {
     /// An empty table with the columns of the released table; `time` is the kind of the time column.
     fn released(&self, time: &str) -> PyResult<ArrowTable> {
         let released = ReleasedSchema::new(&self.work, &time_type(time)?).or_raise()?;
-        Ok(ArrowTable::of(RecordBatch::new_empty(released.schema().or_raise()?)))
+        Ok(ArrowTable::new(RecordBatch::new_empty(released.schema().or_raise()?)))
     }
 
     /// A fingerprint per step of whose events were kept.
@@ -307,7 +307,7 @@ impl ClusterWork {
     /// sums, unchanged (kind 2).
     fn digests(&self, py: Python<'_>, sums: PyRecordBatch) -> PyResult<ArrowTable> {
         let sums = sums.into_inner();
-        py.detach(|| digests(&self.work, &sums)).or_raise().map(ArrowTable::of)
+        py.detach(|| digests(&self.work, &sums)).or_raise().map(ArrowTable::new)
     }
 
     /// Records the upcoming release: for each digest, its step and 40 bytes. Afterwards it may be published.
@@ -390,7 +390,7 @@ impl PyClusterReader {
             ReaderOutput::Sums(rows) => of_rows(&rows),
             ReaderOutput::Blocks(blocks) => of_blocks(&blocks),
         });
-        taken.or_raise().map(ArrowTable::of)
+        taken.or_raise().map(ArrowTable::new)
     }
 }
 
@@ -422,7 +422,7 @@ impl Bounding {
             shard.finish(|rows| of_rows(&rows).map(|batch| batches.push(batch)))?;
             Ok::<_, PipelineError>(batches)
         });
-        Ok(finished.or_raise()?.into_iter().map(ArrowTable::of).collect())
+        Ok(finished.or_raise()?.into_iter().map(ArrowTable::new).collect())
     }
 }
 
@@ -439,7 +439,7 @@ impl Releasing {
     fn take(&self, py: Python<'_>) -> PyResult<Option<ArrowTable>> {
         let never = AtomicBool::new(false);
         let next = py.detach(|| self.released.next(&mut self.rows.lock().expect("no holder panics"), &never));
-        Ok(next.or_raise()?.map(ArrowTable::of))
+        Ok(next.or_raise()?.map(ArrowTable::new))
     }
 }
 
@@ -473,7 +473,7 @@ fn digests(work: &ClusterJob, sums: &RecordBatch) -> Result<RecordBatch> {
     })?;
     let steps = all.steps().map(|(step, digest)| (0, step as i64, Vec::new(), digest)); // fits: below 2^62
     let buckets = all.buckets().map(|(bucket, digest)| (1, i64::from(bucket), Vec::new(), digest));
-    let others = others.into_iter().map(|(label, count)| (2, 0, label, Digest::of_count(count)));
+    let others = others.into_iter().map(|(label, count)| (2, 0, label, Digest::from_count(count)));
     let rows: Vec<(i32, i64, Vec<u8>, Digest)> = steps.chain(buckets).chain(others).collect();
     let lane = |lane: usize| Int64Array::from_iter_values(rows.iter().map(|row| i64::from(row.3.lanes()[lane])));
     let mut columns: Vec<(String, ArrayRef)> = vec![

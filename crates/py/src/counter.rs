@@ -65,7 +65,7 @@ impl Counter {
         Watch::new(Class::Counter, key, name, &plan.inner().digest(), b"sum")
     }
 
-    fn of(stream: RunningSum, watch: Watch, name: StreamName, confidence: f64) -> PyResult<Self> {
+    fn from_parts(stream: RunningSum, watch: Watch, name: StreamName, confidence: f64) -> PyResult<Self> {
         let intervals = stream.plan().intervals(confidence).or_raise()?;
         let watch = watch.since(stream.step());
         Ok(Self {
@@ -152,7 +152,7 @@ impl Counter {
         let name = name.parse::<StreamName>().or_raise()?;
         let watch = Self::watch(plan, key, &name);
         let stream = RunningSum::new(plan.inner().clone(), watch.key(), name.clone()).or_raise()?;
-        Self::of(stream, watch, name, confidence)
+        Self::from_parts(stream, watch, name, confidence)
     }
 
     /// The counter that was saved, with the same plan, key and name; it continues as if it had never stopped.
@@ -179,7 +179,7 @@ impl Counter {
         let name = name.parse::<StreamName>().or_raise()?;
         let watch = Self::watch(plan, key, &name);
         let restored = || RunningSum::restore(plan.inner().clone(), watch.key(), name.clone(), state);
-        Self::of(py.detach(restored).or_raise()?, watch, name, confidence)
+        Self::from_parts(py.detach(restored).or_raise()?, watch, name, confidence)
     }
 
     /// Adds events to the open step: their number, or the sum of their values.

@@ -29,7 +29,7 @@ pub(crate) enum ItemArgument {
 }
 
 impl ItemArgument {
-    pub(crate) fn of(items: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(items: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Some(item) = one(items)? {
             return Ok(Self::One(item));
         }

@@ -104,7 +104,7 @@ const FORKED: &str = "the key is kept in the memory of the parent process of thi
     processes know";
 
 impl PySecretKey {
-    fn of(inner: Inner, place: LedgerPlace) -> Self {
+    fn new(inner: Inner, place: LedgerPlace) -> Self {
         let inner = Arc::new(inner);
         let uses = Some(Uses::of(&inner));
         Self { inner, ledger_place: Arc::new(Mutex::new(place)), uses }
@@ -120,7 +120,7 @@ impl PySecretKey {
 
     /// A key that was transferred to draw noise: another process records the releases.
     pub(crate) fn without_ledger(inner: Inner) -> Self {
-        Self::of(inner, LedgerPlace::Unknown)
+        Self::new(inner, LedgerPlace::Unknown)
     }
 
     /// The library's key.
@@ -136,7 +136,7 @@ impl PySecretKey {
         cancelled: &AtomicBool,
         work: impl FnOnce(&mut Ledger) -> Result<R>,
     ) -> Result<R> {
-        let budget = budget_file.map(SourceBudget::of_file).transpose()?;
+        let budget = budget_file.map(SourceBudget::from_file).transpose()?;
         let work = |ledger: &mut Ledger| {
             // A ledger in memory outlives this call, and each release may name another budget file.
             ledger.spend_from(budget.map(|budget| (budget, Approval::default())));
@@ -158,7 +158,7 @@ impl PySecretKey {
             }
             LedgerPlace::File(path) => {
                 let waiting = &mut |key: &Path| eprintln!("waiting for another run with {} …", key.display());
-                let mut open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
+                let mut open = OpenKey::from_file(Arc::new(RealDisk), path, Absent::Refuse, cancelled, waiting)?;
                 if open.key != *self.inner {
                     let shown = path.display();
                     return Err(usage(format!("the key file {shown} now holds another key; load it again")));
@@ -167,7 +167,7 @@ impl PySecretKey {
             }
             LedgerPlace::Ledger { path, absent } => {
                 let waiting = &mut |ledger: &Path| eprintln!("waiting for another run with {} …", ledger.display());
-                let store = FileStore::of_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
+                let store = FileStore::from_ledger(Arc::new(RealDisk), path, *absent, cancelled, waiting)?;
                 let mut ledger = match absent {
                     Absent::Make => Ledger::open_or_begin(store, &self.inner),
                     Absent::Refuse => Ledger::open(store, &self.inner),
@@ -251,7 +251,7 @@ impl PySecretKey {
     fn load(path: PathBuf, uses: Option<PathBuf>) -> PyResult<Self> {
         let inner = keyfile::read(&path).or_raise()?;
         let uses = uses.map_or_else(|| std::fs::canonicalize(&path).map(|path| uses_beside(&path)), Ok)?;
-        let key = Self::of(inner, LedgerPlace::File(std::path::absolute(path)?));
+        let key = Self::new(inner, LedgerPlace::File(std::path::absolute(path)?));
         key.note_in(&uses, None)?;
         Ok(key)
     }
@@ -346,9 +346,9 @@ impl PySecretKey {
             )));
         }
         let key = match &ledger {
-            Some(path) => Self::of(inner, LedgerPlace::Ledger { path: path.clone(), absent }),
+            Some(path) => Self::new(inner, LedgerPlace::Ledger { path: path.clone(), absent }),
             None if published_nothing => Self::in_memory(inner),
-            None => Self::of(inner, LedgerPlace::Unknown),
+            None => Self::new(inner, LedgerPlace::Unknown),
         };
         if published_nothing {
             key.check_published_nothing(ledger.as_deref())?;

@@ -77,7 +77,7 @@ pub(crate) fn watch(class: Class, key: &PySecretKey, name: &StreamName, plan: &L
 }
 
 impl PyLazyVector {
-    fn of(vector: Inner, watch: Watch, name: &StreamName) -> Self {
+    fn from_parts(vector: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(vector.reads());
         Self { vector: ProcessBound::new(vector), name: name.to_string(), watch }
     }
@@ -153,7 +153,7 @@ impl PyLazyVector {
             LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::LazyVector, key, &name, &lazy);
         let vector = Inner::new(lazy, watch.key(), name.clone()).or_raise()?;
-        Ok(Self::of(vector, watch, &name))
+        Ok(Self::from_parts(vector, watch, &name))
     }
 
     /// The vector that was saved, with the same plan, key, name, number of sums and sampling.
@@ -185,7 +185,7 @@ impl PyLazyVector {
             LazyPlan::new(plan.inner().clone(), sums.0, sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::LazyVector, key, &name, &lazy);
         let vector = py.detach(|| Inner::restore(lazy, watch.key(), name.clone(), state)).or_raise()?;
-        Ok(Self::of(vector, watch, &name))
+        Ok(Self::from_parts(vector, watch, &name))
     }
 
     /// Adds events to the open step, each to one running sum: one event for an index, one for each element of an array.

@@ -121,7 +121,7 @@ impl PyPlan {
         let bound = self.ranked().and_then(Ranking::bound);
         // An endless plan draws its first steps.
         let steps = if self.inner.is_unbounded() { ENDLESS_DRAWN_STEPS } else { self.inner.horizon() };
-        ErrorCurve::of(steps, |step| self.inner.std_error(step), bound).svg()
+        ErrorCurve::new(steps, |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {
@@ -185,7 +185,7 @@ impl PyPlan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> PyBudget {
-        PyBudget::of(self.inner.request().budget())
+        PyBudget::new(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.

@@ -80,7 +80,7 @@ impl Publishing {
             }
             by_step.into_iter().map(|(step, rows)| Ok((step, rows.finish()?))).collect()
         })?;
-        Ok(closed.or_raise()?.into_iter().map(|(step, rows)| (step, ArrowTable::of(rows))).collect())
+        Ok(closed.or_raise()?.into_iter().map(|(step, rows)| (step, ArrowTable::new(rows))).collect())
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn plan_sketch(py: Python<'_>, json: &str, given: &Bound<'_, PyDict>)
 }
 
 impl PyCountSketch {
-    fn of(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
+    fn from_parts(sketch: Inner, watch: Watch, name: &StreamName) -> Self {
         let watch = watch.since(sketch.reads());
         Self { sketch: ProcessBound::new(sketch), name: name.to_string(), watch }
     }
@@ -106,7 +106,7 @@ impl PyCountSketch {
         let plan =
             SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::CountSketch, key, &name, plan.lazy());
-        Ok(Self::of(Inner::new(plan, watch.key(), name.clone()).or_raise()?, watch, &name))
+        Ok(Self::from_parts(Inner::new(plan, watch.key(), name.clone()).or_raise()?, watch, &name))
     }
 
     /// The sketch that was saved, with the same plan, key, name and sampling.
@@ -127,7 +127,7 @@ impl PyCountSketch {
             SketchPlan::from_plan(plan.inner().clone(), sampling.parse::<LazySampling>().or_raise()?).or_raise()?;
         let watch = watch(Class::CountSketch, key, &name, plan.lazy());
         let sketch = py.detach(|| Inner::restore(plan, watch.key(), name.clone(), state)).or_raise()?;
-        Ok(Self::of(sketch, watch, &name))
+        Ok(Self::from_parts(sketch, watch, &name))
     }
 
     /// Adds an event of one item to the open step, with a value in units of the data within the plan's bounds.
@@ -136,7 +136,7 @@ impl PyCountSketch {
     /// :class:`SumOverflowError` if a cell leaves 64 bits; nothing is added then.
     #[pyo3(signature = (item, value = None))]
     fn add(&self, py: Python<'_>, item: &Bound<'_, PyAny>, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match ItemArgument::of(item)? {
+        match ItemArgument::new(item)? {
             ItemArgument::One(item) => self.add_items(py, &[item], value),
             ItemArgument::Many(_) => Err(invalid("add takes one item; add_many takes many")),
         }
@@ -148,7 +148,7 @@ impl PyCountSketch {
     /// Raises as :meth:`add`. If a cell leaves 64 bits, and after Ctrl-C, the preceding events have been added.
     #[pyo3(signature = (items, values = None))]
     fn add_many(&self, py: Python<'_>, items: &Bound<'_, PyAny>, values: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        match ItemArgument::of(items)? {
+        match ItemArgument::new(items)? {
             ItemArgument::Many(items) => self.add_items(py, &items, values),
             ItemArgument::One(_) => Err(invalid("add_many takes many items; add takes one")),
         }
@@ -180,7 +180,7 @@ impl PyCountSketch {
     /// >>> sketch.estimate(np.arange(100)).shape
     /// (100,)
     fn estimate<'py>(&self, py: Python<'py>, items: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let items = ItemArgument::of(items)?;
+        let items = ItemArgument::new(items)?;
         let mut estimates = Vec::with_capacity(items.as_slice().len());
         self.reading(py, |sketch| {
             in_chunks(py, items.as_slice(), |item| sketch.estimate(item).map(|estimate| estimates.push(estimate)))

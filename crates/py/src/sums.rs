@@ -33,7 +33,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(keywords: &str) -> PyResult<(Self, StreamName, SumColumns)> {
+    fn parse(keywords: &str) -> PyResult<(Self, StreamName, SumColumns)> {
         let asked: Self = serde_json::from_str(keywords).map_err(|problem| invalid(problem.to_string()))?;
         let name = asked.name.parse::<StreamName>().or_raise()?;
         let columns = SumColumns { groups: asked.group.clone(), step: asked.step.clone(), sum: asked.sum.clone() };
@@ -85,7 +85,7 @@ fn released(
     (plan, key): (&PyPlan, &PySecretKey),
     release: impl FnOnce(&SumsStream<'_>, &mut TableSource, &SumColumns, &Asked, &AtomicBool) -> Result<ReleasedSums> + Send,
 ) -> PyResult<ArrowTable> {
-    let (asked, name, columns) = Asked::of(keywords)?;
+    let (asked, name, columns) = Asked::parse(keywords)?;
     let (mut table, plan) = (table.into_reader()?, plan.inner());
     let watch = |group: &[String]| {
         let purpose = serde_json::to_vec(&("sums", group)).expect("texts are plain data");
@@ -110,5 +110,5 @@ fn released(
     // All or nothing, as far as this process can check.
     marked.iter().try_for_each(|(watch, spans)| watch.check(spans))?;
     marked.iter().try_for_each(|(watch, spans)| watch.give(py, spans))?;
-    Ok(ArrowTable::of(table))
+    Ok(ArrowTable::new(table))
 }

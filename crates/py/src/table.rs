@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicBool;
 pub(crate) struct ArrowTable(RecordBatch);
 
 impl ArrowTable {
-    pub(crate) fn of(rows: RecordBatch) -> Self {
+    pub(crate) fn new(rows: RecordBatch) -> Self {
         Self(rows)
     }
 }
@@ -136,14 +136,14 @@ fn released(
     budget_file: Option<&Path>,
     cancelled: &AtomicBool,
 ) -> Result<RecordBatch> {
-    let settings = declared.resolve()?.of_whole_rows()?;
+    let settings = declared.resolve()?.truncated_to_complete_rows()?;
     let options = ReadOptions { missing: settings.missing_text.clone(), ..ReadOptions::default() };
     key.with_ledger(budget_file, cancelled, |ledger| {
         // Uses the plan with which the stream began, if it exists already.
         let (settings, _) = settings.begun(ledger)?;
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ())?;
         stream.check_ends()?;
-        let session = Session::of_sums(stream, groups, key.inner(), ledger)?;
+        let session = Session::new_sums(stream, groups, key.inner(), ledger)?;
         release_events(session, table, &options, ledger, cancelled)
     })
 }

@@ -111,7 +111,7 @@ pub struct TimeSpan(pub i64);
 impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        Self::of(&text).ok_or_else(|| {
+        Self::parse(&text).ok_or_else(|| {
             let problem = format!("`{text}` is not a duration: write `0s`, `500ms`, `90s`, `5m`, `2h` or `1d`");
             serde::de::Error::custom(problem)
         })
@@ -124,7 +124,7 @@ impl TimeSpan {
         std::time::Duration::from_micros(self.0.unsigned_abs())
     }
 
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit = match &text[digits.len()..] {
             "ms" => 1000,

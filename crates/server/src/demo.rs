@@ -130,7 +130,7 @@ fn flights() -> Result<Vec<(i64, String)>> {
         Columns { time: "time".into(), labels: vec!["origin".into()], person: Some("aircraft".into()), value: None };
     let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
     let bytes = Box::new(Cursor::new(FLIGHTS));
-    let mut events = Events::of_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
+    let mut events = Events::from_reader("flights of 2013", bytes, InputFormat::Parquet, &columns, &options, &running)?;
     let mut flights = Vec::new();
     let mut visit = |event: &evertally_declare::event::Event<'_>| -> Result<()> {
         let (Field::Instant(time) | Field::Civil(time)) = event.time() else { return Ok(()) };

@@ -52,7 +52,7 @@ impl Running {
         let of_config = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&of_config, clock)).await;
         let service = Arc::new(opened.map_err(failure)??);
-        let tokens = Tokens::of_folder(&config.folder)?;
+        let tokens = Tokens::from_folder(&config.folder)?;
         let (folder, limits, steps) = (config.folder.clone(), config.limits.clone(), config.steps.clone());
         let is_sealed = config.passphrase.is_some();
         let hooks = config.webhooks.iter().map(webhook_of).collect::<Result<Vec<Webhook>>>()?;

@@ -122,7 +122,7 @@ impl Tokens {
     ///
     /// # Errors
     /// If their file cannot be read.
-    pub fn of_folder(folder: &Path) -> Result<Self> {
+    pub fn from_folder(folder: &Path) -> Result<Self> {
         let tokens = Self { path: folder.join("tokens.json"), known: Mutex::default() };
         tokens.all()?;
         Ok(tokens)
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn tokens_open_what_they_say_until_they_are_revoked() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
         let (id, token) = tokens.make(&Role::Write("visits".into()), "the shop").unwrap();
         let role = tokens.role_of(&token).unwrap();
         assert!(role.writes("visits") && !role.writes("other") && !role.reads("visits") && !role.operates());
@@ -273,7 +273,7 @@ mod tests {
             assert_eq!(tokens.role_of(wrong), None, "{wrong}");
         }
         // Another process revokes it.
-        Tokens::of_folder(folder.path()).unwrap().revoke(&id).unwrap();
+        Tokens::from_folder(folder.path()).unwrap().revoke(&id).unwrap();
         assert_eq!(tokens.role_of(&token), None);
         assert!(tokens.revoke(&id).unwrap_err().to_string().contains("no token"));
     }
@@ -281,11 +281,11 @@ mod tests {
     #[test]
     fn whoever_writes_at_once_loses_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let tokens = Tokens::of_folder(folder.path()).unwrap();
+        let tokens = Tokens::from_folder(folder.path()).unwrap();
         let old: Vec<String> = (0..20).map(|_| tokens.make(&Role::Operate, "").unwrap().0).collect();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                (0..20).for_each(|_| drop(Tokens::of_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
+                (0..20).for_each(|_| drop(Tokens::from_folder(folder.path()).unwrap().make(&Role::ReadAll, "")));
             });
             old.iter().for_each(|id| tokens.revoke(id).unwrap());
         });

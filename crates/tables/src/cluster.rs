@@ -37,7 +37,7 @@ pub fn read(
     are_counts: bool,
     cancelled: &AtomicBool,
 ) -> Result<()> {
-    let mut events = Events::of_table(table, columns, options, cancelled)?;
+    let mut events = Events::from_table(table, columns, options, cancelled)?;
     while events.next_batch::<PipelineError>(&mut |event| {
         match are_counts {
             true => reader.read_count(event),
@@ -166,8 +166,8 @@ impl ReleasedSchema {
     /// If a group column has the name of a column of the release.
     pub fn new(work: &ClusterJob, time: &DataType) -> Result<Self> {
         let stream = work.stream();
-        let spec = TableSpec::of_stream(stream).map_err(usage)?;
-        Ok(Self { spec, times: Times::of(time), calendar: stream.rows().clone() })
+        let spec = TableSpec::from_stream(stream).map_err(usage)?;
+        Ok(Self { spec, times: Times::new(time), calendar: stream.rows().clone() })
     }
 
     /// Names and types of its columns.

@@ -183,7 +183,7 @@ pub fn ask_batches(
         let all = batches.iter().cloned().map(Ok);
         let mut reader = arrow_array::RecordBatchIterator::new(all, first.schema());
         let options = ReadOptions::default();
-        let mut events = Events::of_table(&mut reader, columns, &options, cancelled)?;
+        let mut events = Events::from_table(&mut reader, columns, &options, cancelled)?;
         while events.next_batch(visit)? {
             refuse_if(cancelled)?;
         }

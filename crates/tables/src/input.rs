@@ -70,7 +70,7 @@ pub struct Summary {
 /// std::fs::write(&path, "time\n2024-05-01\n2024-05-02\n")?;
 /// let columns = Columns { time: "time".into(), ..Columns::default() };
 /// let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
-/// let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
+/// let mut events = Events::from_files(&[path], &columns, &options, &(), &running)?;
 /// let mut days = Vec::new();
 /// let mut visit = |event: &evertally_declare::event::Event<'_>| Ok(days.push(event.time().to_string()));
 /// while events.next_batch::<PipelineError>(&mut visit)? {}
@@ -90,7 +90,7 @@ pub struct Events<'o> {
 impl<'o> Events<'o> {
     /// The events of files in order; `-` is standard input. A file that is named twice, even under different names, is
     /// refused: its events would count twice.
-    pub fn of_files(
+    pub fn from_files(
         sources: &[PathBuf],
         columns: &Columns,
         options: &'o ReadOptions,
@@ -109,7 +109,7 @@ impl<'o> Events<'o> {
     ///
     /// # Errors
     /// If it cannot be read, or does not begin as that format does.
-    pub fn of_reader(
+    pub fn from_reader(
         name: &str,
         reader: Box<dyn Read + Send + 'o>,
         format: InputFormat,
@@ -120,7 +120,7 @@ impl<'o> Events<'o> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
         let opened = source::of_reader(name, reader, format, cancelled)?;
-        let open = Some(Open::of(opened, name, options, &wanted)?);
+        let open = Some(Open::new(opened, name, options, &wanted)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
@@ -129,7 +129,7 @@ impl<'o> Events<'o> {
     ///
     /// # Errors
     /// If it cannot be read, or is not a Parquet file.
-    pub fn of_parquet(
+    pub fn from_parquet(
         name: &str,
         file: File,
         columns: &Columns,
@@ -138,13 +138,13 @@ impl<'o> Events<'o> {
     ) -> Result<Self> {
         let layout = ColumnLayout::new(columns);
         let wanted = layout.names().to_vec();
-        let open = Some(Open::of(source::of_parquet(name, file)?, name, options, &wanted)?);
+        let open = Some(Open::new(source::of_parquet(name, file)?, name, options, &wanted)?);
         let pieces = InputPieces { wanted, options, progress: &(), stopped: cancelled, sources: Vec::new(), open };
         Ok(Self::new(layout, pieces))
     }
 
     /// The rows of a table in memory.
-    pub fn of_table(
+    pub fn from_table(
         table: &'o mut (dyn RecordBatchReader + Send),
         columns: &Columns,
         options: &'o ReadOptions,
@@ -205,7 +205,7 @@ pub fn for_each_event<E: From<PipelineError>>(
     cancelled: &AtomicBool,
     visit: &mut dyn FnMut(&Event<'_>) -> Result<(), E>,
 ) -> Result<Summary, E> {
-    let mut events = Events::of_files(sources, columns, options, progress, cancelled)?;
+    let mut events = Events::from_files(sources, columns, options, progress, cancelled)?;
     while events.next_batch(visit)? {}
     Ok(events.summary())
 }

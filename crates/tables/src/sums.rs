@@ -138,7 +138,7 @@ pub fn release_steps(
         let (plan, name) = (stream.plan.clone(), stream.name.clone());
         let mut pass = match group.as_slice() {
             [] => StepPass::total(plan, stream.key, name),
-            group => StepPass::of_group(plan, stream.key, name, &name_of(group)),
+            group => StepPass::for_group(plan, stream.key, name, &name_of(group)),
         }?;
         for step in 1..=through {
             let sum = added[&group[..]].get(&step).copied().unwrap_or(0);
@@ -220,7 +220,7 @@ fn for_each_sum(
     let wanted = Columns { time: step, labels: groups, person: None, value: Some(sum) };
     let grid = stream.plan.request().grid();
     let options = ReadOptions::default();
-    let mut rows = Events::of_table(table, &wanted, &options, cancelled)?;
+    let mut rows = Events::from_table(table, &wanted, &options, cancelled)?;
     while rows.next_batch::<PipelineError>(&mut |row| {
         let step = row.step_number().ok_or_else(|| row.bad_cell(ColumnRole::Time, "is not a step number"))?;
         let sum = row.sum_on(grid)?.ok_or_else(|| row.error(ColumnRole::Value, "the row has no sum"))?;

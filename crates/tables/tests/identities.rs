@@ -234,7 +234,7 @@ impl Formats {
     fn file(&mut self, contents: &[u8]) -> String {
         let path: PathBuf = self.folder.path().join("events");
         std::fs::write(&path, contents).unwrap();
-        let events = Events::of_files(&[path], &self.columns, &self.options, &(), &self.running).unwrap();
+        let events = Events::from_files(&[path], &self.columns, &self.options, &(), &self.running).unwrap();
         self.checks += 1;
         identity_in(events)
     }
@@ -259,7 +259,7 @@ impl Formats {
         let schema = batch.schema();
         let mut table = RecordBatchIterator::new([Ok(batch)], schema);
         self.checks += 1;
-        identity_in(Events::of_table(&mut table, &self.columns, &self.options, &self.running).unwrap())
+        identity_in(Events::from_table(&mut table, &self.columns, &self.options, &self.running).unwrap())
     }
 }
 

@@ -31,14 +31,14 @@ fn read(path: &Path, format: &str) -> Result<u64> {
         Ok(())
     };
     if !format.contains("arrow") {
-        let mut events = Events::of_files(&[PathBuf::from(path)], &columns, &options, &(), &running)?;
+        let mut events = Events::from_files(&[PathBuf::from(path)], &columns, &options, &(), &running)?;
         while events.next_batch::<PipelineError>(&mut visit)? {}
         return Ok(events.summary().rows);
     }
     let file = flate2::read::GzDecoder::new(std::fs::File::open(path)?);
     let table = ArrowStream::new(file, DEFAULT_MEMORY);
     let mut table = table.map_err(|error| evertally_declare::error::usage(error.to_string()))?;
-    let mut events = Events::of_table(&mut table, &columns, &options, &running)?;
+    let mut events = Events::from_table(&mut table, &columns, &options, &running)?;
     while events.next_batch::<PipelineError>(&mut visit)? {}
     Ok(events.summary().rows)
 }

@@ -101,7 +101,7 @@ fn read(name: &str, format: Option<InputFormat>, bytes: &[u8]) -> (u64, Option<P
     let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
     let mut rows = 0;
     let read = || -> Result<(), PipelineError> {
-        let mut events = Events::of_files(&[path], &columns, &options, &(), &running)?;
+        let mut events = Events::from_files(&[path], &columns, &options, &(), &running)?;
         while events.next_batch::<PipelineError>(&mut |event| {
             let _ = parser.parse_event(event);
             let _ = event.multiple_of("0.01".parse().expect("a grid"));
@@ -173,7 +173,7 @@ fn arrow(bytes: &[u8]) {
     let running = AtomicBool::new(false);
     let Ok(mut table) = ArrowStream::new(bytes, 1 << 24) else { return };
     let options = ReadOptions::default();
-    let Ok(mut events) = Events::of_table(&mut table, &columns(), &options, &running) else { return };
+    let Ok(mut events) = Events::from_table(&mut table, &columns(), &options, &running) else { return };
     let mut parser = TimeParser::new(TimeFormat::Auto, Zone::utc());
     let mut visit = |event: &Event<'_>| {
         let _ = parser.parse_event(event);

@@ -121,7 +121,7 @@ fn plan() -> Plan {
 }
 
 fn open(disk: Arc<dyn Disk>, key: &Path, absent: Absent) -> evertally_declare::error::Result<OpenKey> {
-    OpenKey::of_file(disk, key, absent, &AtomicBool::new(false), &mut |_| ())
+    OpenKey::from_file(disk, key, absent, &AtomicBool::new(false), &mut |_| ())
 }
 
 /// Checks the digest of these steps against the ledger.

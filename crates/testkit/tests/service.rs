@@ -377,7 +377,7 @@ impl History {
         for (which, (name, _)) in DECLARATIONS.iter().enumerate() {
             let info = core.find(name).unwrap();
             let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-            let query = RowsQuery::of(1..=u64::MAX);
+            let query = RowsQuery::new(1..=u64::MAX);
             let read = core.rows(&info, &query, &mut |publication, row| {
                 rows.entry(publication).or_default().push(format!("{row:?}"));
                 Ok(())
@@ -401,7 +401,7 @@ impl History {
         settings.sort_buffer = 1 << 20;
         let (stream, groups) = evertally_ledger::planner::plan(settings, &mut |_| ()).unwrap();
         let (ledger, key) = (Ledger::in_memory(&key()), key());
-        let mut session = Session::of_sums(stream.clone(), groups, &key, &ledger).unwrap();
+        let mut session = Session::new_sums(stream.clone(), groups, &key, &ledger).unwrap();
         let text = self.accepted.get(&which).map(|batches| batches.concat()).unwrap_or_default();
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
@@ -418,7 +418,7 @@ impl History {
         if !text.is_empty() {
             let bytes = Box::new(Cursor::new(text.into_bytes()));
             let events =
-                Events::of_reader("accepted", bytes, InputFormat::JsonLines, &stream.columns, &options, &running)
+                Events::from_reader("accepted", bytes, InputFormat::JsonLines, &stream.columns, &options, &running)
                     .unwrap();
             events.feed(&mut session, &mut due).unwrap();
         }

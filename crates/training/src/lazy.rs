@@ -119,12 +119,12 @@ impl<F: Real> RowNoise<F> {
         rates: &[f64],
         tuning: Tuning,
     ) -> Result<Self> {
-        let noise = Self::of(&Scheme::from(&plan), key, name.clone(), (rows, width), rates, tuning)?;
+        let noise = Self::from_scheme(&Scheme::from(&plan), key, name.clone(), (rows, width), rates, tuning)?;
         key.begin(&name, noise.state.plan_digest(), Purpose::Rows(F::BITS as u8))?;
         Ok(noise)
     }
 
-    fn of(
+    fn from_scheme(
         scheme: &Scheme,
         key: &SecretKey,
         name: StreamName,
@@ -145,7 +145,7 @@ impl<F: Real> RowNoise<F> {
         }
         let horizon = scheme.mechanism.horizon();
         // Before the list of rates is made: this refuses too many steps.
-        let recurrence = Recurrence::of(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
+        let recurrence = Recurrence::new(&mut *schedule(scheme, Memory::Keep)?, horizon)?;
         let rates = rates_of(rates, horizon)?;
         let digest = digest(scheme, (rows, width), &rates);
         let state = StateId::from_digest(digest, key, name.clone(), Layout::Rows { rows, width, bits: F::BITS });
@@ -377,7 +377,7 @@ impl<F: Real> RowNoise<F> {
         tuning: Tuning,
         state: &[u8],
     ) -> Result<Self> {
-        let noise = Self::of(&Scheme::from(&plan), key, name.clone(), shape, rates, tuning)?;
+        let noise = Self::from_scheme(&Scheme::from(&plan), key, name.clone(), shape, rates, tuning)?;
         key.resume(&name, noise.state.plan_digest(), Purpose::Rows(F::BITS as u8))?;
         noise.standing_at(state)
     }

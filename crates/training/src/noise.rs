@@ -122,12 +122,12 @@ impl<F: Real> VectorNoise<F> {
         coordinates: Range<u64>,
         tuning: Tuning,
     ) -> Result<Self> {
-        let noise = Self::of(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
+        let noise = Self::from_scheme(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
         key.claim(claim::<F>(&name, &plan.digest(), coordinates, false))?;
         Ok(noise)
     }
 
-    pub(super) fn of(
+    pub(super) fn from_scheme(
         scheme: &Scheme,
         key: &SecretKey,
         name: &StreamName,
@@ -401,7 +401,7 @@ impl<F: Real> VectorNoise<F> {
         tuning: Tuning,
         state: &[u8],
     ) -> Result<Self> {
-        let noise = Self::of(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
+        let noise = Self::from_scheme(&Scheme::from(&plan), key, &name, coordinates.clone(), tuning)?;
         key.claim(claim::<F>(&name, &plan.digest(), coordinates, true))?;
         noise.standing_at(state)
     }

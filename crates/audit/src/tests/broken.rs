@@ -150,7 +150,7 @@ fn noise_off_its_grid() {
         let plan = plan(mechanism, T, Laplace, 0.01);
         let scale = plan.law().scale();
         let continuous = |_: &mut Vec<f64>, z: &mut Vec<f64>, path| {
-            let mut floats = Floats::of(path);
+            let mut floats = Floats::new(path);
             z.iter_mut().for_each(|z| *z = floats.laplace(scale));
         };
         let report = against(&plan, &mut tampered(&plan, continuous), PATHS);

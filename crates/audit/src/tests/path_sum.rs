@@ -14,7 +14,7 @@ const QUERIES: [usize; 3] = [1, 4, 5];
 /// Noise at the queried steps. `known[m]` tells whether the sum of the first `m` variables of the current path is
 /// known; each variable has variance 1.
 fn lazy_noise(path: u64, remember: bool) -> Vec<f64> {
-    let mut floats = Floats::of(path);
+    let mut floats = Floats::new(path);
     let mut sums = [0.0; HEIGHT + 1];
     let mut known = [true, false, false, false, false];
     let mut last = 0;

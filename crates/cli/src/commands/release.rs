@@ -43,11 +43,11 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
     let files = &declared.files;
     if files.plan_only {
         let setup = declared.standalone_setup()?;
-        let error = ErrorFacts::of_releases(&setup.stream);
+        let error = ErrorFacts::for_releases(&setup.stream);
         if files.json {
             print_json(&setup, files, &error, false)?;
         } else {
-            print_plan(&setup.stream, &error, &[Forecast::of(&setup, files).in_words()])?;
+            print_plan(&setup.stream, &error, &[Forecast::new(&setup, files).in_words()])?;
         }
         return preview_budget(&setup.stream, files);
     }
@@ -55,7 +55,7 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
     let mut open = open_key(files, &cancelled)?;
     let setup = declared.under(&mut open)?;
     if !files.quiet {
-        Forecast::of(&setup, files).warn();
+        Forecast::new(&setup, files).warn();
     }
     if files.going_on.is_wanted {
         continued::run(&setup, files, &mut open, &cancelled)
@@ -68,7 +68,7 @@ pub(super) fn run(args: ReleaseFlags) -> Result<()> {
 fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelled: &AtomicBool) -> Result<()> {
     let stream = &setup.stream;
     refuse_if_continued(stream, &open.ledger)?;
-    let mut session = Session::of_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
+    let mut session = Session::new_sums(stream.clone(), setup.groups.clone(), &open.key, &open.ledger)?;
     confirm(stream, files, open.ledger.last_published(&stream.name))?;
 
     let mut publication = RunOutputs::new(&files.protected_paths(), true);
@@ -90,7 +90,7 @@ fn all_at_once(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cancelle
     if !files.quiet {
         summary(setup, files, open.ledger.stream_count());
     }
-    if files.json { print_json(setup, files, &ErrorFacts::of_releases(stream), true) } else { Ok(()) }
+    if files.json { print_json(setup, files, &ErrorFacts::for_releases(stream), true) } else { Ok(()) }
 }
 
 /// Refuses a stream that continues from a state: its closed steps contain events that a run over all data would assign
@@ -167,7 +167,7 @@ fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
     let groups = setup.groups.as_ref().map_or(String::new(), |_| format!(" × {} groups", setup.group_count()));
     let of = if stream.plan.is_unbounded() { String::new() } else { format!("of {} ", stream.rows().steps()) };
     let done = format!("released {} {of}{}{groups}", stream.last_row(), rows_in_words(stream));
-    if let Some(facts) = SelectionFacts::of(stream) {
+    if let Some(facts) = SelectionFacts::new(stream) {
         let looks = facts.after_steps.len();
         let seen = if looks == 0 {
             "the first selection time is still to come: no group is shown yet".to_owned()
@@ -179,7 +179,7 @@ fn summary(setup: &ReleaseSetup, files: &Files, streams: usize) {
             facts.threshold, facts.shown_half
         );
     }
-    print_summary(stream, files, &done, ErrorFacts::of_releases(stream).max_std_error, stream.last_step, streams);
+    print_summary(stream, files, &done, ErrorFacts::for_releases(stream).max_std_error, stream.last_step, streams);
     if files.plot && setup.show_truth {
         let unsafe_svg = files.beside("NOT-PRIVATE.svg");
         eprintln!("WARNING: {} and .png show exact counts and are not private", unsafe_svg.display());

@@ -37,7 +37,7 @@ struct WorkloadRow {
 
 impl SeveralWorkloads {
     /// The better of both plans for a request.
-    pub(super) fn of(request: PlanRequest) -> Result<Self> {
+    pub(super) fn new(request: PlanRequest) -> Result<Self> {
         let weights: Vec<f64> =
             request.mix().iter().flat_map(|mix| mix.readings().to_vec()).map(|(_, weight)| weight).collect();
         let (is_unbounded, horizon) = (request.is_unbounded(), request.horizon());

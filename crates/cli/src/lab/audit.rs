@@ -122,7 +122,7 @@ impl AuditArgs {
         let change = worst_change(&plan, &promise, self.event)?;
         let pairs = change.pairs(&plan, &promise);
         let settings = AuditSettings { paths: self.paths, confidence: self.confidence };
-        let mut subject = PlanBox::of(plan.clone(), &promise, TestSeed(self.test_seed))?;
+        let mut subject = PlanBox::with_seed(plan.clone(), &promise, TestSeed(self.test_seed))?;
         let bar = ProgressBar::new(2 * pairs.len() as u64 * self.paths); // shown on a terminal only
         let report = audit(&mut subject, &promise, &pairs, settings, &mut || bar.inc(1))?;
         bar.finish_and_clear();

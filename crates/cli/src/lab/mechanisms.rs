@@ -97,7 +97,7 @@ impl MechanismsArgs {
             usage("--workload: mechanisms are compared for one workload at a time; `evertally plan` takes several")
         })?;
         self.horizon = self.horizon.map(|_| horizon);
-        let unit = Sensitivity::of(unit, neighbours, Values::Count, horizon)?;
+        let unit = Sensitivity::new(unit, neighbours, Values::Count, horizon)?;
         let grows = self.unbounded && workload.is_sum();
         let mut rows =
             if self.mechanisms.is_empty() { self.everything(&unit, workload)? } else { self.named(&unit, workload)? };
@@ -146,10 +146,10 @@ impl MechanismsArgs {
             {
                 // The published results of such searches are means.
                 let found = searched::dense_pure(self.horizon(), optimum.objective.unwrap_or(Objective::Mean))?;
-                return Ok(Figures::of(*name, &found, unit));
+                return Ok(Figures::new(*name, &found, unit));
             }
             let mechanism = name.build(self.horizon(), &self.criterion(law, self.objective(), unit, workload))?;
-            Ok(Figures::of(*name, &*mechanism, unit))
+            Ok(Figures::new(*name, &*mechanism, unit))
         };
         self.mechanisms.iter().map(figures).collect()
     }
@@ -178,7 +178,7 @@ impl MechanismsArgs {
                 }
                 let is_open = family.family().listed_open && *law == family.family().usual_law;
                 let name = if is_open { family } else { resolved };
-                rows.push(Figures::of(name, &*mechanism, unit));
+                rows.push(Figures::new(name, &*mechanism, unit));
             }
         }
         if rows.is_empty() {
@@ -191,7 +191,7 @@ impl MechanismsArgs {
 }
 
 impl Figures {
-    fn of(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
+    fn new(mechanism: MechanismName, m: &dyn Mechanism, unit: &Sensitivity) -> Self {
         let (max, mean) = (m.max_row_norm_squared(), m.mean_row_norm_squared());
         let events = unit.l1 as f64;
         // By the triangle inequality, if a unit has several events or replaces one.

@@ -134,9 +134,9 @@ const UNIT: [Parameter; 7] = [
 table_flags! {
     WorkloadFlags: [Parameter::Workload, Parameter::Publish].into_iter(),
     UnitFlags: UNIT.into_iter(),
-    ReleaseFlags: Parameter::of(Use::Release),
-    SketchFlags: Parameter::of(Use::Sketch),
-    PlannedFlags: Parameter::of(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
+    ReleaseFlags: Parameter::used_by(Use::Release),
+    SketchFlags: Parameter::used_by(Use::Sketch),
+    PlannedFlags: Parameter::used_by(Use::Release).filter(|parameter| !NOT_PLANNED.contains(parameter)),
     BudgetFlags: [Parameter::Epsilon, Parameter::Delta, Parameter::Rho, Parameter::AllowWeakBudget].into_iter(),
 }
 

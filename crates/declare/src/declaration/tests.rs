@@ -51,7 +51,7 @@ fn defaults_are_values() {
     // A declaration without parameters behaves as the defaults of the table state.
     let plain = year().resolve().unwrap();
     let mut explicit = year();
-    for parameter in Parameter::of(Use::Release).filter(|p| p.is_declared()) {
+    for parameter in Parameter::used_by(Use::Release).filter(|p| p.is_declared()) {
         let needs_others = matches!(parameter, Parameter::Grid | Parameter::OutOfBounds);
         if let (Some(default), false) = (parameter.default(), needs_others) {
             assert!(explicit.set(parameter, &[default.as_ref()]).unwrap());
@@ -276,7 +276,7 @@ fn files_services_and_keywords_read_alike() {
     let serde_json::Value::Object(mut keywords) = serde_json::from_str(&json).unwrap() else { unreachable!() };
     let columns = keywords.remove("group-by").unwrap();
     keywords.insert("group".into(), columns);
-    assert_eq!(Declaration::of_names(keywords, Wording::Keywords).unwrap(), of_toml);
+    assert_eq!(Declaration::from_names(keywords, Wording::Keywords).unwrap(), of_toml);
     assert_eq!(of_toml.bounds.as_ref().unwrap()[1].0, "2.5");
     assert_eq!(of_toml.resolve().unwrap().request.values(), evertally::privacy::Values::Sum { lower: -2, upper: 5 });
     let tuples = Declaration::from_json(r#"{"group-by": ["g", "h"], "groups": [["a", "b"]]}"#).unwrap();

@@ -52,7 +52,7 @@ pub enum Unreadable {
 
 impl InputError {
     /// A problem with a whole file.
-    pub fn of_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
+    pub fn in_file(file: impl Into<String>, problem: impl Into<Sentence>) -> Self {
         let problem = problem.into();
         InputError {
             file: file.into(),
@@ -69,7 +69,7 @@ impl InputError {
     /// A failure to read a file.
     pub fn reading(file: impl Into<String>, error: io::Error) -> Self {
         let problem = describe_read(&error);
-        InputError { cause: Some(error), ..Self::of_file(file, problem) }
+        InputError { cause: Some(error), ..Self::in_file(file, problem) }
     }
 
     /// This error with a remedy, which is shown after a semicolon.

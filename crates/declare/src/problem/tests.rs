@@ -48,7 +48,7 @@ fn examples_stand_for_values() {
 
 #[test]
 fn a_problem_keeps_its_parts() {
-    let problem = Problem::of(MaxEvents, sentence![MaxEvents, " is 0"]).remedy(sentence!["give at least 1"]);
+    let problem = Problem::for_parameter(MaxEvents, sentence![MaxEvents, " is 0"]).remedy(sentence!["give at least 1"]);
     assert_eq!(problem.parameters(), [MaxEvents]);
     assert_eq!(problem.to_string(), "--max-events is 0; give at least 1");
     assert_eq!(problem.problem().worded(Wording::Keywords), "max_events is 0");

@@ -55,7 +55,7 @@ impl Criterion {
 
     /// The least largest or mean variance under continuous Gaussian noise. The protected unit takes part in several
     /// steps, with a vector of norm at most 1 in each.
-    pub const fn of_vectors(objective: Objective, participation: Participation) -> Self {
+    pub const fn from_vectors(objective: Objective, participation: Participation) -> Self {
         Self { objective, workload: Workload::Sum, mix: None, change: HiddenChange::Vectors(participation) }
     }
 

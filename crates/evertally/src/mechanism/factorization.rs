@@ -244,7 +244,7 @@ pub struct Cost {
 
 impl Cost {
     /// The cost if the draws dominate the work of a step.
-    pub(crate) fn of_draws(draws_per_step: f64, memory_words: u64) -> Self {
+    pub(crate) fn from_draws(draws_per_step: f64, memory_words: u64) -> Self {
         Self { draws_per_step, work_per_step: draws_per_step, memory_words }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn squared<M: Mechanism + ?Sized>(mechanism: &M, spread: Spread) -> u
     let mut squares = mechanism.spreads_squared(spread, &sizes);
     if let Some(twin) = twin(mechanism, spread) {
         for (size, squared) in sizes.iter().zip(&mut squares) {
-            let by_twin = chain::largest(&twin, Pattern::of(spread.in_one_sum(*size)));
+            let by_twin = chain::largest(&twin, Pattern::new(spread.in_one_sum(*size)));
             *squared = (*squared).min(by_twin as u128); // whole: sums of integers
         }
     }

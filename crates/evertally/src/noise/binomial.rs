@@ -60,12 +60,12 @@ impl Binomial {
         if n > Self::MAX_TRIALS {
             return Err(Error::invalid(format!("a binomial law may have at most 2^126 trials, got {n}")));
         }
-        Ok(Self::of_parts(n, near, far))
+        Ok(Self::from_parts(n, near, far))
     }
 
     /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
-    pub(in crate::noise) fn of_parts(n: u128, near: u64, far: u64) -> Self {
+    pub(in crate::noise) fn from_parts(n: u128, near: u64, far: u64) -> Self {
         let (less, more) = (near.min(far), near.max(far));
         let (mode, rest) = share(n + 1, less, less + more);
         let v = if n == 0 { 0.0 } else { mode as f64 * ((n - mode) as f64 / n as f64) };

@@ -28,7 +28,7 @@ pub enum Purpose<'a> {
     State,
     /// Authenticates a ledger of released steps. Tag 3.
     Ledger,
-    /// The noise of a vector of running sums, each drawn from its nodes: see [`KeyedNoise::of_sum`]. Tag 4.
+    /// The noise of a vector of running sums, each drawn from its nodes: see [`KeyedNoise::for_sum`]. Tag 4.
     Sums,
     /// The noise of a vector of running sums, drawn from one read to the next: see [`KeyedNoise::bits_of_read`]. The
     /// byte names the sampling method. Tag 5.
@@ -199,10 +199,10 @@ impl KeyedNoise {
     /// # use evertally::noise::{KeyedNoise, Node, Purpose, RandomBits, SecretKey, StreamName};
     /// # let noise = KeyedNoise::unrecorded(&SecretKey::generate()?, &"visits".parse()?, &[0; 32], Purpose::Sums);
     /// let node = Node { level: 0, index: 0 };
-    /// assert_ne!(noise.of_sum(0).bits(node).next_u64(), noise.of_sum(1).bits(node).next_u64());
+    /// assert_ne!(noise.for_sum(0).bits(node).next_u64(), noise.for_sum(1).bits(node).next_u64());
     /// # Ok::<(), evertally::Error>(())
     /// ```
-    pub fn of_sum(&self, sum: u64) -> KeyedNoise {
+    pub fn for_sum(&self, sum: u64) -> KeyedNoise {
         let mut block = chacha::block(&self.key, 0, Node { level: 0, index: sum });
         let derived = Self::from_subkey(block[..32].try_into().expect("half a block"));
         block.zeroize();

@@ -53,12 +53,12 @@ impl Poisson {
         if n / d > Self::MAX_MEAN || (n / d == Self::MAX_MEAN && n % d > 0) {
             return Err(Error::invalid(format!("a mean may be at most 2^120, got {mean}")));
         }
-        Ok(Self::of_parts(n / d, n % d, d))
+        Ok(Self::from_parts(n / d, n % d, d))
     }
 
     /// The law of mean whole + numerator/denominator > 0, where numerator < denominator and whole ≤ 2^126.
     #[inline]
-    pub(in crate::noise) fn of_parts(whole: u128, numerator: u128, denominator: u128) -> Self {
+    pub(in crate::noise) fn from_parts(whole: u128, numerator: u128, denominator: u128) -> Self {
         let tied = numerator == 0;
         let fall = (denominator - numerator) as f64 / denominator as f64;
         Self { whole, numerator, denominator, hat: Hat::new(whole, tied, whole as f64, 1.0, fall) }

@@ -66,12 +66,12 @@ impl Polya {
         if n > Self::MAX_TOTAL {
             return Err(Error::invalid(format!("a Pólya law may have a total of at most 2^118, got {n}")));
         }
-        Ok(Self::of_parts(n, near, far))
+        Ok(Self::from_parts(n, near, far))
     }
 
     /// As [`new`](Self::new), for parameters that it would accept.
     #[inline]
-    pub(in crate::noise) fn of_parts(n: u128, near: u64, far: u64) -> Self {
+    pub(in crate::noise) fn from_parts(n: u128, near: u64, far: u64) -> Self {
         let (less, more) = (near.min(far) - 1, near.max(far) - 1);
         // At most (n + 1)/2 for n ≥ 1.
         let (mode, rest) = match n {

@@ -106,7 +106,7 @@ impl Plan {
     /// The possible effect of a unit on new keys.
     fn reach_of(&self, unit: Unit) -> Result<SelectionReach> {
         let (request, horizon) = (self.request(), self.horizon());
-        SelectionReach::of(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
+        SelectionReach::new(unit, request.neighbours(), request.values(), request.workload().reach(horizon), horizon)
     }
 }
 

@@ -484,7 +484,7 @@ fn epsilon_at_any_delta_is_the_best_route() {
 fn parts_promise_together_what_the_whole_does() {
     use crate::privacy::composition::Split;
     let of = |budget: Budget, shares: &[f64]| {
-        let parts = Split::of(budget).budgets(shares).unwrap();
+        let parts = Split::new(budget).budgets(shares).unwrap();
         let plan = |part: Budget| (part, PlanRequest::count(20, part).plan().unwrap().guarantee());
         Guarantee::composed(budget, &parts.into_iter().map(plan).collect::<Vec<_>>())
     };

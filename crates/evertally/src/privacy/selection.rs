@@ -215,9 +215,9 @@ pub(crate) struct SelectionReach {
 
 impl SelectionReach {
     /// `reads` is the number of steps that a release reads.
-    pub(crate) fn of(unit: Unit, neighbours: Neighbours, values: Values, reads: u64, horizon: u64) -> Result<Self> {
+    pub(crate) fn new(unit: Unit, neighbours: Neighbours, values: Values, reads: u64, horizon: u64) -> Result<Self> {
         // Checks the bounds against each other.
-        Sensitivity::of(unit, neighbours, values, horizon)?;
+        Sensitivity::new(unit, neighbours, values, horizon)?;
         let spread = unit.spread()?;
         let bounds = unit.bounds().unwrap_or_default();
         Ok(Self {

@@ -193,7 +193,7 @@ fn units_round_trip_through_files() {
         simple.per_group(1),
         simple.in_groups(2),
         simple.apart(3),
-        simple.of_total(9),
+        simple.with_max_total(9),
         simple.per_period(31),
     ] {
         let text = serde_json::to_string(&unit).unwrap();

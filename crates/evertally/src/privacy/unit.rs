@@ -155,7 +155,7 @@ impl Unit {
     }
 
     /// The same person, whose absolute values sum to at most this many multiples of the grid.
-    pub fn of_total(self, max_total: u64) -> Self {
+    pub fn with_max_total(self, max_total: u64) -> Self {
         self.bounded(|bounds| PersonBounds { max_total: Some(max_total), ..bounds })
     }
 

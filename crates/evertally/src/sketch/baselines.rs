@@ -78,7 +78,7 @@ impl EagerSketch {
         let sums = KeyedNoise::unrecorded(key.begin(&name, &digest, Purpose::Sums)?, &name, &digest, Purpose::Sums);
         let cell = |cell| {
             let cursor = plan.plan().mechanism().cursor();
-            EagerCell { noise: sums.of_sum(cell), cursor, sum: 0, last: 0, closed: 0 }
+            EagerCell { noise: sums.for_sum(cell), cursor, sum: 0, last: 0, closed: 0 }
         };
         let cells = (0..table.cells()).map(cell).collect();
         Ok(Self { hashing: hashing_of(&plan, key, &name, table), plan, cells, step: 0 })

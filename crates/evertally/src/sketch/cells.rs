@@ -24,15 +24,15 @@ pub(super) struct SketchCells {
 impl SketchCells {
     pub(super) fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let vector = LazyVector::new(plan.lazy().clone(), key, name.clone())?;
-        Ok(Self::of(plan, name, vector))
+        Ok(Self::from_parts(plan, name, vector))
     }
 
     pub(super) fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let vector = LazyVector::restore(plan.lazy().clone(), key, name.clone(), state)?;
-        Ok(Self::of(plan, name, vector))
+        Ok(Self::from_parts(plan, name, vector))
     }
 
-    fn of(plan: SketchPlan, name: StreamName, vector: LazyVector) -> Self {
+    fn from_parts(plan: SketchPlan, name: StreamName, vector: LazyVector) -> Self {
         Self { plan, vector, name, parts: vec![], variance: (0, 0.0) }
     }
 

@@ -78,7 +78,7 @@ impl CountMin {
     /// If the plan is not that of a count-min sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let table = table_of(&plan)?;
-        Ok(Self::of(SketchCells::new(plan, key, name)?, table, key))
+        Ok(Self::from_cells(SketchCells::new(plan, key, name)?, table, key))
     }
 
     /// Restores a saved sketch.
@@ -87,10 +87,10 @@ impl CountMin {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let table = table_of(&plan)?;
-        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, table, key))
+        Ok(Self::from_cells(SketchCells::restore(plan, key, name, state)?, table, key))
     }
 
-    fn of(cells: SketchCells, table: Table, key: &SecretKey) -> Self {
+    fn from_cells(cells: SketchCells, table: Table, key: &SecretKey) -> Self {
         let hashing = Hashing::new(key, cells.hash_name(), table);
         Self { cells, hashing, median: MedianNoise::new(table.rows()) }
     }

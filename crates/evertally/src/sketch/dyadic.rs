@@ -58,7 +58,7 @@ impl DyadicCounts {
     /// If the plan is not that of dyadic counts, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let tree = tree_of(&plan)?;
-        Ok(Self::of(SketchCells::new(plan, key, name)?, tree))
+        Ok(Self::from_cells(SketchCells::new(plan, key, name)?, tree))
     }
 
     /// Restores saved counts.
@@ -67,10 +67,10 @@ impl DyadicCounts {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, name or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let tree = tree_of(&plan)?;
-        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, tree))
+        Ok(Self::from_cells(SketchCells::restore(plan, key, name, state)?, tree))
     }
 
-    fn of(cells: SketchCells, tree: KeyTree) -> Self {
+    fn from_cells(cells: SketchCells, tree: KeyTree) -> Self {
         Self { cells, tree, first: tree.levels().map(|level| tree.first_node(level)).collect() }
     }
 
@@ -157,7 +157,7 @@ impl DyadicCounts {
     pub fn errors(&self) -> Result<ErrorLaw> {
         match self.step() {
             0 => Err(Error::invalid("nothing can be read before the first step is closed")),
-            step => Ok(ErrorLaw::of_noise(self.plan().lazy(), step)),
+            step => Ok(ErrorLaw::from_noise(self.plan().lazy(), step)),
         }
     }
 

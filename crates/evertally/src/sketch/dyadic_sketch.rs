@@ -56,7 +56,7 @@ impl DyadicSketch {
     /// If the plan is not that of a dyadic sketch, or does not support its sampling.
     pub fn new(plan: SketchPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let shape = shape_of(&plan)?;
-        Ok(Self::of(SketchCells::new(plan, key, name)?, shape, key))
+        Ok(Self::from_cells(SketchCells::new(plan, key, name)?, shape, key))
     }
 
     /// Restores a saved sketch.
@@ -65,17 +65,17 @@ impl DyadicSketch {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, sketch or key.
     pub fn restore(plan: SketchPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let shape = shape_of(&plan)?;
-        Ok(Self::of(SketchCells::restore(plan, key, name, state)?, shape, key))
+        Ok(Self::from_cells(SketchCells::restore(plan, key, name, state)?, shape, key))
     }
 
-    fn of(cells: SketchCells, (tree, table): (KeyTree, Table), key: &SecretKey) -> Self {
+    fn from_cells(cells: SketchCells, (tree, table): (KeyTree, Table), key: &SecretKey) -> Self {
         let hashing = Hashing::new(key, cells.hash_name(), table);
         let mut first = 0;
         let mut place = |level: Level| {
             first += level.cells();
             (level, first - level.cells())
         };
-        let levels = tree.levels().map(|level| place(Level::of(tree, table, level))).collect();
+        let levels = tree.levels().map(|level| place(Level::new(tree, table, level))).collect();
         Self { cells, tree, hashing, median: MedianNoise::new(table.rows()), levels }
     }
 

@@ -45,7 +45,7 @@ use crate::{Error, Result};
 /// use evertally::sketch::ErrorLaw;
 /// // Cells of 3 rows of which one in a hundred holds a heavy item.
 /// let cells = (0..10_000).map(|i| if i % 100 == 0 { 500.0 } else { f64::from(i % 41 - 20) });
-/// let law = ErrorLaw::of_cells(cells, 3);
+/// let law = ErrorLaw::from_cells(cells, 3);
 /// assert!(law.half_width(0.95)? < 20.0); // two of three rows are rarely off by more
 /// assert_eq!(law.half_width(0.9999)?, 500.0);
 /// # Ok::<(), evertally::Error>(())
@@ -99,7 +99,7 @@ impl ErrorLaw {
     ///
     /// # Panics
     /// If there are no cells.
-    pub fn of_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
+    pub fn from_cells(cells: impl IntoIterator<Item = f64>, rows: u32) -> Self {
         let mut sizes: Vec<f64> = cells.into_iter().map(f64::abs).collect();
         assert!(!sizes.is_empty(), "a law needs at least one cell");
         sizes.sort_unstable_by(f64::total_cmp);
@@ -107,7 +107,7 @@ impl ErrorLaw {
     }
 
     /// The law of noise alone at a step of a plan, without collisions.
-    pub(super) fn of_noise(plan: &LazyPlan, step: u64) -> Self {
+    pub(super) fn from_noise(plan: &LazyPlan, step: u64) -> Self {
         let laplace = match plan.plan().noise_kind() {
             NoiseKind::Gaussian => None,
             NoiseKind::Laplace => {
@@ -248,7 +248,7 @@ mod tests {
         // Enough cells of each size that one more does not matter.
         let law = [(0.0, 40), (1.0, 30), (4.0, 20), (9.0, 10)];
         let cells = law.iter().flat_map(|(size, share)| std::iter::repeat_n(*size, share * 20_000));
-        let read = ErrorLaw::of_cells(cells, 5);
+        let read = ErrorLaw::from_cells(cells, 5);
         let signed: Vec<(f64, f64)> = law
             .iter()
             .flat_map(|(size, share)| {
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn chosen_intervals_end_where_the_condition_does() {
         let cells = (1..=4000).map(|i| (f64::from(i) / 4001.0).tan());
-        let law = ErrorLaw::of_cells(cells, 3);
+        let law = ErrorLaw::from_cells(cells, 3);
         let choice = Choice { least: 3.0, listed: 10, of: 1000 };
         let chosen = law.chosen(0.95, choice).unwrap();
         let half = law.half_width(1.0 - 0.045).unwrap();
@@ -335,7 +335,7 @@ mod tests {
     /// Beyond the largest cell the tail continues, and so do half-widths.
     #[test]
     fn tails_do_not_end_with_the_cells() {
-        let law = ErrorLaw::of_cells([-2.0, 1.0, 0.5], 1);
+        let law = ErrorLaw::from_cells([-2.0, 1.0, 0.5], 1);
         assert_eq!((law.tail(2.0), law.tail(4.0), law.tail(-4.0)), (0.125, 0.03125, 1.0 - 0.03125));
         assert_eq!((law.half_width(0.75).unwrap(), law.half_width(1.0 - 1.0 / 16.0).unwrap()), (2.0, 4.0));
     }

@@ -122,7 +122,7 @@ impl Roster {
         });
         let estimates = estimates.collect();
         let shown = self.cells.iter().zip(&values).filter(|(cell, _)| *cell % table.width() < self.shown);
-        Ok((estimates, ErrorLaw::of_cells(shown.map(|(_, value)| *value), table.rows())))
+        Ok((estimates, ErrorLaw::from_cells(shown.map(|(_, value)| *value), table.rows())))
     }
 }
 

@@ -78,10 +78,10 @@ impl DiscoveredSums {
     /// If the plan has no selection, or as [`RunningSum::new`](super::RunningSum::new).
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
-        Self::of(plan, key, name)
+        Self::with_key(plan, key, name)
     }
 
-    fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
+    fn with_key(plan: Plan, key: &SecretKey, name: StreamName) -> Result<Self> {
         let threshold = *plan
             .threshold()
             .ok_or_else(|| Error::invalid("the plan has no selection of keys; add one to its request"))?;
@@ -233,7 +233,7 @@ impl DiscoveredSums {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or selection.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
-        let mut stream = Self::of(plan, key, name)?;
+        let mut stream = Self::with_key(plan, key, name)?;
         let saved: SavedDiscovered = stream.id.open(state)?;
         if saved.step > stream.plan.horizon() {
             return Err(damaged());
@@ -259,7 +259,7 @@ impl DiscoveredSums {
 
     /// The running sum of a key before its first step.
     fn series(&self, key: u32) -> SumSeries {
-        SumSeries::of_noise(&self.plan, self.noise.of(self.keys.name(key)))
+        SumSeries::from_noise(&self.plan, self.noise.of(self.keys.name(key)))
     }
 
     /// Lets the keys that reach the threshold at the just closed step enter.

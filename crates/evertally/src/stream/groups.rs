@@ -100,10 +100,10 @@ impl GroupedSums {
     /// As [`RunningSum::new`](super::RunningSum::new).
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Group(b""))?;
-        Ok(Self::of(plan, key, name, groups))
+        Ok(Self::with_key(plan, key, name, groups))
     }
 
-    fn of(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Self {
+    fn with_key(plan: Plan, key: &SecretKey, name: StreamName, groups: Groups) -> Self {
         let series =
             groups.names.iter().map(|group| SumSeries::new(&plan, key, &name, Purpose::Group(group))).collect();
         let id = StateId::new(&plan, key, name, groups.layout());
@@ -253,7 +253,7 @@ impl GroupedSums {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream, key or list of groups.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, groups: Groups, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Group(b""))?;
-        let mut stream = Self::of(plan, key, name, groups);
+        let mut stream = Self::with_key(plan, key, name, groups);
         let saved = stream.id.open_sums(state, stream.plan.horizon(), stream.series.len())?;
         for (place, (series, sums)) in stream.series.iter_mut().zip(&saved.sums).enumerate() {
             series.restore(&stream.plan, saved.step, *sums, saved.memory(place))?;

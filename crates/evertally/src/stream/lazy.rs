@@ -126,10 +126,10 @@ impl LazyVector {
     /// As [`RunningSum::new`](super::RunningSum::new).
     pub fn new(plan: LazyPlan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.plan().digest(), plan.purpose())?;
-        Ok(Self::of(plan, key, name))
+        Ok(Self::with_key(plan, key, name))
     }
 
-    fn of(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Self {
+    fn with_key(plan: LazyPlan, key: &SecretKey, name: StreamName) -> Self {
         let cells = plan.cells(key, &name);
         let layout = Layout::Vector {
             coordinates: plan.coordinates(),
@@ -335,7 +335,7 @@ impl LazyVector {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, vector or key.
     pub fn restore(plan: LazyPlan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.plan().digest(), plan.purpose())?;
-        let mut vector = Self::of(plan, key, name);
+        let mut vector = Self::with_key(plan, key, name);
         let (saved, recent) = match vector.recent {
             None => (vector.id.open::<SavedLazy>(state)?, vec![]),
             Some(_) => {

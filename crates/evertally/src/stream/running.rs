@@ -35,10 +35,10 @@ impl RunningSum {
     /// If the record of the key shows that this noise was already issued.
     pub fn new(plan: Plan, key: &GuardedKey, name: StreamName) -> Result<Self> {
         let key = key.begin(&name, &plan.digest(), Purpose::Total)?;
-        Ok(Self::of(plan, key, name))
+        Ok(Self::with_key(plan, key, name))
     }
 
-    fn of(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
+    fn with_key(plan: Plan, key: &SecretKey, name: StreamName) -> Self {
         let series = SumSeries::new(&plan, key, &name, Purpose::Total).with_foresight();
         let id = StateId::new(&plan, key, name, Layout::Total);
         Self { plan, id, series, step: 0 }
@@ -168,7 +168,7 @@ impl RunningSum {
     /// If the bytes are damaged, of an unknown version, or belong to another plan, stream or key.
     pub fn restore(plan: Plan, key: &GuardedKey, name: StreamName, state: &[u8]) -> Result<Self> {
         let key = key.resume(&name, &plan.digest(), Purpose::Total)?;
-        let mut stream = Self::of(plan, key, name);
+        let mut stream = Self::with_key(plan, key, name);
         let saved = stream.id.open_sums(state, stream.plan.horizon(), 1)?;
         stream.series.restore(&stream.plan, saved.step, saved.sums[0], saved.memory(0))?;
         stream.step = saved.step;

@@ -24,10 +24,10 @@ pub(super) struct SumSeries {
 
 impl SumSeries {
     pub(super) fn new(plan: &Plan, key: &SecretKey, name: &StreamName, purpose: Purpose<'_>) -> Self {
-        Self::of_noise(plan, KeyedNoise::unrecorded(key, name, &plan.digest(), purpose))
+        Self::from_noise(plan, KeyedNoise::unrecorded(key, name, &plan.digest(), purpose))
     }
 
-    pub(super) fn of_noise(plan: &Plan, noise: KeyedNoise) -> Self {
+    pub(super) fn from_noise(plan: &Plan, noise: KeyedNoise) -> Self {
         let read = ExactPart::new(plan.mechanism().workload());
         Self { noise, ahead: None, cursor: plan.mechanism().cursor(), closed: 0, open: 0, read, last: 0 }
     }
@@ -82,7 +82,7 @@ impl SumSeries {
 
     /// The release of the last closed step.
     pub(super) fn release(&self, plan: &Plan) -> Release {
-        Release::of(plan, self.cursor.step(), self.read.exact(self.closed), self.last)
+        Release::new(plan, self.cursor.step(), self.read.exact(self.closed), self.last)
     }
 
     /// Checks that this sum can be added.

@@ -219,7 +219,7 @@ impl StreamDigest {
 }
 
 impl PublishedHistory {
-    pub(super) fn of(entry: &Entry) -> Self {
+    pub(super) fn new(entry: &Entry) -> Self {
         let chained = entry.runs.iter().map(|run| (run.through, run.digest.clone())).collect();
         let in_parts = entry.runs.last().is_some_and(|run| run.in_parts);
         Self { chained, in_parts }

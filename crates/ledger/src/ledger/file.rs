@@ -34,7 +34,7 @@ impl OpenKey {
     ///
     /// # Errors
     /// As for [`FileStore::open`] and [`Ledger::open`].
-    pub fn of_file(
+    pub fn from_file(
         disk: Arc<dyn Disk>,
         key_path: &Path,
         absent: Absent,

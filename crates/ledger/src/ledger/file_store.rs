@@ -62,7 +62,7 @@ impl FileStore {
         waiting: &mut dyn FnMut(&Path),
     ) -> Result<(SecretKey, Self)> {
         let mut patience = LockWait::until(cancelled, waiting);
-        let place = LedgerLocation::of_key(key_path)?;
+        let place = LedgerLocation::from_key(key_path)?;
         if absent == Absent::Refuse && !place.has_key() && disk.len(&place.unfinished())?.is_none() {
             keyfile::read(key_path)?; // reports what is missing, and leaves no lock file
         }
@@ -81,7 +81,7 @@ impl FileStore {
     /// # Errors
     /// If there is a key file or a ledger, or another run is about to create one.
     pub fn create(disk: Arc<dyn Disk>, key_path: &Path, key: &SecretKey) -> Result<Self> {
-        let mut store = Self::lock(disk, key_path, LedgerLocation::of_key(key_path)?, &mut LockWait::none())?;
+        let mut store = Self::lock(disk, key_path, LedgerLocation::from_key(key_path)?, &mut LockWait::none())?;
         if store.place.has_key() {
             return Err(keyfile::key_exists_error(key_path));
         }
@@ -94,7 +94,7 @@ impl FileStore {
     ///
     /// # Errors
     /// If the ledger cannot be locked, and after cancellation.
-    pub fn of_ledger(
+    pub fn from_ledger(
         disk: Arc<dyn Disk>,
         path: &Path,
         absent: Absent,
@@ -104,7 +104,7 @@ impl FileStore {
         Self::lock_ledger(disk, path, absent, &mut LockWait::until(cancelled, waiting))
     }
 
-    /// Like [`of_ledger`](Self::of_ledger), with explicit patience.
+    /// Like [`of_ledger`](Self::from_ledger), with explicit patience.
     pub(super) fn lock_ledger(
         disk: Arc<dyn Disk>,
         path: &Path,
@@ -140,7 +140,7 @@ impl FileStore {
         loop {
             let lock = NameLock::take(&place.ledger, &place.key, patience)?;
             // While this run waited, links may have been changed.
-            let now = LedgerLocation::of_key(key_path)?;
+            let now = LedgerLocation::from_key(key_path)?;
             if now == place {
                 place.finish_new_key(&*disk)?;
                 return Ok(Self { disk, place, new_key: None, begins: false, known: None, lock });
@@ -261,7 +261,7 @@ struct LedgerLocation {
 }
 
 impl LedgerLocation {
-    fn of_key(key_path: &Path) -> Result<Self> {
+    fn from_key(key_path: &Path) -> Result<Self> {
         let key = resolve(key_path, "key file")?;
         let ledger = resolve(&ledger_path(&key), "ledger")?;
         let place = Self { key, ledger };

@@ -68,7 +68,7 @@ pub(super) struct IssuedNoise {
 }
 
 impl IssuedNoise {
-    pub(super) fn of(claim: &NoiseClaim<'_>) -> Self {
+    pub(super) fn new(claim: &NoiseClaim<'_>) -> Self {
         // Without the names of groups and the bits of a number, which the purpose contains.
         let purpose = match claim.purpose {
             Purpose::Group(_) => "groups".to_owned(),

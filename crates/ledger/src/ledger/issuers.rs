@@ -81,7 +81,7 @@ impl Ledger {
     /// Records durably that a Rust program issues some noise, or that it resumes.
     fn claim(&mut self, claim: &NoiseClaim<'_>) -> Result<()> {
         self.check_free_for(claim.name, Issuer::RustProgram)?;
-        let noise = IssuedNoise::of(claim);
+        let noise = IssuedNoise::new(claim);
         let own = self.contents.issued.get(claim.name.as_str());
         let is_known = own.is_some_and(|issued| issued.noise.iter().any(|other| other.meets(&noise)));
         match (is_known, claim.is_resumed) {

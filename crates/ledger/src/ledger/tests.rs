@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 /// The ledger next to a key file.
 fn open(path: &Path, key: &SecretKey) -> Result<Ledger> {
     let waiting = &mut |_: &Path| ();
-    let open = OpenKey::of_file(Arc::new(RealDisk), path, Absent::Refuse, &AtomicBool::new(false), waiting)?;
+    let open = OpenKey::from_file(Arc::new(RealDisk), path, Absent::Refuse, &AtomicBool::new(false), waiting)?;
     assert_eq!(open.key, *key);
     Ok(open.ledger)
 }

@@ -57,7 +57,7 @@ pub(super) struct Intake {
 /// # Errors
 /// If the bounds keep no event of a person.
 pub fn bound_of_persons(stream: &Stream) -> Result<ContributionBound> {
-    Ok(ContributionBound::new(stream.kept)?.of_values(stream.values))
+    Ok(ContributionBound::new(stream.kept)?.with_values(stream.values))
 }
 
 fn bound(stream: &Stream) -> Result<Option<ContributionBound>> {

@@ -204,7 +204,7 @@ fn damaged() -> PipelineError {
 
 impl Placed<GroupRef> {
     /// A step's addition to a group, as counted elsewhere.
-    pub fn of_sum(step: u64, label: GroupRef, sum: i64) -> Self {
+    pub fn from_sum(step: u64, label: GroupRef, sum: i64) -> Self {
         Self { step, value: sum, person: Pseudonym::default(), label, mark: 0 }
     }
 

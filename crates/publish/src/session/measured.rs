@@ -183,7 +183,7 @@ impl MeasuredSums {
         key: &GuardedKey,
     ) -> Result<Self> {
         let part = |planned| PartSums::new(planned, groups, key, &stream.name);
-        Self::of(stream, bundle, bundle.parts().iter().map(part).collect::<Result<_>>()?)
+        Self::from_parts(stream, bundle, bundle.parts().iter().map(part).collect::<Result<_>>()?)
     }
 
     /// Restores the sums from [`save`](Self::save).
@@ -203,10 +203,10 @@ impl MeasuredSums {
         if parts.iter().any(|part| part.sums.step() != parts[0].sums.step()) {
             return Err(damaged());
         }
-        Self::of(stream, bundle, parts)
+        Self::from_parts(stream, bundle, parts)
     }
 
-    fn of(stream: &Stream, bundle: &Arc<Bundle>, parts: Vec<PartSums>) -> Result<Self> {
+    fn from_parts(stream: &Stream, bundle: &Arc<Bundle>, parts: Vec<PartSums>) -> Result<Self> {
         let estimator = Estimator::new(Arc::clone(bundle), stream.confidence)?;
         Ok(Self {
             bundle: Arc::clone(bundle),

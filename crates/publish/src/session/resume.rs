@@ -45,7 +45,7 @@ pub struct LateEvent {
 
 impl LateEvent {
     /// The original form of an event.
-    pub fn of(event: &Event<'_>) -> Self {
+    pub fn new(event: &Event<'_>) -> Self {
         let mut texts = vec![event.time().to_string()];
         texts.extend(event.labels().map(|label| label.to_string()));
         texts.extend(event.has_person().then(|| event.person().to_string()));

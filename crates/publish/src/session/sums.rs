@@ -85,7 +85,7 @@ impl RunningSums {
                 SumStreams::Groups(Box::new(GroupedSums::new(plan, key, name, table.to_library()?)?))
             }
         };
-        Self::of(stream, groups, streams, key, 0)
+        Self::from_parts(stream, groups, streams, key, 0)
     }
 
     /// Restores the sums from [`save`](Self::save), after a step.
@@ -114,10 +114,10 @@ impl RunningSums {
         if streams.step() != stream.published.as_ref().map_or(step, |published| published.slots_through(step)) {
             return Err(usage("the saved state of the stream is damaged; rebuild it from the raw data"));
         }
-        Self::of(stream, groups, streams, key, step)
+        Self::from_parts(stream, groups, streams, key, step)
     }
 
-    fn of(
+    fn from_parts(
         stream: &Stream,
         groups: Option<GroupTable>,
         streams: SumStreams,
@@ -126,7 +126,7 @@ impl RunningSums {
     ) -> Result<Self> {
         let mut rows = RowMaker::new(stream, groups.as_ref())?;
         if let SumStreams::Discovered(keys) = &streams {
-            rows = RowMaker::of_discovered(stream)?;
+            rows = RowMaker::for_discovered(stream)?;
             (0..keys.shown()).try_for_each(|shown| tuple_of(keys.name(shown)).map(|tuple| rows.enter(tuple)))?;
         }
         let count = if matches!(streams, SumStreams::Discovered(_)) { 0 } else { rows.tuples().len() };
@@ -342,7 +342,7 @@ impl GroupAssigner {
     }
 
     /// Assigns discovered groups to events.
-    pub fn of_discovered(stream: &Stream, key: &SecretKey) -> Self {
+    pub fn discovered(stream: &Stream, key: &SecretKey) -> Self {
         Self::Discovered { name: Vec::new(), text: String::new(), numbers: GroupNumbers::new(stream, key) }
     }
 }

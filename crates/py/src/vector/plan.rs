@@ -58,14 +58,14 @@ fn planned(request: VectorRequest) -> evertally::Result<PyVectorPlan> {
         return Ok(PyVectorPlan { inner: request.plan()?, ranking: OnceLock::new() });
     }
     let (inner, found) = request.plan_and_candidates()?;
-    let plan = PyVectorPlan::of(inner);
+    let plan = PyVectorPlan::new(inner);
     let ranking = plan.ranked(&found);
     Ok(PyVectorPlan { ranking: ranking.into(), ..plan })
 }
 
 impl PyVectorPlan {
     /// Wraps a plan of the library.
-    pub(crate) fn of(inner: Inner) -> Self {
+    pub(crate) fn new(inner: Inner) -> Self {
         Self { inner, ranking: OnceLock::new() }
     }
 
@@ -96,7 +96,7 @@ impl PyVectorPlan {
 
     fn curve(&self) -> String {
         let bound = Some(self.inner.lower_bound_max_std_error()).filter(|bound| *bound > 0.0);
-        ErrorCurve::of(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
+        ErrorCurve::new(self.inner.horizon(), |step| self.inner.std_error(step), bound).svg()
     }
 
     fn page(&self) -> String {
@@ -250,7 +250,7 @@ impl PyVectorPlan {
     /// The budget that was requested.
     #[getter]
     fn budget(&self) -> PyBudget {
-        PyBudget::of(self.inner.request().budget())
+        PyBudget::new(self.inner.request().budget())
     }
 
     /// The privacy guarantee for the whole history of releases.

@@ -137,7 +137,7 @@ impl PyTraining {
                 vectors: way.vectors,
                 fits: way.fits,
                 relative_error: error(&way.plan, objective) / least,
-                plan: Py::new(py, PyVectorPlan::of(way.plan))?,
+                plan: Py::new(py, PyVectorPlan::new(way.plan))?,
             };
             Py::new(py, made)
         };

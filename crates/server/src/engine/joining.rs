@@ -37,7 +37,7 @@ impl Core {
             .into());
         }
         let record = StreamRecord { declaration: with_groups(&info.record().declaration, more)?, ..info.record() };
-        let resolved = Resolved::of_record(&record, &self.ledger, self.follows_of(info.number)?)?;
+        let resolved = Resolved::from_record(&record, &self.ledger, self.follows_of(info.number)?)?;
         let live = self.live.get_mut(&info.number).expect("just seen");
         if let Err(error) = live.session.join(&self.key, resolved.groups.clone()) {
             self.reload(info.number)?;

@@ -36,7 +36,7 @@ impl Core {
     }
 
     fn loaded(&self, number: u32, record: StreamRecord) -> Result<RunningStream> {
-        let resolved = Resolved::of_record(&record, &self.ledger, self.follows_of(number)?)?;
+        let resolved = Resolved::from_record(&record, &self.ledger, self.follows_of(number)?)?;
         let looking = self.store.look()?;
         let closed = looking.open_table(CLOSED).map_err(stored)?;
         let state = looking.open_table(STATES).map_err(stored)?;

@@ -58,7 +58,7 @@ impl Preview {
 
     /// The errors of its future publications.
     pub fn errors(&self) -> ErrorFacts {
-        ErrorFacts::of_releases(&self.resolved.stream)
+        ErrorFacts::for_releases(&self.resolved.stream)
     }
 }
 
@@ -88,7 +88,7 @@ pub(super) fn preview(opening: Opening) -> Result<Preview> {
 
 /// The same for a stream that may continue another.
 fn following(opening: Opening, follows: Option<Follows>) -> Result<Preview> {
-    let resolved = Resolved::of(&opening.declaration, None, follows.clone())?;
+    let resolved = Resolved::new(&opening.declaration, None, follows.clone())?;
     Ok(Preview { resolved, opening, follows, left: None })
 }
 
@@ -131,7 +131,7 @@ impl Core {
             }
         }
         if let Some(source) = self.source(opening)? {
-            let claim = Claim::of(stream, &self.key.id().to_string());
+            let claim = Claim::from_stream(stream, &self.key.id().to_string());
             preview.left = Some(format!("{}", source.check(&claim)?));
         }
         Ok(())
@@ -142,7 +142,7 @@ impl Core {
         let path = self.sources.get(name).ok_or_else(|| {
             usage(format!("there is no data source `{name}`; declare it in the configuration of the service"))
         })?;
-        SourceBudget::of_file(path).map(Some)
+        SourceBudget::from_file(path).map(Some)
     }
 
     /// Opens a planned stream: from here on its budget is spent.
@@ -155,7 +155,7 @@ impl Core {
         let name = resolved.stream.name.clone();
         // If a crash came between ledger and store, the ledger has a plan already.
         let resolved = match self.ledger.plan_text(&name) {
-            Some(_) => Resolved::of(&opening.declaration, Some(&self.ledger), follows.clone())?,
+            Some(_) => Resolved::new(&opening.declaration, Some(&self.ledger), follows.clone())?,
             None => resolved,
         };
         let source = self.source(&opening)?;

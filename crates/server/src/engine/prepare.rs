@@ -96,7 +96,7 @@ pub(super) fn prepare(
                         placed.write(with_person, &mut chunk.bytes);
                         let mut bytes = (chunk.bytes.len() - before) as u64;
                         if keeps_texts {
-                            let late = LateEvent::of(event);
+                            let late = LateEvent::new(event);
                             bytes +=
                                 TEXT_BYTES + late.texts.iter().map(|text| text.len() as u64 + TEXT_BYTES).sum::<u64>();
                             chunk.texts.push(late);
@@ -151,7 +151,7 @@ pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, bu
     }
     if memory.used() - READER_BYTES > decoding.memory {
         let problem = format!("its rows take more than {} bytes of memory", decoding.memory);
-        let error = InputError::of_file(BATCH, problem).remedy("send it in parts");
+        let error = InputError::in_file(BATCH, problem).remedy("send it in parts");
         return Err(error.as_unreadable(Unreadable::TooLarge).into());
     }
     Ok(())
@@ -161,7 +161,7 @@ pub(super) fn use_memory(memory: &mut Share, bytes: u64, decoding: &Decoding, bu
 pub(super) fn guarded(read: impl FnOnce() -> Result<()>) -> Result<()> {
     // The error discards everything read so far.
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(read)).unwrap_or_else(|_| {
-        let error = InputError::of_file(BATCH, "its bytes are damaged and cannot be read".to_owned());
+        let error = InputError::in_file(BATCH, "its bytes are damaged and cannot be read".to_owned());
         Err(error.as_unreadable(Unreadable::Damaged).into())
     })
 }
@@ -213,7 +213,7 @@ impl BatchReading<'_> {
         if error.io().is_some() {
             return Err(error);
         }
-        let Some(problem) = RowProblem::of(&error) else { return Err(error) };
+        let Some(problem) = RowProblem::new(&error) else { return Err(error) };
         if error.input().is_some_and(|input| input.unreadable().is_some()) {
             return Err(error);
         }
@@ -248,7 +248,7 @@ pub(super) fn each_event(
         ..ReadOptions::default()
     };
     if let Some(format) = of_text {
-        let mut events = Events::of_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
+        let mut events = Events::from_reader(BATCH, Box::new(bytes), format, columns, &options, &running)?;
         while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
     }
@@ -259,21 +259,21 @@ pub(super) fn each_event(
     let visit = &mut |event: &Event<'_>| {
         left = left.checked_sub(bytes_of(event)).ok_or_else(|| {
             let problem = format!("its rows have more than {} bytes when written as text", decoding.cells);
-            InputError::of_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
+            InputError::in_file(BATCH, problem).remedy("send it in parts").as_unreadable(Unreadable::TooLarge)
         })?;
         visit(event)
     };
     if format == BatchFormat::Parquet {
-        let mut events = Events::of_parquet(BATCH, file, columns, &options, &running)?;
+        let mut events = Events::from_parquet(BATCH, file, columns, &options, &running)?;
         while events.next_batch::<PipelineError>(visit)? {}
         return Ok(());
     }
     let unreadable = |e| {
         let problem = format!("this is not a stream of Arrow record batches: {e}");
-        InputError::of_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
+        InputError::in_file(BATCH, problem).as_unreadable(Unreadable::Damaged)
     };
     let mut table = ArrowStream::new(BufReader::new(file), decoding.memory).map_err(unreadable)?;
-    let mut events = Events::of_table(&mut table, columns, &options, &running)?;
+    let mut events = Events::from_table(&mut table, columns, &options, &running)?;
     while events.next_batch::<PipelineError>(visit)? {}
     Ok(())
 }

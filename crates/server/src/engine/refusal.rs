@@ -47,7 +47,7 @@ pub enum Refusal {
 
 impl RowProblem {
     /// The row that an error names; `None` if it names none.
-    pub(super) fn of(error: &PipelineError) -> Option<Self> {
+    pub(super) fn new(error: &PipelineError) -> Option<Self> {
         let input = error.input()?;
         let row = input.place().map(|place| match place {
             Place::Line(number) | Place::Row(number) => number,
@@ -60,8 +60,8 @@ impl RowProblem {
 
 impl Refusal {
     /// From an error in a request, or of the machine.
-    pub fn of(error: PipelineError) -> Self {
-        match RowProblem::of(&error) {
+    pub fn new(error: PipelineError) -> Self {
+        match RowProblem::new(&error) {
             Some(problem) if error.io().is_none() && !is_unreadable(&error) => {
                 Self::Rows { rows: vec![problem], more: 0 }
             }

@@ -95,6 +95,6 @@ impl Reporting {
     /// The largest standard error of a published value; `None` if it grows without bound.
     pub(super) fn largest_error(&self) -> Option<f64> {
         let is_endless = self.stream.plan.is_unbounded();
-        *self.largest.get_or_init(|| (!is_endless).then(|| ErrorFacts::of_releases(&self.stream).max_std_error))
+        *self.largest.get_or_init(|| (!is_endless).then(|| ErrorFacts::for_releases(&self.stream).max_std_error))
     }
 }

@@ -22,7 +22,7 @@ pub struct RowsQuery {
 
 impl RowsQuery {
     /// All rows of some publications.
-    pub fn of(publications: RangeInclusive<u64>) -> Self {
+    pub fn new(publications: RangeInclusive<u64>) -> Self {
         Self { publications, places: None, every: 1, kept: None }
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn prepare(
                 }
                 Err(error) => error,
             };
-            match RowProblem::of(&error) {
+            match RowProblem::new(&error) {
                 Some(problem) if error.io().is_none() && problems.len() < MAX_NAMED_ROWS => problems.push(problem),
                 Some(_) if error.io().is_none() => more += 1,
                 _ => return Err(error),
@@ -151,7 +151,7 @@ pub(super) fn prepare(
         return Err(drained(bytes));
     }
     if let Err(error) = read {
-        return Err(Refusal::of(error));
+        return Err(Refusal::new(error));
     }
     if !problems.is_empty() {
         return Err(Refusal::Rows { rows: problems, more });
@@ -162,7 +162,7 @@ pub(super) fn prepare(
         let mut ordered: Vec<Vec<u8>> = Vec::with_capacity(sums.len());
         for (label, value) in sums.into_iter().filter(|(_, sum)| *sum != 0) {
             let mut bytes = Vec::new();
-            Placed::of_sum(step, label, value).write(false, &mut bytes);
+            Placed::from_sum(step, label, value).write(false, &mut bytes);
             ordered.push(bytes);
         }
         ordered.sort_unstable();

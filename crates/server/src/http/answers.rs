@@ -96,7 +96,7 @@ pub(super) fn time(stream: &Stream, instant: Instant) -> String {
 }
 
 impl Description {
-    pub(super) fn of(info: &StreamInfo) -> Self {
+    pub(super) fn new(info: &StreamInfo) -> Self {
         let (stream, progress, record) = (&info.stream, info.progress(), info.record());
         let (calendar, is_endless) = (stream.rows(), stream.plan.is_unbounded());
         let names = info.names(MAX_LISTED_GROUPS);
@@ -129,7 +129,7 @@ impl Description {
             band: if stream.band == Coverage::Simultaneous { "simultaneous" } else { "pointwise" }.to_owned(),
             integral: stream.is_integral(),
             has_views: !stream.views.is_empty(),
-            guarantee: GuaranteeAnswer::of(info),
+            guarantee: GuaranteeAnswer::new(info),
             mechanism: stream.plan.mechanism().name().brief().to_string(),
             plan_digest: blake3::Hash::from_bytes(stream.plan_digest()).to_hex().to_string(),
             max_std_error: info.max_std_error(),
@@ -141,7 +141,7 @@ impl Description {
 }
 
 impl GuaranteeAnswer {
-    fn of(info: &StreamInfo) -> Self {
+    fn new(info: &StreamInfo) -> Self {
         let GuaranteeStatement { words, epsilon, delta, rho, selection_delta } = info.promise();
         Self { words, epsilon, delta, rho, selection_delta }
     }
@@ -149,7 +149,7 @@ impl GuaranteeAnswer {
 
 /// The errors of a stream's rows.
 pub(super) fn errors(stream: &Stream) -> ErrorFacts {
-    ErrorFacts::of_releases(stream)
+    ErrorFacts::for_releases(stream)
 }
 
 /// A released row: `time`, a text for each group column, `step`, `value`, `std_error`, `lower`, `upper`, `end`, and
@@ -238,6 +238,6 @@ fn message(service: &Service, info: &StreamInfo, publication: u64, rows: Option<
 
 fn rows_of(service: &Service, info: &StreamInfo, publication: u64) -> Result<String> {
     let mut rows = JsonRows::new(&info.stream, &info.table)?;
-    service.rows(info, &RowsQuery::of(publication..=publication), &mut |_, row| rows.add(row))?;
+    service.rows(info, &RowsQuery::new(publication..=publication), &mut |_, row| rows.add(row))?;
     rows.finish()
 }

@@ -60,7 +60,8 @@ impl Incoming {
                     Ok(window) => window,
                     Err(busy) => {
                         // Many clients read the answer only after they have sent everything.
-                        io::copy(&mut raw, &mut io::sink()).map_err(|e| ProblemAnswer::of(&PipelineError::from(e)))?;
+                        io::copy(&mut raw, &mut io::sink())
+                            .map_err(|e| ProblemAnswer::from_error(&PipelineError::from(e)))?;
                         return Err(busy.into());
                     }
                 };
@@ -68,7 +69,7 @@ impl Incoming {
                     inner.window_log_max(WINDOW_LOG)?;
                     Ok(inner)
                 });
-                let inner = inner.map_err(|e| ProblemAnswer::of(&PipelineError::from(e)))?;
+                let inner = inner.map_err(|e| ProblemAnswer::from_error(&PipelineError::from(e)))?;
                 Box::new(LimitedReader::new(decoded(Box::new(inner), Some(window)), expected.decoded, exceeded))
             }
         })
@@ -87,7 +88,7 @@ impl Read for Decoded {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.inner.read(buffer).map_err(|error| match error.kind() {
             io::ErrorKind::Interrupted => error,
-            _ if Exceeded::of(&error).is_some() => error,
+            _ if Exceeded::new(&error).is_some() => error,
             _ => Exceeded::Damaged(self.coding).into(),
         })
     }
@@ -102,7 +103,7 @@ impl Stream for Chunks {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         Pin::new(&mut self.0).poll_next(context).map_err(|error| {
             let error = io::Error::other(error);
-            if Exceeded::of(&error).is_some() {
+            if Exceeded::new(&error).is_some() {
                 return error;
             }
             tracing::debug!(%error, "a body ended early");

@@ -194,7 +194,7 @@ async fn answer(
     let begun = Arc::clone(activity);
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let under_way = begun.begin();
-        let mut request = Paced::of(request, &begun).map(Body::new);
+        let mut request = Paced::wrap(request, &begun).map(Body::new);
         request.extensions_mut().insert(Peer(peer));
         let answered = router.clone().oneshot(request);
         async move { answered.await.map(|answer| answer.map(|body| TrackedBody { body, _under_way: under_way })) }

@@ -44,7 +44,7 @@ struct Rest {
 
 impl Paced {
     /// The body of a request.
-    pub(super) fn of(request: Request<Incoming>, activity: &Arc<ConnectionActivity>) -> Request<Self> {
+    pub(super) fn wrap(request: Request<Incoming>, activity: &Arc<ConnectionActivity>) -> Request<Self> {
         let comes_anyway = !request.headers().contains_key(EXPECT);
         request.map(|body| {
             let rest = Rest { body, activity: Arc::clone(activity), waiting: None, bytes: 0 };

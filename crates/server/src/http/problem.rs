@@ -115,8 +115,8 @@ impl ProblemAnswer {
     }
 
     /// From an error: the caller sees the details of errors that they can correct; other errors are only logged.
-    pub(super) fn of(error: &PipelineError) -> Self {
-        if let Some(limit) = error.io().and_then(Exceeded::of) {
+    pub(super) fn from_error(error: &PipelineError) -> Self {
+        if let Some(limit) = error.io().and_then(Exceeded::new) {
             return limit.into();
         }
         match error.input().and_then(InputError::unreadable) {
@@ -187,14 +187,14 @@ impl From<Refusal> for ProblemAnswer {
             Refusal::DiskFull(_) => Self::new(StatusCode::INSUFFICIENT_STORAGE, "disk-full", "The disk is full")
                 .because(detail)
                 .retry_after(60),
-            Refusal::Other(error) => Self::of(&error),
+            Refusal::Other(error) => Self::from_error(&error),
         }
     }
 }
 
 impl From<PipelineError> for ProblemAnswer {
     fn from(error: PipelineError) -> Self {
-        Self::of(&error)
+        Self::from_error(&error)
     }
 }
 

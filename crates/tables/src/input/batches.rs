@@ -56,7 +56,7 @@ impl<'t> TableRows<'t> {
             None => {
                 let Some(batch) = self.batches.next() else { return Ok(None) };
                 let unreadable = |e| {
-                    InputError::of_file(TABLE_NAME, format!("it cannot be read ({e})"))
+                    InputError::in_file(TABLE_NAME, format!("it cannot be read ({e})"))
                         .at(Place::Row(self.row + 1))
                         .as_unreadable(Unreadable::Damaged)
                 };
@@ -82,7 +82,7 @@ pub(super) struct RowBatch {
 impl RowBatch {
     /// Passes on the rows.
     pub(super) fn visit<E: From<PipelineError>>(&self, file: &str, pass: &mut Pass<'_, E>) -> Result<(), E> {
-        let columns = BatchColumns::of(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
+        let columns = BatchColumns::new(&self.batch, pass.layout.names(), file).map_err(PipelineError::from)?;
         let has_long_cells = columns.0.iter().any(Column::has_long_cells);
         for index in 0..self.batch.num_rows() {
             let cells = BatchRow { columns: &columns.0, index, missing: pass.missing };
@@ -100,7 +100,7 @@ impl RowBatch {
 struct BatchColumns(Vec<Column>);
 
 impl BatchColumns {
-    fn of(batch: &RecordBatch, names: &[String], file: &str) -> Result<BatchColumns, InputError> {
+    fn new(batch: &RecordBatch, names: &[String], file: &str) -> Result<BatchColumns, InputError> {
         let schema = batch.schema_ref();
         let column = |name: &String| {
             let (place, field) = schema.column_with_name(name).expect("located in the same schema");
@@ -110,9 +110,9 @@ impl BatchColumns {
                     "it has the unsupported extension type {}; convert it to text, numbers, booleans or times",
                     quoted(extension)
                 )),
-                None => Column::of(batch.column(place)),
+                None => Column::new(batch.column(place)),
             };
-            read.map_err(|problem| InputError::of_file(file, problem).in_column(name.clone()))
+            read.map_err(|problem| InputError::in_file(file, problem).in_column(name.clone()))
         };
         names.iter().map(column).collect::<Result<_, _>>().map(BatchColumns)
     }
@@ -146,26 +146,26 @@ struct Ticks {
 }
 
 impl Column {
-    fn of(array: &ArrayRef) -> Result<Column, String> {
+    fn new(array: &ArrayRef) -> Result<Column, String> {
         use DataType::*;
         Ok(match array.data_type() {
             Utf8 => Column::Text(array.as_string::<i32>().clone()),
             LargeUtf8 => Column::LargeText(array.as_string::<i64>().clone()),
             Utf8View => Column::TextView(array.as_string_view().clone()),
             // Bytes are validated as text, and not copied.
-            Binary => return Column::of(&cast(array, &Utf8)?),
-            LargeBinary => return Column::of(&cast(array, &LargeUtf8)?),
-            BinaryView => return Column::of(&cast(array, &Utf8View)?),
+            Binary => return Column::new(&cast(array, &Utf8)?),
+            LargeBinary => return Column::new(&cast(array, &LargeUtf8)?),
+            BinaryView => return Column::new(&cast(array, &Utf8View)?),
             Boolean => Column::text(array)?,
             Decimal32(..) | Decimal64(..) | Decimal128(..) | Decimal256(..) => Column::Decimal(Column::strings(array)?),
             Dictionary(_, values) if is_text(values) => {
                 let dictionary = array.as_any_dictionary();
                 let keys = cast(&dictionary.keys().slice(0, array.len()), &Int64)?;
-                let texts = Column::of(dictionary.values())?;
+                let texts = Column::new(dictionary.values())?;
                 Column::Dictionary(keys.as_primitive::<Int64Type>().clone(), Box::new(texts))
             }
             // Values that are not text have at most a few bytes per row.
-            Dictionary(_, values) => return Column::of(&cast(array, values)?),
+            Dictionary(_, values) => return Column::new(&cast(array, values)?),
             // Values that do not fit signed 64 bits are read from their digits.
             UInt64 if cast(array, &Int64).is_err() => Column::text(array)?,
             Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 | UInt64 => {
@@ -291,7 +291,7 @@ fn widened(value: f32) -> f64 {
 /// The cells of a batch as texts, one list per row.
 #[cfg(test)]
 pub(super) fn shown(batch: &RecordBatch, names: &[String], missing: &[String]) -> Vec<String> {
-    let columns = BatchColumns::of(batch, names, "f").unwrap();
+    let columns = BatchColumns::new(batch, names, "f").unwrap();
     let row = |index| columns.0.iter().map(|column| format!("{:?}|", column.field(index, missing))).collect();
     (0..batch.num_rows()).map(row).collect()
 }

@@ -68,12 +68,12 @@ impl CsvFile {
         block.skip(len);
         if cut.count() > MOST_COLUMNS {
             let problem = format!("its header has {} columns, but at most {MOST_COLUMNS} are allowed", cut.count());
-            return Err(InputError::of_file(name, problem).into());
+            return Err(InputError::in_file(name, problem).into());
         }
         let names: Vec<&str> = cut.fields.iter().map(|f| &text[range(f)]).collect();
         if names.iter().any(|name| name.contains('\r')) {
             let problem = "its lines end in bare carriage returns; convert them (tr '\\r' '\\n')";
-            return Err(InputError::of_file(name, problem).into());
+            return Err(InputError::in_file(name, problem).into());
         }
         let slots = header::locate(name, wanted, &names)?;
         Ok(Some(CsvFile { name: name.to_owned(), delimiter, slots, width: names.len() }))
@@ -81,7 +81,7 @@ impl CsvFile {
 
     /// The error for a file without a header.
     pub(super) fn empty(name: &str) -> InputError {
-        InputError::of_file(name, "the file is empty: it contains only blank lines")
+        InputError::in_file(name, "the file is empty: it contains only blank lines")
     }
 
     /// The number of bytes at the front that are whole records, as [`Blocks::next`](super::blocks::BlockReader::next)
@@ -193,7 +193,7 @@ fn ragged(file: &str, line: u64, found: usize, width: usize) -> InputError {
         plural(found),
         plural(width)
     );
-    InputError::of_file(file, problem).at(Place::Line(line))
+    InputError::in_file(file, problem).at(Place::Line(line))
 }
 
 /// One row: ranges into a text.
@@ -303,7 +303,7 @@ impl<'b> CsvRecords<'b> {
     }
 
     fn fault(&self, problem: impl Into<Sentence>) -> InputError {
-        InputError::of_file(self.file, problem).at(Place::Line(self.line))
+        InputError::in_file(self.file, problem).at(Place::Line(self.line))
     }
 }
 

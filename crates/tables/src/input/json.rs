@@ -68,7 +68,7 @@ impl JsonFile {
             let len = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
             let line = without_end(&rest[..len]);
             let error = |problem: &str| {
-                let error = InputError::of_file(&*self.name, problem.to_owned()).at(Place::Line(number));
+                let error = InputError::in_file(&*self.name, problem.to_owned()).at(Place::Line(number));
                 PipelineError::from(error)
             };
             if !rest[..len].ends_with(b"\n") && !block.is_last {
@@ -98,7 +98,7 @@ impl JsonFile {
             if self.may_be_empty {
                 return Ok(());
             }
-            return Err(InputError::of_file(&*self.name, "the file is empty: it contains no object").into());
+            return Err(InputError::in_file(&*self.name, "the file is empty: it contains no object").into());
         };
         match findings.seen.iter().position(|seen| !seen) {
             None => Ok(()),
@@ -155,7 +155,7 @@ struct Fault {
 
 impl Fault {
     fn into_error(self, file: &str, line: u64) -> InputError {
-        let error = InputError::of_file(file, self.problem).at(Place::Line(line));
+        let error = InputError::in_file(file, self.problem).at(Place::Line(line));
         match self.column {
             Some(column) => error.in_column(column),
             None => error,

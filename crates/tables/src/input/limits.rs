@@ -39,7 +39,7 @@ pub(super) fn refuse_long_cells(
                  it",
                 text.len()
             );
-            return Err(InputError::of_file(file, problem).at(place).in_column(name.clone()));
+            return Err(InputError::in_file(file, problem).at(place).in_column(name.clone()));
         }
     }
     Ok(())

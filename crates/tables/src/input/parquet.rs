@@ -327,7 +327,7 @@ fn views(file: &str, metadata: &ParquetMetaData, schema: &Fields, columns: &BTre
         let info = root.get_basic_info();
         let is_nested = !root.is_primitive() || info.has_repetition() && info.repetition() == Repetition::REPEATED;
         if is_nested || !is_readable(kind) {
-            return Err(InputError::of_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
+            return Err(InputError::in_file(file, unreadable_type(kind)).in_column(field.name().clone()).into());
         }
         let kind = match is_text(kind) {
             true if info.converted_type() == ConvertedType::UTF8 => DataType::Utf8View,
@@ -365,7 +365,7 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
     while let Some(error) = source {
         if let Some(too_large) = error.downcast_ref::<TooLarge>() {
             let remedy = sentence!["write it with smaller pages, or allow more with ", Parameter::ReadMemory];
-            let error = InputError::of_file(file, too_large.to_string()).remedy(remedy);
+            let error = InputError::in_file(file, too_large.to_string()).remedy(remedy);
             return error.as_unreadable(Unreadable::TooLarge);
         }
         source = error.source();
@@ -375,7 +375,7 @@ fn unreadable(file: &str, error: &ParquetError) -> InputError {
 
 fn damaged(file: &str, problem: &dyn fmt::Display) -> InputError {
     let problem = format!("this Parquet file cannot be read ({problem}); it may be cut short or damaged");
-    InputError::of_file(file, problem).as_unreadable(Unreadable::Damaged)
+    InputError::in_file(file, problem).as_unreadable(Unreadable::Damaged)
 }
 
 fn share(bytes: u64, part: u64, whole: u64) -> u64 {

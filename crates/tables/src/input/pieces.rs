@@ -122,7 +122,7 @@ impl<'o> Open<'o> {
     }
 
     /// Starts with an opened input and its name.
-    pub(super) fn of(opened: Opened<'o>, name: &str, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
+    pub(super) fn new(opened: Opened<'o>, name: &str, options: &ReadOptions, wanted: &[String]) -> Result<Self> {
         Ok(match opened {
             Opened::Csv(reader) => Open::csv(name, reader, options, wanted)?,
             Opened::JsonLines(reader) => {
@@ -207,6 +207,6 @@ impl<'o> InputPieces<'o> {
         let Some(path) = self.sources.pop() else { return Ok(None) };
         let (name, wanted) = (source::display_name(&path), &self.wanted);
         let opened = source::open(&path, &name, self.options, self.progress, self.stopped)?;
-        Open::of(opened, &name, self.options, wanted).map(Some)
+        Open::new(opened, &name, self.options, wanted).map(Some)
     }
 }

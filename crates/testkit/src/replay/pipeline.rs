@@ -138,12 +138,12 @@ fn one_run(
             let leg = Leg { last_step: stream.last_step, stream: stream.clone(), groups: groups.clone() };
             Session::resume(leg, key, ledger, &state)?
         }
-        _ => Session::of_sums(stream.clone(), groups.clone(), key, ledger)?,
+        _ => Session::new_sums(stream.clone(), groups.clone(), key, ledger)?,
     };
     if declared.continues {
         session = session.that_goes_on();
     }
-    let spec = TableSpec::of_stream(&stream).map_err(usage)?;
+    let spec = TableSpec::from_stream(&stream).map_err(usage)?;
     let mut table = TableWriter::new(OutputFormat::Csv, &spec, Vec::new())?;
     let word = match declared.format {
         FileFormat::Csv => TableFormat::Csv,
@@ -158,7 +158,7 @@ fn one_run(
         }
         Ok(())
     };
-    let mut events = Events::of_files(paths, &stream.columns, &options, &(), &running)?;
+    let mut events = Events::from_files(paths, &stream.columns, &options, &(), &running)?;
     while events.next_batch::<PipelineError>(&mut |event| {
         session.push(event)?;
         take(&mut session)

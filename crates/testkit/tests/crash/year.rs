@@ -68,7 +68,7 @@ impl Year {
                 let leg = Leg { last_step: day, stream: stream.clone(), groups: None };
                 Session::resume(leg, &open.key, &open.ledger, &state)?
             }
-            None => Session::of_sums(stream.clone(), None, &open.key, &open.ledger)?.that_goes_on(),
+            None => Session::new_sums(stream.clone(), None, &open.key, &open.ledger)?.that_goes_on(),
         };
         let mark = open.ledger.table(name).cloned();
         let target =
@@ -84,7 +84,7 @@ impl Year {
         };
         let files: Vec<PathBuf> = (published + 1..=day).map(|day| self.file(day)).collect();
         let (options, running) = (ReadOptions::default(), AtomicBool::new(false));
-        let mut events = Events::of_files(&files, &stream.columns, &options, &(), &running)?;
+        let mut events = Events::from_files(&files, &stream.columns, &options, &(), &running)?;
         while events.next_batch::<PipelineError>(&mut |event| {
             session.push(event)?;
             take(&mut session)

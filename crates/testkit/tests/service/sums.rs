@@ -123,7 +123,7 @@ impl Counting {
         let Some(core) = &self.history.core else { return };
         let info = core.find(NAME).unwrap();
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
-        let read = core.rows(&info, &RowsQuery::of(1..=u64::MAX), &mut |publication, row| {
+        let read = core.rows(&info, &RowsQuery::new(1..=u64::MAX), &mut |publication, row| {
             rows.entry(publication).or_default().push(format!("{row:?}"));
             Ok(())
         });
@@ -175,7 +175,7 @@ impl Counting {
         let mut rows: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         for (step, sums) in (1..).zip(&self.truth) {
             for (place, sum) in sums.iter().enumerate() {
-                session.take_sum(&Placed::of_sum(step, GroupRef::Place(place), *sum)).unwrap();
+                session.take_sum(&Placed::from_sum(step, GroupRef::Place(place), *sum)).unwrap();
             }
             let mut closed = session.close_open().unwrap();
             let of_step = rows.entry(step).or_default();

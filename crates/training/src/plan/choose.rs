@@ -77,7 +77,7 @@ impl VectorRequest {
         if self.sampling.is_some() {
             self.check_sampling()?;
         }
-        VectorGuarantee::of(&self.budget).map(drop)
+        VectorGuarantee::new(&self.budget).map(drop)
     }
 
     fn check_sampling(&self) -> Result<()> {
@@ -287,7 +287,7 @@ fn competitors(request: &VectorRequest) -> Result<Vec<Result<Arc<dyn Mechanism>>
 /// Open buffers are optimised for the use of the vectors.
 fn built(request: &VectorRequest, name: MechanismName) -> Result<Arc<dyn Mechanism>> {
     let name = sharpened(request, name)?;
-    let criterion = Criterion::of_vectors(request.objective, optimised_for(request, name));
+    let criterion = Criterion::from_vectors(request.objective, optimised_for(request, name));
     if let (MechanismName::EpochBands(bands, runs, sharpness, digest), Some(optimizer)) = (name, &request.optimizer) {
         return epoch_bands::build_for(
             &criterion,

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 pub(super) fn run(file: &Path, as_json: bool, plot: Option<&Path>) -> Result<()> {
-    let state = SourceBudget::of_file(file)?.state()?;
+    let state = SourceBudget::from_file(file)?.state()?;
     if let Some(path) = plot {
         let mut publication = RunOutputs::new(&[file.to_owned()], true);
         let mut output = publication.add(path)?;

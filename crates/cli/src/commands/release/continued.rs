@@ -83,7 +83,7 @@ pub(super) fn run(setup: &ReleaseSetup, files: &Files, open: &mut OpenKey, cance
     if !files.quiet && last_step > before {
         summary(&setup, files, open.ledger.stream_count());
     }
-    if files.json { print_json(&setup, files, &ErrorFacts::of_releases(&setup.stream), true) } else { Ok(()) }
+    if files.json { print_json(&setup, files, &ErrorFacts::for_releases(&setup.stream), true) } else { Ok(()) }
 }
 
 /// A failure after the record, including a closed pipe: nobody has the rows yet.
@@ -276,7 +276,7 @@ impl ContinuedRun<'_> {
                 session.begin(leg, key)?;
             }
             let progress = self.files.progress();
-            let events = Events::of_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
+            let events = Events::from_files(&files, &columns, &self.files.reading, &*progress, self.cancelled)?;
             events.feed(session, &mut |session| write_due(session, emitter, self.cancelled))?;
             session.close_through(last_step)?;
             write_due(session, emitter, self.cancelled)?;

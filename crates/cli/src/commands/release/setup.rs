@@ -113,7 +113,7 @@ impl ValidatedDeclaration {
         files.leaders = top.is_some();
         let labels = settings.columns.labels.clone();
         if let Some(column) = settings.measures.column() {
-            TableSpec::of_measures(labels, column)
+            TableSpec::from_measures(labels, column)
         } else {
             TableSpec::new(labels, true)
         }
@@ -123,7 +123,7 @@ impl ValidatedDeclaration {
 
     /// The plan of the declaration, for a stream that has not begun.
     pub(super) fn standalone_setup(&self) -> Result<ReleaseSetup> {
-        self.planned(self.settings.clone().of_whole_rows()?, None)
+        self.planned(self.settings.clone().truncated_to_complete_rows()?, None)
     }
 
     /// The plan under which the stream begins or has begun, through the last step that this run publishes. If the
@@ -161,7 +161,7 @@ impl ValidatedDeclaration {
         let last_step = closing::last_step(&settings.calendar, settings.closing, settings.last_step, published, now)?;
         let settings = Settings { last_step, ..settings };
         // A continued run also closes steps inside a row, so that later events of these steps are late.
-        let settings = if self.files.going_on.is_wanted { settings } else { settings.of_whole_rows()? };
+        let settings = if self.files.going_on.is_wanted { settings } else { settings.truncated_to_complete_rows()? };
         self.planned(settings, present)
     }
 
@@ -176,7 +176,7 @@ impl ValidatedDeclaration {
         let discovers = stream.plan.threshold().is_some();
         let named = self.plot_groups.clone();
         let drawn = drawn(named.as_deref().filter(|_| !discovers), groups.as_ref(), most)?;
-        let table = TableSpec::of_stream(&stream).map_err(usage)?;
+        let table = TableSpec::from_stream(&stream).map_err(usage)?;
         let table = table.with_instants(stream.calendar.zone());
         let (names, calendars) = (vec![stream.name.clone()], vec![stream.rows().clone()]);
         Ok(ReleaseSetup {

@@ -61,7 +61,7 @@ impl SketchSetup {
             return Err(usage("there is nothing to query: list the items in --queries or --candidates"));
         }
         let integral = plan.plan().request().grid().is_integral() && plan.lazy().fraction_bits() == 0;
-        let table = TableSpec::of_estimates(columns.clone(), integral).map_err(usage)?;
+        let table = TableSpec::from_estimates(columns.clone(), integral).map_err(usage)?;
         let (declared, file_times) = (settings.times(), settings.file_times());
         let (request, written) = (settings.request.clone(), files.clone());
         let mut files = Files::new(files, settings.missing_text.clone())?;

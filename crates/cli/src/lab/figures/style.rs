@@ -65,7 +65,7 @@ fn known() -> impl Iterator<Item = (&'static str, Line)> {
 pub(super) fn look(name: &str) -> LineStyle {
     let family = name.split('(').next().unwrap_or(name);
     let line = known().find(|(known, _)| *known == family);
-    line.map_or_else(|| LineStyle::of_unknown(family), |(_, line)| LineStyle::new(line.shade, line.dash, line.marker))
+    line.map_or_else(|| LineStyle::from_name(family), |(_, line)| LineStyle::new(line.shade, line.dash, line.marker))
 }
 
 #[cfg(test)]

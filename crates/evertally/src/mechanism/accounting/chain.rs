@@ -47,7 +47,7 @@ pub(in crate::mechanism) struct Pattern {
 
 impl Pattern {
     /// The part of a unit that falls into one running sum.
-    pub(in crate::mechanism) fn of(spread: Spread) -> Self {
+    pub(in crate::mechanism) fn new(spread: Spread) -> Self {
         let (full, rest) = (spread.total / spread.per_step, spread.total % spread.per_step);
         Self { full, each: spread.per_step as f64, rest: rest as f64, separation: spread.separation }
     }

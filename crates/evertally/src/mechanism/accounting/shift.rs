@@ -79,12 +79,12 @@ pub struct LaplaceShift {
 
 impl LaplaceShift {
     /// Every class contains at most one of a step's nodes, all of weight 1; `count` classes contain one.
-    pub(in crate::mechanism) fn of_single_nodes(count: u64) -> Self {
+    pub(in crate::mechanism) fn from_single_nodes(count: u64) -> Self {
         Self { column_sum: count.into(), classes: vec![(1, count)] }
     }
 
     /// The same with these weights.
-    pub(in crate::mechanism) fn of_weights(weights: impl Iterator<Item = u64> + Clone) -> Self {
+    pub(in crate::mechanism) fn from_weights(weights: impl Iterator<Item = u64> + Clone) -> Self {
         Self { column_sum: weights.clone().map(u128::from).sum(), classes: weights.map(|weight| (weight, 1)).collect() }
     }
 
@@ -115,7 +115,7 @@ impl GaussianShift {
     /// * `weights_lcm`, `least_weight`: least common multiple and least of the weights of the nodes;
     /// * `path_nodes`: most nodes above one step;
     /// * `row_norm_squared`: the largest `‖L_t‖²`.
-    pub(in crate::mechanism) fn of_trie(
+    pub(in crate::mechanism) fn from_trie(
         squared: f64,
         weights_lcm: u64,
         least_weight: u64,

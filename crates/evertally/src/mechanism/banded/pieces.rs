@@ -91,12 +91,12 @@ impl Pieces {
 
     /// `l_j = (W R⁻¹)_j` until the remainder is negligible, with `Σ |(R⁻¹)_j|`; `None` if it does not fade.
     pub(super) fn response(&self, workload: Workload) -> Option<BandedResponse> {
-        BandedResponse::of(self, workload, None)
+        BandedResponse::new(self, workload, None)
     }
 
     /// The same, over at most `ends` steps if there is an end.
     pub(super) fn response_through(&self, workload: Workload, ends: Option<u64>) -> Option<BandedResponse> {
-        BandedResponse::of(self, workload, ends)
+        BandedResponse::new(self, workload, ends)
     }
 }
 
@@ -115,7 +115,7 @@ const REMAINDER_TOLERANCE: f64 = 1e-9;
 const MAX_FADE_LENGTHS: usize = 4000;
 
 impl BandedResponse {
-    fn of(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
+    fn new(pieces: &Pieces, workload: Workload, ends: Option<u64>) -> Option<Self> {
         let ends = ends.map_or(usize::MAX, |ends| ends as usize);
         let unit = libm::exp2(-f64::from(pieces.bits));
         let after: Vec<(usize, usize, f64)> =
@@ -171,7 +171,7 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    pub(super) fn of(autocorrelation: &[i128]) -> Self {
+    pub(super) fn new(autocorrelation: &[i128]) -> Self {
         let from_on = |of: fn(i128) -> i128| {
             let mut largest: Vec<i128> = autocorrelation.iter().map(|g| of(*g)).collect();
             for d in (1..largest.len()).rev() {

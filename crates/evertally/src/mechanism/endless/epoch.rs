@@ -327,5 +327,5 @@ pub(super) fn digest(epochs: &[Epoch]) -> MatrixDigest {
             hasher.update(&weight.to_le_bytes());
         }
     }
-    MatrixDigest::of(&hasher.finalize())
+    MatrixDigest::new(&hasher.finalize())
 }

@@ -26,7 +26,7 @@ fn small(inside: Inside, ends: &[(u64, u32)]) -> Endless {
         let own = if inside == Inside::Hats { 0 } else { *own };
         epochs.push(Epoch::after(epochs.last(), *last, inner, own).unwrap());
     }
-    Endless::of_epochs(ends[ends.len() - 1].0, inside, epochs.into())
+    Endless::from_epochs(ends[ends.len() - 1].0, inside, epochs.into())
 }
 
 fn tiny_hats(steps: u64) -> Inner {

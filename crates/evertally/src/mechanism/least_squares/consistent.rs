@@ -332,12 +332,12 @@ impl Mechanism for Consistent {
         let blocks_entered = (self.shape.levels() - 1).max(1) as u64;
         let children = self.shape.arity.min(self.horizon());
         let draws = blocks_entered as f64 * k / (k - 1.0);
-        Cost::of_draws(draws, blocks_entered * (children + 1) * path::WORDS)
+        Cost::from_draws(draws, blocks_entered * (children + 1) * path::WORDS)
     }
 
     /// The blocks of one level do not overlap.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_weights(self.shape.weights.as_slice().iter().map(|weight| u64::from(*weight))))
+        Ok(LaplaceShift::from_weights(self.shape.weights.as_slice().iter().map(|weight| u64::from(*weight))))
     }
 }
 

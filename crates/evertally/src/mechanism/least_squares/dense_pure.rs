@@ -268,7 +268,7 @@ impl Mechanism for DensePure {
     fn cost(&self) -> Cost {
         let steps = self.horizon() as f64;
         let draws = (steps + self.shape.bumps.len() as f64) / steps;
-        Cost::of_draws(draws, 6 * self.horizon() + 4 * self.shape.bumps.len() as u64)
+        Cost::from_draws(draws, 6 * self.horizon() + 4 * self.shape.bumps.len() as u64)
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {

@@ -122,7 +122,7 @@ impl Dense {
     pub fn solve(horizon: u64, objective: Objective) -> Result<Self> {
         check_horizon(horizon, MAX_HORIZON, "dense")?;
         let weights = Weights::optimal(horizon as usize, objective, SLACK);
-        let factor = StateFactor::of(&weights);
+        let factor = StateFactor::new(&weights);
         let built = Integer::new(&factor)?;
         let row_norms = RowNorms::new(built.row_norms);
         let figure = objective.of(row_norms.max(), row_norms.mean());
@@ -219,7 +219,7 @@ fn digest(horizon: u64, objective: Objective, matrix: &[u32]) -> MatrixDigest {
     matrix.iter().for_each(|entry| {
         hasher.update(&entry.to_le_bytes());
     });
-    MatrixDigest::of(&hasher.finalize())
+    MatrixDigest::new(&hasher.finalize())
 }
 
 impl Dense {

@@ -124,7 +124,7 @@ pub(in crate::mechanism) struct PartialFractions {
 
 impl PartialFractions {
     /// From interlacing poles.
-    pub(in crate::mechanism) fn of_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
+    pub(in crate::mechanism) fn from_poles(poles: Vec<Pole>, inverse: Vec<Pole>) -> Self {
         let echoes: Vec<f64> = (0..poles.len()).map(|i| echo(&poles, &inverse, i)).collect();
         Self::assemble(poles, &echoes, inverse)
     }
@@ -139,7 +139,7 @@ impl PartialFractions {
 
     /// From frozen parameters: the poles of the inverse are the roots of `1 + Σ ω_i / (q_i - q̂)`, one between any two
     /// poles and one beyond the last.
-    pub(in crate::mechanism) fn of_buffers(buffers: &Buffers) -> Self {
+    pub(in crate::mechanism) fn from_buffers(buffers: &Buffers) -> Self {
         let one = 1u64 << FRACTION_BITS;
         let unit = 1.0 / one as f64;
         let poles: Vec<Pole> =

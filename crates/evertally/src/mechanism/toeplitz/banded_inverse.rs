@@ -137,7 +137,7 @@ mod tests {
         ] {
             let mechanism = SquareRoot::banded_inverse_power(1024, bands, exponent.parse().unwrap()).unwrap();
             for (objective, want) in [(Objective::Max, max), (Objective::Mean, mean)] {
-                let ours = Criterion::of_vectors(objective, epochs).figure(&mechanism).sqrt();
+                let ours = Criterion::from_vectors(objective, epochs).figure(&mechanism).sqrt();
                 assert!((ours / want - 1.0f64).abs() < 1e-6, "{bands} bands, {objective}: {ours}, {want}");
             }
         }
@@ -148,7 +148,7 @@ mod tests {
     fn the_best_exponent_is_found() {
         let participation = Participation::new(8, 32).unwrap();
         for objective in Objective::BOTH {
-            let criterion = Criterion::of_vectors(objective, participation);
+            let criterion = Criterion::from_vectors(objective, participation);
             for bands in [2, 8, 32] {
                 let found = MechanismName::BandedInverse(bands, None).build(256, &criterion).unwrap();
                 let least = criterion.figure(&*found);

@@ -86,7 +86,7 @@ enum Scaling {
 }
 
 impl Scaling {
-    fn of(columns: ColumnScaling) -> Self {
+    fn new(columns: ColumnScaling) -> Self {
         if columns.are_normalized() { Self::Equal(Participation::ONCE) } else { Self::Plain }
     }
 
@@ -106,7 +106,7 @@ impl Blt {
     /// # Errors
     /// If the horizon is out of range, or the floating-point norms are not finite.
     pub fn new(horizon: u64, columns: ColumnScaling, buffers: Buffers) -> Result<Self> {
-        Self::scaled(horizon, Scaling::of(columns), buffers)
+        Self::scaled(horizon, Scaling::new(columns), buffers)
     }
 
     /// The normalized one with columns weighted so that the worst patterns of a unit that has events in these steps are
@@ -136,13 +136,13 @@ impl Blt {
         noise_bits: u32,
     ) -> Result<Self> {
         let frame = BltGrid { noise_bits, weight_bits: WEIGHT_BITS };
-        Self::framed(steps, Scaling::of(columns), buffers, frame, share)
+        Self::framed(steps, Scaling::new(columns), buffers, frame, share)
     }
 
     /// All weights are multiplied by `share`, where `2^weight_bits` is the whole; the first column of a plain one is
     /// then divided by its norm, if weights have bits for it.
     fn framed(horizon: u64, scaling: Scaling, buffers: Buffers, frame: BltGrid, share: u32) -> Result<Self> {
-        let response = PartialFractions::of_buffers(&buffers);
+        let response = PartialFractions::from_buffers(&buffers);
         let segments = match scaling {
             Scaling::Plain if frame.weight_bits == 0 => segments::plain(horizon),
             Scaling::Plain => segments::of_one_weight(&response, horizon),
@@ -229,18 +229,18 @@ impl Blt {
             _ if spread_out.is_empty() => vec![],
             Scaling::Plain => {
                 let weight = 1.0 / self.figures.scale(1); // of all columns; not rounded, as weights have few bits
-                let packed = participation::packed(response, self.horizon, &Packing::of(spread), spread_out);
+                let packed = participation::packed(response, self.horizon, &Packing::new(spread), spread_out);
                 packed.into_iter().map(|squared| weight * weight * squared).collect()
             }
             Scaling::Equal(_) if self.horizon > runs::MAX_STEPS => vec![f64::INFINITY; spread_out.len()],
             Scaling::Equal(Participation::ONCE) => {
-                patterns::normalized(response, self.horizon, &Packing::of(spread), spread_out)
+                patterns::normalized(response, self.horizon, &Packing::new(spread), spread_out)
             }
             Scaling::Equal(runs) => {
                 let weights = runs::weights(&runs::norms_squared(response, self.horizon, runs), runs);
                 let columns = runs::WeightedColumns::new(response, weights);
                 let by_chains = |events: &u64| {
-                    let pattern = Pattern::of(spread.in_one_sum(*events));
+                    let pattern = Pattern::new(spread.in_one_sum(*events));
                     let operations = 4 * (self.horizon + pattern.full.min(self.horizon)) + 256;
                     rounded_up(chain::largest(&columns, pattern), operations)
                 };
@@ -398,7 +398,7 @@ impl Mechanism for Blt {
     }
 
     fn cost(&self) -> Cost {
-        Cost::of_draws(1.0, 8 * self.buffers.decays().len() as u64 + 9)
+        Cost::from_draws(1.0, 8 * self.buffers.decays().len() as u64 + 9)
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -144,11 +144,11 @@ impl EpochBands {
         let one = f64::from(1 << WEIGHT_BITS);
         let weights: Vec<u32> = lengths.iter().map(|d| (d / least * one).round() as u32).collect();
         rounded.resize(horizon as usize, 0);
-        Self::of_integers(bands, (runs, sharpness), rounded, weights)
+        Self::from_integers(bands, (runs, sharpness), rounded, weights)
     }
 
     /// The matrix with these integers.
-    fn of_integers(
+    fn from_integers(
         bands: u64,
         (runs, sharpness): (Participation, Sharpness),
         rounded: Vec<u32>,
@@ -227,7 +227,7 @@ fn digest(rounded: &[u32], weights: &[u32]) -> MatrixDigest {
             hasher.update(&number.to_le_bytes());
         }
     }
-    MatrixDigest::of(&hasher.finalize())
+    MatrixDigest::new(&hasher.finalize())
 }
 
 pub(in crate::mechanism) fn parse(parameters: &mut Parameters<'_>) -> Result<MechanismName> {

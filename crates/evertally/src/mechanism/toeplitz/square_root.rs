@@ -336,7 +336,7 @@ impl Mechanism for SquareRoot {
             return together;
         }
         if self.is_normalized() {
-            let pattern = Pattern::of(spread);
+            let pattern = Pattern::new(spread);
             if pattern.full.saturating_mul(self.horizon()) > chain::MAX_ADDITIONS {
                 return together;
             }

@@ -210,12 +210,12 @@ impl Mechanism for DigitTree {
         let draws = 1.0;
         let per_level = self.digits.below.max(self.digits.base - 1 - self.digits.below);
         let words = 2 * u64::from(self.digits.levels) * (per_level + 2);
-        Cost::of_draws(draws, words)
+        Cost::from_draws(draws, words)
     }
 
     /// The blocks of one level do not overlap.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
+        Ok(LaplaceShift::from_single_nodes(self.digits.levels.into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

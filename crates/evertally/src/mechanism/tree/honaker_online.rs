@@ -189,12 +189,12 @@ impl Mechanism for HonakerOnline {
     }
 
     fn cost(&self) -> Cost {
-        Cost::of_draws(2.0, 8 * u64::from(self.digits.levels))
+        Cost::from_draws(2.0, 8 * u64::from(self.digits.levels))
     }
 
     /// The blocks of one height do not overlap.
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {
-        Ok(LaplaceShift::of_single_nodes(self.digits.levels.into()))
+        Ok(LaplaceShift::from_single_nodes(self.digits.levels.into()))
     }
 
     fn cursor(&self) -> Box<dyn Cursor> {

@@ -178,7 +178,7 @@ impl Mechanism for PathSum {
     fn gaussian_shift(&self) -> Option<GaussianShift> {
         let weights = self.weights.as_slice();
         let least = weights.iter().copied().min().map_or(1, u64::from);
-        Some(GaussianShift::of_trie(self.squared, self.weights_lcm, least, weights.len() as u32, self.variance()))
+        Some(GaussianShift::from_trie(self.squared, self.weights_lcm, least, weights.len() as u32, self.variance()))
     }
 
     fn lazy(&self) -> Option<Lazy> {
@@ -220,7 +220,7 @@ impl Mechanism for PathSum {
     }
 
     fn cost(&self) -> Cost {
-        Cost::of_draws(2.0, 2 * self.weights.as_slice().len() as u64 + 20)
+        Cost::from_draws(2.0, 2 * self.weights.as_slice().len() as u64 + 20)
     }
 
     fn laplace(&self) -> std::result::Result<LaplaceShift, &'static str> {

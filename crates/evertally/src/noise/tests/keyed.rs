@@ -122,7 +122,7 @@ fn every_part_of_the_address_matters() {
                     for (sum, step) in [(0, 0), (1, 0), (1 << 16, 0), (1 << 47, 0), (0, 1), (0, 1 << 63)] {
                         seen.insert(noise.bits_of_read(sum, step).take());
                         seen.insert(noise.quick_bits_of_read(sum, step).take());
-                        seen.insert(noise.of_sum(sum).bits(Node { level: 5, index: step }).take());
+                        seen.insert(noise.for_sum(sum).bits(Node { level: 5, index: step }).take());
                     }
                     // Four of these reads use the same blocks as four of those nodes: a key of one purpose is used for
                     // only one of the two.

@@ -46,7 +46,7 @@ impl KeySelection<'_> {
 
     /// The running sum of a hidden key through the step.
     pub(super) fn replayed(&self, key: u32) -> SumSeries {
-        let mut series = SumSeries::of_noise(self.plan, self.noise.of(self.keys.name(key)));
+        let mut series = SumSeries::from_noise(self.plan, self.noise.of(self.keys.name(key)));
         for (step, sum) in self.keys.get(key).past().events() {
             series.catch_up(self.plan, step - 1);
             series.add(sum).expect("it was added before");

@@ -118,7 +118,7 @@ impl KeyedCells {
 
     /// The noise of a running sum at any step, in whole units of a release.
     pub(super) fn at(&self, coordinate: u64, step: u64) -> i128 {
-        let own = self.keyed.of_sum(coordinate);
+        let own = self.keyed.for_sum(coordinate);
         let noise = self.plan.mechanism().cursor().seek(step, &mut |node| self.plan.law().sample(&mut own.bits(node)));
         self.plan.rounded_noise(noise)
     }

@@ -68,7 +68,7 @@ impl Forward {
         step: u64,
         noise: &mut Vec<i128>,
     ) {
-        let Some(path) = StepPath::of(Arc::clone(&self.walk), step) else { return };
+        let Some(path) = StepPath::new(Arc::clone(&self.walk), step) else { return };
         let depth = self.depth.max(path.places.len());
         self.remember(keyed, &coordinates[..coordinates.len().min(MAX_CACHED_VALUES / depth)], depth);
         let first = noise.len();
@@ -99,7 +99,7 @@ impl Forward {
                     prefixes[place * depth..][..stride].copy_from_slice(&known[was * stride..][..stride]);
                     sum
                 }
-                None => Remembered { coordinate, keyed: keyed.of_sum(coordinate), step: 0 },
+                None => Remembered { coordinate, keyed: keyed.for_sum(coordinate), step: 0 },
             }
         };
         self.sums = coordinates.iter().enumerate().map(&mut take).collect();
@@ -109,7 +109,7 @@ impl Forward {
 
 impl StepPath {
     /// `None` if a weight is not an integer.
-    fn of(walk: Arc<dyn Walk>, step: u64) -> Option<Self> {
+    fn new(walk: Arc<dyn Walk>, step: u64) -> Option<Self> {
         let (mut places, mut whole) = (Vec::new(), true);
         walk.visit(step, &mut |node, weight| {
             whole &= weight.trunc() == weight;

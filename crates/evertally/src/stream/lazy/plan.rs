@@ -134,7 +134,7 @@ impl LazyPlan {
                 LazySampling::Keyed
             )));
         }
-        let noise = SampledLaw::of(&plan, sampling)?;
+        let noise = SampledLaw::new(&plan, sampling)?;
         Ok(Self { plan, coordinates, sampling, noise })
     }
 
@@ -295,7 +295,7 @@ impl LazyPlan {
 
 impl SampledLaw {
     /// The sampler of a plan's noise.
-    fn of(plan: &Plan, sampling: LazySampling) -> Result<Self> {
+    fn new(plan: &Plan, sampling: LazySampling) -> Result<Self> {
         let mechanism = plan.mechanism();
         match sampling {
             LazySampling::Keyed if mechanism.has_random_access() => Ok(Self::Nodes),
@@ -307,8 +307,8 @@ impl SampledLaw {
             ))),
             LazySampling::Keyed => Err(refusal(plan, sampling, "it has no random access")),
             LazySampling::Float => match mechanism.lazy() {
-                Some(Lazy::States(model)) => Ok(Self::Buffers(Float::of(plan)?, Arc::from(model))),
-                _ => walk(plan, sampling).and_then(|_| Float::of(plan)).map(Self::Float),
+                Some(Lazy::States(model)) => Ok(Self::Buffers(Float::new(plan)?, Arc::from(model))),
+                _ => walk(plan, sampling).and_then(|_| Float::new(plan)).map(Self::Float),
             },
             LazySampling::Integer => {
                 walk(plan, sampling)?;
@@ -348,7 +348,7 @@ impl Float {
     const MAX_DEVIATION: f64 = (1u64 << 32) as f64;
     const TARGET_DEVIATION: f64 = (1u64 << 26) as f64;
 
-    fn of(plan: &Plan) -> Result<Self> {
+    fn new(plan: &Plan) -> Result<Self> {
         let steps = plan.law().scale() / plan.noise_divisor() as f64;
         let deviation = plan.max_std_error() / plan.request().grid().to_f64(1);
         let fraction_bits =

@@ -261,7 +261,7 @@ fn keyed_reads_are_those_of_the_sequential_sampler() {
         let keyed =
             crate::noise::KeyedNoise::unrecorded(&key(3), &name, &plan.plan().digest(), crate::noise::Purpose::Sums);
         let stateless = StatelessVector::new(plan.clone(), &key(3), name.clone()).unwrap();
-        let mut cursors: Vec<_> = (0..10).map(|c| (keyed.of_sum(c), plan.plan().mechanism().cursor())).collect();
+        let mut cursors: Vec<_> = (0..10).map(|c| (keyed.for_sum(c), plan.plan().mechanism().cursor())).collect();
         for step in 1..=60 {
             vector.tick().unwrap();
             for (c, (noise, cursor)) in cursors.iter_mut().enumerate() {

@@ -47,7 +47,7 @@ fn expected(plan: &LazyPlan, coordinate: u64, step: u64) -> i128 {
     let width = own.mechanism().workload().reach(HORIZON);
     let exact: i64 = (step.saturating_sub(width) + 1..=step).map(|at| added(coordinate, at)).sum();
     let keyed =
-        KeyedNoise::unrecorded(&key(), &"windows".parse().unwrap(), &own.digest(), Purpose::Sums).of_sum(coordinate);
+        KeyedNoise::unrecorded(&key(), &"windows".parse().unwrap(), &own.digest(), Purpose::Sums).for_sum(coordinate);
     let mut cursor = own.mechanism().cursor();
     let mut noise = 0;
     for _ in 0..step {

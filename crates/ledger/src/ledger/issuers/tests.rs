@@ -15,7 +15,7 @@ fn name(text: &str) -> StreamName {
 }
 
 fn open(key: &Path) -> Result<OpenKey> {
-    OpenKey::of_file(Arc::new(RealDisk), key, Absent::Refuse, &AtomicBool::new(false), &mut |_| ())
+    OpenKey::from_file(Arc::new(RealDisk), key, Absent::Refuse, &AtomicBool::new(false), &mut |_| ())
 }
 
 /// Releases one step of a name.

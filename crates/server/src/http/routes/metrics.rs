@@ -112,7 +112,7 @@ impl MetricsText {
             columns.push(own);
         }
         let places = (info.line_count() > MAX_LINES).then(|| (0..MAX_LINES as u32).collect()); // fits: 10⁴
-        let query = RowsQuery { places, ..RowsQuery::of(last..=last) };
+        let query = RowsQuery { places, ..RowsQuery::new(last..=last) };
         app.service.rows(info, &query, &mut |_, row| {
             if row.step != last + info.stream.steps_before() {
                 return Ok(()); // an earlier step of a newly discovered group

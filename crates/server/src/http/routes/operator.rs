@@ -196,7 +196,7 @@ impl SourceInfo {
     }
 
     /// A source for a reader of some of its streams: a sum over other streams would reveal them.
-    fn of_readable(name: &str, state: &Budgeted, streams: Vec<String>, key_id: &str) -> Self {
+    fn from_readable(name: &str, state: &Budgeted, streams: Vec<String>, key_id: &str) -> Self {
         let own = |cost: &&Costs| cost.key_id == key_id && streams.contains(&cost.stream);
         let spent = state.amount_of(state.costs.iter().filter(own)).to_string();
         Self { name: name.to_owned(), total: state.cap.to_string(), spent, left: None, spent_share: None, streams }
@@ -217,11 +217,16 @@ pub(in super::super) async fn sources(State(app): State<Arc<App>>, caller: Calle
             if streams.is_empty() && !is_operator {
                 continue;
             }
-            let state = SourceBudget::of_file(path).and_then(|budget| budget.state());
+            let state = SourceBudget::from_file(path).and_then(|budget| budget.state());
             sources.push(if is_operator {
                 SourceInfo::whole(name, &state?, streams)
             } else {
-                SourceInfo::of_readable(name, &state.map_err(|error| unreadable(&error))?, streams, &app.service.key_id)
+                SourceInfo::from_readable(
+                    name,
+                    &state.map_err(|error| unreadable(&error))?,
+                    streams,
+                    &app.service.key_id,
+                )
             });
         }
         Ok(Json(SourceList { sources }))

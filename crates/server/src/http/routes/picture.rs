@@ -55,7 +55,7 @@ pub(in super::super) async fn png(
     let info = app.readable(&name, &caller)?;
     waiting(&app, Work::Report, move |app| {
         let svg = drawn(app, &info, query.as_deref())?;
-        let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| ProblemAnswer::of(&failure(e)))?;
+        let bytes = evertally_plot::png(&svg, SCALE).map_err(|e| ProblemAnswer::from_error(&failure(e)))?;
         Ok(([(CONTENT_TYPE, "image/png"), (CACHE_CONTROL, "no-cache")], bytes))
     })
     .await

@@ -34,7 +34,7 @@ pub(in super::super) async fn list(
     caller: Caller,
 ) -> Result<Response, ProblemAnswer> {
     waiting(&app, Work::Report, move |app| {
-        let streams = app.all_readable(&caller).iter().map(|info| Description::of(info)).collect();
+        let streams = app.all_readable(&caller).iter().map(|info| Description::new(info)).collect();
         Ok(Json(StreamList { streams, operated: side == Side::Private }))
     })
     .await
@@ -51,7 +51,7 @@ pub(in super::super) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, ProblemAnswer> {
     let info = app.readable(&name, &caller)?;
-    waiting(&app, Work::Report, move |_| Ok(Json(Description::of(&info)))).await
+    waiting(&app, Work::Report, move |_| Ok(Json(Description::new(&info)))).await
 }
 
 /// The stream to open.
@@ -110,7 +110,7 @@ pub(in super::super) struct OpenedStream {
 }
 
 impl OpenedStream {
-    fn of(preview: &Preview, opened: bool) -> Result<Self, ProblemAnswer> {
+    fn new(preview: &Preview, opened: bool) -> Result<Self, ProblemAnswer> {
         let (stream, errors) = (preview.stream(), errors(preview.stream()));
         Ok(Self {
             name: stream.name.to_string(),
@@ -179,14 +179,14 @@ pub(in super::super) async fn open(
     let Json(wanted) = body.map_err(|e| ProblemAnswer::bad(e.body_text()))?;
     if wanted.declaration.get("allow-weak-budget").is_some_and(|weak| *weak != Value::Bool(false)) {
         let why = "a budget that protects next to nothing can only be declared in the configuration of the service";
-        return Err(ProblemAnswer::of(&usage(why)));
+        return Err(ProblemAnswer::from_error(&usage(why)));
     }
     let closing = wanted.closing.with(&app.steps, wanted.grace, wanted.delay);
     let declaration = serde_json::to_string(&wanted.declaration).expect("it was JSON");
     let opening = Opening { declaration, public: wanted.public, source: wanted.source, closing };
     waiting(&app, Work::Plan, move |app| {
         let preview = app.service.preview(opening.clone())?;
-        let said = OpenedStream::of(&preview, !how.dry_run)?;
+        let said = OpenedStream::new(&preview, !how.dry_run)?;
         if how.dry_run {
             return Ok((StatusCode::OK, Json(said)));
         }
@@ -199,7 +199,7 @@ pub(in super::super) async fn open(
 /// The description of a stream after a change.
 fn described(app: &App, name: &str) -> Result<Json<Description>, ProblemAnswer> {
     let info = app.service.stream(name).ok_or_else(ProblemAnswer::no_stream)?;
-    Ok(Json(Description::of(&info)))
+    Ok(Json(Description::new(&info)))
 }
 
 /// The last step to close.

@@ -44,7 +44,7 @@ impl Front {
         index: usize,
     ) -> impl Iterator<Item = HatElimination> + 'a {
         let piece = shape.piece(index);
-        let (lines, [m0, m1, m2]) = (Lines::of(&piece), moments(&piece, piece.length));
+        let (lines, [m0, m1, m2]) = (Lines::new(&piece), moments(&piece, piece.length));
         let (with_value, with_slope) = (lines.summed(m0, m1), lines.summed(m1, m2));
         for (slot, row) in self.0.iter_mut().enumerate() {
             add(row, lines.values[slot], &with_value);
@@ -72,7 +72,7 @@ pub(super) fn backward(column: &HatElimination, solution: f64, open: &mut Normal
 
 /// The line `k ↦ (Hᵀ μ)_k` along a piece, as value and slope.
 pub(super) fn line(piece: &LinearPiece, open: &NormalRow) -> (f64, f64) {
-    let hats = Lines::of(piece);
+    let hats = Lines::new(piece);
     (dot(&hats.values, open), dot(&hats.slopes, open))
 }
 
@@ -84,7 +84,7 @@ struct Lines {
 
 impl Lines {
     /// Entries are below 2^32: exact.
-    fn of(piece: &LinearPiece) -> Self {
+    fn new(piece: &LinearPiece) -> Self {
         Self { values: piece.hats.map(|line| line.0 as f64), slopes: piece.hats.map(|line| line.1 as f64) }
     }
 
@@ -176,7 +176,7 @@ impl<'a> Elimination<'a> {
         for index in 0..self.shape.pieces() {
             let piece = self.shape.piece(index);
             let steps = (step + 1).saturating_sub(piece.first).min(piece.length);
-            let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, steps));
+            let (lines, [m0, m1, _]) = (Lines::new(&piece), moments(&piece, steps));
             add(&mut open, 1.0, &lines.summed(m0, m1));
             for (level, hat) in self.shape.closing(index) {
                 covered.push(std::mem::take(&mut open[2 * level + hat % 2]));
@@ -207,7 +207,7 @@ impl<'a> Elimination<'a> {
                 self.columns[column].reopen(&mut inverse);
             }
             let piece = self.shape.piece(index);
-            let (lines, prefix) = (Lines::of(&piece), &prefixes[index]);
+            let (lines, prefix) = (Lines::new(&piece), &prefixes[index]);
             let vectors = [&prefix.open, &lines.values, &lines.slopes];
             let gram = vectors.map(|vector| {
                 let image = times(&inverse, vector);
@@ -235,7 +235,7 @@ impl<'a> Elimination<'a> {
         let after = |index: usize| {
             let before = now;
             let piece = self.shape.piece(index);
-            let (lines, [m0, m1, _]) = (Lines::of(&piece), moments(&piece, piece.length));
+            let (lines, [m0, m1, _]) = (Lines::new(&piece), moments(&piece, piece.length));
             add(&mut now.open, 1.0, &lines.summed(m0, m1));
             now.variance += m0;
             for column in columns.by_ref().take(self.shape.closing(index).count()) {

@@ -29,7 +29,7 @@ pub(super) struct StateFactor {
 
 impl StateFactor {
     /// The factor of `X`, scaled so that its largest column norm is 1.
-    pub(super) fn of(weights: &Weights) -> Self {
+    pub(super) fn new(weights: &Weights) -> Self {
         let (steps, states) = (weights.rows.len(), weights.poles.len());
         let ladder = Ladder::new(&weights.rows, &weights.columns, &weights.poles);
         let ratios = ladder.ratios();

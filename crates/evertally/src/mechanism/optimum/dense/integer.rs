@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn rows_times_the_inverse_are_unit_vectors() {
         for objective in Objective::BOTH {
-            let factor = StateFactor::of(&Weights::optimal(300, objective, 1e-6));
+            let factor = StateFactor::new(&Weights::optimal(300, objective, 1e-6));
             for t in [0, 1, 77, 299] {
                 let unit = factor.times_inverse(&factor.row(t));
                 let error = |(j, x): (usize, &f64)| (x - f64::from(u8::from(j == t))).abs();

@@ -175,7 +175,7 @@ fn the_factor_is_one_of_x() {
         let seed = seed as u64;
         let weights = Weights::evaluate(random_weights(seed, steps), random_weights(seed + 9, steps));
         let (_, x) = by_singular_values(&weights.rows, &weights.columns);
-        let factor = StateFactor::of(&weights);
+        let factor = StateFactor::new(&weights);
         let r = DMatrix::from_fn(steps, steps, |i, j| if j <= i { factor.row(i)[j] } else { 0.0 });
         let error = (r.transpose() * r - &x / x.diagonal().max()).amax();
         assert!(error < 1e-9, "{steps}: {error}");

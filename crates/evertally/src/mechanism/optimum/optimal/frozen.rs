@@ -135,7 +135,7 @@ impl Frozen {
             });
             hasher.update(&bytes);
         }
-        MatrixDigest::of(&hasher.finalize())
+        MatrixDigest::new(&hasher.finalize())
     }
 }
 

@@ -53,7 +53,7 @@ impl GridObjective {
     pub(super) fn evaluate(&self, y: &[f64]) -> (f64, Vec<f64>) {
         let rates = rates(y);
         let (poles, inverse) = interlaced(&rates);
-        let response = PartialFractions::of_poles(poles, inverse);
+        let response = PartialFractions::from_poles(poles, inverse);
         let mut adjoint = Adjoint::default();
         let columns = self.columns(&response);
         let norms: Vec<f64> = columns.iter().map(|column| 1.0 + response.direct.energy(&column.decayed)).collect();

@@ -47,7 +47,7 @@ pub(super) fn buffers_for(
 ) -> Vec<Buffers> {
     let figure = |y: &[f64]| {
         let (poles, inverse) = interlaced(&rates(y));
-        let response = PartialFractions::of_poles(poles, inverse);
+        let response = PartialFractions::from_poles(poles, inverse);
         let squared = participation::plain(&response, horizon, participation);
         let rows = RowFigures::new(response, &segments::plain(horizon), 0);
         libm::log(squared * objective.of(rows.max(), rows.mean()))
@@ -72,7 +72,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
     let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon
     let figure = |y: &[f64], aim: &GridObjective| {
         let (poles, inverse) = interlaced(&rates(y));
-        let response = PartialFractions::of_poles(poles, inverse);
+        let response = PartialFractions::from_poles(poles, inverse);
         let norms = Closed::new(&response.direct, runs);
         // The scale is the length of the pattern that ends there; so the longest pattern has length 1.
         aim.with_scales(&response, |step| libm::sqrt(norms.at(horizon as f64 - step.max(first))))
@@ -91,7 +91,7 @@ pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, 
 /// Good buffers for any criterion, starting from good ones for a similar criterion. The criterion evaluates whole
 /// mechanisms, in which column weights are rounded: slopes are measured over longer distances.
 pub(super) fn buffers_near(others: Buffers, figure: impl Fn(Buffers) -> Option<f64>) -> Option<Buffers> {
-    let PartialFractions { direct, inverse, .. } = PartialFractions::of_buffers(&others);
+    let PartialFractions { direct, inverse, .. } = PartialFractions::from_buffers(&others);
     let mut rates: Vec<f64> = direct.poles.iter().chain(&inverse.poles).map(|pole| pole.a).collect();
     rates.sort_unstable_by(f64::total_cmp);
     let mut point = coordinates(&rates);
@@ -144,7 +144,7 @@ fn start_with(horizon: u64, count: usize, fastest: f64) -> Vec<f64> {
 /// The integers nearest to a point.
 fn frozen(point: &[f64]) -> Result<Buffers> {
     let (poles, inverse) = interlaced(&rates(point));
-    let response = PartialFractions::of_poles(poles, inverse);
+    let response = PartialFractions::from_poles(poles, inverse);
     let one = (1u64 << FRACTION_BITS) as f64;
     let decays: Vec<u64> =
         response.direct.poles.iter().map(|pole| (1 << FRACTION_BITS) - (pole.q * one).round() as u64).collect();

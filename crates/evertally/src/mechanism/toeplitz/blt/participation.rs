@@ -121,7 +121,7 @@ pub(super) struct Packing {
 
 impl Packing {
     /// For a unit with fewer events in a step than in all.
-    pub(super) fn of(spread: Spread) -> Self {
+    pub(super) fn new(spread: Spread) -> Self {
         Self { each: spread.per_step as f64, separation: spread.separation, per_step: spread.per_step }
     }
 

@@ -30,7 +30,7 @@ impl Blt {
     /// # Ok::<(), evertally::Error>(())
     /// ```
     pub fn optimised(horizon: u64, columns: ColumnScaling, buffers: usize, objective: Objective) -> Result<Self> {
-        check_horizon(horizon, MAX_HORIZON, Scaling::of(columns).stem())?;
+        check_horizon(horizon, MAX_HORIZON, Scaling::new(columns).stem())?;
         if buffers == 0 || buffers > MAX_BUFFERS {
             return Err(Error::invalid(format!("a BLT has 1 to {MAX_BUFFERS} buffers, got {buffers}")));
         }

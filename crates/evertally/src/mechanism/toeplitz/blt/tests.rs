@@ -168,7 +168,7 @@ fn gradients_are_those_of_differences() {
 fn objectives_are_the_figures_of_short_horizons() {
     let y = [-2.0, -0.2, 0.3, 0.1];
     let (poles, inverse) = aim::interlaced(&aim::rates(&y));
-    let response = PartialFractions::of_poles(poles, inverse);
+    let response = PartialFractions::from_poles(poles, inverse);
     for horizon in [1, 2, 5, 9] {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
         let norm = response.column_norm_squared(horizon as f64);
@@ -346,7 +346,7 @@ fn weights_never_fall() {
     let horizon = 1 << 20;
     let buffers =
         "decay=3ff531b161577000/3fe8c2c897d7de00/34d218df1cd36800,echo=921e00805033d81/aadfb9828988a81/65bf553719fe520";
-    let response = PartialFractions::of_buffers(&buffers.parse().unwrap());
+    let response = PartialFractions::from_buffers(&buffers.parse().unwrap());
     let longest = |shortest: u64| (shortest + shortest / 50).min(horizon);
     let lengths = std::iter::successors(Some(longest(1)), |last| Some(longest(last + 1)));
     let norms: Vec<f64> =

@@ -10,7 +10,7 @@ use crate::privacy::Spread;
 fn responses() -> Vec<PartialFractions> {
     let of = |rates: &[f64]| {
         let (poles, inverse) = interlaced(rates);
-        PartialFractions::of_poles(poles, inverse)
+        PartialFractions::from_poles(poles, inverse)
     };
     vec![of(&[0.02, 0.05, 0.3, 0.9]), of(&[1e-6, 1e-5]), of(&[0.4, 0.8])]
 }
@@ -19,7 +19,7 @@ fn responses() -> Vec<PartialFractions> {
 fn by_chains(response: &PartialFractions, horizon: u64, spread: Spread) -> f64 {
     let once = Participation::ONCE;
     let columns = WeightedColumns::new(response, runs::weights(&runs::norms_squared(response, horizon, once), once));
-    chain::largest(&columns, Pattern::of(spread))
+    chain::largest(&columns, Pattern::new(spread))
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn one_pass_finds_what_chains_of_all_steps_find() {
                 let spread = Spread { separation, ..Spread::new(1 << 40, per_step) };
                 let events: Vec<u64> =
                     (per_step + 1..40).chain([100, 301, 900, 1501, 1 << 40]).filter(|n| *n > per_step).collect();
-                let ours = normalized(&response, horizon, &Packing::of(spread), &events);
+                let ours = normalized(&response, horizon, &Packing::new(spread), &events);
                 for (events, ours) in events.iter().zip(ours) {
                     let theirs = by_chains(&response, horizon, spread.in_one_sum(*events));
                     let ratio = ours / theirs;
@@ -63,8 +63,9 @@ fn inner_products_fall_with_the_step() {
 #[test]
 fn a_long_pattern_by_its_rows() {
     let horizon = 1u64 << 18;
-    let response =
-        PartialFractions::of_buffers(&Blt::best(1 << 18, ColumnScaling::Normalized, Objective::Max).unwrap().buffers());
+    let response = PartialFractions::from_buffers(
+        &Blt::best(1 << 18, ColumnScaling::Normalized, Objective::Max).unwrap().buffers(),
+    );
     let once = Participation::ONCE;
     let weights = runs::weights(&runs::norms_squared(&response, horizon, once), once);
     let Modes { weights: echoes, poles, .. } = &response.direct;
@@ -82,8 +83,12 @@ fn a_long_pattern_by_its_rows() {
         let exact: f64 = (0..horizon).map(row_squared).sum();
         let spread = Spread { separation, ..Spread::new(full * per_step, per_step) };
         // The largest number of events last, after a pass over smaller ones.
-        let ours =
-            normalized(&response, horizon, &Packing::of(spread), &[per_step + 1, full * per_step / 2, full * per_step]);
+        let ours = normalized(
+            &response,
+            horizon,
+            &Packing::new(spread),
+            &[per_step + 1, full * per_step / 2, full * per_step],
+        );
         let ratio = ours[2] / exact;
         assert!((1.0..1.0 + 1e-8).contains(&ratio), "{full} steps: {} is {ratio} times {exact}", ours[2]);
     }
