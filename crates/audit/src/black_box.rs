@@ -9,6 +9,7 @@ use crate::promise::Promise;
 
 /// The events of every audited step, each a multiple of the grid. They include those of the steps since the preceding
 /// audited one, which have the same effect.
+#[doc(alias = "Stream")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditStream {
     steps: Vec<Vec<i64>>,

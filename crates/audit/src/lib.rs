@@ -49,6 +49,7 @@ use evertally::{Error, Result};
 use observations::{APPROXIMATE, Observations};
 
 /// The size of an audit, and its confidence.
+#[doc(alias = "Settings")]
 #[derive(Clone, Copy, Debug)]
 pub struct AuditSettings {
     /// Releases of every stream.

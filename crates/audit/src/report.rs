@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 /// The findings of an audit. They never prove that a mechanism is right: a check that did not refute has found nothing.
+#[doc(alias = "Report")]
 #[derive(Clone, Debug, Serialize)]
 pub struct AuditReport {
     /// The total number of releases drawn.

@@ -60,6 +60,7 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// A release that many processes compute together: the facts that all of them share.
+#[doc(alias = "Work")]
 #[derive(Clone)]
 pub struct ClusterJob {
     stream: Arc<Stream>,

@@ -23,6 +23,7 @@ const MAX_BUFFERED_EVENTS: usize = 1 << 20;
 const MAX_BUFFERED_NAMES: u32 = 1 << 20;
 
 /// The output of a reader.
+#[doc(alias = "Taken")]
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReaderOutput {
     /// Sums, and refused events.

@@ -11,6 +11,7 @@ const SHARD: u8 = b's';
 const KEPT: u8 = b'k';
 
 /// A row between processes. Rows of one step and label are added up.
+#[doc(alias = "Row")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShuffleRow {
     /// The step, from 1; 0 if the row is not a sum.
@@ -22,6 +23,7 @@ pub struct ShuffleRow {
 }
 
 /// The meaning of a row.
+#[doc(alias = "Rows")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind<'a> {
     /// The sum of a declared group, by its place.

@@ -17,6 +17,7 @@ pub type Result<T, E = PipelineError> = std::result::Result<T, E>;
 /// Its methods tell whether the user can fix it ([`is_usage`](Self::is_usage)), where in the input it is
 /// ([`input`](Self::input): file, line or row, column, cell), and which parameters are at fault
 /// ([`problem`](Self::problem)). The front end chooses the wording ([`worded`](Self::worded)).
+#[doc(alias = "Error")]
 pub struct PipelineError(Box<ErrorData>);
 
 struct ErrorData {

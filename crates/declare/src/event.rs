@@ -23,6 +23,7 @@ pub struct Columns {
 }
 
 /// The use of a column.
+#[doc(alias = "Role")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnRole {
     /// The time of the event.
@@ -36,6 +37,7 @@ pub enum ColumnRole {
 }
 
 /// The distinct columns to read, and their roles.
+#[doc(alias = "Layout")]
 #[derive(Clone, Debug)]
 pub struct ColumnLayout {
     names: Vec<String>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The coverage of intervals.
+#[doc(alias = "Band")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coverage {

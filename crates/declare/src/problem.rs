@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 /// One piece of a [`Sentence`].
+#[doc(alias = "Piece")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum SentencePart {
     /// Words that are the same everywhere.

@@ -88,6 +88,7 @@ pub struct Left<'a> {
 }
 
 /// Bytes to write to an output once the run is recorded.
+#[doc(alias = "Output")]
 pub struct OutputBytes<'a> {
     /// The output; `-` is standard output.
     pub target: String,

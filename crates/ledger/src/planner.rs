@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A progress report of a search.
+#[doc(alias = "Progress")]
 pub enum SearchProgress {
     /// The share of the work that is done, 0 to 1.
     Share(f64),
@@ -27,6 +28,7 @@ pub enum SearchProgress {
 }
 
 /// A callback for the progress of searches; factorizations found in the cache report nothing.
+#[doc(alias = "Watch")]
 pub type SearchWatch<'a> = dyn FnMut(SearchProgress) + 'a;
 
 /// The longest horizon of the search.

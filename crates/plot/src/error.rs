@@ -3,6 +3,7 @@
 use std::fmt;
 
 /// An error that prevents a picture.
+#[doc(alias = "Error")]
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum PlotError {

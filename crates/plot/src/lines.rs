@@ -24,6 +24,7 @@ const MAX_MARKED_POINTS: usize = 64;
 const MARKS: usize = 21;
 
 /// One line of a panel.
+#[doc(alias = "Line")]
 #[derive(Clone, Debug)]
 pub struct PanelLine {
     /// Its name.

@@ -50,6 +50,7 @@ impl RankedItem {
 }
 
 /// Items below each other, in the given order.
+#[doc(alias = "Ranking")]
 #[derive(Clone, Debug)]
 pub struct RankingChart {
     /// Headline.

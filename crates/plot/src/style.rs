@@ -70,6 +70,7 @@ pub mod ink {
 }
 
 /// The position of a text relative to its point.
+#[doc(alias = "Anchor")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TextAnchor {
     /// It begins there.
@@ -165,6 +166,7 @@ pub enum Marker {
 }
 
 /// The look of one thing's line, the same in every picture: distinguished by colour, dashes and marker.
+#[doc(alias = "Look")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineStyle {
     /// Colour of the line.

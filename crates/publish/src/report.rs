@@ -121,6 +121,7 @@ pub struct HorizonFacts {
 }
 
 /// The kind of release.
+#[doc(alias = "Released")]
 #[derive(Debug)]
 pub enum ReleaseKind {
     /// One running sum.

@@ -3,6 +3,7 @@
 use evertally_declare::steps::Instant;
 
 /// A released value: its exact decimal text, and the double nearest to it.
+#[doc(alias = "Amount")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleasedValue<'a> {
     /// Exact decimal text, such as `-12.50`.

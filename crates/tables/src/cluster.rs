@@ -152,6 +152,7 @@ fn column<'b>(batch: &'b RecordBatch, name: &str, kind: &DataType) -> Result<&'b
 }
 
 /// The schema of a released table, wherever it is computed.
+#[doc(alias = "Released")]
 #[derive(Clone)]
 pub struct ReleasedSchema {
     spec: TableSpec,

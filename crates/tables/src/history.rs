@@ -78,6 +78,7 @@ pub struct Answer {
 }
 
 /// The value of one group, or of several together.
+#[doc(alias = "Row")]
 #[derive(Clone, Debug, Serialize)]
 pub struct HistoryRow {
     /// The group's texts; `None` for several together.
@@ -96,6 +97,7 @@ pub struct HistoryRow {
 }
 
 /// A ratio with its confidence set.
+#[doc(alias = "Ratio")]
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct RatioInterval {
     /// The ratio of the released estimates.

@@ -46,6 +46,7 @@ pub struct ReleasedSums {
 }
 
 /// The stream whose sums are released.
+#[doc(alias = "Stream")]
 #[derive(Debug)]
 pub struct SumsStream<'s> {
     /// The plan.

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The kind of a parameter's value.
+#[doc(alias = "Kind")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueKind {
     /// Any text.
@@ -349,6 +350,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Decimal<T> {
 /// The declared groups: names for one group column, or tuples with a text for each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a list of names is needed, such as [\"JFK\", \"LGA\"]")]
+#[doc(alias = "Groups")]
 pub enum DeclaredGroups {
     /// For one group column.
     Names(Vec<String>),
@@ -382,6 +384,7 @@ impl Value for Workloads {
 }
 
 /// Paths of files: one path, or a list.
+#[doc(alias = "Paths")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct PathList(pub Vec<PathBuf>);

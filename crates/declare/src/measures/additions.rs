@@ -10,6 +10,7 @@ use crate::error::Result;
 use std::collections::{BTreeMap, HashSet};
 
 /// A kept event.
+#[doc(alias = "KeptEvent")]
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredEvent {
     /// Its step.

@@ -26,6 +26,7 @@ use evertally::stream::Release;
 use std::sync::Arc;
 
 /// One row of a measure.
+#[doc(alias = "Estimate")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasureEstimate {
     /// The value; not a number if there is none.

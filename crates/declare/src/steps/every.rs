@@ -6,6 +6,7 @@ use std::str::FromStr;
 use crate::words::shorten;
 
 /// The unit of a step width.
+#[doc(alias = "Unit")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepUnit {
     /// Seconds of elapsed time.

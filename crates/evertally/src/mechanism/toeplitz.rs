@@ -20,6 +20,7 @@ pub use square_root::SquareRoot;
 /// Whether the columns of `R` are those of a Toeplitz matrix, or scaled to one length.
 ///
 /// All steps of a normalized factorization are equally protected, which gives it the smaller error.
+#[doc(alias = "Columns")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnScaling {
     /// Unscaled.

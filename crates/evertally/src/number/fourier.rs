@@ -10,6 +10,7 @@ use std::f64::consts::PI;
 /// to `6 u`; a stage adds `u` for its sum and `√5 u` for its product. So a stage errs by at most [`Self::STAGE`] of the
 /// sizes of its summands. A transform errs by `STAGE log₂ n` (to first order) of the sum of the sizes of its input, at
 /// every index, and of the Euclidean norm of its output, as a whole.
+#[doc(alias = "Transform")]
 #[derive(Clone, Debug)]
 pub struct FourierTransform {
     /// `exp(-πi j / h)` at index `h + j`, for `j < h` and every power of two `h`.
@@ -113,6 +114,7 @@ pub fn outer(logarithms: &[f64], length: usize) -> Vec<f64> {
 
 /// A filter of real series: `y_t = Σ_j c_j x_{t-j}` for `t` below its length. Rounding errors are about `10^-16 log n`
 /// of the norms of the two series.
+#[doc(alias = "Convolution")]
 #[derive(Clone, Debug)]
 pub struct RealConvolution {
     length: usize,

@@ -41,6 +41,7 @@ pub struct Ranking {
 }
 
 /// One candidate.
+#[doc(alias = "Row")]
 #[derive(Clone, Debug, Serialize)]
 pub struct RankingRow {
     /// Full name of the mechanism.

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// 2. **All or nothing**: after a crash [`load`](Self::load) returns the bytes of the last completed
 ///    [`commit`](Self::commit), or of the one in progress, but never a mixture.
 /// 3. **Durable**: a commit that has returned survives a power failure.
+#[doc(alias = "Store")]
 pub trait LedgerStore: Send + Sync {
     /// The bytes committed last; `None` if there never were any. From this call on at the latest, an open store keeps
     /// others out.

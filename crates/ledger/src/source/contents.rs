@@ -78,6 +78,7 @@ pub struct Costs {
 }
 
 /// The state of a budget at one time.
+#[doc(alias = "State")]
 #[derive(Clone, Debug)]
 pub struct BudgetState {
     /// Name of the source.

@@ -24,6 +24,7 @@ pub struct Stretch {
 }
 
 /// Bounds on a person, and their costs.
+#[doc(alias = "Choice")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BoundChoice {
     /// Events in total.

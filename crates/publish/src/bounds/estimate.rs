@@ -9,6 +9,7 @@ const FALSE_POSITIVE_RATE: f64 = 0.05;
 
 /// Noisy counts of persons, by the number of events that each bound per step drops, and by their total number of
 /// events.
+#[doc(alias = "Estimate")]
 #[derive(Clone, Debug)]
 pub struct ContributionEstimate {
     candidates: Candidates,
@@ -21,6 +22,7 @@ pub struct ContributionEstimate {
 }
 
 /// An estimated number of persons or events.
+#[doc(alias = "Figure")]
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EstimatedNumber {
     /// The estimate.

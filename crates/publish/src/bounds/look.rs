@@ -19,6 +19,7 @@ use std::sync::Arc;
 /// Counts the events of each person in a stretch of time. It holds exact counts: protect it like the data.
 ///
 /// Memory: about 40 bytes per person, and 8 more per candidate bound per step.
+#[doc(alias = "Look")]
 pub struct PersonEventCounts {
     candidates: Candidates,
     columns: Columns,

@@ -16,6 +16,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Assigns labels to events: the part of a [`Accumulator`](super::Accumulator) that each thread has to itself.
+#[doc(alias = "Labels")]
 pub trait LabelAssigner: Clone + Send {
     /// The label of an event: its group or its item.
     type Label: Send;

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 const TAIL: u64 = 4096;
 
 /// The destination of the rows of a run.
+#[doc(alias = "Target")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AppendTarget {
     /// Standard output or a device.

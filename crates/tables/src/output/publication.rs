@@ -141,6 +141,7 @@ pub(super) fn plain_io_error(error: io::Error) -> PipelineError {
 }
 
 /// The outputs of one run.
+#[doc(alias = "Publication")]
 #[derive(Debug)]
 pub struct RunOutputs {
     inputs: Vec<PathBuf>,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 const MAX_COORDINATES: u64 = 1 << 40;
 
 /// How the noise of a [`LazyVector`](super::LazyVector) is drawn.
+#[doc(alias = "Sampling")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LazySampling {
