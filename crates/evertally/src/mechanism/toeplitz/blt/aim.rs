@@ -9,6 +9,7 @@
 
 use super::adjoint::{Adjoint, Terms};
 use crate::mechanism::state_space::response::{BufferRow, PartialFractions, Pole, row};
+use crate::mechanism::toeplitz::ColumnScaling;
 
 /// Ratio of neighbouring grid steps.
 const RATIO: f64 = 1.2;
@@ -18,7 +19,7 @@ const RATIO: f64 = 1.2;
 pub(super) struct GridObjective {
     /// Steps, ascending; the last is the horizon.
     steps: Vec<f64>,
-    normalized: bool,
+    scaling: ColumnScaling,
     aggregate: Aggregate,
 }
 
@@ -32,7 +33,7 @@ enum Aggregate {
 
 impl GridObjective {
     /// The mean over the steps.
-    pub(super) fn mean(horizon: u64, normalized: bool) -> Self {
+    pub(super) fn mean(horizon: u64, scaling: ColumnScaling) -> Self {
         let steps = grid(horizon);
         let gaps = |i: usize| {
             let before = if i == 0 { 1.0 - 0.5 } else { 0.5 * (steps[i - 1] + steps[i]) };
@@ -40,13 +41,13 @@ impl GridObjective {
             (after - before) / horizon as f64
         };
         let weights = (0..steps.len()).map(gaps).collect();
-        Self { steps, normalized, aggregate: Aggregate::Mean(weights) }
+        Self { steps, scaling, aggregate: Aggregate::Mean(weights) }
     }
 
     /// The maximum over the steps, softened by a power.
-    pub(super) fn max(horizon: u64, normalized: bool, power: f64) -> Self {
-        let steps = if normalized { grid(horizon) } else { vec![horizon as f64] };
-        Self { steps, normalized, aggregate: Aggregate::Power(power) }
+    pub(super) fn max(horizon: u64, scaling: ColumnScaling, power: f64) -> Self {
+        let steps = if scaling.are_normalized() { grid(horizon) } else { vec![horizon as f64] };
+        Self { steps, scaling, aggregate: Aggregate::Power(power) }
     }
 
     /// The value at `y` and its gradient.
@@ -57,7 +58,7 @@ impl GridObjective {
         let mut adjoint = Adjoint::default();
         let columns = self.columns(&response);
         let norms: Vec<f64> = columns.iter().map(|column| 1.0 + response.direct.energy(&column.decayed)).collect();
-        let scales: Vec<f64> = if self.normalized {
+        let scales: Vec<f64> = if self.scaling.are_normalized() {
             norms.iter().map(|norm| libm::sqrt(*norm)).collect()
         } else {
             vec![1.0; self.steps.len()]
@@ -65,7 +66,7 @@ impl GridObjective {
         let walk = GridStates::forward(&response, &self.steps, &scales);
         let (mut value, shares) = self.aggregate(&walk.norms);
         let by_scale = walk.backward(&response, &shares, &mut adjoint);
-        if self.normalized {
+        if self.scaling.are_normalized() {
             for ((column, by_scale), scale) in columns.into_iter().zip(by_scale).zip(scales) {
                 adjoint.add_column(&response, column, by_scale / (2.0 * scale));
             }
@@ -88,7 +89,7 @@ impl GridObjective {
     /// begins at each grid step, whose norm is the scale of the steps before.
     fn columns(&self, response: &PartialFractions) -> Vec<Terms> {
         let horizon = self.steps[self.steps.len() - 1];
-        let first = if self.normalized { &self.steps[..] } else { &[1.0] };
+        let first = if self.scaling.are_normalized() { &self.steps[..] } else { &[1.0] };
         first.iter().map(|step| horizon - step).map(|n| Terms { n, decayed: response.direct.decayed(n) }).collect()
     }
 

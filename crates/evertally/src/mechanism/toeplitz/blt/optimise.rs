@@ -26,10 +26,10 @@ const MIN_GAIN: f64 = 1e-4;
 /// The best buffers found, for the maximum or the mean over the steps.
 pub(super) fn buffers(horizon: u64, columns: ColumnScaling, count: usize, objective: Objective) -> Result<Buffers> {
     let aims = match (objective, columns) {
-        (Objective::Mean, _) => vec![GridObjective::mean(horizon, columns.are_normalized())],
-        (Objective::Max, ColumnScaling::Plain) => vec![GridObjective::max(horizon, false, 1.0)],
+        (Objective::Mean, _) => vec![GridObjective::mean(horizon, columns)],
+        (Objective::Max, ColumnScaling::Plain) => vec![GridObjective::max(horizon, ColumnScaling::Plain, 1.0)],
         (Objective::Max, ColumnScaling::Normalized) => {
-            POWERS.map(|power| GridObjective::max(horizon, true, power)).into()
+            POWERS.map(|power| GridObjective::max(horizon, ColumnScaling::Normalized, power)).into()
         }
     };
     let start = start(horizon, count.clamp(1, MAX_BUFFERS));
@@ -65,8 +65,8 @@ pub(super) fn buffers_for(
 /// two starting points. Milliseconds to a tenth of a second.
 pub(super) fn buffers_of_runs(horizon: u64, count: usize, objective: Objective, runs: Participation) -> Vec<Buffers> {
     let aims = match objective {
-        Objective::Mean => vec![GridObjective::mean(horizon, true)],
-        Objective::Max => POWERS.map(|power| GridObjective::max(horizon, true, power)).into(),
+        Objective::Mean => vec![GridObjective::mean(horizon, ColumnScaling::Normalized)],
+        Objective::Max => POWERS.map(|power| GridObjective::max(horizon, ColumnScaling::Normalized, power)).into(),
     };
     // Before this step there is no whole pattern.
     let first = ((runs.most() - 1) * runs.separation() + 1) as f64; // fits: a pattern within the horizon

@@ -136,9 +136,9 @@ fn gradients_are_those_of_differences() {
     for horizon in [3, 40, 3000, 1 << 30] {
         for columns in ColumnScaling::BOTH {
             let objectives = [
-                GridObjective::mean(horizon, columns.are_normalized()),
-                GridObjective::max(horizon, columns.are_normalized(), 7.0),
-                GridObjective::max(horizon, columns.are_normalized(), 80.0),
+                GridObjective::mean(horizon, columns),
+                GridObjective::max(horizon, columns, 7.0),
+                GridObjective::max(horizon, columns, 80.0),
             ];
             for (objective, count) in objectives.iter().zip([2, 3, 5]) {
                 let y: Vec<f64> =
@@ -173,15 +173,15 @@ fn objectives_are_the_figures_of_short_horizons() {
         let figures = RowFigures::new(response.clone(), &segments::plain(horizon), 0);
         let norm = response.column_norm_squared(horizon as f64);
         for (objective, figure) in [
-            (GridObjective::mean(horizon, false), figures.mean()),
-            (GridObjective::max(horizon, false, 9.0), figures.max()),
+            (GridObjective::mean(horizon, ColumnScaling::Plain), figures.mean()),
+            (GridObjective::max(horizon, ColumnScaling::Plain, 9.0), figures.max()),
         ] {
             assert!(close(libm::exp(objective.evaluate(&y).0), norm * figure, 1e-12), "{objective:?}");
         }
         // The weights of a normalized one are rounded down: by one part in 2^12, squared.
         let segments = segments::normalized(&response, horizon);
         let figures = RowFigures::new(response.clone(), &segments, WEIGHT_BITS);
-        let mean = libm::exp(GridObjective::mean(horizon, true).evaluate(&y).0);
+        let mean = libm::exp(GridObjective::mean(horizon, ColumnScaling::Normalized).evaluate(&y).0);
         assert!(close(mean, figures.mean(), 1e-3), "{horizon}: {mean} {}", figures.mean());
     }
 }
