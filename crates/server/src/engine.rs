@@ -20,7 +20,6 @@ mod info;
 mod joining;
 mod lifecycle;
 mod live;
-mod loading;
 mod opening;
 mod prepare;
 mod recovery;
@@ -29,6 +28,7 @@ mod reporting;
 mod resolved;
 mod rows;
 mod service;
+mod stale_copies;
 mod sums;
 
 pub(crate) use self::core::is_behind;

@@ -5,6 +5,7 @@ mod round_trips;
 
 use super::conversions::*;
 use super::*;
+use crate::ErrorKind;
 
 fn epsilon(value: f64) -> Epsilon {
     Epsilon::new_even_if_weak(value).unwrap()
